@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.lines.envelope import combine, find_events, new_workspace
+from lpmert.lines.line_search import lists_with_costs
 
 
 class Events(NamedTuple):
@@ -27,8 +27,5 @@ class Events(NamedTuple):
 
 def line_events(features: FloatArray, offsets: IntArray, weights: FloatArray, direction: FloatArray) -> Events:
     """Return where the choices of all lists change on the line weights + t direction."""
-    work = new_workspace(features, offsets)
-    combine(work.transposed, weights, work.intercepts)
-    combine(work.transposed, direction, work.slopes)
-    order = np.argsort(work.thresholds[: find_events(work.intercepts, work.slopes, offsets, work)], kind="stable")
-    return Events(work.start, work.thresholds[order], work.leaving[order], work.entering[order])
+    lists = lists_with_costs(features, offsets, np.zeros(len(features), dtype=np.int64))
+    return Events(*lists.events(weights, direction))

@@ -19,6 +19,7 @@ namespace nb = nanobind;
 
 using Index = std::int64_t;
 using Cost = std::int64_t;
+using Row = std::int32_t;  // of features, where many numbers are kept
 
 #ifdef LPMERT_CHECKED
 inline constexpr bool CHECKED = true;
@@ -95,8 +96,8 @@ T* checked(const Given& array, const char* name, std::size_t dimensions) {
     if (array.dtype() != nb::dtype<Plain>()) throw std::invalid_argument(start + ", not of another type");
     if (array.ndim() != dimensions) throw std::invalid_argument(start + ", not " + std::to_string(array.ndim()));
     std::int64_t step = 1;
-    for (std::size_t k = dimensions; k-- > 0;) {
-        if (array.size() > 0 && array.shape(k) > 1 && array.stride(k) != step)
+    for (std::size_t k = array.size() == 0 ? 0 : dimensions; k-- > 0;) {
+        if (array.shape(k) > 1 && array.stride(k) != step)
             throw std::invalid_argument(start + "; use numpy.ascontiguousarray");
         step *= static_cast<std::int64_t>(array.shape(k));
     }
@@ -127,6 +128,21 @@ template <class T>
 Rows<T> matrix(const Writable& array, const char* name) {
     T* items = detail::checked<T>(array, name, 2);
     return {items, static_cast<Index>(array.shape(0)), static_cast<Index>(array.shape(1))};
+}
+
+// Call what needs nothing of Python while other threads run.
+template <class Work>
+auto unlocked(Work&& work) {
+    const nb::gil_scoped_release release;
+    return work();
+}
+
+// Return an array of Python's that takes over a vector.
+template <class T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> to_python(std::vector<T> items) {
+    auto* const kept = new std::vector<T>(std::move(items));
+    const nb::capsule owner(kept, [](void* vector) noexcept { delete static_cast<std::vector<T>*>(vector); });
+    return {kept->data(), {kept->size()}, owner};
 }
 
 // Raise ValueError unless an argument has as many items as it must.

@@ -60,7 +60,8 @@ nb::ndarray<nb::numpy, T> array_of(const cells::Buffer<T>& items) {
 
 void check_rows(const cells::Buffer<cells::Row>& ids, const Lists& lists, const char* name) {
     for (const cells::Row id : ids)
-        if (id < 0 || id >= lists.n_rows()) throw std::invalid_argument(std::string(name) + " must be rows of the lists");
+        if (id < 0 || id >= lists.n_rows())
+            throw std::invalid_argument(std::string(name) + " must be rows of the lists");
 }
 
 std::vector<Index> ends_of(const nb::handle& given, Index n_rows) {
@@ -83,8 +84,8 @@ void take_common(cells::Node& node, const nb::tuple& given, std::size_t at, Inde
 nb::tuple fields(const Cone& cone) {
     const auto n = static_cast<std::size_t>(cone.n_features());
     return nb::make_tuple(owned(std::vector<double>(cone.scores.begin(), cone.scores.end()), {cone.ids.size(), n}),
-                          array_of(cone.ids), array_of(cone.costs), owned(cone.ends), cone.own, cone.bound, cone.stalled,
-                          owned(cone.total), cone.age, owned(cone.rays, {n, n}), owned(cone.errors));
+                          array_of(cone.ids), array_of(cone.costs), owned(cone.ends), cone.own, cone.bound,
+                          cone.stalled, owned(cone.total), cone.age, owned(cone.rays, {n, n}), owned(cone.errors));
 }
 
 void take(Cone& cone, const nb::tuple& given, const Lists& lists, const Boxes*, Index n_columns) {
@@ -106,8 +107,8 @@ void take(Cone& cone, const nb::tuple& given, const Lists& lists, const Boxes*, 
     cone.errors = copied<double, double>(given[10], "errors", n);
 }
 
-// The hypotheses of pairs and of other lists in order; prices: what the rows cost, and the steps of the pairs, where they
-// are not those of the lists.
+// The hypotheses of pairs and of other lists in order; prices: what the rows cost, and the steps of the pairs, where
+// they are not those of the lists.
 nb::tuple fields(const Box& box) {
     std::vector<Index> prices;
     if (!box.total.empty()) {
@@ -182,7 +183,8 @@ class SearchOf : public CellSearch {
     }
     nb::tuple node(Index i) const override {
         const auto n_aside = static_cast<Index>(search_.aside.size());
-        if (i < 0 || i >= n_aside + static_cast<Index>(search_.nodes.size())) throw std::invalid_argument("there is no such node");
+        if (i < 0 || i >= n_aside + static_cast<Index>(search_.nodes.size()))
+            throw std::invalid_argument("there is no such node");
         return fields(i < n_aside ? search_.aside[i] : search_.nodes[i - n_aside]);
     }
     nb::tuple survivors() const override {
@@ -222,8 +224,8 @@ template <class Shape>
 std::unique_ptr<CellSearch> search_over(const Shape& shape, const BoundLists& lists, const BoundRatio* ratio,
                                         const Settings& selections, const cells::Settings& settings, double largest) {
     if (ratio == nullptr)
-        return std::make_unique<SearchOf<Shape, cells::SumLoss>>(
-            lists, settings, shape, cells::SumLoss(lists.lists, selections), 0, largest);
+        return std::make_unique<SearchOf<Shape, cells::SumLoss>>(lists, settings, shape,
+                                                                 cells::SumLoss(lists.lists, selections), 0, largest);
     check_size(ratio->ratio.classes.size(), lists.lists.n_rows(), "classes");
     return std::make_unique<SearchOf<Shape, cells::RatioLoss>>(
         lists, settings, shape, cells::RatioLoss(lists.lists, ratio->ratio), ratio->ratio.n_columns(), largest);
@@ -236,7 +238,8 @@ std::tuple<const double*, const double*, Index> box_of(const Array& centre, cons
     return {middle.begin(), side.begin(), middle.size()};
 }
 
-// Charge conflicts between items of a box with these gains [n, D] and steps [n]; return (their sum, pairs of the items).
+// Charge conflicts between items of a box with these gains [n, D] and steps [n]; return (their sum, pairs of the
+// items).
 nb::tuple box_charges(const Array& gains, const Array& steps, const Array& centre, const Array& radius, double rounding,
                       double off, Index needed, Index most_pairs) {
     const Rows<const double> rows = matrix<double>(gains, "gains");
@@ -303,7 +306,9 @@ std::unique_ptr<CellSearch> cell_search(const BoundLists& lists, const BoundRati
     const cells::Settings settings{granularity,  leaf_lists, leaf_rows, conflict_lists,
                                    most_stalled, hopeless,   row_work,  levels};
     const auto [places, off, least] = precision;
-    if (boxed) return search_over(Boxes(lists.lists, settings, {places, off, least}), lists, ratio, selections, settings, largest);
+    if (boxed)
+        return search_over(Boxes(lists.lists, settings, {places, off, least}), lists, ratio, selections, settings,
+                           largest);
     return search_over(Cones(lists.lists, settings), lists, ratio, selections, settings, largest);
 }
 
@@ -330,22 +335,29 @@ void bind_cells(nb::module_& module) {
         .def_prop_ro("counts", &CellSearch::counts)
         .def_prop_ro("found", &CellSearch::found)
         .def_prop_ro("nbytes", &CellSearch::nbytes);
-    module.def("box_normals", [](const Array& centre, const Array& radius) {
-        const auto [middle, side, n] = box_of(centre, radius);
-        return owned(cells::box_normals(middle, side, n), {static_cast<std::size_t>(2 * n - 1), static_cast<std::size_t>(n)});
-    }, nb::arg("centre"), nb::arg("radius"));
-    module.def("outer_normals", [](const Array& rays) {
-        const Rows<const double> given = matrix<double>(rays, "rays");
-        check_size(given.columns(), given.rows(), "a ray");
-        const auto n = static_cast<std::size_t>(given.rows());
-        std::vector<double> normals(n * n);
-        const bool certain = n > 0 && cells::outer_normals(given[0].begin(), given.rows(), normals.data());
-        return nb::make_tuple(owned(std::move(normals), {n, n}), certain);
-    }, nb::arg("rays"));
+    module.def(
+        "box_normals",
+        [](const Array& centre, const Array& radius) {
+            const auto [middle, side, n] = box_of(centre, radius);
+            return owned(cells::box_normals(middle, side, n),
+                         {static_cast<std::size_t>(2 * n - 1), static_cast<std::size_t>(n)});
+        },
+        nb::arg("centre"), nb::arg("radius"));
+    module.def(
+        "outer_normals",
+        [](const Array& rays) {
+            const Rows<const double> given = matrix<double>(rays, "rays");
+            check_size(given.columns(), given.rows(), "a ray");
+            const auto n = static_cast<std::size_t>(given.rows());
+            std::vector<double> normals(n * n);
+            const bool certain = n > 0 && cells::outer_normals(given[0].begin(), given.rows(), normals.data());
+            return nb::make_tuple(owned(std::move(normals), {n, n}), certain);
+        },
+        nb::arg("rays"));
     module.def("box_charges", &box_charges, nb::arg("gains"), nb::arg("steps"), nb::arg("centre"), nb::arg("radius"),
                nb::arg("rounding"), nb::arg("off"), nb::arg("needed"), nb::arg("most_pairs"));
-    module.def("beats_in_box", &beats_in_box, nb::arg("columns"), nb::arg("winner"), nb::arg("loser"), nb::arg("centre"),
-               nb::arg("radius"), nb::arg("rounding"), nb::arg("off"));
+    module.def("beats_in_box", &beats_in_box, nb::arg("columns"), nb::arg("winner"), nb::arg("loser"),
+               nb::arg("centre"), nb::arg("radius"), nb::arg("rounding"), nb::arg("off"));
     module.def("one_pays", &one_pays, nb::arg("first"), nb::arg("second"), nb::arg("share"), nb::arg("other"),
                nb::arg("errors"));
     module.def("one_pays_in_box", &one_pays_in_box, nb::arg("first"), nb::arg("second"), nb::arg("share"),

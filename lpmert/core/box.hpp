@@ -2,8 +2,8 @@
 //
 // A box stands for the cone of its weights. The product of a difference g with weights of the box is at least g.c less
 // its reach sum_d |g_d| r_d (lemma B1 of proofs/boxes.md). Centre and radii are dyadic numbers that doubles hold, and
-// nothing is handed down from box to box but which hypotheses are left, so that rounding errors do not add up. The faces
-// cover the space, and halves their box (B2).
+// nothing is handed down from box to box but which hypotheses are left, so that rounding errors do not add up. The
+// faces cover the space, and halves their box (B2).
 #pragma once
 
 #include "node.hpp"
@@ -24,9 +24,9 @@ struct Precision {
     double off = 0.0, least = 0.0;
 };
 
-// What is open in a box: lists of two survivors as pairs, all others as rows. gains [D, P]: dearer - cheaper hypothesis of
-// each pair, reaches [P]: bounds on the rounding errors of their products with weights of the cube; steps [P]: costs.
-// features [D, R], row_reaches, ids and costs [R] of the other lists; ends: of each of them.
+// What is open in a box: lists of two survivors as pairs, all others as rows. gains [D, P]: dearer - cheaper hypothesis
+// of each pair, reaches [P]: bounds on the rounding errors of their products with weights of the cube; steps [P]:
+// costs. features [D, R], row_reaches, ids and costs [R] of the other lists; ends: of each of them.
 struct Box : Node {
     std::vector<double> centre, radius;
     Columns gains;
@@ -71,9 +71,10 @@ struct Box : Node {
 // 0.0 where all sums of a box are exact, as its sides are multiples of 2^-places, else 1.0.
 double rounding_of(Index places, const double* centre, const double* radius, Index n_features);
 
-// Whether hypothesis `winner` of columns surely has at least the product of `loser` with all weights of a box; rounding:
-// 0.0 if all sums are exact, else 1.0; off: of Precision.
-inline bool beats_in_box(const Columns& columns, Index winner, Index loser, const Box& box, double rounding, double off) {
+// Whether hypothesis `winner` of columns surely has at least the product of `loser` with all weights of a box;
+// rounding: 0.0 if all sums are exact, else 1.0; off: of Precision.
+inline bool beats_in_box(const Columns& columns, Index winner, Index loser, const Box& box, double rounding,
+                         double off) {
     const Index n = box.n_features();
     double lead = 0.0, reach = 0.0, mass = 0.0;
     for (Index d = 0; d < n; ++d) {
@@ -86,8 +87,8 @@ inline bool beats_in_box(const Columns& columns, Index winner, Index loser, cons
     return lead - (reach + error) >= 0.0;
 }
 
-// Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive (B3). For one
-// feature, the face is all that there is.
+// Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive (B3). For
+// one feature, the face is all that there is.
 std::vector<double> box_normals(const double* centre, const double* radius, Index n_features);
 
 class Boxes {
@@ -104,7 +105,8 @@ class Boxes {
         return little ? box.stalled + 1 : 0;
     }
     bool is_leaf(const Box& half, Index stalled) const {
-        const bool stuck = stalled >= settings_.most_stalled && 2 * half.n_pairs() + half.n_rows() <= settings_.leaf_rows;
+        const bool stuck =
+            stalled >= settings_.most_stalled && 2 * half.n_pairs() + half.n_rows() <= settings_.leaf_rows;
         return half.n_lists() <= settings_.leaf_lists || stuck;
     }
     static int better(const Box& first, const Box& second) {

@@ -37,8 +37,8 @@ OwnedLists leaf_lists(const Lists& lists, const Survivors& part, const std::vect
 SumLoss::SumLoss(const Lists& lists, const lpmert::Settings& selections)
     : lists_(lists), selections_(selections), scores_(static_cast<std::size_t>(lists.longest())) {}
 
-// Decode weights on all lists and take them if they cost less, beyond rounding: where a winner does not lead clearly, all
-// that are near it have to cost the same.
+// Decode weights on all lists and take them if they cost less, beyond rounding: where a winner does not lead clearly,
+// all that are near it have to cost the same.
 SumLoss::Offer SumLoss::offer(const std::vector<double>& offered) {
     const double bound = rounding_bound(lists_, offered.data());
     Index total = 0;

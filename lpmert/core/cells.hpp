@@ -1,10 +1,10 @@
 // Branch and bound over the weight space, depth first, for nodes of any shape and any loss.
 //
-// A node is a part of the weight space, and of every list that is still open in it the hypotheses that may win there. It
-// is bounded by the sum of what the cheapest of these cost (lemma K3 of proofs/cones.md), raised by conflicts of pairs of
-// lists (K7, B4). A node whose bound tells that nothing in it is better than the incumbent is dropped; a small one is
-// searched selection by selection; others are halved, and propagated into both halves (K2, B2). Dropping all nodes proves
-// the incumbent (T1 of proofs/trees.md).
+// A node is a part of the weight space, and of every list that is still open in it the hypotheses that may win there.
+// It is bounded by the sum of what the cheapest of these cost (lemma K3 of proofs/cones.md), raised by conflicts of
+// pairs of lists (K7, B4). A node whose bound tells that nothing in it is better than the incumbent is dropped; a small
+// one is searched selection by selection; others are halved, and propagated into both halves (K2, B2). Dropping all
+// nodes proves the incumbent (T1 of proofs/trees.md).
 //
 //     shape     geometry of a node: how it is halved                     cone.hpp, box.hpp
 //     loss      what a node costs, the incumbent, small nodes            cell_losses.hpp
@@ -37,7 +37,8 @@ class Search {
           conflicts_(lists, settings_, shape_) {}
     Search(const Search&) = delete;
 
-    // Begin a slice of so much work, in nodes with bounds of up to a step above the least; with all if step is negative.
+    // Begin a slice of so much work, in nodes with bounds of up to a step above the least; with all if step is
+    // negative.
     void begin(Index budget, Index step) {
         stop_ = counts.work + budget;
         enough_ = counts.work + budget / LEAST_SHARE;
@@ -45,8 +46,9 @@ class Search {
         rise();
     }
 
-    // Search for what is better than the incumbent until the slice is done, in so many bytes: what there is room for makes
-    // no difference. Nodes with bounds above the level are put aside; they come next unless much of the work is done.
+    // Search for what is better than the incumbent until the slice is done, in so many bytes: what there is room for
+    // makes no difference. Nodes with bounds above the level are put aside; they come next unless much of the work is
+    // done.
     Outcome explore(Index room) {
         for (;;) {
             const Outcome outcome = descend(room);
@@ -143,7 +145,8 @@ class Search {
         for (const auto* const some : {&nodes, &aside})
             for (const Node& node : *some) least = std::min(least, node.bound);
         level_ = step_ < 0 || least == INFINITE_COST ? INFINITE_COST : least + step_;
-        const auto later = std::stable_partition(aside.begin(), aside.end(), [this](const Node& node) { return node.bound > level_; });
+        const auto later =
+            std::stable_partition(aside.begin(), aside.end(), [this](const Node& node) { return node.bound > level_; });
         std::stable_sort(later, aside.end(), [](const Node& a, const Node& b) { return a.bound > b.bound; });
         for (auto node = later; node != aside.end(); ++node) push(std::move(*node));
         aside.erase(later, aside.end());

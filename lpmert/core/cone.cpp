@@ -77,8 +77,8 @@ Cones::Cones(const Lists& lists, const Settings& settings) : settings_(settings)
     best_.resize(n);
 }
 
-// The edge with the most cost at stake between its ends' winners, weighted by its length. Lists tied at one end have the
-// other end's winner at both: no split comes nearer to a ray in which many boundaries meet.
+// The edge with the most cost at stake between its ends' winners, weighted by its length. Lists tied at one end have
+// the other end's winner at both: no split comes nearer to a ray in which many boundaries meet.
 void Cones::longest_edge(const Cone& cone) {
     const Index n = cone.n_features(), n_lists = cone.n_lists();
     std::fill(disagreement_.begin(), disagreement_.end(), 0.0);

@@ -15,8 +15,8 @@ inline bool exact_sum(double a, double b) {
     return (a - (total - part)) + (b - part) == 0.0;
 }
 
-// Write normals [D, D] of a cone slightly wider than the one of these rays [D, D]; return whether that is certain: every
-// ray has a positive product with every normal, beyond rounding (K4).
+// Write normals [D, D] of a cone slightly wider than the one of these rays [D, D]; return whether that is certain:
+// every ray has a positive product with every normal, beyond rounding (K4).
 bool outer_normals(const double* rays, Index n_features, double* normals);
 
 // scores [R, D] of the survivors at the rays; ids and costs [R]; ends: of each open list among them. rays [D, D];

@@ -3,23 +3,23 @@
 #include <algorithm>
 #include <cmath>
 
-#include "clones.hpp"
 #include "propagation.hpp"
+#include "vectors.hpp"
 
 namespace lpmert::cells {
 
 namespace {
 
-constexpr Index BLOCK = 128;         // items compared with another one at once
-constexpr Index VECTOR = 16;         // of these in registers
-constexpr float NO_GAIN = 1e-30F;    // a gain that is none counts as so little: it makes up for no loss
-constexpr Index BUCKETS = 128;       // items of a box are put in order of height as far as so many buckets tell
-constexpr double SHARE = 0.35;       // besides equal shares, so much of one item and the rest of the other are tried
-constexpr float NEARLY = -2e-6F;     // margins in single precision that double precision may find to be none
-constexpr double HOPE = 0.6;         // share of what is needed that an estimate from a sample has to promise at least
-constexpr double ALIKE = 1.0 / 16.0; // difference of heights up to which levels of a list are one item
-constexpr float GONE = -8.0F;        // height of an item that has nothing left: nothing makes up for it
-constexpr Index SAMPLE = 256;        // of many items of a box, about so many tell whether conflicts may do
+constexpr Index BLOCK = 128;          // items compared with another one at once
+constexpr Index VECTOR = 16;          // of these in registers
+constexpr float NO_GAIN = 1e-30F;     // a gain that is none counts as so little: it makes up for no loss
+constexpr Index BUCKETS = 128;        // items of a box are put in order of height as far as so many buckets tell
+constexpr double SHARE = 0.35;        // besides equal shares, so much of one item and the rest of the other are tried
+constexpr float NEARLY = -2e-6F;      // margins in single precision that double precision may find to be none
+constexpr double HOPE = 0.6;          // share of what is needed that an estimate from a sample has to promise at least
+constexpr double ALIKE = 1.0 / 16.0;  // difference of heights up to which levels of a list are one item
+constexpr float GONE = -8.0F;         // height of an item that has nothing left: nothing makes up for it
+constexpr Index SAMPLE = 256;         // of many items of a box, about so many tell whether conflicts may do
 
 constexpr double INF = std::numeric_limits<double>::infinity();
 
@@ -111,8 +111,8 @@ void Conflicts<Cones>::collect(const Cone& cone) {
     }
 }
 
-// Whether the items that pay at the centre, and those at each ray, pay more than is needed: charges are no more than what
-// is paid at any weights.
+// Whether the items that pay at the centre, and those at each ray, pay more than is needed: charges are no more than
+// what is paid at any weights.
 bool Conflicts<Cones>::can_pay(Index needed) const {
     for (Index d = -1; d < n_features_; ++d) {
         Index paid = 0;
@@ -126,9 +126,8 @@ bool Conflicts<Cones>::can_pay(Index needed) const {
 // Put the items in order of height, with all of their steps left; return what those have that pay at the centre.
 Index Conflicts<Cones>::sort() {
     for (Index k = 0; k < n_; ++k) order_[k] = k;
-    std::sort(order_.begin(), order_.begin() + n_, [this](Index a, Index b) {
-        return heights_[a] != heights_[b] ? heights_[a] < heights_[b] : a < b;
-    });
+    std::sort(order_.begin(), order_.begin() + n_,
+              [this](Index a, Index b) { return heights_[a] != heights_[b] ? heights_[a] < heights_[b] : a < b; });
     Index possible = 0;
     for (Index x = 0; x < n_; ++x) {
         const Index k = order_[x];
@@ -164,10 +163,12 @@ bool multiples(const float* scaled, Index stride, Index n_features, Index i, Ind
             const float* const others = scaled + d * stride + block;
             if (own >= 0.0F) {
                 const float factor = -1.0F / std::max(own, NO_GAIN);
-                for (Index j = 0; j < VECTOR; ++j) least[j] = others[j] * factor > least[j] ? others[j] * factor : least[j];
+                for (Index j = 0; j < VECTOR; ++j)
+                    least[j] = others[j] * factor > least[j] ? others[j] * factor : least[j];
             } else {
                 const float factor = -1.0F / own;
-                for (Index j = 0; j < VECTOR; ++j) most[j] = others[j] * factor < most[j] ? others[j] * factor : most[j];
+                for (Index j = 0; j < VECTOR; ++j)
+                    most[j] = others[j] * factor < most[j] ? others[j] * factor : most[j];
             }
         }
         for (Index j = 0; j < VECTOR; ++j) low[block - begin + j] = least[j];
@@ -286,8 +287,8 @@ void Conflicts<Boxes>::rank(const Box& box, Index low, Index high) {
     }
 }
 
-// Add an item for each level of costs of a list of more hypotheses. It is paid where the best of those that cost more is
-// above all that cost no more; levels of nearly the same height are one item, paid where the last of them is.
+// Add an item for each level of costs of a list of more hypotheses. It is paid where the best of those that cost more
+// is above all that cost no more; levels of nearly the same height are one item, paid where the last of them is.
 void Conflicts<Boxes>::add_levels(const Box& box, Index low, Index high, Index face) {
     rank(box, low, high);
     const Index first = n_, n = high - low;
@@ -455,7 +456,8 @@ void Conflicts<Boxes>::sort() {
         level_[x] = static_cast<float>(heights_[k]);
         Index axis = 0;
         for (Index d = 0; d < n_features_; ++d)
-            if (radius_[d] > 0.0) scaled_[stride_ * axis++ + x] = static_cast<float>(gain(k)[d] * radius_[d] / sizes_[k]);
+            if (radius_[d] > 0.0)
+                scaled_[stride_ * axis++ + x] = static_cast<float>(gain(k)[d] * radius_[d] / sizes_[k]);
     }
 }
 

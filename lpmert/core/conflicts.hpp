@@ -1,10 +1,10 @@
 // Conflicts of lists: of two that pull in opposite directions, one does not have its cheapest hypothesis.
 //
 // An item is a list and a step of its costs, which it pays wherever its gain, the lead of what costs more over all that
-// costs less, is not negative. Where a mixture of two items' gains is negative nowhere in a node, all its weights make one
-// of the two pay (lemma K7 of proofs/cones.md, B4 of proofs/boxes.md): the bound rises by the smaller of their steps,
-// which is taken off both, so that what items are charged adds up. Pairs are found in single precision; each is then
-// decided in double precision, with a bound on its rounding.
+// costs less, is not negative. Where a mixture of two items' gains is negative nowhere in a node, all its weights make
+// one of the two pay (lemma K7 of proofs/cones.md, B4 of proofs/boxes.md): the bound rises by the smaller of their
+// steps, which is taken off both, so that what items are charged adds up. Pairs are found in single precision; each is
+// then decided in double precision, with a bound on its rounding.
 #pragma once
 
 #include "box.hpp"

@@ -5,14 +5,22 @@ namespace lpmert {
 
 void bind_cells(nanobind::module_& module);
 void bind_choices(nanobind::module_& module);
+void bind_circle(nanobind::module_& module);
+void bind_descent(nanobind::module_& module);
+void bind_graph_envelope(nanobind::module_& module);
 void bind_least_norm(nanobind::module_& module);
 void bind_line_search(nanobind::module_& module);
+void bind_plane(nanobind::module_& module);
 
 }  // namespace lpmert
 
 NB_MODULE(_core, module) {
     lpmert::bind_least_norm(module);
-    lpmert::bind_choices(module);
     lpmert::bind_cells(module);
+    lpmert::bind_choices(module);
+    lpmert::bind_circle(module);
+    lpmert::bind_descent(module);
+    lpmert::bind_graph_envelope(module);
     lpmert::bind_line_search(module);
+    lpmert::bind_plane(module);
 }

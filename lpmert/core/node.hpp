@@ -1,4 +1,5 @@
-// What every node of the search over the weight space has, whatever its shape: bounds, and the lists that are open in it.
+// What every node of the search over the weight space has, whatever its shape: bounds, and the lists that are open in
+// it.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +65,8 @@ struct Columns {
 };
 
 // own: what the node costs at least by the cheapest survivor of every list; bound: that, raised by conflicts here or in
-// what it is a part of. total [K]: sums of statistics of settled lists, empty for sums of costs. stalled: splits since a
-// tenth of the lists was last settled; age: splits until its hypotheses are priced anew. centre_cost: what its centre
+// what it is a part of. total [K]: sums of statistics of settled lists, empty for sums of costs. stalled: splits since
+// a tenth of the lists was last settled; age: splits until its hypotheses are priced anew. centre_cost: what its centre
 // costs, infinite where that is not known or forbidden; closed: whether nothing is left to find in it.
 struct Node {
     Index own = 0, bound = 0, stalled = 0, age = 0;
@@ -85,8 +86,8 @@ struct Survivors {
 
 // granularity: what bounds of selections of different losses differ by at least. Nodes of at most leaf_lists open lists
 // are searched selection by selection, and so are those of at most leaf_rows survivors after most_stalled splits with
-// little settled; after `hopeless` of them exact arithmetic has to close a node. conflict_lists: most open lists between
-// which conflicts are looked for; row_work: what a split costs a survivor; levels: of a list's costs that
+// little settled; after `hopeless` of them exact arithmetic has to close a node. conflict_lists: most open lists
+// between which conflicts are looked for; row_work: what a split costs a survivor; levels: of a list's costs that
 // conflicts may charge in a box, at most.
 struct Settings {
     Index granularity = 1, leaf_lists = 10, leaf_rows = 2500, conflict_lists = 4000;

@@ -1,8 +1,8 @@
 // Propagation: drop the hypotheses that another one beats everywhere in a node, settle lists, and add up the bound.
 //
 // A strictly best hypothesis is never beaten, so that it survives wherever it wins (K1 of proofs/cones.md, B1 of
-// proofs/boxes.md). A list whose survivors all cost the same is settled (K3). First the best hypothesis at the centre is
-// compared with all others, then these with the cheapest, on which the bound rests: dropping others only saves time.
+// proofs/boxes.md). A list whose survivors all cost the same is settled (K3). First the best hypothesis at the centre
+// is compared with all others, then these with the cheapest, on which the bound rests: dropping others only saves time.
 // Propagation stops as soon as the bound exceeds its limit.
 #pragma once
 
@@ -126,7 +126,8 @@ inline void Propagation<Cones>::move(Index source, Index target) {
     costs_[target] = costs_[source];
 }
 
-// Drop rows start .. end that another one beats, first what row `best` beats; return the new end. Rows keep their order.
+// Drop rows start .. end that another one beats, first what row `best` beats; return the new end. Rows keep their
+// order.
 inline Index Propagation<Cones>::drop_beaten(Index start, Index end, Index best, const std::vector<double>& errors) {
     Index left = start;
     const auto keep = [&](Index i) {
@@ -181,7 +182,8 @@ class Propagation<Boxes> {
     Buffer<double> lead_, reach_;
     Buffer<Row> best_;
     Index block_ = 0;
-    // What is left: pairs, rows, the hypotheses and costs of these, their lists' ends, and pairs that lists have become.
+    // What is left: pairs, rows, the hypotheses and costs of these, their lists' ends, and pairs that lists have
+    // become.
     Buffer<Row> pairs_, rows_, ids_;
     Buffer<Index> costs_;
     std::vector<Index> ends_;
@@ -271,8 +273,8 @@ Index Propagation<Boxes>::prune_rows(const Box& box, Box& half, Loss& loss, Inde
             Index left = row;
             for (Index i = low; i < high; ++i) {
                 const double lead = top - lead_[i - block_] - reach_[i - block_], doubt = error + box.row_reaches[i];
-                const bool beaten = lead > doubt || (lead >= -doubt &&
-                                                     beats_in_box(box.features, best, i, half, rounding_, off));
+                const bool beaten =
+                    lead > doubt || (lead >= -doubt && beats_in_box(box.features, best, i, half, rounding_, off));
                 if (i == best || !beaten) rows_[left++] = static_cast<Row>(i);
             }
             if (left - row > 2) left = drop_beaten(box, half, row, left, best, low, high);

@@ -148,6 +148,15 @@ std::pair<Index, bool> Minorant::lay_in_units(const Ratio& ratio, const double* 
     return {units - n_open * (static_cast<Index>(lost) + 1), useful};
 }
 
+void check_kind(Index kind, Index n_parameters, Index n_columns) {
+    if (kind < metric::BLEU || kind > metric::PER) throw std::invalid_argument("kind is none of a ratio metric");
+    const bool right = kind == metric::BLEU       ? n_columns == 9
+                       : kind == metric::FRACTION ? n_parameters == 2 * n_columns + 2
+                       : kind == metric::CHRF     ? n_parameters == 1 && n_columns % 3 == 0
+                                                  : n_columns == 3;
+    if (!right) throw std::invalid_argument("the metric takes another number of statistics or parameters");
+}
+
 double loss_of_total(Index kind, Span<const double> parameters, const double* total, Index n_columns) {
     if (kind == metric::BLEU) {
         const double matches = total[0] * total[2] * total[4] * total[6];

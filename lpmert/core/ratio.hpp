@@ -55,6 +55,9 @@ struct Minorant {
     std::pair<Index, bool> lay_in_units(const Ratio& ratio, const double* settled, Index n_open);
 };
 
+// Raise ValueError for a kind that there is not, or one that takes another number of parameters and statistics.
+void check_kind(Index kind, Index n_parameters, Index n_columns);
+
 // The loss of sums [K]; whatever is zero it is a number, NaN for an unknown kind only.
 double loss_of_total(Index kind, Span<const double> parameters, const double* total, Index n_columns);
 

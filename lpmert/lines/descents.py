@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.lines.descent import OVERHEAD, DescentLists, decode_cost, even_basis, sampled_lists
-from lpmert.lines.envelope import combine, new_workspace
+from lpmert.lines.descent import OVERHEAD, DescentLists, even_basis, sampled_lists
+from lpmert.lines.line_search import lists_with_costs
 from lpmert.lines.near import Near, near, reaches_from
 from lpmert.system.deadline import out_of_time
 
@@ -163,7 +163,7 @@ class Descents:
         _, cost, centre = self._around
         spent = 0
         if not len(self._reaches):
-            self._reaches = reaches_from(centre, lists.offsets, lists.work)
+            self._reaches = reaches_from(centre, lists.lists)
             spent += _REACHES * lists.line
         nearby = near(centre, self._reaches, 10.0 ** rng.uniform(*_SHARES), lists.offsets, lists.costs)
         spent += lists.line
@@ -171,17 +171,16 @@ class Descents:
         if not len(nearby.rows):
             return spent
         costs = lists.costs[nearby.rows]
-        work = new_workspace(lists.work.transposed.T[nearby.rows], nearby.offsets)
+        there = lists_with_costs(lists.turned[:, nearby.rows].T, nearby.offsets, costs)
         line = len(costs) + OVERHEAD
         left = max(1, min(budget, _LINES * lists.line) // line)
         best, weights = cost, centre
         inner = centre.copy()
         while left > 0 and not out_of_time():
             before = left
-            left = lists.search(inner, rng, self._patience, left, nearby, work)
+            left = lists.search(inner, rng, self._patience, left, nearby, there)
             spent += (before - left) * line
-            combine(work.transposed, inner, work.intercepts)
-            reached = nearby.base + int(decode_cost(work.intercepts, nearby.offsets, costs, 0.0)[0])
+            reached = nearby.base + int(there.at(inner))
             if reached < best:
                 best, weights = reached, inner
             inner = _beside(nearby, weights, rng)

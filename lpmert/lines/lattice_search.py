@@ -7,19 +7,16 @@ from math import inf
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.lines import line_search_kernels as kernels
-from lpmert.lines.envelope import new_workspace, unit_of
-from lpmert.lines.graph_envelope import Lines, find_envelope, new_lines, way_of
-from lpmert.lines.line_search import SMOOTHING, Lineal, Space, Step, interval_of, loss_of_metric
-from lpmert.lines.line_search_kernels import Loss
+from lpmert.lines.line_search import SMOOTHING, Lineal, Loss, Space, Step, interval_of, loss_of_metric, unit_of
 from lpmert.model.lattice_kernels import best_so_far
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.system.deadline import out_of_time
 
-_ROOM = 1 << 14
-"""Lines of one lattice that there is room for at first."""
+_INTERCEPT, _SLOPE = np.eye(2)
+"""Weights and direction of lines whose features are their intercepts and slopes."""
 
 
 class LatticeLineSearch(Lineal):
@@ -35,7 +32,6 @@ class LatticeLineSearch(Lineal):
         self._problem = problem
         self._interval, self._smoothing = interval_of(interval), smoothing
         self._width = len(problem.settings.columns)
-        self._make_room(_ROOM)
         self._loss(np.zeros((0, self._width)))
 
     @cached_property
@@ -53,8 +49,7 @@ class LatticeLineSearch(Lineal):
 
     def at(self, weights: FloatArray) -> float:
         """Return the level of decoding with weights [D], in floating point, the first of equal paths winning."""
-        lines, offsets, loss = self._lists(weights, np.zeros(self.dimension))
-        return float(kernels.level_at(np.ascontiguousarray(lines[:, 0]), offsets, loss, np.empty(self._totals)))
+        return self._lists(weights, np.zeros(self.dimension)).at(_INTERCEPT)
 
     def loss_of(self, level: float) -> float:
         """Return the loss of a level."""
@@ -62,15 +57,10 @@ class LatticeLineSearch(Lineal):
 
     def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
         """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
-        lines, offsets, loss = self._lists(weights, direction)
-        work = new_workspace(lines, offsets)
-        work.intercepts[:], work.slopes[:] = lines.T
+        lists = self._lists(weights, direction)
         least, most = self.range(weights, direction)
-        buffers = kernels.new_buffers(offsets, self._totals)
         low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
-        return Step(
-            *kernels.search_direction(offsets, loss, low, high, scale, self._interval, self._smoothing, work, buffers)
-        )
+        return Step(*lists.along(_INTERCEPT, _SLOPE, low, high, scale, self._interval, self._smoothing))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
         """Return the coordinate whose line from weights [D] has the best step, and that step.
@@ -91,44 +81,34 @@ class LatticeLineSearch(Lineal):
 
         Returns the t [n] from which on each wins, -inf first, and the links of each.
         """
-        graph = self._problem.graphs[number]
-        begin, end = self._envelope(number, graph.features @ weights, graph.features @ direction)
-        return self._store.starts[begin:end].copy(), [way_of(self._store, line) for line in range(begin, end)]
-
-    @property
-    def _totals(self) -> int:
-        """How many statistics kernels sum; none where losses are added up."""
-        return 0 if self._problem.additive else self._width
+        _, _, starts, ways = self._envelope(number, weights, direction)
+        return starts, ways
 
     def _loss(self, statistics: FloatArray) -> Loss:
         return loss_of_metric(self._problem.metric, statistics, np.zeros(self._width), additive=self._problem.additive)
 
-    def _lists(self, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, IntArray, Loss]:
-        """Return the envelope of each lattice as a list: intercepts and slopes [M, 2], offsets [S + 1], and losses."""
-        found: list[FloatArray] = []
+    def _lists(self, weights: FloatArray, direction: FloatArray) -> core.LineSearch:
+        """Return the envelope of each lattice as a list of lines, whose features are intercept and slope."""
+        lines: list[FloatArray] = []
         statistics: list[FloatArray] = []
         offsets = [0]
-        for number, graph in enumerate(self._problem.graphs):
-            begin, end = self._envelope(number, graph.features @ weights, graph.features @ direction)
-            found.append(np.column_stack([self._store.intercepts[begin:end], self._store.slopes[begin:end]]))
-            statistics += [self._problem.statistics(number, way_of(self._store, line)) for line in range(begin, end)]
+        for number in range(len(self._problem.graphs)):
+            intercepts, slopes, _, ways = self._envelope(number, weights, direction)
+            lines.append(np.array([intercepts, slopes]))
+            statistics += [self._problem.statistics(number, way) for way in ways]
             offsets.append(len(statistics))
-        return np.concatenate(found), np.array(offsets, dtype=np.int64), self._loss(np.array(statistics))
+        loss = self._loss(np.array(statistics))
+        return core.LineSearch(np.concatenate(lines, axis=1), np.array(offsets, dtype=np.int64), *loss)
 
-    def _envelope(self, number: int, intercepts: FloatArray, slopes: FloatArray) -> tuple[int, int]:
-        """Find the envelope of one lattice; return its first line in `_store`, and the one beyond its last."""
+    def _envelope(
+        self, number: int, weights: FloatArray, direction: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, list[IntArray]]:
+        """Return the envelope of one lattice: its intercepts, slopes, starts [n], and the links of each line."""
         graph = self._problem.graphs[number]
-        nodes = graph.sources, graph.seconds, graph.targets
-        first = np.empty(graph.n_nodes + 1, dtype=np.int64)
-        while True:
-            begin, end = find_envelope(*nodes, intercepts, slopes, first, self._store, *self._spaces)
-            if begin >= 0:
-                return int(begin), int(end)
-            self._make_room(2 * len(self._store.slopes))
-
-    def _make_room(self, room: int) -> None:
-        self._store = new_lines(room)
-        self._spaces: tuple[Lines, Lines, Lines] = (new_lines(room), new_lines(room), new_lines(room))
+        nodes = graph.sources, graph.seconds, graph.targets, graph.n_nodes
+        heights, along = graph.features @ weights, graph.features @ direction
+        intercepts, slopes, starts, links, ends = core.find_graph_envelope(*nodes, heights, along)
+        return intercepts, slopes, starts, np.split(links, ends[1:-1])
 
 
 def space_of(problem: Problem | LatticeProblem) -> Space:

@@ -9,18 +9,16 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.lines import line_search_kernels as kernels
-from lpmert.lines.circle import Circle, arc_within, new_circle, search_circle
-from lpmert.lines.envelope import combine, new_workspace, unit_of
-from lpmert.lines.line_search_kernels import ADDITIVE, MIDPOINT, SMOOTHED, WIDEST, Loss
 from lpmert.metrics.base import Metric, RatioMetric
-from lpmert.model.canonical import list_numbers, standardised
+from lpmert.model.canonical import standardised
 from lpmert.model.form import Canonical
 from lpmert.quoting import quoted
 from lpmert.system.deadline import out_of_time
+
+MIDPOINT, WIDEST, SMOOTHED = range(3)
 
 INTERVALS: Mapping[str, int] = {"midpoint": MIDPOINT, "widest": WIDEST, "smoothed": SMOOTHED}
 """Which interval of a line is taken: of those with the least level the nearest or the widest, or the one around which
@@ -38,6 +36,23 @@ class Step(NamedTuple):
 
     level: float
     t: float
+
+
+class Loss(NamedTuple):
+    """What hypotheses cost, as the core takes it.
+
+    kind: `ADDITIVE`, where costs [M] add up, or that of a ratio metric of statistics [M, K], a constant [K] and
+    parameters.
+    """
+
+    kind: int
+    parameters: FloatArray
+    costs: IntArray
+    statistics: FloatArray
+    constant: FloatArray
+
+
+ADDITIVE = -1
 
 
 class Around(NamedTuple):
@@ -112,7 +127,7 @@ class Lineal(Space):
 
 
 def interval_of(name: str) -> int:
-    """Return the number that kernels have for one of `INTERVALS`; raises `MethodError` for another name."""
+    """Return the number that the core has for one of `INTERVALS`; raises `MethodError` for another name."""
     if name not in INTERVALS:
         raise MethodError(f"interval={quoted(name)} is none of {', '.join(INTERVALS)}")
     return INTERVALS[name]
@@ -123,36 +138,18 @@ class LineSearch(Lineal):
 
     A level is a sum of costs, or the ratio metric's loss. Lines keep to the limits and the cap where their start does.
     interval: one of `INTERVALS`; smoothing: see `SMOOTHING`. Not for use by several threads at a time. Raises
-    `MethodError` for another interval, and for a metric that kernels cannot compute.
+    `MethodError` for another interval, and for a metric that the core cannot compute.
     """
 
     def __init__(self, canonical: Canonical, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
         super().__init__(canonical)
         self._loss = loss_of_form(canonical)
         self._interval, self._smoothing = interval_of(interval), smoothing
-        self._work = new_workspace(self._features, self._offsets)
-        self._scored: FloatArray | None = None
-        self._buffers = kernels.new_buffers(self._offsets, len(self._loss.constant))
-
-    @cached_property
-    def _orders(self) -> NDArray[np.int32]:
-        lists = list_numbers(self._offsets)
-        return np.array([np.lexsort((column, lists)) for column in self._work.transposed], dtype=np.int32)
-
-    @cached_property
-    def _circle(self) -> Circle:
-        return new_circle(self._offsets)
-
-    def _score(self, weights: FloatArray) -> None:
-        """Make the intercepts the scores at weights [D], unless they are these already."""
-        if self._scored is None or not np.array_equal(self._scored, weights):
-            self._scored = weights.copy()
-            combine(self._work.transposed, weights, self._work.intercepts)
+        self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, *self._loss)
 
     def at(self, weights: FloatArray) -> float:
         """Return the level of decoding with weights [D]."""
-        self._score(weights)
-        return float(kernels.level_at(self._work.intercepts, self._offsets, self._loss, self._buffers.total))
+        return self._lists.at(weights)
 
     def loss_of(self, level: float) -> float:
         """Return the loss of a level."""
@@ -160,34 +157,15 @@ class LineSearch(Lineal):
 
     def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
         """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
-        work = self._work
-        self._score(weights)
-        combine(work.transposed, direction, work.slopes)
         least, most = self.range(weights, direction)
-        scale = unit_of(weights, direction)
-        return Step(
-            *kernels.search_direction(
-                self._offsets,
-                self._loss,
-                max(low, least),
-                min(high, most),
-                scale,
-                self._interval,
-                self._smoothing,
-                work,
-                self._buffers,
-            )
-        )
+        low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
+        return Step(*self._lists.along(weights, direction, low, high, scale, self._interval, self._smoothing))
 
     def around(self, weights: FloatArray, direction: FloatArray) -> Around:
         """Return the pieces, within the limits and the cap, of the circle through weights and a direction [D]."""
-        work, circle = self._work, self._circle
-        self._score(weights)
-        combine(work.transposed, direction, work.slopes)
         unit, cosine = (np.empty(0), 0.0) if self._cap is None else (self._cap.unit, self._cap.cosine)
-        low, high = arc_within(self._limits, unit, cosine, weights, direction, weights, direction)
-        n = search_circle(self._offsets, self._loss, low, high, work, self._buffers, circle)
-        return Around(direction, circle.begins[:n].copy(), circle.ends[:n].copy(), circle.levels[:n].copy())
+        low, high = core.arc_within(self._limits, np.eye(self.dimension), unit, cosine, weights, direction)
+        return Around(direction, *core.find_pieces(self._lists, weights, direction, low, high))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
         """Return the coordinate whose line from weights [D] has the best step, and that step.
@@ -195,7 +173,6 @@ class LineSearch(Lineal):
         coordinates: those to try, by default all; the first of equals wins.
         """
         tried = np.arange(self.dimension) if coordinates is None else coordinates
-        self._score(weights)
         ranges = np.tile([-inf, inf], (self.dimension, 1))
         if self._cap is not None or len(self._limits):
             ranges[:] = [self.range(weights, axis) for axis in np.eye(self.dimension)]
@@ -204,42 +181,64 @@ class LineSearch(Lineal):
         for begin in range(0, len(tried), piece):
             if begin and out_of_time():
                 break
-            coordinate, level, t = kernels.search_coordinates(
-                tried[begin : begin + piece],
-                self._orders,
-                self._offsets,
-                self._loss,
-                ranges,
-                unit_of(weights, np.ones(1)),
-                self._interval,
-                self._smoothing,
-                self._work,
-                self._buffers,
+            some, scale = tried[begin : begin + piece], unit_of(weights, np.ones(1))
+            coordinate, *found = self._lists.best_coordinate(
+                weights, some, ranges, scale, self._interval, self._smoothing
             )
-            if level < step.level:
-                best, step = int(coordinate), Step(level, t)
+            if found[0] < step.level:
+                best, step = coordinate, Step(*found)
         return best, step
 
 
+def lists_with_costs(features: FloatArray, offsets: IntArray, costs: IntArray) -> core.LineSearch:
+    """Return line searches on features [M, D] of lists offsets [S + 1] whose costs [M] add up."""
+    return core.LineSearch(np.ascontiguousarray(features.T), offsets, *_sum_of(costs))
+
+
+def line_search(
+    lists: core.LineSearch, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf
+) -> tuple[int, float]:
+    """Return the least cost on the line weights + t direction [D], and a t in the middle of an interval that has it.
+
+    low <= t <= high. The middle is taken in the angle, with |weights| / |direction| as the unit of t; the widest of
+    intervals with the same cost counts. The cost holds up to the rounding of scores: decode at the step to be sure.
+    Raises `ValueError` if low is not below high. Source: Och 2003.
+    """
+    if not low < high:
+        raise ValueError(f"the interval of a line search must have low < high, not {low} and {high}")
+    cost, step = lists.along(weights, direction, low, high, unit_of(weights, direction), WIDEST, 0.0)
+    return int(cost), step
+
+
+def unit_of(weights: FloatArray, direction: FloatArray) -> float:
+    """Return |weights| / |direction|, the natural unit of t on a line, or 1 where one of them is 0."""
+    numerator, denominator = float(np.linalg.norm(weights)), float(np.linalg.norm(direction))
+    return numerator / denominator if numerator > 0 and denominator > 0 else 1.0
+
+
 def loss_of_form(canonical: Canonical) -> Loss:
-    """Return what hypotheses cost, for kernels; raises `MethodError` for a metric that these cannot compute."""
+    """Return what hypotheses cost, for the core; raises `MethodError` for a metric that it cannot compute."""
     if canonical.additive:
-        return Loss(ADDITIVE, np.empty(0), canonical.costs, np.empty((0, 0)), np.empty(0))
+        return _sum_of(canonical.costs)
     totals = canonical.totals
     return loss_of_metric(totals.metric, totals.statistics, totals.constant, additive=False)
 
 
 def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray, *, additive: bool) -> Loss:
-    """Return what hypotheses with statistics [M, K] cost, for kernels; constant [K] is added to their sums.
+    """Return what hypotheses with statistics [M, K] cost, for the core; constant [K] is added to their sums.
 
     additive: the only statistic is a loss, a whole number, and the constant is 0. Raises `MethodError` for a metric
-    that kernels cannot compute.
+    that the core cannot compute.
     """
     if additive:
-        return Loss(ADDITIVE, np.empty(0), statistics[:, 0].astype(np.int64), np.empty((0, 0)), np.empty(0))
+        return _sum_of(statistics[:, 0].astype(np.int64))
     if not isinstance(metric, RatioMetric):
         raise MethodError(
             f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(metric.name)}; "
             "give the metric `kind`, `parameters` and `losses_of_totals`, see lpmert.metrics.base.RatioMetric"
         )
     return Loss(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), statistics, constant)
+
+
+def _sum_of(costs: IntArray) -> Loss:
+    return Loss(ADDITIVE, np.empty(0), costs, np.empty((0, 0)), np.empty(0))

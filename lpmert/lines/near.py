@@ -6,14 +6,13 @@ find there holds for all of them.
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.lines.envelope import Workspace, combine
-from lpmert.numeric.kernels import kernel
 
 
 class Near(NamedTuple):
@@ -30,43 +29,10 @@ class Near(NamedTuple):
     base: int
 
 
-@kernel
-def find_reaches(transposed, scores, offsets, squares, reaches):  # type: ignore[no-untyped-def]
-    """Write how far from weights c of length 1, at right angles to them, each hypothesis wins first; 0 if at c.
-
-    transposed [D, M]; scores [M] at c; squares [M] is scratch. With g the step from the winner's features to its own,
-    and h how far it is behind, a hypothesis wins at c + x if g . x >= h, and g . x is at most |x| times the length
-    of g across c.
-    """
-    for s in range(len(offsets) - 1):
-        begin, end = offsets[s], offsets[s + 1]
-        best = begin
-        for i in range(begin + 1, end):
-            if scores[i] > scores[best]:
-                best = i
-        across = squares[begin:end]
-        for i in range(len(across)):
-            across[i] = 0.0
-        for k in range(len(transposed)):
-            part, own = transposed[k, begin:end], transposed[k, best]
-            for i in range(len(across)):
-                across[i] += (part[i] - own) * (part[i] - own)
-        for i in range(begin, end):
-            behind = scores[best] - scores[i]
-            square = squares[i] - behind * behind
-            if behind == 0.0:
-                reaches[i] = 0.0
-            elif square > 0.0:
-                reaches[i] = behind / sqrt(square)
-            else:
-                reaches[i] = inf
-
-
-def reaches_from(centre: FloatArray, offsets: IntArray, work: Workspace) -> FloatArray:
-    """Return how far [M] from the centre [D], of length 1, each hypothesis wins first, as `find_reaches` does."""
-    combine(work.transposed, centre, work.intercepts)
-    reaches = np.empty_like(work.intercepts)
-    find_reaches(work.transposed, work.intercepts, offsets, work.slopes, reaches)
+def reaches_from(centre: FloatArray, lists: core.LineSearch) -> FloatArray:
+    """Return how far [M] from a centre [D] of length 1, across it, each hypothesis wins first; 0 if there."""
+    reaches = np.empty(lists.n_hypotheses)
+    core.find_reaches(lists, centre, reaches)
     return reaches
 
 

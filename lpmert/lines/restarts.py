@@ -13,8 +13,7 @@ import numpy as np
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.ahead import Ahead, LineDescents
 from lpmert.lines.clock import Clock
-from lpmert.lines.envelope import unit_of
-from lpmert.lines.line_search import Lineal, Space
+from lpmert.lines.line_search import Lineal, Space, unit_of
 from lpmert.quoting import quoted
 
 STOPPING = ("fixed", "foster-kuhn")

@@ -1,6 +1,6 @@
 """Compiles kernels beforehand: what `entries.json` lists, into one extension module.
 
-`setup.py` does this for wheels, and `lpmert compile` for users.
+`lpmert compile` does this for users.
 
 It needs numba and a C compiler. The module is for this version of Python, and for the processor that NUMBA_CPU_NAME
 says, "generic" for any of the architecture. tests/doors.py writes the list.

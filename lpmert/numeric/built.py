@@ -1,4 +1,4 @@
-"""Kernels that were compiled beforehand, in one extension module: wheels have it, and `lpmert compile` makes one.
+"""Kernels that were compiled beforehand, in one extension module that `lpmert compile` makes.
 
 The module needs neither numba nor a compiler. It checks nothing of its arguments, so that it gets only what it was
 built for; numba compiles for all else. `entries.json` says what that is, for each entry:

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.lines.envelope import combine, find_events, new_workspace
 from lpmert.lines.lattice_search import LatticeLineSearch
+from lpmert.lines.line_search import lists_with_costs
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.canonical import Costs, fixed_point, varying_columns
 from lpmert.model.lattice_problem import LatticeProblem
@@ -90,7 +90,7 @@ class ListLines:
 
     def __init__(self, problem: Problem) -> None:
         features, self._offsets, statistics = problem.as_given()
-        self._work = new_workspace(features, self._offsets)
+        self._search = lists_with_costs(features, self._offsets, np.zeros(len(features), dtype=np.int64))
         self._lists = np.repeat(np.arange(len(self._offsets) - 1), np.diff(self._offsets))
         metric, costs = problem.metric, None
         if isinstance(metric, AdditiveMetric):
@@ -102,17 +102,10 @@ class ListLines:
 
     def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
         """Return what happens on weights + t direction [D] for low < t < high."""
-        work = self._work
-        combine(work.transposed, weights, work.intercepts)
-        combine(work.transposed, direction, work.slopes)
-        count = find_events(work.intercepts, work.slopes, self._offsets, work)
-        order = np.argsort(work.thresholds[:count], kind="stable")
-        thresholds = work.thresholds[:count][order]
+        left, thresholds, leaving, entering = self._search.events(weights, direction)
         begin, end = np.searchsorted(thresholds, low, "right"), np.searchsorted(thresholds, high, "left")
-        left, before = work.start.copy(), work.entering[:count][order[:begin]]
-        left[self._lists[before]] = before  # the last one stands
-        inner = order[begin:end]
-        leaving, entering = work.leaving[inner], work.entering[inner]
+        left[self._lists[entering[:begin]]] = entering[:begin]  # the last one stands
+        leaving, entering = leaving[begin:end], entering[begin:end]
         losses = self._sums.losses(left, leaving, entering)
         return Row(left, thresholds[begin:end], np.column_stack([leaving, entering]), losses)
 

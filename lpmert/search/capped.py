@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.lines.envelope import line_search, new_workspace
+from lpmert.lines.line_search import line_search, lists_with_costs
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.numeric.cap import Cap
@@ -24,11 +24,11 @@ def descend_in_cap(canonical: Canonical, start: CanonicalWeights, rng: np.random
     """Return the best weights that line searches in random directions find from a start inside the problem's cap."""
     if canonical.cap is None:
         raise ValueError("the problem has no cap")
-    features, offsets, costs = canonical.lists
+    _, _, costs = canonical.lists
     best = Incumbent(canonical.clear_cost(start)[0], start, "L")
     if not len(costs):
         return best
-    work = new_workspace(features, offsets)
+    lists = lists_with_costs(*canonical.lists)
     for _ in range(min(_MOST_SEARCHES, _BUDGET // len(costs) + 20)):
         weights = best.weights / np.linalg.norm(best.weights)
         direction = rng.normal(size=len(weights))
@@ -36,7 +36,7 @@ def descend_in_cap(canonical: Canonical, start: CanonicalWeights, rng: np.random
         ends = _chord(canonical.cap, weights, direction)
         if ends is None:
             continue
-        _, step = line_search(features, offsets, costs, weights, direction, low=ends[0], high=ends[1], workspace=work)
+        _, step = line_search(lists, weights, direction, low=ends[0], high=ends[1])
         candidate = CanonicalWeights(weights + step * direction)
         cost, clear = canonical.clear_cost(candidate)
         if clear and cost < best.cost and canonical.cap.contains(candidate):

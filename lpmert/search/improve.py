@@ -2,7 +2,7 @@
 add up and within regions, from where steps at a temperature lead.
 
 Sources: Press and others, Numerical Recipes, section on direction set methods; Kirkpatrick, Gelatt and Vecchi,
-Optimization by simulated annealing, Science 1983 (here with exact steps along circles, see lpmert/lines/circle.py).
+Optimization by simulated annealing, Science 1983 (here with exact steps along circles, see lpmert/core/circle.cpp).
 """
 
 from __future__ import annotations

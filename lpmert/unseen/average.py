@@ -15,11 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.lines.circle import Circle, new_circle
-from lpmert.lines.envelope import Workspace, combine, new_workspace
-from lpmert.lines.line_search import loss_of_form
-from lpmert.lines.line_search_kernels import Buffers, Loss, level_at, new_buffers
+from lpmert.lines.line_search import Loss, loss_of_form
 from lpmert.model.canonical import centred, mean_difference
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Distinct, Problem
@@ -30,7 +28,6 @@ from lpmert.parallel.of_thread import OfThread
 from lpmert.parallel.workers import Pending, Workers
 from lpmert.system.deadline import out_of_time
 from lpmert.unseen.energy import switched
-from lpmert.unseen.walk import Law, State, Where, new_state, walk
 
 TEMPERATURE = 3.0
 """In units of the mean difference in loss between two hypotheses of a list."""
@@ -82,6 +79,41 @@ class Average:
     states: tuple[CanonicalWeights, ...] = ()
 
 
+class _Where(NamedTuple):
+    """Where a chain may go: limits [k, d] in its own coordinates, and a cap in those of basis [d, d].
+
+    unit [d] is the middle of the cap, empty where there is none.
+    """
+
+    limits: FloatArray
+    basis: FloatArray
+    unit: FloatArray
+    cosine: float
+
+
+class _Law(NamedTuple):
+    """A density in proportion to exp(-level / temperature) where the level is at most `highest`, and 0 elsewhere.
+
+    A circle all of which is higher counts where it is least.
+    """
+
+    temperature: float
+    highest: float
+
+
+class _State(NamedTuple):
+    """A chain: its weights [d], of length 1, the sum of the means [d] of its circles, and how many these are [1]."""
+
+    weights: FloatArray
+    total: FloatArray
+    circles: FloatArray
+
+
+def _new_state(weights: FloatArray) -> _State:
+    """Return a chain at weights [d]."""
+    return _State(weights / np.linalg.norm(weights), np.zeros(len(weights)), np.zeros(1))
+
+
 @dataclass(frozen=True, eq=False)
 class _Sphere:
     """The sphere on which chains walk. features [m, d] are those of the canonical form in the sphere's coordinates."""
@@ -89,45 +121,29 @@ class _Sphere:
     features: FloatArray
     offsets: IntArray
     loss: Loss
-    where: Where
-    _rooms: OfThread[_Room] = field(default_factory=OfThread, repr=False)
+    where: _Where
+    _searches: OfThread[core.LineSearch] = field(default_factory=OfThread, repr=False)
 
     @property
-    def room(self) -> _Room:
-        """The work space of this thread."""
-        return self._rooms.get(self._new_room)
-
-    def level_at(self, weights: FloatArray) -> float:
-        """Return the level of decoding with weights [d]."""
-        work, buffers, _ = self.room
-        combine(work.transposed, weights, work.intercepts)
-        return float(level_at(work.intercepts, self.offsets, self.loss, buffers.total))
-
-    def _new_room(self) -> _Room:
-        buffers = new_buffers(self.offsets, len(self.loss.constant))
-        return _Room(new_workspace(self.features, self.offsets), buffers, new_circle(self.offsets))
-
-
-class _Room(NamedTuple):
-    """What a thread needs to walk."""
-
-    work: Workspace
-    buffers: Buffers
-    circle: Circle
+    def search(self) -> core.LineSearch:
+        """The line search of this thread."""
+        return self._searches.get(
+            lambda: core.LineSearch(np.ascontiguousarray(self.features.T), self.offsets, *self.loss)
+        )
 
 
 class _Ground(NamedTuple):
     """What all chains share. piece: steps between two looks at the clock, for which numbers are drawn together."""
 
     sphere: _Sphere
-    law: Law
+    law: _Law
     piece: int
 
 
 class _Place(NamedTuple):
     """Where a chain has come to, and where it draws from."""
 
-    state: State
+    state: _State
     rng: np.random.Generator
 
 
@@ -160,11 +176,11 @@ def average_weights(
     # what a level of the kernels is worth: they have costs in fixed point, or the loss of all lists
     scale = form.unit if form.additive else float(problem.nbest.n_lists)
     first = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
-    most = sphere.level_at(new_state(first).weights) + within * unit * (form.n_features - 1) / scale
+    most = sphere.search.at(_new_state(first).weights) + within * unit * (form.n_features - 1) / scale
     burn_in, steps = (max(1, round(effort * count)) for count in (40 + 8 * form.n_features, 100 + 15 * form.n_features))
     hands = hands_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
     rngs = [np.random.default_rng([seed, number]) for number in range(chains)]
-    ground = _Ground(sphere, Law(temperature / scale, most), max(1, _PIECE // len(form.features)))
+    ground = _Ground(sphere, _Law(temperature / scale, most), max(1, _PIECE // len(form.features)))
     walks = _Walks(hands, ground, first, rngs, burn_in)
     rounds = 1
     complete = walks.go_on(burn_in + steps, tell)
@@ -197,27 +213,12 @@ def loss_unit(problem: Problem, weights: CanonicalWeights) -> float:
 def _walked(ground: _Ground, place: _Place, steps: int, counted: bool) -> tuple[_Place, FloatArray]:
     """Go so many steps on from a place, or fewer if the time ends; return where that leads, and the path [n, d]."""
     sphere, (state, rng) = ground.sphere, deepcopy(place)
-    work, buffers, circle = sphere.room
-    combine(work.transposed, state.weights, work.intercepts)
     path = np.empty((steps, len(state.weights)))
     done = 0
     while done < steps and not (done and out_of_time()):
         part = path[done : done + ground.piece]
         directions, draws = rng.normal(size=part.shape), rng.random(len(part))
-        walk(
-            sphere.offsets,
-            sphere.loss,
-            sphere.where,
-            ground.law,
-            state,
-            directions,
-            draws,
-            counted,
-            work,
-            buffers,
-            circle,
-            part,
-        )
+        core.walk(sphere.search, *sphere.where, *ground.law, *state, directions, draws, counted, part)
         done += len(part)
     return _Place(state, rng), path[:done]
 
@@ -233,7 +234,7 @@ class _Walks:
     ) -> None:
         self._hands, self._shared, self._burn_in = hands, hands.share(ground), burn_in
         self._unit = _PIECES * ground.piece
-        self._places = [_Place(new_state(first), rng) for rng in rngs]
+        self._places = [_Place(_new_state(first), rng) for rng in rngs]
         self._paths: list[list[FloatArray]] = [[] for _ in rngs]
         self._taken = [0 for _ in rngs]
 
@@ -302,7 +303,7 @@ def _sphere(problem: Problem, basis: FloatArray) -> _Sphere:
     # centred first: features that are large and nearly alike lose fewer digits so
     features = np.ascontiguousarray(centred(form.features, form.offsets) @ basis)
     unit, cosine = (np.empty(0), 0.0) if form.cap is None else (form.cap.unit, form.cap.cosine)
-    where = Where(np.ascontiguousarray(form.limits @ basis), basis, unit, cosine)
+    where = _Where(np.ascontiguousarray(form.limits @ basis), basis, unit, cosine)
     return _Sphere(features, form.offsets, loss_of_form(form), where)
 
 

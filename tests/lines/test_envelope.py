@@ -12,7 +12,7 @@ from shared import needs_shared, swahili
 from surfaces import line_events
 
 from lpmert.lines.descents import descend
-from lpmert.lines.envelope import line_search, new_workspace
+from lpmert.lines.line_search import line_search, lists_with_costs
 
 AXES = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 
@@ -57,7 +57,7 @@ def test_envelope_of_the_travatar_lists(index, hypotheses, thresholds):
 )
 def test_line_search_finds_the_travatar_intervals(high, best, interval):
     features, offsets, costs = lists_of(TRAVATAR)
-    cost, step = line_search(features, offsets, costs, *AXES, high=high)
+    cost, step = line_search(lists_with_costs(features, offsets, costs), *AXES, high=high)
     assert cost == -best
     assert interval[0] < step < interval[1]
     assert np.isfinite(step)
@@ -66,7 +66,7 @@ def test_line_search_finds_the_travatar_intervals(high, best, interval):
 
 def test_line_search_finds_the_portage_optimum():
     features, offsets, costs = lists_of([[(1, 0, 1), (0, 1, 2)], [(1, 0, 1), (3, -1, 2)]])
-    cost, step = line_search(features, offsets, costs, *AXES)
+    cost, step = line_search(lists_with_costs(features, offsets, costs), *AXES)
     assert cost == -4
     assert 1 < step < 2
 
@@ -106,7 +106,7 @@ def test_line_search_equals_brute_force_over_all_crossings(seed, integers):
     points = np.unique(np.round(crossings, 12))
     middles = np.concatenate([[points[0] - 1], (points[1:] + points[:-1]) / 2, [points[-1] + 1]])
     expected = min(decode(features, offsets, costs, np.array([1.0, t])) for t in middles)
-    cost, step = line_search(features, offsets, costs, *AXES)
+    cost, step = line_search(lists_with_costs(features, offsets, costs), *AXES)
     assert cost == expected
     assert decode(features, offsets, costs, np.array([1.0, step])) == cost
 
@@ -149,26 +149,26 @@ def test_statistics_swept_over_the_events_equal_those_of_decoding():
     assert sums[10].tolist() == statistics[chosen].sum(axis=0).tolist()
 
 
-def test_a_workspace_can_be_used_again():
+def test_lists_can_be_searched_again():
     rng = np.random.default_rng(5)
     features, offsets, costs = random_lists(rng, lists=9, size=12, dimension=4, integers=False)
-    work = new_workspace(features, offsets)
+    lists = lists_with_costs(features, offsets, costs)
     for _ in range(5):
         weights, direction = rng.normal(size=(2, 4))
-        alone = line_search(features, offsets, costs, weights, direction)
-        assert line_search(features, offsets, costs, weights, direction, workspace=work) == alone
+        alone = line_search(lists_with_costs(features, offsets, costs), weights, direction)
+        assert line_search(lists, weights, direction) == alone
 
 
 def test_lists_without_a_choice_have_no_events():
     events = line_events(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1, 2]), *AXES)
     assert len(events.thresholds) == 0
     assert events.start.tolist() == [0, 1]
-    assert line_search(np.ones((1, 2)), np.array([0, 1]), np.array([7]), *AXES)[0] == 7
+    assert line_search(lists_with_costs(np.ones((1, 2)), np.array([0, 1]), np.array([7])), *AXES)[0] == 7
 
 
 def test_an_empty_interval_is_refused():
     with pytest.raises(ValueError, match="low < high"):
-        line_search(np.ones((1, 2)), np.array([0, 1]), np.array([7]), *AXES, low=1.0, high=1.0)
+        line_search(lists_with_costs(np.ones((1, 2)), np.array([0, 1]), np.array([7])), *AXES, low=1.0, high=1.0)
 
 
 @pytest.mark.parametrize(("lists", "dimension"), [(40, 3), (1500, 3)])
@@ -222,6 +222,6 @@ def test_line_search_on_real_lists_agrees_with_decoding():
     rng = np.random.default_rng(0)
     for _ in range(3):
         weights, direction = rng.normal(size=(2, features.shape[1])) / features.std(axis=0)
-        cost, step = line_search(features, nbest.offsets, costs, weights, direction)
+        cost, step = line_search(lists_with_costs(features, nbest.offsets, costs), weights, direction)
         assert decode(features, nbest.offsets, costs, weights + step * direction) == cost
         assert cost <= decode(features, nbest.offsets, costs, weights)

@@ -10,8 +10,7 @@ import pytest
 from drawn_lattices import all_paths, edits, random_links
 
 import lpmert
-from lpmert import Hypergraphs, Lattices, Region
-from lpmert.lines.graph_envelope import find_envelope, new_lines, way_of
+from lpmert import Hypergraphs, Lattices, Region, core
 from lpmert.lines.lattice_search import LatticeLineSearch
 from lpmert.methods import Och
 from lpmert.model.lattice_problem import LatticeProblem
@@ -30,6 +29,15 @@ def drawn(seed: int, n_lattices: int, width: int, *, whole: bool) -> Lattices:
     words = [WORDS[int(rng.integers(4))] for _ in sources]
     references = [" ".join(rng.choice(["a", "b", "c"], rng.integers(0, 4)).tolist()) for _ in range(n_lattices)]
     return Lattices(features, offsets, sources, targets, words, references)
+
+
+def envelope_of(graph: Graph, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Intercepts, slopes and links of the lines of the envelope; intercepts and slopes of links given."""
+    nodes = graph.sources, graph.seconds, graph.targets, graph.n_nodes
+    intercepts, slopes, starts, links, ends = core.find_graph_envelope(*nodes, a, b)
+    assert starts[0] == -np.inf
+    assert (np.diff(starts) >= 0).all()
+    return intercepts, slopes, np.split(links, ends[1:-1])
 
 
 class Paths:
@@ -71,21 +79,17 @@ def test_the_envelope_of_a_graph_is_that_of_all_its_paths(seed: int) -> None:
     lattices = drawn(seed, 1, 2, whole=seed % 2 == 0)
     graph = lattices.graph(0)
     a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
-    store, *spaces = (new_lines(4096) for _ in range(4))
-    first = np.empty(graph.n_nodes + 1, dtype=np.int64)
-    begin, end = find_envelope(graph.sources, graph.seconds, graph.targets, a, b, first, store, *spaces)
+    intercepts, slopes, ways = envelope_of(graph, a, b)
     paths = all_paths(graph)
     rows = [(sum(map(Fraction, a[path].tolist())), sum(map(Fraction, b[path].tolist()))) for path in paths]
-    slopes = store.slopes[begin:end]
     assert (np.diff(slopes) > 0).all()
-    for line in range(begin, end):
-        way = way_of(store, line)
+    for way, intercept, slope in zip(ways, intercepts, slopes, strict=True):
         assert way[::-1].tolist() in paths
-        assert store.intercepts[line] == pytest.approx(a[way].sum(), abs=1e-12)
-        assert store.slopes[line] == pytest.approx(b[way].sum(), abs=1e-12)
+        assert intercept == pytest.approx(a[way].sum(), abs=1e-12)
+        assert slope == pytest.approx(b[way].sum(), abs=1e-12)
     for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
         most = max(float(x + Fraction(t) * y) for x, y in rows)
-        found = max(store.intercepts[begin:end] + t * slopes)
+        found = max(intercepts + t * slopes)
         assert found == pytest.approx(most, rel=1e-12, abs=1e-9)
 
 
@@ -147,18 +151,13 @@ def test_och_on_lattices_is_och_on_the_lists_of_all_paths() -> None:
         assert on_graphs.loss == on_lists.loss
 
 
-def test_room_for_lines_grows_as_it_must() -> None:
-    n = 60
-    rng = np.random.default_rng(0)
-    sources, targets = np.repeat(np.arange(n), 4), np.repeat(np.arange(1, n + 1), 4)
-    graph = Lattices(rng.normal(size=(4 * n, 2)), [0, 4 * n], sources, targets, [None] * (4 * n), [""]).graph(0)
-    a, b = graph.features.T.copy()
-    first = np.empty(graph.n_nodes + 1, dtype=np.int64)
-    small, large = [new_lines(16) for _ in range(4)], [new_lines(1 << 14) for _ in range(4)]
-    nodes = graph.sources, graph.seconds, graph.targets
-    assert find_envelope(*nodes, a, b, first, *small)[0] == -1
-    begin, end = find_envelope(*nodes, a, b, first, *large)
-    assert end - begin > n
+@pytest.mark.parametrize(
+    ("sources", "targets"), [([0, 1], [2, 1]), ([0, 2], [1, 2]), ([0, 1], [1, 3]), ([-1, 1], [1, 2])]
+)
+def test_links_that_are_not_in_order_are_refused(sources: list[int], targets: list[int]) -> None:
+    one, other = np.array(sources, dtype=np.int32), np.array(targets, dtype=np.int32)
+    with pytest.raises(ValueError, match="targets must be sorted, and each link must lead to a larger node"):
+        core.find_graph_envelope(one, np.zeros(2, dtype=np.int32), other, 3, np.zeros(2), np.zeros(2))
 
 
 def forest(seed: int, n_graphs: int, width: int, most: int = 60) -> Hypergraphs:
@@ -213,19 +212,15 @@ def test_the_envelope_of_a_hypergraph_is_that_of_all_its_derivations(seed: int) 
     graph = forest(seed, 1, 2, 400).graph(0)
     ways = derivations(graph)
     a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
-    store, *spaces = (new_lines(1 << 14) for _ in range(4))
-    first = np.empty(graph.n_nodes + 1, dtype=np.int64)
-    begin, end = find_envelope(graph.sources, graph.seconds, graph.targets, a, b, first, store, *spaces)
-    assert begin >= 0
-    assert (np.diff(store.slopes[begin:end]) > 0).all()
-    for line in range(begin, end):
-        way = way_of(store, line)
+    intercepts, slopes, found_ways = envelope_of(graph, a, b)
+    assert (np.diff(slopes) > 0).all()
+    for way, intercept, slope in zip(found_ways, intercepts, slopes, strict=True):
         assert way.tolist() in ways
-        assert store.intercepts[line] == pytest.approx(a[way].sum(), abs=1e-12)
-        assert store.slopes[line] == pytest.approx(b[way].sum(), abs=1e-12)
+        assert intercept == pytest.approx(a[way].sum(), abs=1e-12)
+        assert slope == pytest.approx(b[way].sum(), abs=1e-12)
     rows = np.array([[a[way].sum(), b[way].sum()] for way in ways])
     for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
-        found = max(store.intercepts[begin:end] + t * store.slopes[begin:end])
+        found = max(intercepts + t * slopes)
         assert found == pytest.approx((rows @ [1.0, t]).max(), rel=1e-12, abs=1e-9)
 
 

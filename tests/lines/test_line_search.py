@@ -241,6 +241,14 @@ def test_of_equal_lines_the_first_counts():
     assert search.best_coordinate(weights, np.array([1]))[1].level == 1
 
 
+def test_of_equal_lines_on_an_edge_of_greatest_scores_the_first_counts():
+    features = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
+    search = search_of(features, np.array([0, 3]), [5, 1, 0])
+    weights, axis = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
+    assert search.along(weights, axis).level == 1
+    assert search.best_coordinate(weights, np.array([1]))[1].level == 1
+
+
 @pytest.mark.parametrize("kind", ["loss", "f1"])
 @pytest.mark.parametrize(
     "region",

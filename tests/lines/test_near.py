@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lpmert.lines.descents import Descents, descend
-from lpmert.lines.envelope import new_workspace
+from lpmert.lines.line_search import lists_with_costs
 from lpmert.lines.near import near, reaches_from
 from tests.lines.test_envelope import random_lists
 
@@ -27,7 +27,7 @@ def test_within_reach_all_lists_cost_what_the_rows_and_the_base_say(seed, dimens
     features, offsets, costs = random_lists(rng, lists=12, size=8, dimension=dimension, integers=False)
     centre = rng.normal(size=dimension)
     centre /= np.linalg.norm(centre)
-    reaches = reaches_from(centre, offsets, new_workspace(features, offsets))
+    reaches = reaches_from(centre, lists_with_costs(features, offsets, costs))
     found = near(centre, reaches, share, offsets, costs)
     for _ in range(40):
         step = rng.normal(size=dimension)
@@ -49,7 +49,7 @@ def test_a_hypothesis_wins_just_beyond_its_reach_in_a_list_of_two(seed, dimensio
     features, offsets = rng.normal(size=(2, dimension)), np.array([0, 2])
     centre = rng.normal(size=dimension)
     centre /= np.linalg.norm(centre)
-    reaches = reaches_from(centre, offsets, new_workspace(features, offsets))
+    reaches = reaches_from(centre, lists_with_costs(features, offsets, np.array([0, 1])))
     winner = _chosen(features, offsets, centre)[0]
     assert reaches[winner] == 0.0
     towards = features[1 - winner] - features[winner]

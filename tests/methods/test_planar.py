@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import librispeech, needs_shared
 
+from lpmert import core
 from lpmert.errors import DataError
-from lpmert.methods.planar import critical_directions, sweep_directions, turn
+from lpmert.methods.planar import critical_directions, sweep_directions
 
 
 def exact(features):
@@ -132,12 +133,13 @@ def test_turn_has_the_sign_of_the_exact_cross_product(seed, noise, scale):
     along = rng.integers(-9, 10, 4) * 0.1
     x = along * 10.0**scale
     y = along * rng.choice([0.3, 1.0, -0.7]) + noise * rng.integers(-3, 4, 4)
-    points = exact(np.column_stack([x, y]))
+    given = np.column_stack([x, y])
+    points = exact(given)
     p, q, r, s = rng.integers(0, 4, 4)
     first = [points[q][k] - points[p][k] for k in range(2)]
     second = [points[s][k] - points[r][k] for k in range(2)]
     product = cross(first, second)
-    assert turn(x, y, p, q, r, s, np.empty(20)) == (product > 0) - (product < 0)
+    assert core.turn(given[[p, q, r, s]]) == (product > 0) - (product < 0)
 
 
 def pairs_with_origin(*points):

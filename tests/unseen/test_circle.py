@@ -8,21 +8,15 @@ import numpy as np
 import pytest
 from slow_reference import chosen_rows, random_lists
 
-from lpmert.lines.circle import arc_within, new_circle, search_circle
-from lpmert.lines.envelope import combine, new_workspace
-from lpmert.lines.line_search import loss_of_form
-from lpmert.lines.line_search_kernels import ADDITIVE, Loss, new_buffers
+from lpmert import core
+from lpmert.lines.line_search import lists_with_costs, loss_of_form
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 
 
 def pieces_of(form, w, v, low, high):
-    loss = loss_of_form(form)
-    work, circle = new_workspace(form.features, form.offsets), new_circle(form.offsets)
-    combine(work.transposed, w, work.intercepts)
-    combine(work.transposed, v, work.slopes)
-    count = search_circle(form.offsets, loss, low, high, work, new_buffers(form.offsets, len(loss.constant)), circle)
-    return circle.begins[:count], circle.ends[:count], circle.levels[:count]
+    search = core.LineSearch(np.ascontiguousarray(form.features.T), form.offsets, *loss_of_form(form))
+    return core.find_pieces(search, w, v, low, high)
 
 
 @pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
@@ -55,16 +49,13 @@ def test_points_that_tie_in_one_coordinate_or_in_both_win_where_decoding_says(se
     # few values, both zeros, points on one line and equal ones: corners have to be told from what lies on a side
     features = rng.integers(-2, 3, (offsets[-1], 2)) * rng.choice([-1.0, 1.0], (offsets[-1], 2))
     features[offsets[1] : offsets[2]] *= [1.0, 0.0]
-    loss = Loss(ADDITIVE, np.empty(0), 1 << np.arange(offsets[-1]), np.empty((0, 0)), np.empty(0))
-    work, circle = new_workspace(features, offsets), new_circle(offsets)
-    work.intercepts[:], work.slopes[:] = features.T
-    count = search_circle(offsets, loss, -np.pi, np.pi, work, new_buffers(offsets, 0), circle)
-    begins, ends = circle.begins[:count], circle.ends[:count]
+    search = lists_with_costs(features, offsets, 1 << np.arange(offsets[-1]))
+    begins, ends, levels = core.find_pieces(search, *np.eye(2), -np.pi, np.pi)
     assert np.sum(ends - begins) == pytest.approx(2 * np.pi)
     for t in rng.uniform(-np.pi, np.pi, 200):
         (piece,) = np.flatnonzero((begins < t) & (t < ends))
         scores = features @ [np.cos(t), np.sin(t)]
-        chosen = {int(row) for row in np.flatnonzero([int(circle.levels[piece]) >> k & 1 for k in range(len(scores))])}
+        chosen = {int(row) for row in np.flatnonzero([int(levels[piece]) >> k & 1 for k in range(len(scores))])}
         for begin, end in pairwise(offsets):
             own = [row for row in chosen if begin <= row < end]
             assert len(own) == 1
@@ -85,7 +76,7 @@ def test_an_arc_holds_exactly_the_angles_within_limits_and_cap(seed, capped):
     if cosine <= 0:
         middle, cosine = -middle, -cosine
     unit = middle if capped else np.empty(0)
-    low, high = arc_within(limits, unit, cosine, w, v, basis @ w, basis @ v)
+    low, high = core.arc_within(limits, basis, unit, cosine, w, v)
     for t in np.linspace(-np.pi, np.pi, 2001):
         if min(abs(t - low), abs(t - high)) < 1e-6:
             continue

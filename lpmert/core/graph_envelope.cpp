@@ -1,0 +1,182 @@
+// The upper envelope of all hypotheses of a lattice or hypergraph along a line: those of its nodes, one after the
+// other.
+//
+// Sources: Macherey, Och, Thayer and Uszkoreit, Lattice-based Minimum Error Rate Training for Statistical Machine
+// Translation, EMNLP 2008; for hypergraphs Kumar, Macherey, Dyer and Och, Efficient Minimum Error Rate Training and
+// Minimum Bayes-Risk Decoding for Translation Hypergraphs and Lattices, ACL 2009. On the line w + t d a hypothesis
+// scores intercept + t slope; at a node, those that are best for no t are best nowhere beyond it.
+#include <nanobind/nanobind.h>
+
+#include "envelope.hpp"
+
+namespace lpmert::lines {
+
+namespace {
+
+using Link = std::int32_t;
+
+// Lines of partial hypotheses, each with the lines of the nodes that its last link leaves.
+struct Lines {
+    struct Origin {
+        Index first, second;  // second 0 where the link leaves one node
+        Index link;           // -1 where there is none
+    };
+    std::vector<double> intercepts, slopes;
+    std::vector<Origin> origins;
+
+    Index size() const { return static_cast<Index>(slopes.size()); }
+    double intercept(Index i) const { return intercepts[static_cast<std::size_t>(i)]; }
+    double slope(Index i) const { return slopes[static_cast<std::size_t>(i)]; }
+    const Origin& origin(Index i) const { return origins[static_cast<std::size_t>(i)]; }
+    void clear() { intercepts.clear(), slopes.clear(), origins.clear(); }
+    void add(double intercept, double slope, Origin origin) {
+        intercepts.push_back(intercept), slopes.push_back(slope), origins.push_back(origin);
+    }
+};
+
+// The links of a graph, sorted by target, each from a smaller node or from two; second 0 for none.
+struct Links {
+    Span<const Link> sources, seconds, targets;
+};
+
+class GraphEnvelope {
+    Lines kept, candidates;
+    std::vector<double> starts;  // the t from which on each kept line is the envelope of its node
+    std::vector<Index> first;    // of each node, its first line in `kept`
+    Envelope envelope;
+
+    // Add to the candidates the envelope of the sums of the lines of two nodes, with a link's own line.
+    void add_sums(Index one, Index one_end, Index other, Index other_end, double intercept, double slope, Index link) {
+        while (one < one_end && other < other_end) {
+            candidates.add((kept.intercept(one) + kept.intercept(other)) + intercept,
+                           (kept.slope(one) + kept.slope(other)) + slope, {one, other, link});
+            const double next = one + 1 < one_end ? start(one + 1) : INF,
+                         beside = other + 1 < other_end ? start(other + 1) : INF;
+            if (one + 1 < one_end && (other + 1 == other_end || next <= beside)) {
+                ++one;
+            } else {
+                ++other;
+            }
+        }
+    }
+
+    // Keep those candidates that are best for some t.
+    void keep_envelope() {
+        const Index n = candidates.size();
+        if (n == 0) return;
+        const double* const x = candidates.intercepts.data();
+        const double* const y = candidates.slopes.data();
+        envelope.reserve(n);
+        const Extremes extremes = find_extremes(x, y, n, false);
+        const auto keep = [&](double at, Row i) {
+            kept.add(x[i], y[i], candidates.origin(i));
+            starts.push_back(at);
+        };
+        double at = -INF;
+        keep(at, extremes.bottom_right);
+        envelope.half(RoundedPoints<1>{x, y}, n, extremes.bottom_right, extremes.right, extremes.top_right,
+                      [&](Row a, Row b) {
+                          at = std::max(at, (x[a] - x[b]) / (y[b] - y[a]));
+                          keep(at, b);
+                      });
+    }
+
+  public:
+    // Find the envelope of all hypotheses that end in the last of n nodes; returns its first line.
+    Index find(const Links& links, Span<const double> intercepts, Span<const double> slopes, Index nodes) {
+        kept.clear(), starts.clear(), first.clear();
+        kept.add(0.0, 0.0, {0, 0, -1});
+        starts.push_back(-INF);
+        first.push_back(0);
+        Index k = 0;
+        for (Index node = 1; node < nodes; ++node) {
+            first.push_back(kept.size());
+            const auto end = [&](Index other) { return first[static_cast<std::size_t>(other + 1)]; };
+            const auto begin = [&](Index other) { return first[static_cast<std::size_t>(other)]; };
+            candidates.clear();
+            for (; k < links.targets.size() && links.targets[k] == node; ++k) {
+                const Index source = links.sources[k], second = links.seconds[k];
+                if (second > 0) {
+                    add_sums(begin(source), end(source), begin(second), end(second), intercepts[k], slopes[k], k);
+                    continue;
+                }
+                for (Index i = begin(source); i < end(source); ++i)
+                    candidates.add(kept.intercept(i) + intercepts[k], kept.slope(i) + slopes[k], {i, 0, k});
+            }
+            keep_envelope();
+        }
+        first.push_back(kept.size());
+        return first[static_cast<std::size_t>(nodes - 1)];
+    }
+
+    const Lines& lines() const { return kept; }
+    double start(Index line) const { return starts[static_cast<std::size_t>(line)]; }
+
+    // The links of the hypothesis of a line, each before those behind it and the first node's before the second's.
+    std::vector<Index> way(Index line) const {
+        std::vector<Index> found, waiting{line};
+        while (!waiting.empty()) {
+            const Lines::Origin& origin = kept.origin(waiting.back());
+            waiting.pop_back();
+            if (origin.link < 0) continue;
+            found.push_back(origin.link);
+            waiting.push_back(origin.second);
+            waiting.push_back(origin.first);
+        }
+        return found;
+    }
+};
+
+nb::tuple find_graph_envelope(const Array& sources, const Array& seconds, const Array& targets, Index nodes,
+                              const Array& intercepts, const Array& slopes) {
+    const Links links{vector<Link>(sources, "sources"), vector<Link>(seconds, "seconds"),
+                      vector<Link>(targets, "targets")};
+    const Span<const double> heights = vector<double>(intercepts, "intercepts"),
+                             along = vector<double>(slopes, "slopes");
+    const Index n = links.sources.size();
+    check_size(links.seconds.size(), n, "seconds");
+    check_size(links.targets.size(), n, "targets");
+    check_size(heights.size(), n, "intercepts");
+    check_size(along.size(), n, "slopes");
+    if (nodes < 1) throw std::invalid_argument("nodes must be positive");
+    for (Index k = 0; k < n; ++k) {
+        const Link target = links.targets[k];
+        const bool sorted = target < nodes && (k == 0 || links.targets[k - 1] <= target);
+        const bool forward =
+            links.sources[k] >= 0 && links.sources[k] < target && links.seconds[k] >= 0 && links.seconds[k] < target;
+        if (!sorted || !forward)
+            throw std::invalid_argument("targets must be sorted, and each link must lead to a larger node");
+    }
+    std::vector<double> found_intercepts, found_slopes, starts;
+    std::vector<Index> ways, offsets{0};
+    unlocked([&] {
+        GraphEnvelope graph;
+        const Index begin = graph.find(links, heights, along, nodes);
+        for (Index line = begin; line < graph.lines().size(); ++line) {
+            found_intercepts.push_back(graph.lines().intercept(line));
+            found_slopes.push_back(graph.lines().slope(line));
+            starts.push_back(graph.start(line));
+            const std::vector<Index> way = graph.way(line);
+            ways.insert(ways.end(), way.begin(), way.end());
+            offsets.push_back(static_cast<Index>(ways.size()));
+        }
+    });
+    return nb::make_tuple(to_python(std::move(found_intercepts)), to_python(std::move(found_slopes)),
+                          to_python(std::move(starts)), to_python(std::move(ways)), to_python(std::move(offsets)));
+}
+
+}  // namespace
+
+}  // namespace lpmert::lines
+
+namespace lpmert {
+
+using namespace lines;
+
+void bind_graph_envelope(nb::module_& module) {
+    using nb::literals::operator""_a;
+    module.def("find_graph_envelope", &find_graph_envelope, "sources"_a, "seconds"_a, "targets"_a, "nodes"_a,
+               "intercepts"_a, "slopes"_a);
+}
+
+}  // namespace lpmert

@@ -1,0 +1,173 @@
+// Where choices change among the directions of the plane, for lists with two features; all comparisons are exact.
+//
+// Lemma K6 of proofs/cones.md. Each list's choice changes only at the outward normals of the edges of its convex hull;
+// source: Galley and Quirk, EMNLP 2011.
+#include <nanobind/nanobind.h>
+
+#include <numeric>
+
+#include "envelope.hpp"
+#include "orientation.hpp"
+
+namespace lpmert::lines {
+
+namespace {
+
+// Points of a list with exact predicates; see `RoundedPoints`.
+template <int Sign>
+struct ExactPoints {
+    const double* xs;
+    const double* ys;
+
+    double y(Index i) const { return Sign * ys[i]; }
+    Vertex vertex(Index i) const { return {xs[i], ys[i]}; }
+    bool beyond(Index a, Index b, Index i) const { return turn(vertex(a), vertex(b), vertex(a), vertex(i)) < 0; }
+    void mark(Index a, Index b, Index c, Span<std::uint8_t> marks) const {
+        for (Index i = 0; i < marks.size(); ++i) {
+            const bool before = y(i) < y(b) && beyond(a, b, i), after = y(i) > y(b) && beyond(b, c, i);
+            marks[i] = static_cast<std::uint8_t>(before | after << 1);
+        }
+    }
+    // Of candidates as far from the chord the first is a corner, as those between the first and the last lie on an
+    // edge.
+    Index farthest(Index a, Index b, Span<const Row> candidates) const {
+        Index best = candidates[0];
+        for (const Row i : candidates) {
+            const int side = turn(vertex(a), vertex(b), vertex(best), vertex(i));
+            if (side < 0 || (side == 0 && y(i) < y(best))) best = i;
+        }
+        return best;
+    }
+};
+
+// An edge of a convex hull: the row chosen on one side of its normal, and on the other.
+struct Edge {
+    Index leaving, entering;
+};
+
+class Plane {
+    const double* xs;
+    const double* ys;
+
+    Vertex vertex(Index row) const { return {xs[row], ys[row]}; }
+    // Whether an edge comes in the second half of the directions, counted from the positive x axis.
+    bool late(const Edge& edge) const {
+        const Vertex a = vertex(edge.leaving), b = vertex(edge.entering);
+        return b.y < a.y || (b.y == a.y && b.x < a.x);
+    }
+
+  public:
+    Plane(Span<const double> x, Span<const double> y) : xs(x.data()), ys(y.data()) {}
+
+    // Whether the direction of one edge comes before that of another.
+    bool before(const Edge& a, const Edge& b) const {
+        if (late(a) != late(b)) return late(b);
+        return turn(vertex(a.leaving), vertex(a.entering), vertex(b.leaving), vertex(b.entering)) > 0;
+    }
+
+    // Add the edges of a list's convex hull, counter-clockwise from the positive x axis on; points inside an edge are
+    // no corners, and of equal points the first row stands. Returns the row that is chosen before the first of them.
+    Index add_hull(Envelope& envelope, Index begin, Index end, std::vector<Edge>& edges) const {
+        const double* const x = xs + begin;
+        const double* const y = ys + begin;
+        const Extremes found = find_extremes(x, y, end - begin, true);
+        const auto add = [&](Row a, Row b) {
+            if (a != b) edges.push_back({begin + a, begin + b});
+        };
+        add(found.bottom_left, found.bottom_right);
+        envelope.half(ExactPoints<1>{x, y}, end - begin, found.bottom_right, found.right, found.top_right, add);
+        add(found.top_right, found.top_left);
+        envelope.half(ExactPoints<-1>{x, y}, end - begin, found.top_left, found.left, found.bottom_left, add);
+        return begin + found.bottom_left;
+    }
+};
+
+nb::tuple critical_directions(const Array& x, const Array& y, const Array& offsets) {
+    const Span<const double> xs = vector<double>(x, "x"), ys = vector<double>(y, "y");
+    const Span<const Index> lists = vector<Index>(offsets, "offsets");
+    check_size(ys.size(), xs.size(), "y");
+    check_offsets(lists, xs.size(), "offsets");
+    std::vector<Index> start, leaving, entering, ends;
+    unlocked([&] {
+        const Plane plane(xs, ys);
+        std::vector<Edge> edges;
+        Envelope envelope;
+        Index longest = 0;
+        for (Index s = 0; s + 1 < lists.size(); ++s) longest = std::max(longest, lists[s + 1] - lists[s]);
+        envelope.reserve(longest);
+        for (Index s = 0; s + 1 < lists.size(); ++s)
+            start.push_back(plane.add_hull(envelope, lists[s], lists[s + 1], edges));
+        std::stable_sort(edges.begin(), edges.end(), [&](const Edge& a, const Edge& b) { return plane.before(a, b); });
+        for (std::size_t e = 0; e < edges.size(); ++e) {
+            leaving.push_back(edges[e].leaving);
+            entering.push_back(edges[e].entering);
+            if (e + 1 == edges.size() || plane.before(edges[e], edges[e + 1]))
+                ends.push_back(static_cast<Index>(e + 1));
+        }
+    });
+    return nb::make_tuple(to_python(std::move(start)), to_python(std::move(leaving)), to_python(std::move(entering)),
+                          to_python(std::move(ends)));
+}
+
+// Return whether weights [D] decode to a cost in any order of summation: false where a hypothesis of another cost than
+// the winner's comes within the rounding error of it.
+bool decodes_clearly(const Array& features, const Array& offsets, const Array& costs, const Array& weights, Cost cost) {
+    const Rows<const double> rows = matrix<double>(features, "features");
+    const Span<const Index> lists = vector<Index>(offsets, "offsets");
+    const Span<const Cost> prices = vector<Cost>(costs, "costs");
+    const Span<const double> own = vector<double>(weights, "weights");
+    check_offsets(lists, rows.rows(), "offsets");
+    check_size(prices.size(), rows.rows(), "costs");
+    check_size(own.size(), rows.columns(), "weights");
+    const auto score_of = [&](Index i, double& magnitude) {
+        double score = 0.0;
+        magnitude = 0.0;
+        for (Index k = 0; k < own.size(); ++k) {
+            const double term = own[k] * rows[i][k];
+            score += term;
+            magnitude += std::abs(term);
+        }
+        return score;
+    };
+    for (Index s = 0; s + 1 < lists.size(); ++s) {
+        double best = -INF, size = 0.0, magnitude;
+        Index winner = lists[s];
+        for (Index i = lists[s]; i < lists[s + 1]; ++i) {
+            const double score = score_of(i, magnitude);
+            size = std::max(size, magnitude);
+            if (score > best) best = score, winner = i;
+        }
+        const double least = best - 4.0 * static_cast<double>(own.size()) * 0x1p-52 * size;
+        for (Index i = lists[s]; i < lists[s + 1]; ++i)
+            if (prices[i] != prices[winner] && score_of(i, magnitude) >= least) return false;
+        cost -= prices[winner];
+    }
+    return cost == 0;
+}
+
+}  // namespace
+
+}  // namespace lpmert::lines
+
+namespace lpmert {
+
+using namespace lines;
+
+void bind_plane(nb::module_& module) {
+    using nb::literals::operator""_a;
+    module.def("critical_directions", &critical_directions, "x"_a, "y"_a, "offsets"_a);
+    module.def("decodes_clearly", &decodes_clearly, "features"_a, "offsets"_a, "costs"_a, "weights"_a, "cost"_a,
+               nb::call_guard<nb::gil_scoped_release>());
+    module.def(
+        "turn",
+        [](const Array& points) {
+            const Rows<const double> rows = matrix<double>(points, "points");
+            check_size(rows.rows(), 4, "points");
+            check_size(rows.columns(), 2, "the rows of points");
+            const auto vertex = [&](Index k) { return Vertex{rows[k][0], rows[k][1]}; };
+            return turn(vertex(0), vertex(1), vertex(2), vertex(3));
+        },
+        "points"_a);
+}
+
+}  // namespace lpmert
