@@ -356,3 +356,23 @@ def outer_normals(rays: FloatArray) -> tuple[FloatArray, bool]:
 
     Every ray then has a positive product with every normal, beyond rounding.
     """
+
+def lay_in_units(
+    ratio: Ratio,
+    low: FloatArray,
+    high: FloatArray,
+    at: FloatArray,
+    settled: FloatArray,
+    n_open: int,
+    slopes: FloatArray,
+) -> tuple[int, bool]:
+    """Fill slopes [K] of the minorant on the box low, high [K] that is good at `at` [K]; return (units, useful).
+
+    units: of the settled sums [K] and the constant; n_open other lists add the floor of their slopes . statistics each.
+    useful: whether any slope is not 0.
+    """
+
+def cheapest_of_lists(
+    values: FloatArray, lengths: FloatArray, multiplier: float, offsets: IntArray, rows: IntArray, costs: FloatArray
+) -> None:
+    """Fill rows [S] with the first row of each list of the least value - multiplier * length, costs [S] with that."""

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "clones.hpp"
+#include "vectors.hpp"
 #include "propagation.hpp"
 
 namespace lpmert::cells {

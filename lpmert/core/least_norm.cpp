@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "clones.hpp"
+#include "vectors.hpp"
 
 namespace lpmert {
 
@@ -12,6 +12,12 @@ constexpr double VANISHED = 1e-16;        // squared length at which a point cou
 constexpr double SMALLEST_NORM = 1e-280;  // squared length of a difference that can be normalised
 constexpr int MOST_ROUNDS = 500;
 constexpr double CAP_TOLERANCE = 1e-12;
+// An entry of the inverse beyond which the row that leaves takes digits with it, and rows that leave before all is
+// found anew from the rows.
+constexpr double MOST_LOST = 1e6;
+constexpr Index MOST_REMOVED = 64;
+constexpr double SMALLEST_BESIDE = 1e-15;
+constexpr double NEARLY_VANISHED = 1e-6;
 // What rows of length 1 keep from 0 within a cap, so that the nearest weights do not tie.
 constexpr double CAP_MARGIN = 1e-9;
 
@@ -23,28 +29,21 @@ double squared_length(const double* vector, Index n) {
     return total;
 }
 
+LPMERT_INLINE void clear(double* target, Index size) { std::fill_n(target, size, 0.0); }
+
 }  // namespace
 
 Corral::Corral(Index n_features)
-    : n(n_features), numbers(room(n + most() * (n + 3 + most()))), names(room(2 * most())) {}
-
-Corral& Corral::operator=(const Corral& other) {
-    size = other.size;
-    std::copy(other.point(), other.row(size), point());
-    std::copy_n(other.lists(), size, lists());
-    std::copy_n(other.others(), size, others());
-    Corral& source = const_cast<Corral&>(other);
-    std::copy_n(source.multipliers(), size, multipliers());
-    std::copy_n(source.solution(), size, solution());
-    std::copy_n(source.reciprocals(), size, reciprocals());
-    for (Index k = 0; k < size; ++k) std::copy(source.factor(k) + k, source.factor(k) + size, factor(k) + k);
-    return *this;
-}
+    : n(n_features),
+      wide(blocks(n)),
+      high(blocks(n + 2)),
+      numbers(room(wide + 2 * high + high * (wide + n + high))),
+      names(room(2 * high)) {}
 
 void Corral::take(Index size_, Span<const double> numbers_, Span<const Index> names_) {
     check_size(numbers_.size(), static_cast<Index>(numbers.size()), "numbers");
     check_size(names_.size(), static_cast<Index>(names.size()), "names");
-    if (size_ < 0 || size_ > most()) throw std::invalid_argument("size must not exceed the room of a corral");
+    if (size_ < 0 || size_ > n + 2) throw std::invalid_argument("size must be at most two more than the features");
     size = size_;
     std::copy(numbers_.begin(), numbers_.end(), numbers.begin());
     std::copy(names_.begin(), names_.end(), names.begin());
@@ -53,82 +52,94 @@ void Corral::take(Index size_, Span<const double> numbers_, Span<const Index> na
 void Corral::restart(const double* weights) {
     size = 0;
     std::copy_n(weights, n, point());
+    clear(solution(), high);
+    clear(inverse(0), high * high);
 }
 
-void Corral::append(Span<const double> cap, double* work) {
+// Take row `size`, which the caller has written, into A: the border of the inverse is -u / s and 1 / s, where u =
+// inverse A' and s = A'' - A' u for the new column (A', A''), and u u^T / s is added to what is inside.
+LPMERT_INLINE void Corral::append(Span<const double> cap, double* work) {
     const bool capped = cap.size() > 0;
-    const double least = capped ? 0.0 : 1.0;
-    const double* added = row(size);
-    double diagonal = least, goal = capped ? CAP_MARGIN : 1.0;
-    for (Index d = 0; d < n; ++d) diagonal += added[d] * added[d];
-    if (capped) {
-        for (Index d = 0; d < n; ++d) goal -= added[d] * cap[d];
+    const double* const added = row(size);
+    double *const products = work, *const u = work + high;
+    double goal = capped ? CAP_MARGIN : 1.0;
+    for (Index d = 0; d < n; ++d) {
+        column(d)[size] = added[d];
+        if (capped) goal -= added[d] * cap[d];
     }
-    for (Index j = 0; j < size; ++j) {
-        const double* other = row(j);
-        double value = least;
-        for (Index d = 0; d < n; ++d) value += other[d] * added[d];
-        work[j] = value;
-    }
-    for (Index q = 0; q < size; ++q) {
-        double* own = factor(q);
-        const double value = work[q] * reciprocals()[q];
-        for (Index j = q + 1; j < size; ++j) work[j] -= value * own[j];
-        own[size] = value;
-        diagonal -= value * value;
-        goal -= value * solution()[q];
-    }
-    diagonal = std::sqrt(std::max(diagonal, 1e-15));
-    factor(size)[size] = diagonal;
-    solution()[size] = goal / diagonal;
-    reciprocals()[size] = 1.0 / diagonal;
+    combine(capped ? 0.0 : 1.0, added, column(0), n, products, high);
+    combine(0.0, products, inverse(0), size, u, high);
+    const double own = products[size];
+    const double beside = std::max(own - product(products, u, high), SMALLEST_BESIDE), over = 1.0 / beside;
+    const double share = (goal - product(products, solution(), high)) * over;
+    u[size] = -1.0;
+    for (Index j = 0; j <= size; ++j) subtract(-u[j] * over, u, inverse(j), high);
+    subtract(share, u, solution(), high);
     ++size;
 }
 
-double Corral::solve(double* solved) {
-    double total = 0.0;
-    for (Index i = size - 1; i >= 0; --i) {
-        const double* own = factor(i);
-        double value = solution()[i];
-        // What was solved last comes last: little waits for it.
-        for (Index q = size - 1; q > i; --q) value -= own[q] * solved[q];
-        solved[i] = value * reciprocals()[i];
-        total += solved[i];
-    }
-    return total;
+// Take row i out; the last one takes its place.
+LPMERT_INLINE void Corral::remove(Index i, Span<const double> cap, double* work) {
+    const Index last = size - 1;
+    double* const gone = work;
+    std::copy_n(inverse(i), high, gone);
+    const double over = 1.0 / gone[i];
+    subtract(solution()[i] * over, gone, solution(), high);
+    for (Index j = 0; j < size; ++j) subtract(gone[j] * over, gone, inverse(j), high);
+    std::copy_n(row(last), wide, row(i));
+    for (Index d = 0; d < n; ++d) column(d)[i] = column(d)[last];
+    std::copy_n(inverse(last), high, inverse(i));
+    for (Index j = 0; j < last; ++j) inverse(j)[i] = inverse(j)[last];
+    for (Index j = 0; j < last; ++j) inverse(j)[last] = 0.0;
+    if (i < last) inverse(i)[i] = inverse(last)[last];
+    clear(inverse(last), high);
+    solution()[i] = solution()[last];
+    solution()[last] = 0.0;
+    multipliers()[i] = multipliers()[last];
+    lists()[i] = lists()[last];
+    others()[i] = others()[last];
+    size = last;
+    if (gone[i] > MOST_LOST || ++n_removed == MOST_REMOVED) bring_up_to_date(cap, work);
 }
 
-void Corral::remove(Index i) {
-    const Index last = size - 1;
-    std::copy(row(i + 1), row(size), row(i));
-    std::copy(multipliers() + i + 1, multipliers() + size, multipliers() + i);
-    std::copy(lists() + i + 1, lists() + size, lists() + i);
-    std::copy(others() + i + 1, others() + size, others() + i);
-    for (Index q = 0; q < i; ++q) std::copy(factor(q) + i + 1, factor(q) + size, factor(q) + i);
-    for (Index q = i; q < last; ++q) {
-        double *upper = factor(q), *lower = factor(q + 1);
-        const double length = std::sqrt(upper[q + 1] * upper[q + 1] + lower[q + 1] * lower[q + 1]);
-        const double over = 1.0 / length, cosine = upper[q + 1] * over, sine = lower[q + 1] * over;
-        upper[q] = length;
-        reciprocals()[q] = over;
-        for (Index j = q + 1; j < last; ++j) {
-            const double x = upper[j + 1], y = lower[j + 1];
-            upper[j] = cosine * x + sine * y;
-            lower[j + 1] = cosine * y - sine * x;
-        }
-        const double x = solution()[q], y = solution()[q + 1];
-        solution()[q] = cosine * x + sine * y;
-        solution()[q + 1] = cosine * y - sine * x;
-    }
-    size = last;
+// Take a step of iterative refinement: the solution gets the digits that updates have cost it.
+LPMERT_INLINE void Corral::refine(double* work) {
+    double *const sum = work, *const rest = sum + wide, *const step = rest + high;
+    const double total = sum_of(solution(), high);
+    combine(0.0, solution(), row(0), size, sum, wide);
+    combine(total - 1.0, sum, column(0), n, rest, high);
+    combine(0.0, rest, inverse(0), size, step, high);
+    subtract(1.0, step, solution(), high);
+}
+
+// Find the inverse and the solution from the rows; what updates have lost of their digits is there again.
+void Corral::bring_up_to_date(Span<const double> cap, double* work) {
+    const Index count = size;
+    size = n_removed = 0;
+    clear(solution(), high);
+    clear(inverse(0), high * high);
+    while (size < count) append(cap, work);
 }
 
 LeastNorm::LeastNorm(const Lists& lists_)
     : lists(lists_),
-      solved(room(lists.n_features() + 4)),
-      column(room(lists.n_features() + 4)),
-      scores_of_list(room(lists.longest())),
-      again(lists.n_features()) {}
+      work(room(3 * (lists.n_features() + 16))),
+      off(room(blocks(lists.n_features()))),
+      scores_of_list(room(lists.longest())) {
+    const double terms = static_cast<double>(lists.n_features() + 3);
+    for (Index d = 0; d < lists.n_features(); ++d)
+        off[d] = (2.0 * terms * EPSILON * lists.reach[d] + 2.0 * lists.spread[d]) * (1.0 + 2.0 * terms * EPSILON);
+}
+
+// As `rounding_bound`, whose errors of scores and features `off` has for each weight.
+LPMERT_INLINE double LeastNorm::bound_at(const double* point) const {
+    Block sums = every(0.0);
+    for (Index d = 0; d < static_cast<Index>(off.size()); d += LANES) {
+        const Block weights = load(point + d);
+        sums = sums + larger(weights, every(0.0) - weights) * load(off.data() + d);
+    }
+    return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+}
 
 double LeastNorm::moved(const Index* chosen, const Corral& corral) const {
     const Index n = lists.n_features();
@@ -147,70 +158,59 @@ double LeastNorm::moved(const Index* chosen, const Corral& corral) const {
 }
 
 // With B = [rows | 1], square where columns of zeros are left out, the exact multipliers solve B^T x = (0, 1). They
-// differ from the given ones by at most |residual| / smallest singular value of B, which is at least 1 / |factor^-1|_F,
-// as factor factor^T = B B^T. The multipliers are solved for anew, with a factor of known error: that of the corral has
-// been rotated.
-bool LeastNorm::surely_inside(Corral& corral, double off) {
-    const Index n = lists.n_features(), size = corral.size;
+// differ from the given ones by at most |residual| / smallest singular value of B, whose square is at least
+// (1 - |1 - A H|) / |H| for any H, with A = B B^T.
+LPMERT_INLINE bool LeastNorm::surely_inside(Corral& corral, double off) {
+    const Index n = lists.n_features(), size = corral.size, high = corral.high;
+    double *const multipliers = corral.multipliers(), *const entries = work.data(), *const products = entries + high;
     Index used = 0;
     for (Index d = 0; d < n; ++d) {
-        for (Index k = 0; k < size; ++k) {
-            if (corral.row(k)[d] != 0.0 || lists.spread[d] > 0.0) {
-                ++used;
-                break;
-            }
-        }
+        bool any = lists.spread[d] > 0.0;
+        for (Index k = 0; k < size; ++k) any = any || corral.row(k)[d] != 0.0;
+        used += any;
     }
     if (size != used + 1) return false;
-    again.size = 0;
-    std::copy_n(corral.row(0), size * n, again.row(0));
-    while (again.size < size) again.append(lists.cap, column.data());
-    const double scale = 1.0 / again.solve(corral.multipliers());
-    for (Index k = 0; k < size; ++k) corral.multipliers()[k] *= scale;
-    double inverse_norm = 0.0;
-    for (Index j = 0; j < size; ++j) {
-        std::fill(column.begin() + j, column.begin() + size, 0.0);
-        column[j] = 1.0;
-        for (Index i = j; i < size; ++i) {
-            const double value = column[i] * again.reciprocals()[i];
-            inverse_norm += value * value;
-            const double* own = again.factor(i);
-            for (Index q = i + 1; q < size; ++q) column[q] -= value * own[q];
-        }
-    }
-    // What the rounding of the factor (of entries up to 2 * size in sum of squares) can take from the singular value.
-    const double count = static_cast<double>(size);
-    const double squared = 1.0 / inverse_norm - 8.0 * count * count * count * EPSILON;
-    if (!(squared > 0.0)) return false;
-    const double changed = 16.0 * count * EPSILON + off;
-    const double smallest = std::sqrt(squared) - changed;
-    if (!(smallest > 0.0)) return false;
-    double total = -1.0, least = std::numeric_limits<double>::infinity();
+    double rest = 0.0, norm = 0.0, total = 0.0, least = std::numeric_limits<double>::infinity();
     for (Index k = 0; k < size; ++k) {
-        total += corral.multipliers()[k];
-        least = std::min(least, corral.multipliers()[k]);
+        combine(1.0, corral.row(k), corral.column(0), n, entries, high);
+        combine(0.0, entries, corral.inverse(0), size, products, high);
+        products[k] -= 1.0;
+        rest += product(products, products, high);
+        norm += product(corral.inverse(k), corral.inverse(k), high);
+        total += corral.solution()[k];
     }
-    double residual = total * total;
-    for (Index d = 0; d < n; ++d) {
-        double value = 0.0;
-        for (Index k = 0; k < size; ++k) value += corral.multipliers()[k] * corral.row(k)[d];
-        residual += value * value;
+    // What rounding can hide of 1 - A H: entries of A are at most 2, and sums of as many terms as there are rows.
+    const double count = static_cast<double>(size), changed = 16.0 * count * EPSILON + off;
+    norm = std::sqrt(norm);
+    rest = std::sqrt(rest) + 8.0 * count * count * count * EPSILON * norm;
+    if (!(rest < 0.5)) return false;
+    const double smallest = std::sqrt((1.0 - rest) / norm) - changed;
+    if (!(smallest > 0.0)) return false;
+    double sum = -1.0;
+    for (Index k = 0; k < size; ++k) {
+        multipliers[k] = corral.solution()[k] / total;
+        sum += multipliers[k];
+        least = std::min(least, multipliers[k]);
     }
-    return least > 2.0 * (std::sqrt(residual) + changed) / smallest;
+    combine(0.0, multipliers, corral.row(0), size, entries, corral.wide);
+    const double residual = std::sqrt(sum * sum + product(entries, entries, corral.wide));
+    return least > 2.0 * (residual + changed) / smallest;
 }
 
+LPMERT_CLONES
 Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Index start, Corral& corral) {
-    const Index n = lists.n_features();
+    const Index n = lists.n_features(), wide = corral.wide;
     const bool capped = lists.cap.size() > 0;
-    double *point = corral.point(), *scores = scores_of_list.data(), *target = solved.data();
+    double *const point = corral.point(), *const scores = scores_of_list.data();
+    double *const multipliers = corral.multipliers(), *const solution = corral.solution();
     if (capped && corral.size == 0) std::copy_n(lists.cap.begin(), n, point);
     ++programs;
     Index position = start;
     for (int round = 0; round < MOST_ROUNDS; ++round) {
-        const double norm = squared_length(point, n);
+        const double norm = product(point, point, wide);
         if (capped) {
             double mass = 1.0;
-            for (Index k = 0; k < corral.size; ++k) mass += corral.multipliers()[k];
+            for (Index k = 0; k < corral.size; ++k) mass += multipliers[k];
             double least = lists.cap[n] - CAP_TOLERANCE - 16.0 * static_cast<double>(n) * EPSILON * mass;
             if (least > 0.0 && norm < least * least) {
                 least -= mass * moved(chosen, corral);
@@ -221,7 +221,7 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
             return surely_inside(corral, moved(chosen, corral)) ? Verdict::infeasible : Verdict::undecided;
         }
         // The list after the last one that was broken comes first; of a list, its best other hypothesis enters.
-        const double bound = rounding_bound(lists, point);
+        const double bound = bound_at(point);
         Index entering = -1, entering_list = -1;
         for (Index looked = 0; looked < decided.size(); ++looked) {
             const Index s = decided[position], length = lists.length(s);
@@ -229,9 +229,10 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
                 score_list(lists, s, point, scores);
                 const double lead = scores[chosen[s]];
                 scores[chosen[s]] = -std::numeric_limits<double>::infinity();
-                const Index best = largest(scores, length);
-                if (!(lead - scores[best] > bound)) {
-                    entering = best;
+                const double next = largest_score(scores, length);
+                if (!(lead - next > bound)) {
+                    entering = 0;
+                    while (scores[entering] < next) ++entering;
                     entering_list = s;
                     break;
                 }
@@ -240,53 +241,65 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
         }
         if (entering < 0) return in_cap(lists, point) ? Verdict::feasible : Verdict::undecided;
         if (corral.size >= n + 2) return Verdict::undecided;
-        for (Index k = 0; k < corral.size; ++k) {
-            if (corral.lists()[k] == entering_list && corral.others()[k] == entering)
-                return Verdict::undecided;  // it stalls
-        }
+        bool stalled = false;
+        for (Index k = 0; k < corral.size; ++k)
+            stalled = stalled | ((corral.lists()[k] == entering_list) & (corral.others()[k] == entering));
+        if (stalled) return Verdict::undecided;
         ++rounds;
         double* added = corral.row(corral.size);
         const double* best = lists.row(lists.offsets[entering_list] + chosen[entering_list]);
         const double* other = lists.row(lists.offsets[entering_list] + entering);
         for (Index d = 0; d < n; ++d) added[d] = best[d] - other[d];
-        double length = squared_length(added, n);
+        double length = product(added, added, wide);
         if (length < SMALLEST_NORM) return Verdict::undecided;
         length = 1.0 / std::sqrt(length);
         for (Index d = 0; d < n; ++d) added[d] *= length;
         corral.lists()[corral.size] = entering_list;
         corral.others()[corral.size] = entering;
-        corral.multipliers()[corral.size] = corral.size == 0 && !capped ? 1.0 : 0.0;
-        corral.append(lists.cap, column.data());
+        multipliers[corral.size] = corral.size == 0 && !capped ? 1.0 : 0.0;
+        corral.append(lists.cap, work.data());
         // Move towards the affine least-norm point, dropping rows whose multiplier would turn negative.
+        Index newest = corral.size - 1;
+        bool refined = false;
         while (true) {
-            const double total = corral.solve(target), scale = capped ? 1.0 : 1.0 / total;
+            double scale = 1.0;
+            if (!capped) {
+                scale = 1.0 / sum_of(solution, corral.high);
+                // The squared norm is scale - 1; where nearly nothing is left of it, all digits count.
+                if (scale - 1.0 < NEARLY_VANISHED && !refined) {
+                    corral.refine(work.data());
+                    refined = true;
+                    continue;
+                }
+            }
             double step = 1.0;
             Index leaving = -1;
-            for (Index i = 0; i < corral.size; ++i) {
-                target[i] *= scale;
-                if (target[i] <= 1e-12) {
-                    const double gap = corral.multipliers()[i] - target[i];
-                    const double reach = gap > 1e-300 ? corral.multipliers()[i] / gap : 0.0;
-                    if (reach < step || leaving < 0) {
-                        step = reach;
-                        leaving = i;
-                    }
+            for (Index k = 0; k < corral.size; ++k) {
+                const double target = scale * solution[k];
+                if (target > 1e-12) continue;
+                const double gap = multipliers[k] - target, reach = gap > 1e-300 ? multipliers[k] / gap : 0.0;
+                if (reach < step || leaving < 0) {
+                    step = reach;
+                    leaving = k;
                 }
             }
             if (leaving < 0) {
-                std::copy_n(target, corral.size, corral.multipliers());
+                for (Index k = 0; k < corral.size; ++k) multipliers[k] = scale * solution[k];
                 break;
             }
-            const Index newest = corral.size - 1;
-            for (Index i = 0; i <= newest; ++i) corral.multipliers()[i] += step * (target[i] - corral.multipliers()[i]);
-            for (Index i = newest; i >= 0; --i) {
-                if (i == leaving || (i < newest && !(corral.multipliers()[i] > 1e-14))) corral.remove(i);
+            for (Index k = 0; k < corral.size; ++k) multipliers[k] += step * (scale * solution[k] - multipliers[k]);
+            for (Index k = corral.size - 1; k >= 0; --k) {
+                if (k != leaving && (k == newest || multipliers[k] > 1e-14)) continue;
+                const Index last = corral.size - 1;
+                if (newest == k) newest = -1;
+                if (newest == last) newest = k;
+                corral.remove(k, lists.cap, work.data());
+                refined = false;
             }
         }
-        for (Index d = 0; d < n; ++d) point[d] = capped ? lists.cap[d] : 0.0;
-        for (Index k = 0; k < corral.size; ++k) {
-            const double *row = corral.row(k), multiplier = corral.multipliers()[k];
-            for (Index d = 0; d < n; ++d) point[d] += multiplier * row[d];
+        combine(0.0, multipliers, corral.row(0), corral.size, point, wide);
+        if (capped) {
+            for (Index d = 0; d < n; ++d) point[d] += lists.cap[d];
         }
     }
     return Verdict::undecided;

@@ -32,34 +32,30 @@ namespace lpmert {
 enum class Verdict { infeasible, feasible, undecided };
 
 // Affinely independent rows [size, D] of the hull, each chosen - others[k] of lists[k] with length 1, the multipliers
-// of the point of least norm of their hull, and that point [D]. The factor is upper triangular with factor^T factor =
-// 1 + rows rows^T; beside it stand the solution of factor^T f = 1 and the reciprocals of its diagonal. Within a cap it
-// is that of rows rows^T, and the solution is for margin - rows c.
+// of the point of least norm of their hull, and that point [D].
+//
+// Beside them stand the inverse of A = 1 + rows rows^T and the solution of A x = 1, which is the point of least norm of
+// the affine hull but for its scale. Within a cap they are those of A = rows rows^T and A x = margin - rows c. Both
+// follow the rows by rank-one updates; no verdict rests on their digits.
 class Corral {
   public:
     explicit Corral(Index n_features);
-    Corral(Corral&&) = default;
-    Corral(const Corral&) = default;
-    Corral& operator=(Corral&&) = default;
-    Corral& operator=(const Corral& other);
 
     Index size = 0;
 
     Index n_features() const { return n; }
     Index bytes() const { return static_cast<Index>(8 * (numbers.size() + names.size())); }
     double* point() { return numbers.data(); }
-    double* row(Index k) { return numbers.data() + n + k * n; }
-    double* multipliers() { return numbers.data() + n + most() * n; }
-    double* solution() { return multipliers() + most(); }
-    double* reciprocals() { return solution() + most(); }
-    double* factor(Index k) { return reciprocals() + most() + k * most(); }
+    double* multipliers() { return numbers.data() + wide; }
+    double* solution() { return numbers.data() + wide + high; }
+    double* row(Index k) { return numbers.data() + wide + 2 * high + k * wide; }
     Index* lists() { return names.data(); }
-    Index* others() { return names.data() + most(); }
+    Index* others() { return names.data() + high; }
     const double* point() const { return const_cast<Corral*>(this)->point(); }
     const double* row(Index k) const { return const_cast<Corral*>(this)->row(k); }
     const double* multipliers() const { return const_cast<Corral*>(this)->multipliers(); }
     const Index* lists() const { return names.data(); }
-    const Index* others() const { return names.data() + most(); }
+    const Index* others() const { return names.data() + high; }
 
     // All that it is made of, and back again; for those who keep it elsewhere.
     std::pair<const std::vector<double>&, const std::vector<Index>&> items() const { return {numbers, names}; }
@@ -67,17 +63,20 @@ class Corral {
 
     // Start anew at these weights.
     void restart(const double* weights);
-    // Take row `size`, which the caller has written, into the rows and the factor; work [D + 4].
-    void append(Span<const double> cap, double* work);
-    // Write factor^-1 f into solved [size] and return its sum.
-    double solve(double* solved);
-    // Take row i out of the rows, and by rotations (of Givens) out of the factor.
-    void remove(Index i);
 
   private:
-    Index most() const { return n + 4; }
+    friend class LeastNorm;
+    // Numbers stand in whole blocks, the last filled up with zeros.
+    double* column(Index d) { return numbers.data() + wide + 2 * high + high * wide + d * high; }
+    double* inverse(Index k) { return column(n) + k * high; }
 
-    Index n;
+    void append(Span<const double> cap, double* work);
+    void remove(Index i, Span<const double> cap, double* work);
+    void refine(double* work);
+    void bring_up_to_date(Span<const double> cap, double* work);
+
+    Index n, wide, high;  // wide: D in blocks; high: as many rows as there may be, in blocks
+    Index n_removed = 0;
     std::vector<double> numbers;
     std::vector<Index> names;
 };
@@ -95,13 +94,14 @@ class LeastNorm {
     double* scores() { return scores_of_list.data(); }
 
   private:
+    // What the difference of two scores may be off by.
+    double bound_at(const double* point) const;
     // Bound the norm of what the normalised rows of the corral are off because the features are.
     double moved(const Index* chosen, const Corral& corral) const;
     // Whether the origin lies inside the simplex of the corral's rows, whatever is rounded.
     bool surely_inside(Corral& corral, double off);
 
-    std::vector<double> solved, column, scores_of_list;
-    Corral again;
+    std::vector<double> work, off, scores_of_list;
 };
 
 }  // namespace lpmert

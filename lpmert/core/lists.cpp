@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "clones.hpp"
-
 namespace lpmert {
 
 Index Lists::longest() const {
@@ -37,53 +35,6 @@ Lists OwnedLists::view(const Lists& whole) const {
     return {rows, columns, offsets, costs, reach, whole.spread, whole.cap};
 }
 
-// A block of hypotheses stays in registers while the features go by. Every score is added up in the order of the
-// features, whatever the width of vectors.
-LPMERT_CLONES
-void score_list(const Lists& lists, Index s, const double* weights, double* scores) {
-    constexpr Index block = 16;
-    const Index n_features = lists.n_features(), length = lists.length(s);
-    const double* columns = lists.columns.begin() + lists.offsets[s] * n_features;
-    Index i = 0;
-    for (; i + block <= length; i += block) {
-        double sums[block];
-        const double* column = columns + i;
-        for (Index j = 0; j < block; ++j) sums[j] = weights[0] * column[j];
-        for (Index d = 1; d < n_features; ++d) {
-            column += length;
-            const double weight = weights[d];
-            for (Index j = 0; j < block; ++j) sums[j] += weight * column[j];
-        }
-        for (Index j = 0; j < block; ++j) scores[i + j] = sums[j];
-    }
-    if (i == length) return;
-    for (Index j = i; j < length; ++j) scores[j] = weights[0] * columns[j];
-    for (Index d = 1; d < n_features; ++d) {
-        const double* column = columns + d * length;
-        const double weight = weights[d];
-        for (Index j = i; j < length; ++j) scores[j] += weight * column[j];
-    }
-}
-
-LPMERT_CLONES
-Index largest(const double* scores, Index length) {
-    constexpr Index lanes = 8;
-    double top = -std::numeric_limits<double>::infinity();
-    Index i = 0;
-    if (length >= lanes) {
-        double tops[lanes];
-        for (Index j = 0; j < lanes; ++j) tops[j] = scores[j];
-        for (i = lanes; i + lanes <= length; i += lanes) {
-            for (Index j = 0; j < lanes; ++j) tops[j] = scores[i + j] > tops[j] ? scores[i + j] : tops[j];
-        }
-        for (Index j = 0; j < lanes; ++j) top = std::max(top, tops[j]);
-    }
-    for (; i < length; ++i) top = std::max(top, scores[i]);
-    i = 0;
-    while (scores[i] < top) ++i;
-    return i;
-}
-
 double rounding_bound(const Lists& lists, const double* weights) {
     double total = 0.0, off = 0.0;
     const Index n_features = lists.n_features();
@@ -105,6 +56,7 @@ bool in_cap(const Lists& lists, const double* weights) {
     return along >= (lists.cap[n_features] + 4.0 * static_cast<double>(n_features) * EPSILON) * std::sqrt(norm);
 }
 
+LPMERT_CLONES
 Decoded decode_clearly(const Lists& lists, const double* weights, Index* selection, double* scores) {
     const double bound = rounding_bound(lists, weights);
     Decoded found{0, true};
@@ -117,7 +69,7 @@ Decoded decode_clearly(const Lists& lists, const double* weights, Index* selecti
         if (found.clear) {
             const double top = scores[best];
             scores[best] = -std::numeric_limits<double>::infinity();
-            found.clear = top - scores[largest(scores, length)] > bound;
+            found.clear = top - largest_score(scores, length) > bound;
         }
     }
     return found;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "vectors.hpp"
 
 namespace lpmert {
 
@@ -53,11 +54,52 @@ struct OwnedLists {
 // The columns of lists of these rows [M, D].
 std::vector<double> columns_of(Span<const double> rows, Span<const Index> offsets, Index n_features);
 
-// Fill scores [length] of list s.
-void score_list(const Lists& lists, Index s, const double* weights, double* scores);
+// Fill scores [length] of list s. Each is added up in the order of the features; the last block may overlap the one
+// before.
+LPMERT_INLINE void score_list(const Lists& lists, Index s, const double* weights, double* scores) {
+    const Index n = lists.n_features(), length = lists.length(s);
+    const double* const columns = lists.columns.begin() + lists.offsets[s] * n;
+    if (length >= LANES) {
+        Index i = 0;
+        for (; i + 8 * LANES <= length; i += 8 * LANES)
+            combine_blocks<8>(0.0, weights, columns + i, n, length, scores + i);
+        for (; i + 2 * LANES <= length; i += 2 * LANES)
+            combine_blocks<2>(0.0, weights, columns + i, n, length, scores + i);
+        for (; i + LANES <= length; i += LANES) combine_blocks<1>(0.0, weights, columns + i, n, length, scores + i);
+        if (i < length) combine_blocks<1>(0.0, weights, columns + length - LANES, n, length, scores + length - LANES);
+        return;
+    }
+    for (Index i = 0; i < length; ++i) {
+        double score = 0.0;
+        for (Index d = 0; d < n; ++d) score += weights[d] * columns[d * length + i];
+        scores[i] = score;
+    }
+}
+
+// The largest of `length` scores.
+LPMERT_INLINE double largest_score(const double* scores, Index length) {
+    double top = -std::numeric_limits<double>::infinity();
+    Index i = 0;
+    if (length >= 2 * LANES) {
+        Block tops = load(scores), others = load(scores + LANES);
+        for (i = 2 * LANES; i + 2 * LANES <= length; i += 2 * LANES) {
+            tops = larger(load(scores + i), tops);
+            others = larger(load(scores + i + LANES), others);
+        }
+        tops = larger(tops, others);
+        for (Index j = 0; j < LANES; ++j) top = tops[j] > top ? tops[j] : top;
+    }
+    for (; i < length; ++i) top = scores[i] > top ? scores[i] : top;
+    return top;
+}
 
 // The position of the first largest of `length` scores, of which there is at least one.
-Index largest(const double* scores, Index length);
+LPMERT_INLINE Index largest(const double* scores, Index length) {
+    const double top = largest_score(scores, length);
+    Index i = 0;
+    while (scores[i] < top) ++i;
+    return i;
+}
 
 // What the difference of two scores may be off by.
 double rounding_bound(const Lists& lists, const double* weights);

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "clones.hpp"
+#include "vectors.hpp"
 
 namespace lpmert::cells {
 

@@ -227,6 +227,23 @@ Index height_of_all(Span<const Index> offsets, const Ratio& ratio, Minorant& min
     return height;
 }
 
+void cheapest_of_lists(Span<const double> values, Span<const double> lengths, double multiplier,
+                       Span<const Index> offsets, Span<Index> rows, Span<double> costs) {
+    for (Index s = 0; s < rows.size(); ++s) {
+        Index best = offsets[s];
+        double least = values[best] - multiplier * lengths[best];
+        for (Index i = offsets[s] + 1; i < offsets[s + 1]; ++i) {
+            const double cost = values[i] - multiplier * lengths[i];
+            if (cost < least) {
+                best = i;
+                least = cost;
+            }
+        }
+        rows[s] = best;
+        costs[s] = least;
+    }
+}
+
 DecodedTotal decode_total(const Lists& lists, const Ratio& ratio, const double* weights, Index* selection,
                           double* scores, double* total) {
     const double bound = rounding_bound(lists, weights);

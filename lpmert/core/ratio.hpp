@@ -79,6 +79,10 @@ inline Index row_cost(const Ratio& ratio, const double* slopes, Index row) {
 // under it than the cheapest of its list.
 Index height_of_all(Span<const Index> offsets, const Ratio& ratio, Minorant& minorant, Index* costs);
 
+// Fill rows [S] with the first row of each list of the least value - multiplier * length, costs [S] with that.
+void cheapest_of_lists(Span<const double> values, Span<const double> lengths, double multiplier,
+                       Span<const Index> offsets, Span<Index> rows, Span<double> costs);
+
 struct DecodedTotal {
     double loss;
     // Whether the weights lie in the cap, every winner leads by more than rounding, or is within rounding of its equals

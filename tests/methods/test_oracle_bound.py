@@ -11,14 +11,14 @@ from test_ratio_search import METRICS
 from test_ratio_search import counts as ratio_counts
 
 import lpmert
-from lpmert import NBest, Problem
+from lpmert import NBest, Problem, core
 from lpmert.errors import FloatArray
 from lpmert.methods import minorant
 from lpmert.methods.auto import Auto, Portfolio
 from lpmert.methods.cells import losses
 from lpmert.methods.choices import ratio_search
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.close_oracle import cheapest_of_lists, close_oracle_height
+from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision
@@ -151,7 +151,7 @@ def test_cheapest_rows_are_the_first_of_the_least_cost() -> None:
         offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 6, 4))])
         values, lengths = rng.integers(-3, 4, (2, offsets[-1])).astype(float)
         rows, costs = np.empty(4, dtype=np.int64), np.empty(4)
-        cheapest_of_lists(values, lengths, 0.5, offsets, rows, costs)
+        core.cheapest_of_lists(values, lengths, 0.5, offsets, rows, costs)
         for s, (begin, end) in enumerate(itertools.pairwise(offsets.tolist())):
             own = [values[i] - 0.5 * lengths[i] for i in range(begin, end)]
             assert (rows[s], costs[s]) == (begin + own.index(min(own)), min(own))

@@ -18,13 +18,11 @@ from lpmert import NBest, Result, Status
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.ledger_of_ratios import _sort
 from lpmert.metrics.ratio import Bleu, Chrf, Per
 from lpmert.metrics.text import BleuTexts
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear, Region
 from lpmert.model.texts import measure_texts
-from lpmert.numeric.kernels import kernel
 from lpmert.search.method import Method
 
 METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3), "per": Per()}
@@ -375,19 +373,3 @@ def test_many_features_on_few_lists_are_proved_and_no_worse_than_what_moses_foun
     assert result.status is Status.OPTIMAL
     assert result.score / 100 >= FOUND_BY_MOSES[runs - 1]
     assert Problem(nbest, metric).evaluate(result.weights).loss == result.loss
-
-
-@kernel
-def _sort_candidates(rows, count, costs):  # type: ignore[no-untyped-def]
-    _sort(rows, count, costs)
-
-
-def test_candidates_are_in_order_of_cost_and_else_of_place() -> None:
-    rng = np.random.default_rng(5)
-    for count in [*range(9), *rng.integers(9, 60, 200)]:
-        costs = rng.integers(-4, 4, 60)
-        rows = np.sort(rng.choice(60, 60, replace=False)[: max(1, count)])
-        expected = sorted(rows[:count].tolist(), key=lambda row: (costs[row], row))
-        rest = rows[count:].tolist()
-        _sort_candidates(rows, int(count), costs)
-        assert rows.tolist() == expected + rest

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 
+from lpmert import core
 from lpmert.errors import FloatArray
-from lpmert.methods.choices.ratio_lists import UNIT, Ratio, lay_bound, new_bound
+from lpmert.methods.choices.ratio_lists import UNIT, Ratio
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
 from lpmert.metrics.ratio_kernels import (
     BLEU,
@@ -300,22 +300,15 @@ def test_every_small_box_of_f_scores_of_one_order_is_bounded() -> None:
                 assert constant + slopes @ point <= metric.loss(point) + 1e-15
 
 
-@njit
-def _laid(ratio: Any, bound: Any, settled: FloatArray, n_open: int) -> Any:
-    return lay_bound(ratio, bound, settled, n_open)
-
-
 @pytest.mark.parametrize(("reach", "useful"), [(60.0, True), (2.0**53, True), (2.0**62, False)])
 def test_a_bound_stays_below_the_height_however_unlike_the_counts_are(reach: float, useful: bool) -> None:
     total = np.array([6.0, 7.0, 5.0] * 8)
     width = len(total)
     counts = np.vstack([total, np.full(width, reach)])
     ratio = Ratio(CHRF, np.array([4.0]), counts, np.zeros(width), counts.max(axis=0), np.arange(2))
-    bound = new_bound(2, width)
-    for array in (bound.low, bound.high, bound.at):
-        array[:] = total
-    units, found = _laid(ratio, bound, np.zeros(width), 8)
+    slopes = np.zeros(width)
+    units, found = core.lay_in_units(ratio.native(), total, total, total, np.zeros(width), 8, slopes)
     assert found is useful
     height = Chrf(char_order=8).loss(total)
-    assert units * UNIT + bound.slopes @ total <= height
+    assert units * UNIT + slopes @ total <= height
     assert units >= -(2**61)

@@ -14,11 +14,11 @@ from problems import METRICS, Given, decimals, feature_names, problem
 from strategies import FRACTIONS, RATIOS, SUMS, Lists, many_more
 
 import lpmert
-from lpmert import DataError, Linear, NBest, Region, RegionError, Status
+from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core
 from lpmert.model.problem import Problem
 from lpmert.model.reduction import reduce
 from lpmert.model.region import limits_of
-from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, new_corrals, new_scratch, separate, sorted_lists
+from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.sums import sums_of_columns
 
@@ -225,11 +225,8 @@ def test_what_small_programs_say_holds_of_all_features_that_may_be_meant(width: 
             rng.integers(1, 14)
         )
         lists = sorted_lists(features, offsets, np.zeros(size, dtype=np.int64), None, spread)
-        corrals, scratch = new_corrals(1, width), new_scratch(width, 2)
         chosen = rng.integers(0, 2, len(lists_asked))
-        verdict = separate(
-            lists, lists_asked, len(lists_asked), 0, chosen, corrals, 0, scratch, np.zeros(2, dtype=np.int64)
-        )
+        verdict = core.LeastNorm(lists.native()).separate(lists_asked, chosen, 0, core.Corral(width))
         said[verdict] += 1
         if verdict not in (FEASIBLE, INFEASIBLE):
             continue

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from oracle import is_strictly_best, strictly_feasible
 from strategies import KINDS, Lists, random_lists
 
+from lpmert import core
 from lpmert.model.problem import Problem
-from lpmert.numeric import leastnorm
-from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, new_corrals, new_scratch, separate, sorted_lists
+from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
 
 Selection = NDArray[np.int64]
@@ -23,16 +23,14 @@ def decide(lists: Lists, selection: Selection, *, steps: bool) -> tuple[int, NDA
     """Verdict, point and core lists for a selection, adding one list at a time (as a search does) or all at once."""
     n_lists, width = lists.n_lists, lists.features.shape[1]
     prepared = sorted_lists(lists.features, lists.offsets, np.zeros(len(lists.losses), dtype=np.int64))
-    corrals, scratch = new_corrals(2, width), new_scratch(width, int(np.diff(lists.offsets).max()))
-    counters = np.zeros(2, dtype=np.int64)
+    least_norm, corral = core.LeastNorm(prepared.native()), core.Corral(width)
     order = np.arange(n_lists)
     verdict = UNDECIDED
     for count in range(1, n_lists + 1) if steps else [n_lists]:
-        verdict = separate(prepared, order, count, count - 1, selection, corrals, 0, scratch, counters)
+        verdict = least_norm.separate(order[:count], selection, count - 1, corral)
         if verdict != FEASIBLE:
             break
-    core = np.unique(corrals.lists[0, : corrals.size[0]])
-    return verdict, corrals.point[0], core
+    return verdict, corral.point, np.unique(corral.lists)
 
 
 def rows_of(lists: Lists, selection: Selection, only: list[int] | None = None) -> list[tuple[Fraction, ...]]:
@@ -78,14 +76,14 @@ def cases(kind: str, first: int, count: int) -> list[tuple[Lists, Selection]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_verdict_is_wrong(kind: str, steps: bool) -> None:
     for lists, selection in cases(kind, 0, 25):
-        verdict, point, core = decide(lists, selection, steps=steps)
+        verdict, point, conflict = decide(lists, selection, steps=steps)
         rows = rows_of(lists, selection)
         if verdict == FEASIBLE:
             assert is_strictly_best(lists.features.tolist(), lists.offsets.tolist(), selection.tolist(), point.tolist())
         elif verdict == INFEASIBLE:
             assert not strictly_feasible(rows)
-            assert not strictly_feasible(rows_of(lists, selection, core.tolist()))
-            assert len(core) <= lists.features.shape[1] + 1
+            assert not strictly_feasible(rows_of(lists, selection, conflict.tolist()))
+            assert len(conflict) <= lists.features.shape[1] + 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -139,12 +137,25 @@ def test_exactly_opposite_rows_are_not_feasible() -> None:
         assert decide(lists, np.zeros(2, dtype=np.int64), steps=True)[0] != FEASIBLE
 
 
-def test_lists_are_sorted_by_cost_and_transposed_one_by_one() -> None:
+def test_lists_are_sorted_by_cost_one_by_one() -> None:
     features = np.arange(10.0).reshape(5, 2)
     prepared = sorted_lists(features, np.array([0, 3, 5]), np.array([2, 0, 1, 4, 0]))
     assert prepared.rows.tolist() == features[[1, 2, 0, 4, 3]].tolist()
     assert prepared.costs.tolist() == [0, 1, 2, 0, 4]
-    assert prepared.columns.tolist() == [2, 4, 0, 3, 5, 1, 8, 6, 9, 7]
-    scores = np.zeros(3)
-    leastnorm.score_list(prepared.columns, 0, 3, np.array([1.0, 10.0]), scores)
-    assert scores.tolist() == [32.0, 54.0, 10.0]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 40, 67])
+def test_lists_of_every_length_are_decoded_to_their_first_best_hypothesis(length: int) -> None:
+    """Scores are computed in blocks, of which the last may overlap the one before."""
+    rng = np.random.default_rng(length)
+    for width in range(1, 7):
+        features = rng.integers(-3, 4, (3 * length, width)).astype(float)
+        weights = rng.integers(-2, 3, width).astype(float)
+        offsets, costs = np.arange(0, 3 * length + 1, length), rng.integers(0, 9, 3 * length)
+        lists = sorted_lists(features, offsets, costs)
+        selection = np.zeros(3, dtype=np.int64)
+        cost, clear = lists.native().decode_clearly(weights, selection)
+        scores = [lists.rows[begin : begin + length] @ weights for begin in offsets[:-1]]
+        assert selection.tolist() == [int(np.argmax(own)) for own in scores]
+        assert cost == sum(lists.costs[offsets[:-1] + selection])
+        assert clear == all(np.count_nonzero(own == own.max()) == 1 for own in scores)

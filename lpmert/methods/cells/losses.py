@@ -15,7 +15,7 @@ from lpmert.methods.cells.nodes import Precision, Survivors, precision_of
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import UNIT, height_limit, ratio_lists
+from lpmert.methods.choices.ratio_lists import UNIT, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
 from lpmert.metrics.ratio_kernels import loss_of_height
@@ -165,7 +165,7 @@ class RatioLoss(Loss):
         return self._canonical.cost_of_loss(loss)
 
     def bound_of(self, cost: int) -> int:
-        return int(height_limit(self._ratio.kind, self._canonical.loss_of(cost)))
+        return int(core.height_limit(self._ratio.kind, self._canonical.loss_of(cost)))
 
     def cost_of(self, bound: int) -> int:
         return max(self._least, self._canonical.cost_of_loss(min(1.0, loss_of_height(self._ratio.kind, bound * UNIT))))

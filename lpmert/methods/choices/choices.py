@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lpmert.configurable import option
+from lpmert.methods.choices.search import ChoiceSettings
 from lpmert.methods.choices.shared import SharedChoices
-from lpmert.methods.choices.tree import ChoiceSettings
 from lpmert.search.method import Method, Task
 
 

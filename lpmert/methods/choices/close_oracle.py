@@ -11,10 +11,11 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.choices.ratio_lists import UNIT, Bound, Ratio
 from lpmert.metrics.ratio_kernels import BLEU, CHRF, PER, minorant
-from lpmert.numeric.kernels import EPSILON, INFINITE_COST, kernel
+from lpmert.numeric.kernels import EPSILON, INFINITE_COST
 from lpmert.numeric.leastnorm import SortedLists
 
 _LENGTH = {BLEU: 1, CHRF: 0, PER: 1}
@@ -44,19 +45,6 @@ def close_oracle_height(lists: SortedLists, ratio: Ratio, height: int, bound: Bo
         for first, last in ((begin, float(middle)), (float(middle), end)):
             heappush(heap, (max(parent, pieces.height(first, last, bound.low, bound.high, bound.at)), first, last))
     return heap[0][0]
-
-
-@kernel
-def cheapest_of_lists(values, lengths, multiplier, offsets, rows, costs):  # type: ignore[no-untyped-def]
-    """Fill rows [S] with the first row of each list of the least value - multiplier * length, costs [S] with that."""
-    for s in range(len(rows)):
-        best = offsets[s]
-        least = values[best] - multiplier * lengths[best]
-        for i in range(offsets[s] + 1, offsets[s + 1]):
-            cost = values[i] - multiplier * lengths[i]
-            if cost < least:
-                best, least = i, cost
-        rows[s], costs[s] = best, least
 
 
 class _Pieces:
@@ -124,7 +112,7 @@ class _Pieces:
     ) -> tuple[int, FloatArray]:
         """Return the height for a multiplier, rounded down, and the sums [K] of the cheapest rows."""
         ratio, column, rows, least = self._ratio, self._column, self._rows, self._least_costs
-        cheapest_of_lists(values, self._lengths, multiplier, self._offsets, rows, least)
+        core.cheapest_of_lists(values, self._lengths, multiplier, self._offsets, rows, least)
         settled = float(slopes @ ratio.constant) - multiplier * ratio.constant[column]
         beyond = multiplier * end
         total = math.fsum([constant, settled, beyond, *least.tolist()])

@@ -15,12 +15,12 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import RatioMetric
-from lpmert.metrics.ratio_kernels import BLEU, CHRF, PER, height_of_loss, loss_of_height, loss_of_total, minorant
+from lpmert.metrics.ratio_kernels import BLEU, CHRF, PER, loss_of_height
 from lpmert.model.canonical import group_identical
 from lpmert.model.form import Canonical
 from lpmert.numeric.half_spaces import with_half_spaces
-from lpmert.numeric.kernels import EPSILON, INFINITE_COST, copy_entries, fill, internal, kernel
-from lpmert.numeric.leastnorm import SortedLists, in_cap, largest, rounding_bound, score_list, sorted_lists
+from lpmert.numeric.kernels import INFINITE_COST
+from lpmert.numeric.leastnorm import SortedLists, sorted_lists
 from lpmert.quoting import quoted
 
 TANGENTS = 8
@@ -28,9 +28,6 @@ TANGENTS = 8
 
 UNIT = 2.0**-48
 """Height of one unit."""
-
-_MOST_LOST = 2.0**60
-"""Units that rounding may take off a bound; beyond, counts are so unlike each other that it would leave 64 bits."""
 
 FORBIDDEN = -1
 """Class of a hypothesis that no weights in the region choose."""
@@ -110,80 +107,6 @@ def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     lists = sorted_lists(rows, offsets, np.zeros(len(rows), dtype=np.int64), canonical.cap, spread)
     reach = counts.max(axis=0, initial=0.0)
     return lists, Ratio(metric.kind, metric.parameters, counts, totals.constant, reach, classes)
-
-
-@kernel
-def decode_total(lists, ratio, weights, selection, scores, total):
-    """Write each list's winner (counted within the list) and the summed statistics [K]; return (loss, clear).
-
-    clear: the weights lie in the cap, every winner leads by more than rounding, or is within rounding of its equals
-    only, and none is forbidden.
-    """
-    bound = rounding_bound(lists, weights)
-    copy_entries(ratio.constant, total, np.int64(0), len(total))
-    clear = in_cap(lists.cap, weights)
-    for s in range(len(lists.offsets) - 1):
-        begin, length = lists.offsets[s], lists.offsets[s + 1] - lists.offsets[s]
-        score_list(lists.columns, begin, length, weights, scores)
-        best = largest(scores, length)
-        selection[s] = best
-        for k in range(len(total)):
-            total[k] += ratio.statistics[begin + best, k]
-        own = ratio.classes[begin + best]
-        clear = clear and own != FORBIDDEN
-        if clear:
-            least = scores[best] - bound
-            for i in range(length):
-                if scores[i] >= least and ratio.classes[begin + i] != own:
-                    clear = False
-                    break
-    return loss_of_total(ratio.kind, ratio.parameters, total), clear
-
-
-@kernel
-def height_limit(kind, loss):
-    """Return a height in units from which on no loss is lower than this one."""
-    if loss >= 1.0:
-        return INFINITE_COST
-    height = height_of_loss(kind, loss)
-    slack = 16.0 * EPSILON * (1.0 + height) + 8.0 * EPSILON / (1.0 - loss)
-    return np.int64(np.ceil((height + slack) / UNIT)) + 1
-
-
-@internal
-def lay_bound(ratio, bound, settled, n_open):
-    """Fill the slopes of the minorant of a box; return (units that settled sums and the constant have, whether any).
-
-    settled [K]: sums of the lists without a choice; n_open others add, in units, the floor of their slopes . statistics
-    each.
-    """
-    constant = minorant(ratio.kind, ratio.parameters, bound.low, bound.high, bound.at, bound.slopes)
-    if constant == np.inf:
-        return INFINITE_COST, True
-    size = abs(constant)
-    error = 0.0
-    useful = False
-    for k in range(len(settled)):
-        constant += bound.slopes[k] * settled[k]
-        size += abs(bound.slopes[k]) * settled[k]
-        error += abs(bound.slopes[k]) * ratio.reach[k]
-        useful = useful or bound.slopes[k] != 0.0
-    n_terms = len(settled) + 3
-    lost = n_terms * EPSILON * error / UNIT
-    if lost * n_open > _MOST_LOST:
-        fill(bound.slopes, 0.0)
-        return np.int64(0), False
-    units = np.int64(np.floor((constant - n_terms * EPSILON * size) / UNIT))
-    return units - n_open * (np.int64(lost) + 1), useful
-
-
-@internal
-def row_cost(ratio, slopes, row):
-    """Return slopes . statistics of a hypothesis in units."""
-    value = 0.0
-    for k in range(len(slopes)):
-        value += slopes[k] * ratio.statistics[row, k]
-    return np.int64(np.floor(value / UNIT))
 
 
 def best_height(offsets: IntArray, ratio: Ratio, bound: Bound, tangents: int = TANGENTS) -> int:

@@ -17,7 +17,6 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.choices.open_selections import OpenSelections
-from lpmert.methods.choices.tree import ChoiceSettings
 from lpmert.model.form import Canonical
 from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
@@ -39,6 +38,21 @@ _ANSWER_ROW_WORK = 25
 """What it takes besides that for each hypothesis."""
 
 _POOL_BYTES = 1 << 26
+
+
+class ChoiceSettings(NamedTuple):
+    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; core_preference:
+    how much lists outside all cores are held back where these raise the bound; switches turn devices off that never
+    change the optimum.
+    """
+
+    granularity: int
+    sharpness: float
+    core_preference: float
+    look_ahead: bool
+    by_gain: bool
+    use_cores: bool
+    use_witnesses: bool
 
 
 class Options(Protocol):
