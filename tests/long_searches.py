@@ -16,7 +16,7 @@ import lpmert
 from lpmert import Progress, Result, Status
 from lpmert.methods import groups
 from lpmert.methods.auto import Auto
-from lpmert.methods.cells import search as cells
+from lpmert.methods.cells import cells
 from lpmert.methods.choices import shared
 from lpmert.methods.divide import search as divide
 from lpmert.methods.divide import shared as shared_divide

@@ -29,7 +29,7 @@ from benchmarks.simulation import Network, in_order, stealing
 from benchmarks.stages import BOUND, CANONICAL, STAGES, File, Reader, Staged
 from benchmarks.suites import benchmark, scale
 from benchmarks.tables import Table
-from lpmert.methods.cells import search as cells_search
+from lpmert.methods.cells import cells as cells_search
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices import shared as choices_shared
 from lpmert.methods.choices.choices import Choices

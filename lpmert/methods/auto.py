@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any
 
 from lpmert.configurable import option
-from lpmert.methods.cells.cells import Cells
-from lpmert.methods.cells.search import CellsSearch
+from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.shared import SharedChoices
 from lpmert.methods.groups import GroupedSearch, Groups

@@ -9,8 +9,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.cells import Cells
-from lpmert.methods.cells.search import CellsSearch
+from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.planar import sweep_directions
 from lpmert.model.canonical import group_identical, take_rows
 from lpmert.model.coordinates import CanonicalWeights

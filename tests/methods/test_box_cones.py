@@ -13,11 +13,9 @@ from test_boxes import exact, hard, points_inside, random_box
 
 import lpmert
 from lpmert.errors import FloatArray
-from lpmert.methods.cells import search as cells
-from lpmert.methods.cells import units
-from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells import cells, units
+from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import OpenBox
-from lpmert.methods.cells.search import CellsSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.cone import cones_of_box

@@ -14,9 +14,8 @@ from strategies import KINDS, best_loss, clear_winners, exact_cost, random_lists
 import lpmert
 from lpmert.core import beats_in_box, box_normals, one_pays_in_box
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import OpenBox, binary_places, box_with_all, precision_of, whole_box, widened
-from lpmert.methods.cells.search import CellsSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.model.problem import Problem

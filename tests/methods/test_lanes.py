@@ -12,10 +12,8 @@ from strategies import KINDS, best_loss, random_lists
 
 import lpmert
 from lpmert import Status
-from lpmert.methods.cells import search as cells
-from lpmert.methods.cells import units
-from lpmert.methods.cells.cells import Cells
-from lpmert.methods.cells.search import CellsSearch
+from lpmert.methods.cells import cells, units
+from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.units import NodeSearch
 from lpmert.methods.choices.choices import Choices
 from lpmert.model.coordinates import CanonicalWeights

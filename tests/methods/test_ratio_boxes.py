@@ -11,9 +11,8 @@ from strategies import clear_winners
 
 import lpmert
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import OpenBox
-from lpmert.methods.cells.search import CellsSearch
 from lpmert.methods.choices.ratio_lists import UNIT, Ratio, ratio_lists
 from lpmert.metrics.ratio_kernels import height_of_loss, loss_of_total
 from lpmert.model.coordinates import CanonicalWeights

@@ -132,9 +132,9 @@ def test_selections_count_that_decoding_far_from_zero_does_not_show_clearly(seed
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lanes_find_the_least_loss(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.methods.cells.search._SLICE", 500)
-    monkeypatch.setattr("lpmert.methods.cells.search._ALONE", 0)
-    monkeypatch.setattr("lpmert.methods.cells.search._UNIT", 500)
+    monkeypatch.setattr("lpmert.methods.cells.cells._SLICE", 500)
+    monkeypatch.setattr("lpmert.methods.cells.cells._ALONE", 0)
+    monkeypatch.setattr("lpmert.methods.cells.cells._UNIT", 500)
     tolerated = Tolerated(kind)
     for lists, nbest, name in problems(kind, range(20, 24)):
         least = best_loss(lists, nbest.statistics, name, [])

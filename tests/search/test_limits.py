@@ -240,8 +240,8 @@ def test_watching_does_not_change_the_answer(method: str) -> None:
     ("length", "method"),
     [
         ("choices.search.SLICE", Choices()),
-        ("cells.search._SLICE", Cells()),
-        ("cells.search._SLICE", Cells(leaf_lists=1)),
+        ("cells.cells._SLICE", Cells()),
+        ("cells.cells._SLICE", Cells(leaf_lists=1)),
     ],
     ids=str,
 )

@@ -9,14 +9,75 @@ those over boxes on the faces of a cube.
 
 from __future__ import annotations
 
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from lpmert.configurable import option
-from lpmert.errors import MethodError
-from lpmert.methods.cells.search import CellsSearch
+from lpmert.errors import FloatArray, MethodError
+from lpmert.methods.cells.losses import Loss, loss_for
+from lpmert.methods.cells.nodes import OpenBox, OpenCone, OpenNode
+from lpmert.methods.cells.units import CellsTask, Counts, Explored, NodeSearch, NodeSettings, Roots, explore
 from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
-from lpmert.search.method import Method, Task
+from lpmert.numeric.cone import cone_around, covering_cones
+from lpmert.parallel.backends import workers
+from lpmert.parallel.home import home_first
+from lpmert.parallel.workers import Pending, Shared
+from lpmert.search.checkpoint import plain
+from lpmert.search.frontier import Frontier
+from lpmert.search.method import Incumbent, Method, Search, Task
+
+_SLICE = 4_000_000
+"""Work after which others have their turn."""
+
+_HAND = 8
+"""Most parts that a unit of work begins with, so that it rarely runs out of them."""
+
+_UNIT = 2 * _SLICE
+"""Work in an ordinary unit, some hundredths of a second: more than it takes to send, and nobody waits long for it."""
+
+_ANSWERS = 4
+"""Answers that are taken at once: a turn beside other searches is for about as much work as one of these gets."""
+
+_ALONE = _SLICE
+"""Work after which a search goes on in units, for whoever does them: short ones need no more than one lane."""
+
+_AT_HOME = 40
+"""Units that the caller does first where workers take long to start: in about a second."""
+
+_LEAF_ROWS = 2500
+"""Hypotheses of a cone beyond which splits without progress do not count: exact arithmetic would have too many."""
+
+_PATIENCE = 400
+"""Nodes that may go into closing stalled boxes, besides a share of what went into boxes, before simplices are tried."""
+
+_CLOSING_SHARE = 0.25
+_CLOSING_SHARE_OF_RATIOS = 0.5
+"""The same for ratio metrics, whose simplices are slower: it takes more to be worth a new beginning."""
+
+_MOST_FEATURES = 6
+"""Beyond so many features simplices, of which there are more and thinner ones, get stuck sooner than boxes."""
+
+_CLOSING_NODES = 50
+"""What it takes to begin to close a part of the weight space, in nodes."""
+
+_SHORT = 100_000_000
+"""Entries of the hypotheses of all boxes that were split, after which boxes with larger bounds wait for those with
+smaller ones: the search does not end soon.
+"""
+
+_TO_THE_END = 6
+"""With at most so many features no box waits: searches end, and hands of boxes with like bounds are many and small."""
+
+_LEVELS = 16
+"""Steps between the least bound of a hand and the incumbent."""
+
+_FRONTIER_BYTES = 1 << 28
+"""Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
 
 _BOX_FEATURES = 3
 """Features from which on boxes are better than simplices, where they do not stall."""
@@ -66,3 +127,319 @@ class Cells(Method):
     def start(self, task: Task) -> CellsSearch:
         """Return a search over the whole weight space that begins with this incumbent."""
         return CellsSearch(self, task.canonical, task.incumbent)
+
+
+class CellsSearch(Search):
+    """A resumable search over the weight space of a problem in canonical form.
+
+    A long search goes on in units: batches of nodes that workers search, each with the incumbent as it was when it was
+    handed out. So the outcome is the same for any number of workers.
+
+    roots [K, d, d]: simplicial cones to which it keeps, by default all of the weight space; or cones of which it is
+    known already what may win in them. Where exact arithmetic closes a cone it may look beyond them, and what it finds
+    there counts. loss: of a search over the same problem, to which weights are known that are as good.
+    """
+
+    phase = "cones"
+    unsettled: int | None = None
+
+    def __init__(
+        self,
+        settings: Cells,
+        canonical: Canonical,
+        incumbent: Incumbent,
+        roots: FloatArray | Sequence[OpenCone] | None = None,
+        loss: Loss | None = None,
+    ) -> None:
+        self.incumbent = incumbent
+        self._settings = settings
+        self._loss = loss or loss_for(settings.selections, canonical, incumbent)
+        self._canonical = canonical
+        self._granularity = self._loss.granularity
+        n_features = canonical.n_features
+        self._node_settings = NodeSettings(
+            self._loss.leaf_lists if settings.leaf_lists is None else settings.leaf_lists,
+            _LEAF_ROWS,
+            settings.conflict_lists,
+            settings.stalled_splits * n_features,
+            3 * settings.stalled_splits * n_features if n_features > 1 else 0,
+        )
+        self._workers = home_first(workers(), _AT_HOME)
+        self._counts = Counts()
+        self._exact_leaves = 0
+        self._closed: Counter[str] = Counter()
+        self._stalled = self._floor = 0
+        self._begin(roots is None and settings.boxed(canonical), roots)
+
+    def _begin(self, boxed: bool, roots: FloatArray | Sequence[OpenCone] | None = None) -> None:
+        """Begin with nodes of one shape, and nothing but these."""
+        self._task = CellsTask(self._loss, self._node_settings, boxed)
+        begins = list(self._cover(self._canonical) if roots is None else roots)
+        known = [cone for cone in begins if isinstance(cone, OpenCone)]
+        uncut = (root for root in begins if not isinstance(root, OpenCone))
+        self._roots = Roots(self._task, uncut, self._settings.lanes)
+        self._nodes = NodeSearch(self._task, self.incumbent.weights)
+        self._frontier: Frontier[OpenNode, Explored] = Frontier(self._settings.lanes, _HAND, _UNIT)
+        for cone in known:
+            self._nodes.load(cone)
+        self._hard: deque[OpenNode] = deque()
+        self._shared: Shared | None = None
+        self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
+
+    @property
+    def slices(self) -> float:
+        return self._frontier.size
+
+    @property
+    def least(self) -> int | None:
+        """A cost that nothing undercuts, where one was known before the search; for others over the same lists."""
+        return self._loss.least
+
+    @property
+    def finished(self) -> bool:
+        return self.lower_bound >= self.incumbent.cost or self.open_nodes == 0
+
+    @property
+    def lower_bound(self) -> int:
+        """The least bound of an open cone, or the incumbent's cost where none is open."""
+        upper = self.incumbent.cost
+        if self.unsettled is not None:
+            upper = min(upper, self.unsettled)
+        bounds = [self._nodes.least_bound, self._frontier.least_bound, *(part.bound for part in self._hard)]
+        open_bounds = [bound for bound in bounds if bound is not None] + [0] * bool(len(self._roots))
+        least = min(upper, self._loss.cost_of(min(open_bounds))) if open_bounds else upper
+        return upper if least > upper - self._granularity else min(upper, max(least, self._floor))
+
+    @property
+    def nodes(self) -> int:
+        closing = 0 if self._closing is None else self._closing[0].nodes
+        return self._count.nodes + self._closed["nodes"] + closing
+
+    @property
+    def open_nodes(self) -> int:
+        return len(self._roots) + len(self._frontier) + len(self._hard) + self._nodes.n_nodes
+
+    @property
+    def lps(self) -> int:
+        return self._count.leaf_lps + self._closed["lps"]
+
+    @property
+    def memory(self) -> int:
+        return self._frontier.nbytes + sum(part.nbytes for part in self._hard) + self._nodes.nbytes
+
+    def counters(self) -> Mapping[str, int]:
+        return {
+            "nodes": self.nodes,
+            "conflicting": self._count.conflicting + self._closed["conflicting"],
+            "leaves": self._count.leaves + self._closed["leaves"],
+            "lps": self.lps,
+            "exact_leaves": self._exact_leaves + self._closed["exact_leaves"],
+        }
+
+    def advance(self) -> None:
+        """Search on for one slice of work, or take the answers to the units that went out first."""
+        if self.finished:
+            return
+        if self._nodes.hard:
+            self._close()
+        elif self._hard:
+            self._nodes.load(self._hard.popleft())
+            self._nodes.hard = True
+        elif self._shared is not None or self._nodes.counts.work >= _ALONE:
+            self._take_answers()
+        else:
+            self._explore_alone()
+
+    def state(self) -> Mapping[str, Any]:
+        parts = [*self._nodes.nodes(), *self._hard, *self._frontier.parts()]
+        return {
+            "roots": len(self._roots),
+            "parts": [plain(part) for part in parts],
+            "counts": list(self._count),
+            "exact_leaves": self._exact_leaves,
+            "closed": dict(self._closed),
+            "unsettled": self.unsettled,
+            "stalled": self._stalled,
+            "boxed": self._task.boxed,
+            "floor": self._floor,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        if self._task.boxed and not state["boxed"]:
+            self._begin(boxed=False)
+        self._stalled, self._floor = state["stalled"], state["floor"]
+        while len(self._roots) > state["roots"]:
+            self._roots.skip()
+        kind = OpenBox if self._task.boxed else OpenCone
+        self._frontier.push(kind.of(part) for part in state["parts"])
+        self._counts = Counts(*state["counts"])
+        self._exact_leaves, self._closed = state["exact_leaves"], Counter(state["closed"])
+        self.unsettled = state["unsettled"]
+
+    def _cover(self, canonical: Canonical) -> Any:
+        """Return the cones [K, d, d] that cover the weight space, or the numbers of the faces of the cube."""
+        if self._task.boxed:
+            return range(2 * canonical.n_features)
+        around = None if canonical.cap is None else cone_around(canonical.cap)
+        return covering_cones(canonical.n_features) if around is None else around[None, :, :]
+
+    def _explore_alone(self) -> None:
+        """Search the part with the least bound, depth first, for a slice."""
+        nodes = self._nodes
+        if nodes.n_nodes == 0:
+            if not len(self._frontier):
+                self._prune_root()
+            if len(self._frontier):
+                nodes.load(self._frontier.pop())
+        if nodes.n_nodes:
+            nodes.explore(self.incumbent.cost, _SLICE)
+            self.incumbent.improve(*nodes.found(), "C")
+
+    def _prune_root(self) -> None:
+        """Let what is left of the next root wait."""
+        self._take(self._roots.next(self.incumbent, self._workers))
+
+    def _take_answers(self) -> None:
+        """Take some answers, as long as these leave nothing else to do."""
+        for _ in range(_ANSWERS):
+            self._take_answer()
+            if self._hard or self.finished:
+                break
+
+    def _take_answer(self) -> None:
+        """Hand units out to all lanes, and take the answer to the one that went out first."""
+        self._put_back()
+        if len(self._roots):
+            self._prune_root()
+            return
+        if self._shared is None:
+            self._task.let_go()
+            self._shared = self._workers.share(self._task)
+        hand_out = partial(self._hand_out, self._shared)
+        self._frontier.send(hand_out)
+        self._take(self._frontier.take())
+        self._frontier.send(hand_out)
+
+    def _take(self, explored: Explored) -> None:
+        """Take what a unit has found, and what it has left."""
+        self.incumbent.improve(explored.cost, explored.weights, "C")
+        self._counts = self._counts.plus(explored.counts)
+        nodes = explored.nodes
+        if explored.hard:
+            self._hard.append(nodes.pop())
+        nodes = [node for node in nodes if not self._ruled_out(node)]
+        (self._frontier.push if self._frontier.nbytes < _FRONTIER_BYTES else self._frontier.stay)(nodes)
+
+    def _hand_out(self, shared: Shared, parts: list[OpenNode], work: int) -> Pending[Explored]:
+        best, step = self.incumbent, self._step(parts)
+        return self._workers.hand_out(explore, shared, parts, best.cost, best.weights, work, step)
+
+    def _step(self, parts: list[OpenNode]) -> int | None:
+        """Return how far apart bounds in a hand may be, `None` as far as they like: a search that does not end soon has
+        its bound higher the closer they are together.
+        """
+        n_features = self._canonical.n_features
+        short = n_features <= _TO_THE_END or self._count.looked_at * n_features < _SHORT
+        if not self._task.boxed or short or self._frontier.nbytes >= _FRONTIER_BYTES:
+            return None
+        least = min(part.bound for part in parts)
+        return max(0, self._loss.bound_of(self.incumbent.cost) - least) // _LEVELS
+
+    @property
+    def _count(self) -> Counts:
+        return self._nodes.counts.plus(self._counts)
+
+    def _put_back(self) -> None:
+        """Move the lane's parts to the frontier, so that the least bound of all comes next."""
+        self._frontier.push(part for part in self._nodes.take_all() if not self._ruled_out(part))
+
+    def _ruled_out(self, part: OpenNode) -> bool:
+        """Whether a part has nothing better than the incumbent."""
+        return part.bound > self._loss.bound_of(self.incumbent.cost) - self._granularity
+
+    def _start_closing(self) -> tuple[ChoicesSearch | CellsSearch, int] | None:
+        """Return the search that closes the lane's top cone, and the cost of the lists that are settled there; `None`
+        if nothing is left to do: for a box with many open lists, over cones that cover it.
+        """
+        self._stalled += 1
+        cones = self._nodes.cones()
+        if not cones:
+            return self._start_exact_closing()
+        return CellsSearch(self._settings, self._canonical, self._aim(), cones, self._loss), 0
+
+    def _start_exact_closing(self) -> tuple[ChoicesSearch, int] | None:
+        """Return the search of the selections of the lane's top cone with exact answers, over a slightly wider cone.
+
+        The hypotheses that may win in the wider cone are found anew among all. Where the cone is too thin for that,
+        the whole weight space is searched.
+        """
+        self._exact_leaves += 1
+        enclosing = self._nodes.enclosing()
+        part = None
+        if enclosing is not None:
+            normals, wider = enclosing
+            kept, found = self._nodes.survivors(wider, self.incumbent.cost)
+            self.incumbent.improve(*found, "C")
+            if kept is None:
+                return None
+            part = kept, normals
+        return self._loss.selections(self._aim(), part)
+
+    def _aim(self) -> Incumbent:
+        """Return an incumbent for a search inside this one."""
+        return Incumbent(self.incumbent.cost, self.incumbent.weights, "")
+
+    def _close(self) -> None:
+        """Go on with the cone on top of the lane until it is closed, and take it off."""
+        if self._stuck:
+            self._begin_again()
+            return
+        if self._closing is None:
+            # Another unit may have found better weights meanwhile.
+            self._closing = None if self._ruled_out(self._nodes.top()) else self._start_closing()
+            if self._closing is None:
+                self._nodes.drop_top()
+            return
+        search, fixed = self._closing
+        if not search.finished:
+            search.advance()
+        if search.incumbent.cost + fixed < self.incumbent.cost:
+            found = search.incumbent.weights
+            cost = self._loss.attained(found, search.incumbent.cost + fixed)
+            if cost is None:
+                self._leave_unsettled(search.incumbent.cost + fixed)
+            else:
+                self.incumbent.improve(cost, found, "X")
+        if search.finished:
+            self._closed.update({"nodes": search.nodes, "lps": search.lps, **search.counters()})
+            self._closing, unsettled = None, search.unsettled
+            if unsettled is not None and not isinstance(search, CellsSearch):
+                self._leave_unsettled(unsettled + fixed)
+            elif unsettled is not None and unsettled < self.incumbent.cost:
+                # What cones left unsettled, exact arithmetic over the whole of the box may settle.
+                self._closing = self._start_exact_closing()
+            if self._closing is None:
+                self._nodes.drop_top()
+
+    @property
+    def _stuck(self) -> bool:
+        """Whether closing stalled boxes has become the larger part of the work."""
+        if not self._task.boxed or self._settings.shape != "auto" or self._canonical.n_features > _MOST_FEATURES:
+            return False
+        share = _CLOSING_SHARE if self._canonical.additive else _CLOSING_SHARE_OF_RATIOS
+        of_boxes, closings = self._count.nodes, self._stalled + self._closed["exact_leaves"]
+        if self._closing is not None:
+            closings += self._closing[0].counters().get("exact_leaves", 0)
+        return self.nodes - of_boxes + _CLOSING_NODES * closings > share * of_boxes + _PATIENCE
+
+    def _begin_again(self) -> None:
+        """Go on with simplices all over the weight space, whose sides more boundaries coincide with."""
+        if self._closing is not None:
+            self._closed.update(self._closing[0].counters())
+        self._floor = self.lower_bound
+        self._counts = self._count
+        self.unsettled = None
+        self._begin(boxed=False)
+
+    def _leave_unsettled(self, cost: int) -> None:
+        self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)

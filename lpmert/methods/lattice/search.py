@@ -16,8 +16,7 @@ import numpy as np
 
 from lpmert.configurable import Configurable, option
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.cells import Cells
-from lpmert.methods.cells.search import CellsSearch
+from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.lattice.edges import even_edges
 from lpmert.methods.lattice.kept import cones_of, state_of_cones
 from lpmert.methods.lattice.lists import Lists, no_lists
