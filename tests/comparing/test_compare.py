@@ -503,9 +503,10 @@ def test_weights_in_a_file_that_does_not_fit_are_told_with_the_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\x07b", "\u202eb"])
 def test_names_of_weights_say_nothing_to_a_terminal(tmp_path: Path, name: str) -> None:
-    lpmert.write(lpmert.NBest([[1, 0], [0, 1], [1, 1]], [0, 3], [0, 1, 2], names=["a", "b"]), tmp_path / "x.npz")
+    lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1], names=["a", "b"]), tmp_path / "x.npz")
     arguments = ["--methods", "och", "--seeds", "1", "--replications", "10", "--weights", f"{name}=1,1"]
     outcome = run(tmp_path / "x.npz", *arguments)
     assert outcome.exit_code == 0, outcome.output
-    assert f"{visible(name)}: these weights" in outcome.stdout or f"{visible(name)}: 1 lists are tied" in outcome.stdout
+    assert f"\n{visible(name)}: 1 lists are tied at its best weights" in outcome.stdout
+    assert f"{visible(name)}: loss 0, " in outcome.stderr
     assert name not in outcome.stdout + outcome.stderr
