@@ -17,10 +17,7 @@ Stage = Callable[[str, int, int], object]
 
 
 def profiles_part(material: Material, on_stage: Stage | None = None) -> Element:
-    """Return the loss along each weight that matters, far and near, with the interval in which it is least.
-
-    Where time is over, `OutOfTime` is raised unless there is one.
-    """
+    """Return the loss along each weight that matters, far and near, with the interval in which it is least."""
     features = [feature for feature, spread in enumerate(material.lines.spread) if spread > 0.0]
     figures = []
     for done, feature in enumerate(features, 1):
