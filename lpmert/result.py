@@ -356,24 +356,19 @@ class Result:
         if cell is not None:
             ends = [cell["ranges"][name] for name in names]
             ranges = np.array([[-np.inf if a is None else a, np.inf if b is None else b] for a, b in ends], dtype=float)
-
-        def number_or_none(name: str) -> float | None:
-            return None if data[name] is None else float(data[name])
-
+        maybe = ("lower_bound", "margin", "loss_best_ties", "loss_worst_ties")
+        known = {name: None if data[name] is None else float(data[name]) for name in maybe}
         return Result(
             weights=np.array([data["weights"][name] for name in names], dtype=np.float64),
             names=names,
             loss=float(data["loss"]),
             score=float(data["score"]),
-            lower_bound=number_or_none("lower_bound"),
+            **known,
             status=Status[data["status"].upper()],
             method=data["method"],
             statistics=np.array(data["statistics"], dtype=np.float64),
             selection=np.array(data["selection"], dtype=np.int64),
-            margin=number_or_none("margin"),
             tied_lists=int(data["tied_lists"]),
-            loss_best_ties=number_or_none("loss_best_ties"),
-            loss_worst_ties=number_or_none("loss_worst_ties"),
             free=tuple(data["free"]),
             region=data["region"],
             limiting=tuple(data["limiting"]),

@@ -8,7 +8,6 @@ from typing import Any
 
 from lpmert.quoting import quoted
 from lpmert.result import SCHEMA, Status
-from lpmert.values import real_number
 
 KINDS = ("result", "check", "evaluation", "comparison", "tuning")
 
@@ -287,8 +286,7 @@ def _faults(value: Any, schema: Json, place: str) -> Iterator[str]:
 
 def _is_of_type(value: Any, kind: str) -> bool:
     if kind == "number":
-        found = real_number(value)
-        return found is not None and abs(found) <= _LARGEST
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
     if kind == "integer":
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     return isinstance(value, _TYPES[kind])

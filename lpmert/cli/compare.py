@@ -28,7 +28,7 @@ from lpmert.comparing.compare import (
     SEEDS,
 )
 from lpmert.comparing.comparison import summary
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, visible
 from lpmert.registry import METHODS
 from lpmert.system.interrupts import Interrupts
 
@@ -217,7 +217,7 @@ def compare(
 def _say_run(name: str, run: Run) -> None:
     seed = "" if run.seed is None else f", seed {run.seed}"
     there = "" if run.held_out_loss is None else f", held out {number(run.held_out_loss)}"
-    say(f"{name}{seed}: loss {number(run.loss)}{there}, {duration(run.seconds)}")
+    say(f"{visible(name)}{seed}: loss {number(run.loss)}{there}, {duration(run.seconds)}")
 
 
 def comparison_report(comparison: Comparison) -> str:
@@ -227,7 +227,7 @@ def comparison_report(comparison: Comparison) -> str:
     if comparison.unseen is not None:
         tables.append(_unseen(comparison.unseen))
     parts += [side_by_side(list(zip(*rows, strict=True))) for rows in tables if len(rows) > 1]
-    return "\n\n".join([*parts, *(["\n".join(notes)] if (notes := _notes(comparison)) else [])])
+    return "\n\n".join([*parts, *(["\n".join(map(visible, notes))] if (notes := _notes(comparison)) else [])])
 
 
 def _optimum(optimum: Result | None) -> str:

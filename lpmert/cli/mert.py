@@ -15,6 +15,7 @@ import numpy as np
 from lpmert.cli.arguments import WholeNumber, column_names, nonnegative
 from lpmert.cli.console import put, say
 from lpmert.cli.delivery import ExitCode, exit_code
+from lpmert.cli.main import naming
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading_options import line_length_option
 from lpmert.errors import DataError, FloatArray
@@ -172,12 +173,13 @@ def _tune(options: _Options) -> ExitCode:
 
     clock = Deadline(options.time_limit)
     say(f"Seeding random numbers with {options.seed}")
-    with writing_later(WEIGHTS_FILE):
+    with writing_later(WEIGHTS_FILE), naming(", ".join(options.scfile)):
         task = _task(_lists(options), options.sctype, options.scconfig)
         names = task.nbest.names
         starts = [_start(read_weights(path), names) for path in options.ifile]
     region = _region(options, names, starts[0])
-    problem = Problem(task.nbest, task.metric, region=region)
+    with naming(", ".join(options.scfile)):
+        problem = Problem(task.nbest, task.metric, region=region)
     with Interrupts() as stop:
         result = _searched(options, task, problem, starts, region, clock)
         _deliver(problem, task, result, {} if region is None else region.fixed)
@@ -257,7 +259,7 @@ def _search(
 
 def _lists(options: _Options) -> NBest:
     """Return the lists of all runs, without repeats, with sparse features merged or left out."""
-    from lpmert.formats.mert_data import load_mert_data, merge_sparse
+    from lpmert.formats.mert_data import SCORE_TYPES, load_mert_data, merge_sparse
     from lpmert.formats.weights import read_weights
     from lpmert.system.files import read_text
 
@@ -267,6 +269,12 @@ def _lists(options: _Options) -> NBest:
     nbest = data.nbest
     if data.score_type != options.sctype:
         trouble = f"the statistics are those of {data.score_type}, not of {options.sctype}; set --sctype"
+        raise DataError(trouble, path=options.scfile[0])
+    columns, width = SCORE_TYPES[options.sctype], len(nbest.statistic_names)
+    if width != len(columns) and (options.sctype, width) != ("TER", 2):  # the rate was not always among them
+        trouble = (
+            f"{width} columns of {options.sctype}, which has {len(columns)} ({listed(columns)}); extract them again"
+        )
         raise DataError(trouble, path=options.scfile[0])
     if data.n_dense != options.dimensions:
         trouble = (

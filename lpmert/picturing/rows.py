@@ -16,6 +16,7 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.model.spread import units
 from lpmert.quoting import listed, quoted
+from lpmert.system.deadline import checkpoint
 
 
 class Row(NamedTuple):
@@ -102,6 +103,7 @@ class ListLines:
 
     def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
         """Return what happens on weights + t direction [D] for low < t < high."""
+        checkpoint()
         left, thresholds, leaving, entering = self._search.events(weights, direction)
         begin, end = np.searchsorted(thresholds, low, "right"), np.searchsorted(thresholds, high, "left")
         left[self._lists[entering[:begin]]] = entering[:begin]  # the last one stands
@@ -128,6 +130,7 @@ class LatticeLines:
         scales = self._problem.coordinates.scales
         left, events = [], []
         for number in range(self._problem.lattices.n_lists):
+            checkpoint()
             starts, ways = self._search.winners(number, weights / scales, direction / scales)
             known = [self._number(number, way) for way in ways]
             first = int(np.searchsorted(starts, low, "right")) - 1

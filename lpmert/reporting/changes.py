@@ -88,11 +88,11 @@ def _text(choice: Choice, pieces: Sequence[Piece], tag: str) -> list[Child]:
     return [*found, None if name is None else element("small", f" ({name})")]
 
 
-def ties_part(material: Material) -> Element:
-    """Return how firmly the weights of the result decide: ties, the margin, and the closest decisions."""
+def ties_part(material: Material, *, with_lists: bool = True) -> Element:
+    """Return how firmly the weights of the result decide: ties, the margin, and the closest decisions in the lists."""
     result = material.result
     parts: list[Element] = [element("p", _ties(result))]
-    if isinstance(material.problem, Problem):
+    if isinstance(material.problem, Problem) and with_lists:
         parts += _close(material.problem, material.result.weights)
     return element("section", element("h2", "Ties and margins"), *parts, id="ties")
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from lpmert.markup.card import figure_list, figures, sentence, weights_table
 from lpmert.markup.elements import Element, add, element, html
@@ -25,36 +25,69 @@ from lpmert.reporting.tables import (
     results_part,
     tuning_part,
 )
+from lpmert.system.deadline import OutOfTime
 from lpmert.version import __version__
 
 Stage = Callable[[str, int, int], object]
 
 
-def page(material: Material, pairs: Sequence[tuple[str, str]] | None = None, on_stage: Stage | None = None) -> str:
-    """Return the page as HTML.
+class Page(NamedTuple):
+    """A page as HTML, and the parts that it lacks because there was no time for them."""
 
-    pairs: of features, over whose weights surfaces are drawn; by default of the few that matter most. Raises
-    `DataError` for features that there are not.
+    text: str
+    missing: tuple[str, ...]
+
+
+def page(
+    material: Material,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    on_stage: Stage | None = None,
+    *,
+    missing: Sequence[str] = (),
+) -> Page:
+    """Return the page, with what there is time for until the deadline that is heeded.
+
+    pairs: of features, over whose weights surfaces are drawn; by default of the few that matter most. missing: what the
+    material lacks already. Raises `DataError` for features that there are not.
     """
     documents, result = material.documents, material.result
     data: dict[str, Any] = {}
+    lacking = list(missing)
     parts: list[Element | None] = [results_part(documents), _progress(result.to_dict())]
-    if material.problem is not None:
+
+    def drawn(what: str, draw: Callable[[], Element | None]) -> Element | None:
+        try:
+            return draw()
+        except OutOfTime:
+            lacking.append(what)
+            return None
+
+    def draw_surfaces() -> Element | None:
         shown = pairs_of(material, pairs)
-        if shown:
-            data = surfaces(material, shown, on_stage)
-            parts.append(surface_part(material, shown))
-        parts += [profiles_part(material, on_stage), changes_part(material)]
-    parts.append(ties_part(material))
+        if not shown:
+            return None
+        data.update(surfaces(material, shown, on_stage))
+        done = len(data["pairs"])
+        if done < len(shown):
+            lacking.append(f"{len(shown) - done} of {len(shown)} error surfaces")
+        return surface_part(material, shown[:done])
+
+    if material.problem is not None:
+        parts.append(drawn("the error surfaces", draw_surfaces))
+        parts.append(drawn("the profiles of weights", lambda: profiles_part(material, on_stage)))
+        parts.append(drawn("the lists that change", lambda: changes_part(material)))
+    ties = drawn("the closest decisions", lambda: ties_part(material))
+    parts.append(ties_part(material, with_lists=False) if ties is None else ties)
     parts += [comparison_part(one) for one in documents.of_kind("comparison")]
     tunings = documents.of_kind("tuning")
     parts += [tuning_part(one) for one in tunings]
     parts += [None if tunings else expected_part(result), lattices_part(result), details_part(result)]
     sections = [part for part in parts if part is not None]
-    return "<!DOCTYPE html>\n" + html(_document(_heading(material), sections, data)) + "\n"
+    heading = _heading(material, lacking)
+    return Page("<!DOCTYPE html>\n" + html(_document(heading, sections, data)) + "\n", tuple(lacking))
 
 
-def _heading(material: Material) -> Element:
+def _heading(material: Material, missing: Sequence[str]) -> Element:
     told = material.result.to_dict()
     if material.factor != 1.0:
         told["weights"] = {name: weight * material.factor for name, weight in told["weights"].items()}
@@ -72,8 +105,10 @@ def _heading(material: Material) -> Element:
         add(found, element("p", f"The weights checked have loss {number(content['loss'])}: {_excess(content)}."))
     for warning in told["warnings"]:
         add(found, element("p", f"Warning: {warning['message']}", class_="warning"))
+    if missing:
+        add(found, element("p", f"There was no time for {', '.join(missing)}.", class_="warning"))
     add(found, figure_list(figures(told)), weights_table(told))
-    if material.problem is None:
+    if material.problem is None and not missing:
         note = "With the lists (--data), this page also shows error surfaces, profiles of weights, and changed lists."
         add(found, element("p", note, class_="note"))
     return found

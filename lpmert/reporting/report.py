@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +13,11 @@ from lpmert.errors import DataError
 from lpmert.formats.weights import given_weights
 from lpmert.reporting.documents import Documents, Source, Told, documents
 from lpmert.reporting.material import Material, check_same, ties_of
-from lpmert.reporting.page import page
+from lpmert.reporting.page import Page, Stage, page
+from lpmert.system.deadline import Deadline, OutOfTime, heeding
 from lpmert.system.files import write_text
+from lpmert.system.interrupts import Interrupts
+from lpmert.values import checked_limits
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -31,6 +36,7 @@ def report(
     weights: Mapping[str, Weights | str | Path] | None = None,
     pairs: Sequence[tuple[str, str]] | None = None,
     scale: tuple[str, float] | None = None,
+    time_limit: float | None = None,
 ) -> None:
     """Write one page about results: an HTML file that holds all it needs and fetches nothing.
 
@@ -50,6 +56,9 @@ def report(
         Over which weights surfaces are drawn; by default over all pairs of the four that matter most.
     scale : (name, number), optional
         Show all weights times the positive factor that brings this one to this number.
+    time_limit : float, optional
+        Seconds, after which the page is written with the parts that there are, and says which it lacks; so it is at
+        Ctrl-C.
 
     Raises
     ------
@@ -67,8 +76,36 @@ def report(
     >>> open(path).read()[:15]
     '<!DOCTYPE html>'
     """
+    started = time.perf_counter()
+    limit = checked_limits(time_limit, None, None, None, None).time_limit
     found = documents([results] if isinstance(results, str | Path | Told) else results)
-    write_text(path, page(material_of(found, data, metric, weights or {}, scale), pairs))
+    with drawing(limit, started):
+        made = page_of(found, lambda: (data, metric), weights or {}, scale, pairs)
+    write_text(path, made.text)
+
+
+@contextmanager
+def drawing(time_limit: float | None, started: float) -> Iterator[Interrupts]:
+    """Let what a page shows of lists end so many seconds after the start, a `time.perf_counter()`, and at Ctrl-C."""
+    with Interrupts() as stop, Deadline(time_limit, started, lambda: stop.pressed).running(), heeding():
+        yield stop
+
+
+def page_of(
+    found: Documents,
+    read: Callable[[], tuple[NBest | WordGraphs | None, Any]],
+    weights: Mapping[str, Weights | str | Path],
+    scale: tuple[str, float] | None,
+    pairs: Sequence[tuple[str, str]] | None,
+    data_name: str = "data",
+    on_stage: Stage | None = None,
+) -> Page:
+    """Return the page about outcomes and the lists that `read` returns, with their metric; raises as `material_of`."""
+    try:
+        data, metric = read()
+        return page(material_of(found, data, metric, weights, scale, data_name), pairs, on_stage)
+    except OutOfTime:  # before there was anything to draw
+        return page(material_of(found, None, None, weights, scale), missing=["all that the lists would show"])
 
 
 def material_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -16,6 +16,7 @@ from lpmert.picturing.windows import shown_features
 from lpmert.quoting import quoted
 from lpmert.reporting.material import Material
 from lpmert.reporting.packing import packed
+from lpmert.system.deadline import OutOfTime
 
 SHOWN = 4
 """Features whose pairs are shown unless others are asked for."""
@@ -63,26 +64,37 @@ def in_plane(
 
 
 def surfaces(material: Material, pairs: Sequence[tuple[int, int]], on_stage: Stage | None = None) -> dict[str, Any]:
-    """Return what the program draws: packed surfaces by pair and window, and where all weights lie in them."""
-    names = material.names
+    """Return what the program draws: packed surfaces by pair and window, and where all weights lie in them.
+
+    Where time is over, pairs that are not done are left out; there is at least one, or else `OutOfTime` is raised.
+    """
     found: list[dict[str, Any]] = []
-    total = len(pairs) * len(material.windows)
-    for first, second in pairs:
+    try:
+        for drawn in _drawn(material, pairs, on_stage):
+            found.append(drawn)
+    except OutOfTime:
+        if not found:
+            raise
+    return {"pairs": found, "title": material.title, "marks": list(material.others), "loss": material.result.loss}
+
+
+def _drawn(material: Material, pairs: Sequence[tuple[int, int]], on_stage: Stage | None) -> Iterator[dict[str, Any]]:
+    names, windows = material.names, material.windows
+    for done, (first, second) in enumerate(pairs):
         shown = []
-        for window in material.windows:
+        for window in windows:
             halves = float(window.halves[first]), float(window.halves[second])
             shown.append(
                 {"name": window.name, **packed(surface(material.lines, material.weights, (first, second), halves))}
             )
             if on_stage is not None:
-                on_stage("surfaces", len(found) * len(material.windows) + len(shown), total)
+                on_stage("surfaces", done * len(windows) + len(shown), len(pairs) * len(windows))
         marks: list[list[float] | None] = []
         for weights in material.others.values():
             there = in_plane(weights, material.weights, (first, second), material.lines.spread)
             marks.append(None if there is None else [float(there[first]), float(there[second])])
         middle = [float(material.weights[first]), float(material.weights[second])]
-        found.append({"names": [names[first], names[second]], "middle": middle, "windows": shown, "marks": marks})
-    return {"pairs": found, "title": material.title, "marks": list(material.others), "loss": material.result.loss}
+        yield {"names": [names[first], names[second]], "middle": middle, "windows": shown, "marks": marks}
 
 
 def surface_part(material: Material, pairs: Sequence[tuple[int, int]]) -> Element:

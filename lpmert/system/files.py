@@ -18,6 +18,7 @@ from typing import IO, Any, BinaryIO, NamedTuple, TextIO
 
 from lpmert.errors import DataError, reason_of
 from lpmert.quoting import quoted, shortened
+from lpmert.system.deadline import checkpoint
 from lpmert.system.memory import room_for
 from lpmert.system.packing import DAMAGED, compressor, damaged, decompressed
 from lpmert.system.pipes import opened, standard_input
@@ -238,6 +239,7 @@ def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Byt
     """
     most, first = longest_line.get(), 1
     while data := stream.read(min(_BLOCK_BYTES, most)):
+        checkpoint()
         if not data.endswith(b"\n"):
             data += stream.readline(most + 1)
         if len(data) > most:
@@ -286,6 +288,7 @@ def whole(stream: IO[bytes], path: str | Path) -> bytes:
     """Return all that a stream holds; raises `DataError` where that is too much for a file not read by lines."""
     content = io.BytesIO()
     while block := stream.read(_BLOCK_BYTES):  # asked for at once, the most there may be would be set aside
+        checkpoint()
         room_for(len(block), "reading")
         content.write(block)
         check_size(content.tell(), path)

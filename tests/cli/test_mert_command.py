@@ -294,6 +294,28 @@ def test_bad_data_exit_with_1_and_write_nothing(here: Path, flags: list[str], st
     assert not (here / "weights.txt").exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "row", "message"),
+    [
+        ("TER", "1", r"1 columns of TER, which has 3 \(.*\); extract them again"),
+        ("WER", "1 2 3", r"3 columns of WER, which has 2"),
+        ("BLEU", "1 2 3", r"3 columns of BLEU, which has 9 \(match_1, total_1"),
+        ("CHRF", "1 2 3", r"3 columns of CHRF, which has 20"),
+        ("PER", "-1 2 3", r"metric 'per' counts: .* column 'correct' has -1"),
+        ("WER", "1 -3", r"metric 'wer' counts: .* column 'reference_length' has -3"),
+        ("BLEU", "2 1 1 1 1 1 1 1 1", r"metric 'bleu': .* 2 matches among 1 n-grams"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused_with_their_file(here: Path, kind: str, row: str, message: str) -> None:
+    (here / "features").write_text("FEATURES_TXT_BEGIN_0 0 2 2 a b\n1 0\n0 1\nFEATURES_TXT_END_0\n")
+    begin = f"SCORES_TXT_BEGIN_0 0 2 {len(row.split())} {kind}"
+    (here / "scores").write_text(f"{begin}\n{row}\n{row}\nSCORES_TXT_END_0\n")
+    (here / "init.opt").write_text("1 1\n")
+    outcome = run("-d", "2", "-F", "features", "-S", "scores", "-i", "init.opt", "-s", kind)
+    assert outcome.exit_code == 1
+    assert re.search(f"^lpmert: error: scores: {message}", outcome.stderr, re.MULTILINE), outcome.stderr
+
+
 def test_weights_to_start_from_are_not_overwritten(here: Path) -> None:
     put(here, lists())
     (here / "weights.txt").write_text("0.2 0.3 0.5\n")

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
+from pathlib import Path
 
 import commands
 import numpy as np
@@ -35,6 +36,7 @@ from lpmert.metrics.base import metric_by_name
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
+from lpmert.quoting import visible
 from lpmert.registry import METHODS
 from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
@@ -495,3 +497,14 @@ def test_weights_in_a_file_that_does_not_fit_are_told_with_the_file(tmp_path):
     assert found.exit_code == 1
     assert "w.txt" in found.stderr
     assert "2 numbers for 3 features" in found.stderr
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\x07b", "\u202eb"])
+def test_names_of_weights_say_nothing_to_a_terminal(tmp_path: Path, name: str) -> None:
+    lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1], names=["a", "b"]), tmp_path / "x.npz")
+    arguments = ["--methods", "och", "--seeds", "1", "--replications", "10", "--weights", f"{name}=1,1"]
+    outcome = run(tmp_path / "x.npz", *arguments)
+    assert outcome.exit_code == 0, outcome.output
+    assert f"\n{visible(name)}: 1 lists are tied at its best weights" in outcome.stdout
+    assert f"{visible(name)}: loss 0, " in outcome.stderr
+    assert name not in outcome.stdout + outcome.stderr

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from shared import ROOT
 
-from lpmert.numeric.kernel_cache import _read
+from lpmert.numeric.kernel_cache import _read, _write
 
 HELPER = """
 from lpmert.numeric.kernels import internal
@@ -292,6 +292,20 @@ class TestFaults:
             monkeypatch.setattr("os.fstat", lambda _: os.stat_result(numbers))
             with pytest.raises(PermissionError, match="another user"):
                 _read(kept, __file__)
+
+    @pytest.mark.skipif(os.name != "posix", reason="others have no bits here")
+    @pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
+    def test_what_others_could_have_written_is_not_run(self, tmp_path: Path, mode: int) -> None:
+        kept = tmp_path / "kept.nbc"
+        before = os.umask(0)  # under which files are open to everybody
+        try:
+            _write(kept, b"code")
+        finally:
+            os.umask(before)
+        assert _read(kept, __file__) == b"code"
+        kept.chmod(mode)
+        with pytest.raises(PermissionError, match="others can write"):
+            _read(kept, __file__)
 
     def test_damaged_files_are_compiled_again(self, installation: Installation) -> None:
         installation.run()

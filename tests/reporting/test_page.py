@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import re
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -241,6 +242,81 @@ class TestHostileTexts:
         pictures = [own for tag, own in found.elements if tag == "svg" and own.get("id") != "overlay"]
         assert pictures
         assert all(own.get("aria-label") for own in pictures)
+
+
+class TestTime:
+    """A page that there is no time for is whole all the same, and says what it lacks."""
+
+    LACKING = "There was no time for"
+
+    def written(self, folder: Path) -> Path:
+        rng = np.random.default_rng(3)
+        nbest = lpmert.NBest(rng.normal(size=(60, 4)), np.arange(16) * 4, rng.integers(0, 9, 60))
+        lpmert.write(nbest, folder / "x.npz")
+        assert run("solve", folder / "x.npz", "-q", "-o", folder / "r.json").exit_code == 0
+        return folder / "r.json"
+
+    def test_without_any_there_are_the_outcomes(self, tmp_path: Path) -> None:
+        path, page = self.written(tmp_path), tmp_path / "page.html"
+        outcome = run("report", path, "--data", tmp_path / "x.npz", "-o", page, "--time-limit", "0")
+        assert outcome.exit_code == 3
+        lacking = "the error surfaces, the profiles of weights, the closest decisions"
+        assert f"page.html: the time is over; the page lacks {lacking}\n" in outcome.stderr
+        found = parts(page)
+        assert f"{self.LACKING} {lacking}." in found.all_text
+        assert {"Progress", "Ties and margins"} <= set(found.texts["h2"])
+        assert not {"Error surface", "Along each weight", "Which lists change"} & set(found.texts["h2"])
+        lpmert.report(path, page, data=lpmert.read(tmp_path / "x.npz"), time_limit=0)
+        assert self.LACKING in parts(page).all_text
+
+    def test_with_enough_nothing_is_lacking(self, tmp_path: Path) -> None:
+        path, page = self.written(tmp_path), tmp_path / "page.html"
+        outcome = run("report", path, "--data", tmp_path / "x.npz", "-o", page, "--time-limit", "1e6", "-q")
+        assert (outcome.exit_code, outcome.stderr) == (0, "")
+        assert self.LACKING not in parts(page).all_text
+
+    @pytest.mark.parametrize("pairs", [0, 1, 4])
+    def test_at_ctrl_c_there_are_the_surfaces_that_are_done(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
+    ) -> None:
+        path, page = self.written(tmp_path), tmp_path / "page.html"
+
+        def press(_: object, stage: str, done: int, parts: int) -> None:
+            assert (stage, parts) == ("surfaces", 18)  # of 4 weights 6 pairs, in 3 windows
+            if done == 3 * pairs + 1:
+                signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr("lpmert.cli.stages.Stages.__call__", press)
+        outcome = run("report", path, "--data", tmp_path / "x.npz", "-o", page)
+        assert outcome.exit_code == 130
+        surfaces = "the error surfaces" if not pairs else f"{6 - pairs} of 6 error surfaces"
+        lacking = f"{surfaces}, the profiles of weights, the closest decisions"
+        assert f"page.html: interrupted; the page lacks {lacking}\n" in outcome.stderr
+        found = parts(page)
+        assert f"{self.LACKING} {lacking}." in found.all_text
+        assert ("Error surface" in found.texts["h2"]) == (pairs > 0)
+        if pairs:
+            assert len(found.data["pairs"]) == pairs
+            assert [text for text in found.texts["option"] if "feature" in text] == found.texts["option"]
+            assert len(found.texts["option"]) == pairs
+
+    def test_lists_that_take_too_long_to_read_are_left_out(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path, page = self.written(tmp_path), tmp_path / "page.html"
+        lines = "a\t1\t0\n" * 200_000  # several blocks
+        (tmp_path / "x.tsv").write_text(f"list\tfeature1\tloss\n{lines}")
+        whole = lpmert.formats.tables._collect
+
+        def press(*arguments: object) -> object:
+            signal.raise_signal(signal.SIGINT)
+            return whole(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr("lpmert.formats.tables._collect", press)
+        outcome = run("report", path, "--data", tmp_path / "x.tsv", "-o", page)
+        assert outcome.exit_code == 130
+        assert "interrupted; the page lacks all that the lists would show" in outcome.stderr
+        assert "Progress" in parts(page).texts["h2"]
 
 
 def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
