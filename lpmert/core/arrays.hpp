@@ -27,6 +27,13 @@ inline constexpr bool CHECKED = true;
 inline constexpr bool CHECKED = false;
 #endif
 
+// Have the processor fetch what will be read soon.
+inline void prefetch([[maybe_unused]] const void* address) {
+#if defined(__GNUC__)
+    __builtin_prefetch(address);
+#endif
+}
+
 // So many items in a row; a checked build looks at every index.
 template <class T>
 class Span {

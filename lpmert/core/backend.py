@@ -54,11 +54,17 @@ def build_wheel(folder: str, settings: Any = None, metadata: str | None = None) 
 
 
 def build_editable(folder: str, settings: Any = None, metadata: str | None = None) -> str:
-    """Compile in place, and build a wheel that refers to the checkout; return its name."""
+    """Compile in place, and build a wheel that refers to the checkout; return its name.
+
+    A file of paths does: scikit-build-core's own would come before PYTHONPATH.
+    """
     import scikit_build_core.build
 
+    del metadata  # they are those of another wheel
     compile_in_place()
-    return str(scikit_build_core.build.build_editable(folder, settings, metadata))
+    (BUILDS / "lpmert.pth").write_text(f"{CORE.parent.parent}\n")
+    os.environ["LPMERT_IN_PLACE"] = "1"
+    return str(scikit_build_core.build.build_wheel(folder, settings))
 
 
 def refresh() -> None:

@@ -1,8 +1,9 @@
-// The corners of a list on half of a circle, which is the upper envelope of its lines.
+// The corners of a list: its hypotheses that win for some weights of a line, a circle or the plane.
 //
-// With weights cos(t) w + sin(t) v a hypothesis scores cos(t) x + sin(t) y. Where cos(t) > 0, the winners are the
-// corners of the convex hull of the points (x, y) on its right, or the upper envelope of the lines x + tan(t) y; in
-// the other half of the circle those on its left, the envelope of -x - tan(t) y.
+// With weights cos(t) w + sin(t) v a hypothesis scores cos(t) x + sin(t) y, and the winners are the corners of the
+// convex hull of the points (x, y). Where cos(t) > 0, they are those on its right, from the lowest to the highest,
+// which is the upper envelope of the lines x + tan(t) y; in the other half of the circle those on its left, the
+// envelope of the lines -x - tan(t) y. On a line only the former count.
 //
 // Sources: Akl and Toussaint, A fast convex hull algorithm, Information Processing Letters 1978 (what lies within the
 // polygon of the extreme points is no corner); Barber, Dobkin and Huhdanpaa, The Quickhull algorithm for convex hulls,
@@ -10,9 +11,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
-#include <utility>
 #include <vector>
 
 #include "arrays.hpp"
@@ -21,84 +22,79 @@ namespace lpmert::lines {
 
 inline constexpr double INF = std::numeric_limits<double>::infinity();
 
-struct Point {
-    double x, y;
+// The extreme points of a list. Where several have the same extreme coordinate, the names say which; of points that are
+// equal the first stands. On the right, these corners are, from the lowest to the highest, bottom_right, right (the
+// higher of two) and top_right; on the left, from the highest to the lowest, top_left, left (the lower of two) and
+// bottom_left.
+struct Extremes {
+    Row right, bottom_right, top_right, left, bottom_left, top_left;
 };
 
-// Do what `RoundedPoints::mark` does, many points at a time.
-void mark_beyond(double sign, const double* xs, const double* ys, Point a, Point b, Point c, Span<std::uint8_t> marks);
+// Return the extremes of points [n].
+Extremes find_extremes(const double* xs, const double* ys, Index n);
 
-// Points of a list with predicates in floating point. `Sign` is 1 for the right half, -1 for the left, which is turned.
-template <int Sign>
+// Points of a list, with predicates in floating point.
 struct RoundedPoints {
     const double* xs;
     const double* ys;
 
-    double x(Index i) const { return Sign * xs[i]; }
-    double y(Index i) const { return Sign * ys[i]; }
-    // How far a point lies to the right of the chord from a up to b, in units of the chord's length.
+    double x(Index i) const { return xs[i]; }
+    double y(Index i) const { return ys[i]; }
+    // How far a point lies outside of the chord from corner a to corner b, in units of the chord's length.
     double height(Index a, Index b, Index i) const {
-        return (x(i) - x(a)) * (y(b) - y(a)) - (y(i) - y(a)) * (x(b) - x(a));
+        return (xs[i] - xs[a]) * (ys[b] - ys[a]) - (ys[i] - ys[a]) * (xs[b] - xs[a]);
     }
     bool beyond(Index a, Index b, Index i) const {
-        return (x(i) - x(a)) * (y(b) - y(a)) > (y(i) - y(a)) * (x(b) - x(a));
-    }
-    // Mark the points that lie beyond the chord from a to b with 1, those beyond that from b to c with 2.
-    void mark(Index a, Index b, Index c, Span<std::uint8_t> marks) const {
-        mark_beyond(Sign, xs, ys, {xs[a], ys[a]}, {xs[b], ys[b]}, {xs[c], ys[c]}, marks);
+        return (xs[i] - xs[a]) * (ys[b] - ys[a]) > (ys[i] - ys[a]) * (xs[b] - xs[a]);
     }
     // The candidate farthest from the chord; of several the first corner.
     Index farthest(Index a, Index b, Span<const Row> candidates) const {
+        const double up = ys[b] > ys[a] ? 1.0 : -1.0;
         Index best = candidates[0];
         double most = height(a, b, best);
         for (Index k = 1; k < candidates.size(); ++k) {
             const Index i = candidates[k];
             const double own = height(a, b, i);
             if (own < most) continue;
-            if (own > most || y(i) < y(best) || (y(i) == y(best) && x(i) > x(best))) {
-                best = i;
-                most = own;
-            }
+            const double step = up * (ys[best] - ys[i]), out = up * (xs[i] - xs[best]);
+            if (own > most || step > 0.0 || (step == 0.0 && out > 0.0)) best = i, most = own;
         }
         return best;
     }
+    // Mark the points [n] with the sides of the polygon of the extremes that they lie beyond: 1 and 2 for those on the
+    // right, 4 and 8 for those on the left if wanted, each in the order of the corners.
+    void mark(const Extremes& corners, bool both, Span<std::uint8_t> marks) const;
 };
 
-// The extreme points of a list. On the right half these are, in order, bottom_right, right and top_right; on the left
-// top_left, left and bottom_left. Of points that are equal the first stands.
-struct Extremes {
-    Row right, bottom_right, top_right, left, bottom_left, top_left;
-};
-
-// Find the extremes of points [n], those on the left only if wanted.
-Extremes find_extremes(const double* xs, const double* ys, Index n, bool both);
-
-// Finds envelopes; holds the room for it.
+// Finds the corners of lists; holds the room for it.
 class Envelope {
     struct Pending {
         Row end;
         Index low, high;
     };
-    std::vector<Row> before, after, spare;
+    std::array<std::vector<Row>, 4> sides;
+    std::vector<Row> spare;
     std::vector<Pending> waiting;
-    std::vector<std::uint8_t> marks;  // 1 and 2: beyond the chord before, after the middle
+    std::vector<std::uint8_t> marks;
 
-    // Emit the corners from a up to b, of candidates beyond their chord: emit(corner, next corner).
+    // Emit the corners from a to b, of candidates beyond their chord: emit(corner, next corner).
     template <class Points, class Emit>
     void between(const Points& points, Row a, Row b, Span<Row> candidates, Emit&& emit) {
+        const double up = points.y(b) > points.y(a) ? 1.0 : -1.0;
         Index low = 0, high = candidates.size();
         for (;;) {
             while (high > low) {
                 const Row top = static_cast<Row>(points.farthest(a, b, candidates.part(low, high)));
-                const double level = points.y(top);
+                const double level = up * points.y(top);
                 Index middle = low, kept = 0;
                 for (Index k = low; k < high; ++k) {
                     const Row i = candidates[k];
+                    const double own = up * points.y(i);
                     // written in any case and then kept or not: a branch that nobody can predict costs more
                     candidates[middle] = i;
                     spare[static_cast<std::size_t>(kept)] = i;
-                    middle += (points.y(i) < level) & points.beyond(a, top, i);
-                    kept += (points.y(i) > level) & points.beyond(top, b, i);
+                    middle += (own < level) & points.beyond(a, top, i);
+                    kept += (own > level) & points.beyond(top, b, i);
                 }
                 std::copy_n(spare.begin(), kept, candidates.begin() + middle);
                 waiting.push_back({b, middle, middle + kept});
@@ -113,40 +109,50 @@ class Envelope {
         }
     }
 
+    // The same, unless both have the same y.
+    template <class Points, class Emit>
+    void side(const Points& points, Row a, Row b, std::vector<Row>& candidates, Index n, Emit&& emit) {
+        if (points.y(a) != points.y(b)) between(points, a, b, {candidates.data(), n}, emit);
+    }
+
   public:
     // Make room for lists of so many points.
     void reserve(Index n) {
-        for (auto* room : {&before, &after, &spare}) room->resize(static_cast<std::size_t>(n + 1));
+        for (std::vector<Row>& room : sides) room.resize(static_cast<std::size_t>(n + 1));
+        spare.resize(static_cast<std::size_t>(n + 1));
         marks.resize(static_cast<std::size_t>(n + 8));
     }
 
-    // Emit the corners of points [n] on the half from `first` over `middle` to `last`, its extremes.
-    template <class Points, class Emit>
-    void half(const Points& points, Index n, Row first, Row middle, Row last, Emit&& emit) {
-        const double level = points.y(middle);
-        points.mark(first, middle, last, {marks.data(), n});
-        Index n_before = 0, n_after = 0;
+    // Emit the corners of points [n] on the right, from bottom_right to top_right, and if wanted those on the left,
+    // from top_left to bottom_left: right(corner, next corner), left(corner, next corner).
+    template <class Points, class Right, class Left>
+    void corners(const Points& points, Index n, const Extremes& found, bool both, Right&& right, Left&& left) {
+        points.mark(found, both, {marks.data(), n});
+        std::array<Index, 4> counts{};
         for (Index word = 0; word < n; word += 8) {
             std::uint64_t eight;
             std::memcpy(&eight, marks.data() + word, sizeof eight);
-            if (eight == 0) continue;  // as most are
+            if (eight == 0) continue;
             for (Index i = word; i < std::min(word + 8, n); ++i) {
-                const std::uint8_t mark = marks[static_cast<std::size_t>(i)];
-                before[static_cast<std::size_t>(n_before)] = after[static_cast<std::size_t>(n_after)] =
-                    static_cast<Row>(i);
-                n_before += mark & 1;
-                n_after += mark >> 1;
+                const unsigned mark = marks[static_cast<std::size_t>(i)];
+                for (unsigned k = 0; k < sides.size(); ++k) {
+                    sides[k][static_cast<std::size_t>(counts[k])] = static_cast<Row>(i);
+                    counts[k] += mark >> k & 1;
+                }
             }
         }
-        if (points.y(first) < level) between(points, first, middle, {before.data(), n_before}, emit);
-        if (level < points.y(last)) between(points, middle, last, {after.data(), n_after}, emit);
+        side(points, found.bottom_right, found.right, sides[0], counts[0], right);
+        side(points, found.right, found.top_right, sides[1], counts[1], right);
+        if (!both) return;
+        side(points, found.top_left, found.left, sides[2], counts[2], left);
+        side(points, found.left, found.bottom_left, sides[3], counts[3], left);
     }
 
-    // Do the same for points in a known order, by y and equals by number; `most` is their greatest x. Below the point
-    // that has it only points with a greater x than all of smaller y can be corners, and above it only those with a
-    // greater x than all of greater y: two running maxima leave a few. Returns the first corner.
+    // Emit the corners on the right of points in a known order, by y and equals by number; `most` is their greatest x.
+    // Below the point that has it only points with a greater x than all of smaller y can be corners, and above it only
+    // those with a greater x than all of greater y: two running maxima leave a few. Returns the first corner.
     template <class Points, class Emit>
-    Row sorted_half(const Points& points, Span<const Row> order, double most, Emit&& emit) {
+    Row sorted_corners(const Points& points, Span<const Row> order, double most, Emit&& emit) {
         const auto scan = [&](std::vector<Row>& found, Index position, Index step) {
             Index n = 0;
             double best = -INF;
@@ -163,22 +169,32 @@ class Envelope {
             }
             return n;
         };
-        const Index below = scan(before, 0, 1), above = scan(after, order.size() - 1, -1);
-        const Row first = before[0], middle = after[static_cast<std::size_t>(above - 1)], last = after[0];
-        const auto between_two = [&](Row a, Row b, std::vector<Row>& found, Index n) {
-            if (!(points.y(a) < points.y(b))) return;
+        const Index below = scan(sides[0], 0, 1), above = scan(sides[1], order.size() - 1, -1);
+        const Row first = sides[0][0], right = sides[1][static_cast<std::size_t>(above - 1)], last = sides[1][0];
+        const auto beyond = [&](Row a, Row b, std::vector<Row>& found, Index n) {
             Index kept = 0;
             for (Index k = 1; k < n; ++k) {
                 const Row i = found[static_cast<std::size_t>(k)];
                 found[static_cast<std::size_t>(kept)] = i;
                 kept += i != a && i != b && points.beyond(a, b, i);
             }
-            between(points, a, b, {found.data(), kept}, emit);
+            return kept;
         };
-        between_two(first, middle, before, below);
-        between_two(middle, last, after, above);
+        side(points, first, right, sides[0], beyond(first, right, sides[0], below), emit);
+        side(points, right, last, sides[1], beyond(right, last, sides[1], above), emit);
         return first;
     }
 };
+
+// Emit where the lines x + t y of points [n] cross on their upper envelope, in order: emit(t, line, next line).
+template <class Emit>
+void each_threshold(Envelope& envelope, const RoundedPoints& points, Index n, const Extremes& found, Emit&& emit) {
+    double at = -INF;
+    const auto right = [&](Row a, Row b) {
+        at = std::max(at, (points.x(a) - points.x(b)) / (points.y(b) - points.y(a)));
+        emit(at, a, b);
+    };
+    envelope.corners(points, n, found, false, right, [](Row, Row) {});
+}
 
 }  // namespace lpmert::lines

@@ -67,18 +67,13 @@ class GraphEnvelope {
         const double* const x = candidates.intercepts.data();
         const double* const y = candidates.slopes.data();
         envelope.reserve(n);
-        const Extremes extremes = find_extremes(x, y, n, false);
+        const Extremes extremes = find_extremes(x, y, n);
         const auto keep = [&](double at, Row i) {
             kept.add(x[i], y[i], candidates.origin(i));
             starts.push_back(at);
         };
-        double at = -INF;
-        keep(at, extremes.bottom_right);
-        envelope.half(RoundedPoints<1>{x, y}, n, extremes.bottom_right, extremes.right, extremes.top_right,
-                      [&](Row a, Row b) {
-                          at = std::max(at, (x[a] - x[b]) / (y[b] - y[a]));
-                          keep(at, b);
-                      });
+        keep(-INF, extremes.bottom_right);
+        each_threshold(envelope, RoundedPoints{x, y}, n, extremes, [&](double at, Row, Row i) { keep(at, i); });
     }
 
   public:

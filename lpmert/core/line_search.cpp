@@ -63,26 +63,6 @@ Index best_row(Span<const double> scores, Index begin, Index end) {
     return best;
 }
 
-namespace {
-
-// Emit the envelope of the lines intercepts + t slopes [n], threshold by threshold: emit(t, line, next line). Returns
-// the line that is best at t = -inf.
-template <class Emit>
-Index each_threshold(Envelope& envelope, Span<const double> intercepts, Span<const double> slopes, Emit&& emit) {
-    const double* const x = intercepts.data();
-    const double* const y = slopes.data();
-    const Extremes extremes = find_extremes(x, y, intercepts.size(), false);
-    double at = -INF;
-    envelope.half(RoundedPoints<1>{x, y}, intercepts.size(), extremes.bottom_right, extremes.right, extremes.top_right,
-                  [&](Row a, Row b) {
-                      at = std::max(at, (x[a] - x[b]) / (y[b] - y[a]));
-                      emit(at, a, b);
-                  });
-    return extremes.bottom_right;
-}
-
-}  // namespace
-
 template <class Loss>
 LineSearch<Loss>::LineSearch(Lists lists_, Loss loss)
     : lists(lists_),
@@ -110,14 +90,22 @@ typename Loss::Level LineSearch<Loss>::level() {
 }
 
 template <class Loss>
-Found<typename Loss::Level> LineSearch<Loss>::step(double low, double high, double scale, Choice choice) {
-    const Span<const double> heights = intercepts, along = slopes;
-    right.clear();
+template <class First, class Next>
+void LineSearch<Loss>::each_event(First&& first, Next&& next) {
     for (Index s = 0; s < lists.count(); ++s) {
-        const Index begin = lists.begin(s), end = lists.end(s);
-        const auto event = [&](double at, Index a, Index b) { right.add(at, begin + a, begin + b); };
-        right.choose(begin + each_threshold(envelope, heights.part(begin, end), along.part(begin, end), event));
+        const Index begin = lists.begin(s), n = lists.end(s) - begin;
+        const RoundedPoints points{intercepts.data() + begin, slopes.data() + begin};
+        const Extremes found = find_extremes(points.xs, points.ys, n);
+        first(begin + found.bottom_right);
+        each_threshold(envelope, points, n, found, [&](double at, Row a, Row b) { next(at, begin + a, begin + b); });
     }
+}
+
+template <class Loss>
+Found<typename Loss::Level> LineSearch<Loss>::step(double low, double high, double scale, Choice choice) {
+    right.clear();
+    each_event([&](Index row) { right.choose(row); },
+               [&](double at, Index leaving, Index entering) { right.add(at, leaving, entering); });
     return chosen(low, high, scale, choice);
 }
 
@@ -131,12 +119,12 @@ Found<typename Loss::Level> LineSearch<Loss>::chosen(double low, double high, do
 template <class Loss>
 Found<typename Loss::Level> LineSearch<Loss>::coordinate_step(Index d, double low, double high, double scale,
                                                               Choice choice) {
-    const RoundedPoints<1> points{intercepts.data(), lists.columns[d].data()};
+    const RoundedPoints points{intercepts.data(), lists.columns[d].data()};
     const Span<const Row> order = Span<const Row>(orders).part(d * lists.rows(), (d + 1) * lists.rows());
     right.clear();
     for (Index s = 0; s < lists.count(); ++s) {
         double at = -INF;
-        right.choose(envelope.sorted_half(
+        right.choose(envelope.sorted_corners(
             points, order.part(lists.begin(s), lists.end(s)), tops[static_cast<std::size_t>(s)], [&](Row a, Row b) {
                 at = std::max(at, (points.x(a) - points.x(b)) / (points.y(b) - points.y(a)));
                 right.add(at, a, b);
@@ -165,12 +153,8 @@ void LineSearch<Loss>::prepare_coordinates() {
 
 template <class Loss>
 void LineSearch<Loss>::turns(std::vector<Index>& start, std::vector<Turn>& found) {
-    const Span<const double> heights = intercepts, along = slopes;
-    for (Index s = 0; s < lists.count(); ++s) {
-        const Index begin = lists.begin(s), end = lists.end(s);
-        const auto event = [&](double at, Index a, Index b) { found.push_back({at, begin + a, begin + b}); };
-        start.push_back(begin + each_threshold(envelope, heights.part(begin, end), along.part(begin, end), event));
-    }
+    each_event([&](Index row) { start.push_back(row); },
+               [&](double at, Index leaving, Index entering) { found.push_back({at, leaving, entering}); });
 }
 
 template <class Loss>
@@ -181,19 +165,17 @@ void LineSearch<Loss>::pieces(double low, double high, std::vector<Piece>& found
     left.clear();
     for (Index s = 0; s < lists.count(); ++s) {
         const Index begin = lists.begin(s), n = lists.end(s) - begin;
-        const double* const x = intercepts.data() + begin;
-        const double* const y = slopes.data() + begin;
-        const Extremes extremes = find_extremes(x, y, n, both);
-        const auto into = [&](Sweep<Loss>& sweep, const auto& points, Row first, Row middle, Row last) {
-            double at = -INF;
-            sweep.choose(begin + first);
-            envelope.half(points, n, first, middle, last, [&](Row a, Row b) {
+        const RoundedPoints points{intercepts.data() + begin, slopes.data() + begin};
+        const Extremes extremes = find_extremes(points.xs, points.ys, n);
+        right.choose(begin + extremes.bottom_right);
+        left.choose(begin + extremes.top_left);
+        const auto into = [&](Sweep<Loss>& sweep) {
+            return [&points, &sweep, begin, at = -INF](Row a, Row b) mutable {
                 at = std::max(at, (points.x(a) - points.x(b)) / (points.y(b) - points.y(a)));
                 sweep.add(at, begin + a, begin + b);
-            });
+            };
         };
-        into(right, RoundedPoints<1>{x, y}, extremes.bottom_right, extremes.right, extremes.top_right);
-        if (both) into(left, RoundedPoints<-1>{x, y}, extremes.top_left, extremes.left, extremes.bottom_left);
+        envelope.corners(points, n, extremes, both, into(right), into(left));
     }
     found.clear();
     const auto add = [&](double begin, double end, Level level) {

@@ -88,6 +88,8 @@ class LineSearch {
     std::vector<double> intercepts, slopes;
 
   private:
+    template <class First, class Next>
+    void each_event(First&& first, Next&& next);
     Found<Level> chosen(double low, double high, double scale, Choice choice);
 
     std::vector<double> scored;

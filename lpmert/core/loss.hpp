@@ -22,6 +22,7 @@ class SumOfCosts {
     void choose(Index row) { sum += costs[row]; }
     Change change(Index leaving, Index entering) const { return costs[entering] - costs[leaving]; }
     static bool matters(Change change) { return change != 0; }
+    static void prefetch(Change) {}
     void replace(Change change) { sum += change; }
     Level level() const { return sum; }
 };
@@ -55,6 +56,10 @@ class LossOfSums {
         return {static_cast<Row>(leaving), static_cast<Row>(entering)};
     }
     static bool matters(Change) { return true; }
+    void prefetch(Change change) const {
+        lpmert::prefetch(statistics[change.leaving].data());
+        lpmert::prefetch(statistics[change.entering].data());
+    }
     void replace(Change change) {
         const double* const old = statistics[change.leaving].data();
         const double* const own = statistics[change.entering].data();

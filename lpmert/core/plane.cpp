@@ -14,29 +14,32 @@ namespace lpmert::lines {
 namespace {
 
 // Points of a list with exact predicates; see `RoundedPoints`.
-template <int Sign>
 struct ExactPoints {
     const double* xs;
     const double* ys;
 
-    double y(Index i) const { return Sign * ys[i]; }
+    double y(Index i) const { return ys[i]; }
     Vertex vertex(Index i) const { return {xs[i], ys[i]}; }
     bool beyond(Index a, Index b, Index i) const { return turn(vertex(a), vertex(b), vertex(a), vertex(i)) < 0; }
-    void mark(Index a, Index b, Index c, Span<std::uint8_t> marks) const {
-        for (Index i = 0; i < marks.size(); ++i) {
-            const bool before = y(i) < y(b) && beyond(a, b, i), after = y(i) > y(b) && beyond(b, c, i);
-            marks[i] = static_cast<std::uint8_t>(before | after << 1);
-        }
-    }
-    // Of candidates as far from the chord the first is a corner, as those between the first and the last lie on an
-    // edge.
+    // Of candidates as far from the chord the first is a corner: those between the first and the last lie on an edge.
     Index farthest(Index a, Index b, Span<const Row> candidates) const {
         Index best = candidates[0];
         for (const Row i : candidates) {
             const int side = turn(vertex(a), vertex(b), vertex(best), vertex(i));
-            if (side < 0 || (side == 0 && y(i) < y(best))) best = i;
+            if (side < 0 || (side == 0 && (ys[b] > ys[a] ? ys[i] < ys[best] : ys[i] > ys[best]))) best = i;
         }
         return best;
+    }
+    void mark(const Extremes& found, bool, Span<std::uint8_t> marks) const {
+        for (Index i = 0; i < marks.size(); ++i) {
+            const bool on_right = ys[i] < ys[found.right] ? beyond(found.bottom_right, found.right, i)
+                                                          : beyond(found.right, found.top_right, i);
+            const bool on_left = ys[i] > ys[found.left] ? beyond(found.top_left, found.left, i)
+                                                        : beyond(found.left, found.bottom_left, i);
+            const int right = on_right ? (ys[i] < ys[found.right] ? 1 : 2) : 0;
+            const int left = on_left ? (ys[i] > ys[found.left] ? 4 : 8) : 0;
+            marks[i] = static_cast<std::uint8_t>(right | left);
+        }
     }
 };
 
@@ -68,16 +71,16 @@ class Plane {
     // Add the edges of a list's convex hull, counter-clockwise from the positive x axis on; points inside an edge are
     // no corners, and of equal points the first row stands. Returns the row that is chosen before the first of them.
     Index add_hull(Envelope& envelope, Index begin, Index end, std::vector<Edge>& edges) const {
-        const double* const x = xs + begin;
-        const double* const y = ys + begin;
-        const Extremes found = find_extremes(x, y, end - begin, true);
-        const auto add = [&](Row a, Row b) {
-            if (a != b) edges.push_back({begin + a, begin + b});
-        };
-        add(found.bottom_left, found.bottom_right);
-        envelope.half(ExactPoints<1>{x, y}, end - begin, found.bottom_right, found.right, found.top_right, add);
-        add(found.top_right, found.top_left);
-        envelope.half(ExactPoints<-1>{x, y}, end - begin, found.top_left, found.left, found.bottom_left, add);
+        const ExactPoints points{xs + begin, ys + begin};
+        const Extremes found = find_extremes(points.xs, points.ys, end - begin);
+        std::vector<Edge> left;
+        if (found.bottom_left != found.bottom_right)
+            edges.push_back({begin + found.bottom_left, begin + found.bottom_right});
+        envelope.corners(
+            points, end - begin, found, true, [&](Row a, Row b) { edges.push_back({begin + a, begin + b}); },
+            [&](Row a, Row b) { left.push_back({begin + a, begin + b}); });
+        if (found.top_right != found.top_left) edges.push_back({begin + found.top_right, begin + found.top_left});
+        edges.insert(edges.end(), left.begin(), left.end());
         return begin + found.bottom_left;
     }
 };

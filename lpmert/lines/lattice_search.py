@@ -53,7 +53,7 @@ class LatticeLineSearch(Lineal):
 
     def loss_of(self, level: float) -> float:
         """Return the loss of a level."""
-        return level
+        return float(level)
 
     def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
         """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
