@@ -241,10 +241,10 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
         }
         if (entering < 0) return in_cap(lists, point) ? Verdict::feasible : Verdict::undecided;
         if (corral.size >= n + 2) return Verdict::undecided;
-        bool stalled = false;
+        Index same = 0;
         for (Index k = 0; k < corral.size; ++k)
-            stalled = stalled | ((corral.lists()[k] == entering_list) & (corral.others()[k] == entering));
-        if (stalled) return Verdict::undecided;
+            same += corral.lists()[k] == entering_list && corral.others()[k] == entering;
+        if (same > 0) return Verdict::undecided;  // it stalls
         ++rounds;
         double* added = corral.row(corral.size);
         const double* best = lists.row(lists.offsets[entering_list] + chosen[entering_list]);

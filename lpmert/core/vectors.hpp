@@ -15,8 +15,7 @@
 #define LPMERT_INLINE inline
 #endif
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(LPMERT_CHECKED)
 #define LPMERT_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
 #define LPMERT_CLONES
