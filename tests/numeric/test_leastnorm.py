@@ -159,3 +159,44 @@ def test_lists_of_every_length_are_decoded_to_their_first_best_hypothesis(length
         assert selection.tolist() == [int(np.argmax(own)) for own in scores]
         assert cost == sum(lists.costs[offsets[:-1] + selection])
         assert clear == all(np.count_nonzero(own == own.max()) == 1 for own in scores)
+
+
+@pytest.mark.parametrize(
+    ("decided", "chosen", "start", "what"),
+    [
+        ([0, 2], [0, 0], 0, "decided must name lists"),
+        ([0, 1], [0, 2], 0, "chosen must be positions"),
+        ([0, 1], [-1, 0], 0, "chosen must be positions"),
+        ([0, 1], [0, 0, 0], 0, "chosen must have 2 items"),
+        ([0, 1], [0, 0], 2, "start must be in decided"),
+    ],
+)
+def test_choices_outside_the_lists_are_refused(decided: list[int], chosen: list[int], start: int, what: str) -> None:
+    lists = sorted_lists(np.eye(4), np.array([0, 2, 4]), np.zeros(4, dtype=np.int64))
+    with pytest.raises(ValueError, match=what):
+        core.LeastNorm(lists.native()).separate(np.array(decided), np.array(chosen), start, core.Corral(4))
+
+
+def test_rows_that_come_and_go_leave_the_verdicts_as_they_are_from_scratch() -> None:
+    """As lists are added one by one, the inverse of a corral is updated, and has to lead where a new one leads."""
+    rng = np.random.default_rng(5)
+    offsets = np.arange(0, 241, 20)
+    lists = Lists(rng.normal(size=(240, 8)), offsets, np.zeros(240))
+    prepared = sorted_lists(lists.features, offsets, np.zeros(240, dtype=np.int64))
+    least_norm, worn = core.LeastNorm(prepared.native()), core.Corral(8)
+    order, said = np.arange(12), Counter[int]()
+    for _ in range(400):
+        scores = (lists.features @ rng.normal(size=8)).reshape(12, 20)
+        selection = scores.argmax(axis=1)
+        if rng.random() < 0.5:
+            selection[rng.integers(12)] = rng.integers(20)
+        for count in range(1, 13):
+            verdict = least_norm.separate(order[:count], selection, count - 1, worn)
+            fresh = core.Corral(8)
+            assert verdict == least_norm.separate(order[:count], selection, count - 1, fresh)
+            if verdict != FEASIBLE:
+                break
+        said[verdict] += 1
+        worn.restart(worn.point)
+    assert said[UNDECIDED] == 0
+    assert min(said[FEASIBLE], said[INFEASIBLE]) > 100
