@@ -21,7 +21,7 @@ from lpmert.system.memory import Allowance
 Item = TypeVar("Item")
 
 _HOPELESS = 10
-"""How many times the time that is left work must surely take to be given up before."""
+"""How many times the time that is left work must take, at the pace so far, to be given up before."""
 
 
 class OutOfTime(Exception):

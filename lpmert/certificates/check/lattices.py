@@ -52,7 +52,7 @@ def lists_of(
 ) -> NBest:
     """Return for each lattice all paths that may be strictly best at weights with positive products with limits [k, D]
     that fulfil equations [e, D]; the first of those that such weights do not tell apart. on_links: gets the number of
-    links that were looked through, and of all; small lattices come first, so that the pace never gets better.
+    links that were looked through, and of all; small lattices come first, so that the pace mostly falls.
 
     Raises `CertificateError` where these are too many, and `MetricError` for a metric that paths have none of.
     """
