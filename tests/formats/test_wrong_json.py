@@ -54,9 +54,11 @@ def test_a_folder_of_scores_with_wrong_roles_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "scores"
     lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1], texts=["u", "v"]), folder, "scores")
     roles = folder / "lists.json"
+    refused = 0
     for text in wrong_documents(json.loads(roles.read_text())):
         roles.write_text(text)
-        read_or_refused(folder, lambda: lpmert.read(folder))
+        refused += read_or_refused(folder, lambda: lpmert.read(folder)) is None
+    assert refused > 3
 
 
 @pytest.fixture(scope="module")
