@@ -273,9 +273,11 @@ Index Propagation<Boxes>::prune_rows(const Box& box, Box& half, Loss& loss, Inde
             Index left = row;
             for (Index i = low; i < high; ++i) {
                 const double lead = top - lead_[i - block_] - reach_[i - block_], doubt = error + box.row_reaches[i];
-                const bool beaten =
-                    lead > doubt || (lead >= -doubt && beats_in_box(box.features, best, i, half, rounding_, off));
-                if (i == best || !beaten) rows_[left++] = static_cast<Row>(i);
+                bool beaten = lead > doubt;
+                if (!beaten && lead >= -doubt && i != best)
+                    beaten = beats_in_box(box.features, best, i, half, rounding_, off);
+                rows_[left] = static_cast<Row>(i);  // written in any case: nobody can predict whether it is kept
+                left += !beaten;
             }
             if (left - row > 2) left = drop_beaten(box, half, row, left, best, low, high);
             const Index least = box.costs[rows_[row]];
