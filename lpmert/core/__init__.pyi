@@ -104,22 +104,18 @@ class LeastNorm:
         """
 
 class ChoiceSettings:
-    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; core_preference:
-    how much lists outside all cores are held back where these raise the bound; switches turn devices off that never
-    change the optimum; pool_size, kept_witnesses, kept_cores: what is remembered at most.
+    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; switches
+    turn devices off that never change the optimum; pool_size, kept_cores: what is remembered at most.
     """
 
     def __init__(
         self,
         granularity: int,
         sharpness: float,
-        core_preference: float,
         look_ahead: bool,
-        by_gain: bool,
         use_cores: bool,
         use_witnesses: bool,
         pool_size: int,
-        kept_witnesses: int,
         kept_cores: int,
     ) -> None: ...
 
