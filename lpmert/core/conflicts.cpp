@@ -153,31 +153,21 @@ namespace {
 LPMERT_CLONES
 bool multiples(const float* scaled, Index stride, Index n_features, Index i, Index begin, Index end, float* low,
                float* high) {
-    int found[VECTOR] = {};
-    for (Index block = begin; block < end; block += VECTOR) {
-        float least[VECTOR], most[VECTOR];
-        for (Index j = 0; j < VECTOR; ++j) {
-            least[j] = 0.0F;
-            most[j] = std::numeric_limits<float>::infinity();
+    const Index n = end - begin;
+    std::fill_n(low, n, 0.0F);
+    std::fill_n(high, n, std::numeric_limits<float>::infinity());
+    for (Index d = 0; d < n_features; ++d) {
+        const float own = scaled[d * stride + i], factor = -1.0F / (own >= 0.0F ? std::max(own, NO_GAIN) : own);
+        const float* const others = scaled + d * stride + begin;
+        if (own >= 0.0F) {
+            for (Index j = 0; j < n; ++j) low[j] = others[j] * factor > low[j] ? others[j] * factor : low[j];
+        } else {
+            for (Index j = 0; j < n; ++j) high[j] = others[j] * factor < high[j] ? others[j] * factor : high[j];
         }
-        for (Index d = 0; d < n_features; ++d) {
-            const float own = scaled[d * stride + i];
-            const float* const others = scaled + d * stride + block;
-            if (own >= 0.0F) {
-                const float factor = -1.0F / std::max(own, NO_GAIN);
-                for (Index j = 0; j < VECTOR; ++j)
-                    least[j] = others[j] * factor > least[j] ? others[j] * factor : least[j];
-            } else {
-                const float factor = -1.0F / own;
-                for (Index j = 0; j < VECTOR; ++j)
-                    most[j] = others[j] * factor < most[j] ? others[j] * factor : most[j];
-            }
-        }
-        for (Index j = 0; j < VECTOR; ++j) low[block - begin + j] = least[j];
-        for (Index j = 0; j < VECTOR; ++j) high[block - begin + j] = most[j];
-        for (Index j = 0; j < VECTOR; ++j) found[j] |= least[j] <= most[j];
     }
-    return std::any_of(found, found + VECTOR, [](int one) { return one != 0; });
+    int found = 0;
+    for (Index j = 0; j < n; ++j) found |= low[j] <= high[j];
+    return found != 0;
 }
 
 }  // namespace
@@ -366,8 +356,6 @@ bool margins_with(const float* scaled, const float* level, Index stride, Index n
                   float* margins) {
     constexpr auto odds = static_cast<float>(SHARE / (1.0 - SHARE));
     const float own = level[i];
-    float top[VECTOR];
-    for (Index j = 0; j < VECTOR; ++j) top[j] = 2.0F * NEARLY;
     for (Index block = begin; block < end; block += VECTOR) {
         float even[VECTOR], more[VECTOR], less[VECTOR];
         for (Index j = 0; j < VECTOR; ++j) {
@@ -387,16 +375,14 @@ bool margins_with(const float* scaled, const float* level, Index stride, Index n
         }
         float* const kept = margins + 3 * (block - begin);
         // One loop for each, which compilers turn into vector instructions.
-        for (Index j = 0; j < VECTOR; ++j) top[j] = even[j] > top[j] ? even[j] : top[j];
-        for (Index j = 0; j < VECTOR; ++j) top[j] = more[j] > top[j] ? more[j] : top[j];
-        for (Index j = 0; j < VECTOR; ++j) top[j] = less[j] > top[j] ? less[j] : top[j];
         for (Index j = 0; j < VECTOR; ++j) kept[j] = even[j];
         for (Index j = 0; j < VECTOR; ++j) kept[VECTOR + j] = more[j];
         for (Index j = 0; j < VECTOR; ++j) kept[2 * VECTOR + j] = less[j];
     }
-    bool found = false;
-    for (Index j = 0; j < VECTOR; ++j) found = found || top[j] >= NEARLY;
-    return found;
+    const Index n = 3 * ((end - begin + VECTOR - 1) / VECTOR * VECTOR);
+    int found = 0;
+    for (Index j = 0; j < n; ++j) found |= margins[j] >= NEARLY;
+    return found != 0;
 }
 
 struct Margins {
