@@ -624,7 +624,7 @@ class PathFinder:
         """
 
     def list(self, most_work: int) -> tuple[bool, int, int]:
-        """List the hypotheses that may win, through the links that `look_through` left.
+        """List the hypotheses that may win, through the links that `look_through` left, after which nothing was asked.
 
         Returns whether they found room and were not too much work, the work, and how many links were done.
         """

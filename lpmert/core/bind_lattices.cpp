@@ -157,6 +157,7 @@ nb::tuple narrow(const Array& features, const Array& numbers, const Array& ends,
     check_size(lists.ends.size() - 1, lists.numbers.size(), "ends, less one,");
     check_size(bounds.columns(), corners.rows(), "reach of a lattice");
     check_size(corners.columns(), lists.features.columns(), "a ray");
+    if (corners.rows() < 1) throw std::invalid_argument("rays must have a row");
     check_within(lists.numbers, 0, bounds.rows(), "numbers");
     check_within(lists.ids, 0, lists.features.rows(), "ids");
     Narrowed kept = unlocked([&] { return lattices::narrow(lists, corners, bounds); });

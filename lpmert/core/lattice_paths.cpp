@@ -96,6 +96,7 @@ void best_paths_at(const Links& links, const Pass& pass, Index width) {
 }  // namespace
 
 void PathFinder::lead(const Cone& cone, Rows<const double> paths) {
+    slack_.clear(), listed_ = end_ = 0;
     dominance_.begin(cone.rays, cone.reach);
     sift(paths);
 }
@@ -118,8 +119,8 @@ void PathFinder::sift(Rows<const double> paths) {
 Look PathFinder::look_through(const Lattice& lattice, Span<const std::uint8_t> marks, const Cone& cone,
                               Rows<const double> mixes, Rows<const double> known) {
     const Index n_rays = cone.rays.rows(), n_features = cone.rays.columns();
+    slack_.clear(), listed_ = end_ = 0;
     dominance_.begin(cone.rays, cone.reach);
-    listed_ = end_ = 0;
     nodes_ = lattice.links.nodes;
     stride_ = blocks(n_rays);
     columns_.assign(static_cast<std::size_t>(std::max(stride_ * n_features, ABREAST * n_rays)), 0.0);
@@ -150,7 +151,6 @@ Look PathFinder::look_through(const Lattice& lattice, Span<const std::uint8_t> m
     sift({all.data(), known.rows() + mixes.rows(), n_features});
     // What two sums of products along a path may differ by (L2).
     const double factor = 4.0 * static_cast<double>(lattice.most_links + n_features + 5) * EPSILON;
-    slack_.clear();
     for (const double most : cone.reach) slack_.push_back(factor * most);
     most_.resize(static_cast<std::size_t>(n_rays));
     keep();
@@ -239,6 +239,7 @@ Index PathFinder::hopeless(const double* most, Index likely) const {
 }
 
 Listing PathFinder::list(Index most_work) {
+    if (slack_.empty()) throw std::invalid_argument("look through links first");
     Listing listing{false, 0, 0};
     listing.whole = frontier(most_work, listing);
     return listing;
