@@ -130,15 +130,13 @@ void bind_choices(nb::module_& module) {
     nb::class_<Settings>(module, "ChoiceSettings")
         .def(
             "__init__",
-            [](Settings* self, Index granularity, double sharpness, double core_preference, bool look_ahead,
-               bool by_gain, bool use_cores, bool use_witnesses, Index pool_size, Index kept_witnesses,
-               Index kept_cores) {
-                new (self) Settings{granularity, sharpness,     core_preference, look_ahead,     by_gain,
-                                    use_cores,   use_witnesses, pool_size,       kept_witnesses, kept_cores};
+            [](Settings* self, Index granularity, double sharpness, bool look_ahead, bool use_cores, bool use_witnesses,
+               Index pool_size, Index kept_cores) {
+                new (self)
+                    Settings{granularity, sharpness, look_ahead, use_cores, use_witnesses, pool_size, kept_cores};
             },
-            nb::arg("granularity"), nb::arg("sharpness"), nb::arg("core_preference"), nb::arg("look_ahead"),
-            nb::arg("by_gain"), nb::arg("use_cores"), nb::arg("use_witnesses"), nb::arg("pool_size"),
-            nb::arg("kept_witnesses"), nb::arg("kept_cores"));
+            nb::arg("granularity"), nb::arg("sharpness"), nb::arg("look_ahead"), nb::arg("use_cores"),
+            nb::arg("use_witnesses"), nb::arg("pool_size"), nb::arg("kept_cores"));
     using SumSearch = ChoicesSearch<Sums>;
     nb::class_<SumSearch> sums(module, "SumChoices");
     sums.def(

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 
 from lpmert.numeric.built import built_kernel
+from lpmert.numeric.rounding import EPSILON as EPSILON
 
-EPSILON = float(np.finfo(np.float64).eps)
 INFINITE_COST = np.int64(1) << np.int64(61)
 """A cost no selection reaches: choosing such a hypothesis is forbidden. The costs of a selection with two of them
 can overflow, so that sums which may hold them stop here: see `plus`.

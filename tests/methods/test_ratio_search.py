@@ -31,7 +31,7 @@ SETTINGS: list[Method] = [
     Choices(look_ahead=False),
     Choices(use_cores=True),
     Choices(use_cores=True, look_ahead=False, kept_cores=1),
-    Choices(kept_witnesses=1, kept_cores=1, sharpness=0.5),
+    Choices(kept_cores=1, sharpness=0.5),
     Cells(leaf_lists=1),
     Cells(leaf_lists=2),
     Cells(leaf_lists=20),
@@ -191,7 +191,6 @@ def test_options_of_selections_are_heeded() -> None:
         "use_cores": ("lps_for_cores", Choices(use_cores=True)),
         "look_ahead": ("lps", Choices(look_ahead=False)),
         "use_witnesses": ("lps", Choices(use_witnesses=False)),
-        "kept_witnesses": ("lps", Choices(kept_witnesses=1)),
         "sharpness": ("nodes", Choices(sharpness=0.1)),
     }
     seen = set()

@@ -57,7 +57,7 @@ class Loss(ABC):
     def in_core(self) -> tuple[Any, Any, Any]:
         """The lists, the ratio metric or `None`, and how selections of small nodes are searched, for the core."""
         switches = self._choices.switches(self.granularity, cores=True)
-        return self.lists.native(), self._ratio_in_core(), core.ChoiceSettings(*switches, 64, 64, 32)
+        return self.lists.native(), self._ratio_in_core(), core.ChoiceSettings(*switches, 64, 32)
 
     @property
     def least(self) -> int | None:
