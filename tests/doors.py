@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from lpmert.numeric.winners import possible_winners
 from shared import ROOT
 from strategies import random_nbest
 
@@ -22,7 +23,6 @@ from lpmert.formats.lattice import read_lattices
 from lpmert.model.problem import Problem
 from lpmert.numeric.ahead import entries
 from lpmert.numeric.kernels import Kernel
-from lpmert.numeric.winners import possible_winners
 from lpmert.registry import METHODS
 from lpmert.search.improve import Improver
 from lpmert.search.method import Task

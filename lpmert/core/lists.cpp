@@ -75,4 +75,42 @@ Decoded decode_clearly(const Lists& lists, const double* weights, Index* selecti
     return found;
 }
 
+Index RowLists::score(Index s, Span<const double> weights, std::vector<double>& scores) const {
+    scores.clear();
+    Index best = 0;
+    double top = -std::numeric_limits<double>::infinity();
+    for (Index i = offsets[s]; i < offsets[s + 1]; ++i) {
+        const double* const own = rows[i].data();
+        double score = 0.0;
+        for (Index d = 0; d < weights.size(); ++d) score += own[d] * weights[d];
+        scores.push_back(score);
+        if (score > top) best = i - offsets[s], top = score;
+    }
+    return best;
+}
+
+void decode(const RowLists& lists, Span<const double> weights, Span<Index> selection) {
+    std::vector<double> scores;
+    for (Index s = 0; s < lists.n_lists(); ++s) selection[s] = lists.offsets[s] + lists.score(s, weights, scores);
+}
+
+Decoded worst_cost(const RowLists& lists, Span<const Index> costs, Span<const double> weights, double bound) {
+    Decoded found{0, true};
+    std::vector<double> scores;
+    for (Index s = 0; s < lists.n_lists(); ++s) {
+        const Index best = lists.score(s, weights, scores);
+        const Span<const Index> own = costs.part(lists.offsets[s], lists.offsets[s + 1]);
+        const double top = scores[static_cast<std::size_t>(best)];
+        Index cost = own[best];
+        for (Index i = 0; i < own.size(); ++i) {
+            if (top - scores[static_cast<std::size_t>(i)] <= bound && own[i] != own[best]) {
+                found.clear = false;
+                cost = std::max(cost, own[i]);
+            }
+        }
+        found.cost = plus(found.cost, cost);
+    }
+    return found;
+}
+
 }  // namespace lpmert

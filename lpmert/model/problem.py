@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.findings import Doubt
 from lpmert.metrics.base import AdditiveMetric, Metric
@@ -31,7 +32,6 @@ from lpmert.model.nbest import NBest
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric.rounding import Rounding
-from lpmert.numeric.winners import possible_winners
 from lpmert.quoting import quoted
 from lpmert.system.mapped import MANY, Spool, released
 from lpmert.system.memory import give_back, keep_little, room_for
@@ -149,7 +149,7 @@ class Problem:
             room_for(_TIMES * dense.nbytes + modules_to_load(), "finding what may win")
             left = dense[rows] if columns is None else dense[rows[:, None], columns]
             own = canonical.take_rows(offsets, rows)
-            rows = rows[possible_winners(left * canonical.column_scales(left, own), own)]
+            rows = rows[core.possible_winners(left * canonical.column_scales(left, own), own)]
             every.add(dense[rows])
             worth.append(self.nbest.statistics[begin + rows])
             numbers.append(begin + rows)

@@ -22,7 +22,6 @@ from lpmert.model.canonical import centred, mean_difference
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Distinct, Problem
 from lpmert.model.spread import correlations
-from lpmert.numeric.kernels import decode
 from lpmert.parallel.backends import hands_for
 from lpmert.parallel.of_thread import OfThread
 from lpmert.parallel.workers import Pending, Workers
@@ -316,9 +315,7 @@ def _whitening(problem: Problem) -> FloatArray:
 
 def _decoded(lists: Distinct, weights: FloatArray) -> IntArray:
     """Return the row chosen in each list [S]."""
-    selection = np.empty(len(lists.offsets) - 1, dtype=np.int64)
-    decode(lists.features, lists.offsets, weights, selection)
-    return selection
+    return core.decode(lists.features, lists.offsets, weights)
 
 
 def _variance(problem: Problem, lists: Distinct, weights: FloatArray, states: Sequence[FloatArray]) -> float:
