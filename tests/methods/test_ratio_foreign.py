@@ -211,9 +211,9 @@ def test_a_bound_above_an_attained_value_is_refused(monkeypatch: pytest.MonkeyPa
 def test_no_formula_takes_what_is_for_another() -> None:
     total, slopes = np.array([4.0, 5.0, 3.0]), np.ones(3)
     for kind, parameters in ((4, [4.0]), (-1, [4.0]), (kinds.BLEU, []), (kinds.CHRF, []), (kinds.FRACTION, [1.0])):
-        with pytest.raises(ValueError, match="kind is none|another number of statistics or parameters"):
+        with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
             core.loss_of_total(kind, np.array(parameters), total)
-        with pytest.raises(ValueError, match="kind is none|another number of statistics or parameters"):
+        with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
             core.lay_minorant(kind, np.array(parameters), total, total, total, slopes)
     # a fraction has a loss, but no bound
     assert core.lay_minorant(kinds.FRACTION, f_beta().parameters, total, total, total, slopes) == 0.0

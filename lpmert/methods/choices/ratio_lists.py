@@ -35,8 +35,8 @@ FORBIDDEN = -1
 class Ratio(NamedTuple):
     """What the hypotheses of `SortedLists` mean to a ratio metric.
 
-    kind, parameters: see `lpmert.metrics.kinds`. statistics [M, K]; constant [K]: of lists that are settled for good; reach
-    [K]: the largest of each statistic. classes [M]: equal within a list where the statistics are.
+    kind, parameters: see `lpmert.metrics.kinds`. statistics [M, K]; constant [K]: of lists that are settled for good;
+    reach [K]: the largest of each statistic. classes [M]: equal within a list where the statistics are.
     """
 
     kind: int
