@@ -15,9 +15,6 @@ from lpmert.errors import FloatArray, IntArray
 
 Bits = NDArray[np.uint8]
 
-EPSILON: float
-"""The distance from 1.0 to the next larger double."""
-
 INFINITE_COST: int
 """A cost that no selection reaches: choosing such a hypothesis is forbidden. Sums of a few of them can overflow."""
 

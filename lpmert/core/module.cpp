@@ -18,7 +18,6 @@ void bind_winners(nanobind::module_& module);
 }  // namespace lpmert
 
 NB_MODULE(_core, module) {
-    module.attr("EPSILON") = lpmert::EPSILON;
     module.attr("INFINITE_COST") = lpmert::INFINITE_COST;
     lpmert::bind_ratio(module);
     lpmert::bind_least_norm(module);

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lpmert.core import EPSILON
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.kbest import Arc, distinct_best
 from lpmert.formats.kbest_derivations import distinct_derivations
@@ -19,6 +18,7 @@ from lpmert.model.lattice_kernels import best_so_far, best_to_come
 from lpmert.model.nbest import NBest
 from lpmert.model.texts import measure_texts
 from lpmert.model.word_graphs import SILENT, Graph, WordGraphs
+from lpmert.numeric.rounding import EPSILON
 from lpmert.quoting import quoted
 from lpmert.values import weights_array, whole_number
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.core import EPSILON
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.lattice_kernels import near_best
 from lpmert.model.word_graphs import Graph
+from lpmert.numeric.rounding import EPSILON
 
 MOST_TIED = 64
 """Tied paths of a lattice that are looked at."""

@@ -8,9 +8,10 @@ from itertools import permutations, product
 
 import numpy as np
 
-from lpmert.core import EPSILON, outer_normals
+from lpmert.core import outer_normals
 from lpmert.errors import FloatArray
 from lpmert.numeric.cap import Cap
+from lpmert.numeric.rounding import EPSILON
 
 _OUTWARD = 1e-7
 _WIDER = 1e-5

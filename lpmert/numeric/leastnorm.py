@@ -12,6 +12,7 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.cap import Cap
+from lpmert.numeric.rounding import EPSILON
 
 INFEASIBLE, FEASIBLE, UNDECIDED = range(3)
 """The verdicts of `core.LeastNorm`."""
@@ -59,4 +60,4 @@ def sorted_lists(
 def rounding_bound(lists: SortedLists, weights: FloatArray) -> float:
     """Bound the error of a difference of two scores: by rounding, and by that of the features."""
     sizes = np.abs(weights)
-    return float(2.0 * (len(weights) + 3) * core.EPSILON * (sizes @ lists.reach) + 2.0 * (sizes @ lists.spread))
+    return float(2.0 * (len(weights) + 3) * EPSILON * (sizes @ lists.reach) + 2.0 * (sizes @ lists.spread))

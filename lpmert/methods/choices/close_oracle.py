@@ -16,6 +16,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.choices.ratio_lists import UNIT, Bound, Ratio
 from lpmert.metrics.kinds import BLEU, CHRF, PER
 from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.rounding import EPSILON
 
 _LENGTH = {BLEU: 1, CHRF: 0, PER: 1}
 """The statistic that says how long hypotheses are, by kind of metric."""
@@ -118,5 +119,5 @@ class _Pieces:
         sizes = np.abs(slopes)
         sizes[column] += abs(multiplier)
         size = abs(constant) + abs(beyond) + float(sizes @ (ratio.constant + len(least) * ratio.reach))
-        lowered = total - 4.0 * (len(slopes) + 4) * core.EPSILON * size
+        lowered = total - 4.0 * (len(slopes) + 4) * EPSILON * size
         return math.floor(lowered / UNIT), ratio.constant + ratio.statistics[rows].sum(axis=0)
