@@ -656,6 +656,9 @@ class FeatureLines:
     """
 
     def __init__(self, offsets: IntArray) -> None: ...
+    def mark_varying(self, features: SparseRows, varying: NDArray[np.bool_]) -> None:
+        """Write for each entry of features, one a row, whether its feature differs within its list."""
+
     def events(
         self, rows: IntArray, values: FloatArray, weight: float, scores: FloatArray
     ) -> tuple[IntArray, IntArray, FloatArray, IntArray, IntArray]:

@@ -99,6 +99,25 @@ class FeatureLines {
             numbers.insert(numbers.end(), static_cast<std::size_t>(offsets[s + 1] - offsets[s]), s);
     }
 
+    // Write for every entry of features by their rows whether the feature differs within the entry's list.
+    void mark_varying(const SparseRows& features, const Writable& varying) const {
+        const Span<bool> marks = vector<bool>(varying, "varying");
+        check_size(features.n_columns, static_cast<Index>(numbers.size()), "n_columns of the features");
+        check_size(marks.size(), features.values.size(), "varying");
+        for (Index d = 0; d < features.n_rows(); ++d) {
+            const Index end = features.starts[d + 1];
+            for (Index e = features.starts[d], last = e; e < end; e = last) {
+                const Index s = numbers[static_cast<std::size_t>(features.columns[e])];
+                bool same = true;
+                for (; last < end && features.columns[last] < offsets[s + 1] && features.columns[last] >= offsets[s];
+                     ++last)
+                    same = same && features.values[last] == features.values[e];
+                same = same && last - e == offsets[s + 1] - offsets[s];
+                std::fill(marks.begin() + e, marks.begin() + last, !same);
+            }
+        }
+    }
+
     nb::tuple events(const Array& rows, const Array& values, double weight, const Array& scores) {
         const Span<const Index> ids = vector<Index>(rows, "rows");
         const Span<const double> own = vector<double>(values, "values"), all = vector<double>(scores, "scores");
@@ -196,27 +215,42 @@ Index perceptron_pass(const SparseRows& features, const Array& order, const Arra
 // The exponential loss of pairs of hypotheses, and what a step along each feature would gain. The differences, gold row
 // less other row, are kept by feature and by pair.
 class Boosting {
-    const SparseRows &by_feature, &by_pair;
-    std::vector<double> pairs;                // [P]: importance times exp(-margin)
-    std::vector<double> above, below, reach;  // [D]: weights of pairs ranked rightly and wrongly, largest difference
-    std::vector<double> gains;
+    // Of a feature: the weights of the pairs that it ranks rightly and wrongly, and its largest difference.
+    struct Sums {
+        double above = 0.0, below = 0.0, reach = 0.0;
 
-    double gain(std::size_t d) const {
-        const double difference = std::sqrt(std::max(above[d], 0.0)) - std::sqrt(std::max(below[d], 0.0));
-        return difference * difference / reach[d];
-    }
-
-    void sum(Index feature) {
-        const auto d = static_cast<std::size_t>(feature);
-        above[d] = below[d] = 0.0;
-        for (Index e = by_feature.starts[feature]; e < by_feature.starts[feature + 1]; ++e) {
-            const double value = by_feature.values[e], weight = pairs[static_cast<std::size_t>(by_feature.columns[e])];
+        void add(double value, double weight) {
             if (value > 0.0) {
-                above[d] += value * weight;
+                above += value * weight;
             } else {
-                below[d] -= value * weight;
+                below -= value * weight;
             }
         }
+        double gain() const {
+            const double difference = std::sqrt(std::max(above, 0.0)) - std::sqrt(std::max(below, 0.0));
+            return difference * difference / reach;
+        }
+    };
+
+    const SparseRows &by_feature, &by_pair;
+    std::vector<double> pairs;  // [P]: importance times exp(-margin)
+    std::vector<Sums> sums;     // [D]
+    std::vector<double> gains;  // [D]
+
+    void add_up(Index feature) {
+        Sums own{0.0, 0.0, sums[static_cast<std::size_t>(feature)].reach};
+        for (Index e = by_feature.starts[feature]; e < by_feature.starts[feature + 1]; ++e)
+            own.add(by_feature.values[e], pairs[static_cast<std::size_t>(by_feature.columns[e])]);
+        sums[static_cast<std::size_t>(feature)] = own;
+    }
+
+    // Change a pair's weight by this share of it, and the sums of its features.
+    void reweigh(Index pair, double share) {
+        double& weight = pairs[static_cast<std::size_t>(pair)];
+        const double change = weight * share;
+        weight += change;
+        for (Index k = by_pair.starts[pair]; k < by_pair.starts[pair + 1]; ++k)
+            sums[static_cast<std::size_t>(by_pair.columns[k])].add(by_pair.values[k], change);
     }
 
   public:
@@ -227,14 +261,14 @@ class Boosting {
         check_size(by_feature.n_rows(), by_pair.n_columns, "by_feature, less 1,");
         check_size(by_feature.n_columns, by_pair.n_rows(), "a row of by_feature");
         pairs.assign(given.begin(), given.end());
-        const auto n_features = static_cast<std::size_t>(by_feature.n_rows());
-        for (auto* const each : {&above, &below, &reach, &gains}) each->assign(n_features, 0.0);
+        sums.resize(static_cast<std::size_t>(by_feature.n_rows()));
+        gains.assign(sums.size(), 0.0);
         for (Index d = 0; d < by_feature.n_rows(); ++d) {
-            sum(d);
-            double& most = reach[static_cast<std::size_t>(d)];
+            Sums& own = sums[static_cast<std::size_t>(d)];
             for (Index e = by_feature.starts[d]; e < by_feature.starts[d + 1]; ++e)
-                most = std::max(most, std::abs(by_feature.values[e]));
-            if (most > 0.0) gains[static_cast<std::size_t>(d)] = gain(static_cast<std::size_t>(d));
+                own.reach = std::max(own.reach, std::abs(by_feature.values[e]));
+            add_up(d);
+            if (own.reach > 0.0) gains[static_cast<std::size_t>(d)] = own.gain();
         }
     }
 
@@ -252,11 +286,11 @@ class Boosting {
             for (const double weight : pairs) total += weight;
             if (total <= least || gains[d] <= tolerance * total) break;
             // anew, because the sums kept up to date have rounding errors, which count where values are large
-            sum(feature);
-            gains[d] = gain(d);
+            add_up(feature);
+            gains[d] = sums[d].gain();
             if (gains[d] <= tolerance * total) continue;
             const double floor = smoothing * total;
-            const double step = 0.5 / reach[d] * std::log((above[d] + floor) / (below[d] + floor));
+            const double step = 0.5 / sums[d].reach * std::log((sums[d].above + floor) / (sums[d].below + floor));
             weights[feature] += step;
             const Index begin = by_feature.starts[feature], end = by_feature.starts[feature + 1];
             for (Index e = begin; e < end; ++e)
@@ -265,29 +299,12 @@ class Boosting {
                 const Index pair = by_feature.columns[e];
                 for (Index k = by_pair.starts[pair]; k < by_pair.starts[pair + 1]; ++k) {
                     const auto column = static_cast<std::size_t>(by_pair.columns[k]);
-                    gains[column] = gain(column);
+                    gains[column] = sums[column].gain();
                 }
             }
             ++taken;
         }
         return taken;
-    }
-
-  private:
-    // Change a pair's weight by this share of it, and the sums of its features.
-    void reweigh(Index pair, double share) {
-        double& weight = pairs[static_cast<std::size_t>(pair)];
-        const double change = weight * share;
-        weight += change;
-        for (Index k = by_pair.starts[pair]; k < by_pair.starts[pair + 1]; ++k) {
-            const auto column = static_cast<std::size_t>(by_pair.columns[k]);
-            const double value = by_pair.values[k];
-            if (value > 0.0) {
-                above[column] += value * change;
-            } else {
-                below[column] -= value * change;
-            }
-        }
     }
 };
 
@@ -301,6 +318,7 @@ void bind_sparse(nb::module_& module) {
              "n_columns"_a);
     nb::class_<FeatureLines>(module, "FeatureLines")
         .def(nb::init<const Array&>(), "offsets"_a)
+        .def("mark_varying", &FeatureLines::mark_varying, "features"_a, "varying"_a, free)
         .def("events", &FeatureLines::events, "rows"_a, "values"_a, "weight"_a, "scores"_a)
         .def("choices", &FeatureLines::choices, "rows"_a, "values"_a, "step"_a, "scores"_a);
     module.def("perceptron_pass", &perceptron_pass, "features"_a, "order"_a, "offsets"_a, "base"_a, "gold"_a, "rate"_a,

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
@@ -146,7 +145,8 @@ def _build(
     columns = csc_array(features)
     columns.sort_indices()
     numbers = list_numbers(offsets)
-    varies = _varying(columns, numbers, offsets)
+    varies = np.empty(columns.nnz, dtype=np.bool_)
+    core.FeatureLines(offsets).mark_varying(rows_of(columns), varies)
     for feature in frozen.tolist():
         varies[columns.indptr[feature] : columns.indptr[feature + 1]] = False
     starts = np.concatenate([[0], np.cumsum(varies, dtype=np.int64)])[columns.indptr]
@@ -159,21 +159,6 @@ def rows_of(matrix: csr_array | csc_array) -> core.SparseRows:
     n_columns = matrix.shape[1 if matrix.format == "csr" else 0]
     starts, places = (part.astype(np.int64, copy=False) for part in (matrix.indptr, matrix.indices))
     return core.SparseRows(starts, places, matrix.data, n_columns)
-
-
-def _varying(columns: csc_array, numbers: IntArray, offsets: IntArray) -> NDArray[np.bool_]:
-    """Return which entries are of a feature that differs within their list; the rows of each column ascend."""
-    if not columns.nnz:
-        return np.empty(0, dtype=np.bool_)
-    lists = numbers[columns.indices]
-    begins = np.empty(columns.nnz, dtype=np.bool_)  # of the entries of a feature in a list
-    np.not_equal(lists[1:], lists[:-1], out=begins[1:])
-    begins[columns.indptr[:-1][np.diff(columns.indptr) > 0]] = True
-    first = np.flatnonzero(begins)
-    sizes = np.diff(first, append=columns.nnz)
-    differs = np.maximum.reduceat(columns.data, first) != np.minimum.reduceat(columns.data, first)
-    differs |= sizes < np.diff(offsets)[lists[first]]
-    return np.repeat(differs, sizes)
 
 
 class Line(NamedTuple):
