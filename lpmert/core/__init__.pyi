@@ -576,19 +576,145 @@ def walk(
         Whether the circles count for the mean.
     """
 
+class Links:
+    """The links of a lattice or hypergraph, sorted by target: each leaves a smaller node, or two, and leads to a node.
+
+    sources, seconds, targets [L] int32, of `nodes` nodes from 0; a second of 0 stands for none. What is asked about
+    goes over all hypotheses, which lead from node 0 to the last node: paths, or trees of links. The arrays are kept,
+    not copied, and not to be written to.
+    """
+
+    def __init__(
+        self, sources: NDArray[np.int32], seconds: NDArray[np.int32], targets: NDArray[np.int32], nodes: int
+    ) -> None: ...
+    def largest_sums(self, lengths: FloatArray) -> FloatArray:
+        """Return the largest sums [D] of lengths [L, D] of links; -inf where there is no hypothesis."""
+
+    def best_through(self, scores: FloatArray) -> FloatArray:
+        """Return for each link [L] the largest sum of scores [L] of a hypothesis that uses it."""
+
+    def near_best(self, features: FloatArray, weights: FloatArray, share: float) -> IntArray:
+        """Return the links of hypotheses whose scores, by features [L, D] and weights [D], come near the largest one.
+
+        share: how near, as a share of the largest score of a link, were all its terms positive.
+        """
+
+    def log10_paths(self) -> float:
+        """Return the decimal logarithm of the number of hypotheses, but for rounding."""
+
+    def least_edits(self, words: NDArray[np.int32], reference: NDArray[np.int32]) -> int:
+        """Return the least edits that turn the words [L] of a path into a reference [R]; words below 0 are silent.
+
+        For lattices. Source: Myers and Miller, Approximate matching of regular expressions, 1989.
+        """
+
+    def most_matches(
+        self,
+        words: NDArray[np.int32],
+        spelled: IntArray,
+        ends: IntArray,
+        follow: IntArray,
+        depth: IntArray,
+        n_orders: int,
+    ) -> IntArray:
+        """Return for each order [N] the most n-grams of references on a path of a lattice.
+
+        Parameters
+        ----------
+        words [L]
+            Of the links, below 0 for none; word w has the tokens spelled[ends[w]:ends[w + 1]].
+        follow [Q, A], depth [Q]
+            The automaton of Aho and Corasick: its state is the longest end of what was read that occurs in a reference,
+            at most N tokens, its length being its depth; follow leads from a state and a token to the next state.
+        """
+
+def mark_useful(sources: IntArray, targets: IntArray, start: int, end: int, useful: NDArray[np.bool_]) -> None:
+    """Write into useful [n] which nodes are on ways from start to end; links [L] are sorted by target."""
+
+class PathFinder:
+    """Finds, lattice by lattice, the hypotheses that may win in a cone, and the links that these use.
+
+    labels: how many partial paths are kept at most. A cone has rays [R, D], linearly independent, whose numbers are off
+    by half a unit in the last place at most; reach [R]: what scores of hypotheses may be there.
+    """
+
+    def __init__(self, labels: int) -> None: ...
+    def lead(self, rays: FloatArray, reach: FloatArray, known: FloatArray) -> FloatArray:
+        """Return the scores [n, R] of those known hypotheses, of features [P, D], that no others beat in the cone."""
+
+    def look_through(
+        self,
+        links: Links,
+        features: FloatArray,
+        most_links: int,
+        marks: Bits,
+        rays: FloatArray,
+        reach: FloatArray,
+        mixes: FloatArray,
+        known: FloatArray,
+    ) -> tuple[int, NDArray[np.int32], NDArray[np.int32], FloatArray, FloatArray]:
+        """Find best hypotheses at some weights of a cone, and through which links others may be as good.
+
+        Parameters
+        ----------
+        links, features [L, D], most_links
+            The lattice, sums of whose features are exact, and the most links of a hypothesis.
+        marks
+            Bits of the links that are looked at; these make up whole hypotheses.
+        mixes [m, R]
+            The weights, as mixtures of the rays.
+        known [P, D]
+            Features of hypotheses that rule out others, too.
+
+        Returns
+        -------
+        before, left [n]
+            How many links were looked at, and which are left.
+        middle [k], best [m, D], leading [q, R]
+            The links of the best hypothesis at the first mix, in the order of a walk from its root, the features of the
+            best one at each mix, and the scores of those, and of those known, that no others beat.
+        """
+
+    def list(self, most_work: int) -> tuple[bool, int, int]:
+        """List the hypotheses that may win, through the links that `look_through` left.
+
+        Returns whether they found room and were not too much work, the work, and how many links were done.
+        """
+
+    def listed(self) -> tuple[FloatArray, NDArray[np.int32], IntArray]:
+        """Return the features [n, D] of the hypotheses listed, and their links, one after the other, with ends [n + 1].
+
+        Of hypotheses with the same features there is the first one.
+        """
+
+def narrow(
+    features: FloatArray, numbers: IntArray, ends: IntArray, ids: IntArray, rays: FloatArray, reach: FloatArray
+) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
+    """Drop the hypotheses of lists that others of their list, or mixtures of these, beat in a cone of rays [R, D].
+
+    Parameters
+    ----------
+    features [M, D]
+        Of all hypotheses, exact.
+    numbers [s], ends [s + 1], ids [n]
+        Whose the lists are, where they end, and which hypotheses they hold.
+    reach [S, R]
+        What scores of hypotheses of each lattice may be at the rays.
+
+    Returns
+    -------
+    ends [s + 1], ids [k], scores [k, R]
+        What is left of the lists, with scores at the rays.
+    middle [s]
+        Which hypothesis of each is the best in the middle of the cone.
+    """
+
 def find_graph_envelope(
-    sources: NDArray[np.int32],
-    seconds: NDArray[np.int32],
-    targets: NDArray[np.int32],
-    nodes: int,
-    intercepts: FloatArray,
-    slopes: FloatArray,
+    links: Links, intercepts: FloatArray, slopes: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray]:
     """Return the upper envelope of all hypotheses of a graph, on the line intercept + t slope of their links.
 
-    sources, seconds, targets [L]: the nodes that a link leaves, second 0 for none, and where it leads; sorted by
-    target, each to a larger node. intercepts, slopes [L]: of the links. Sources: Macherey and others, EMNLP 2008; Kumar
-    and others, ACL 2009.
+    intercepts, slopes [L]: of the links. Sources: Macherey and others, EMNLP 2008; Kumar and others, ACL 2009.
 
     Returns
     -------

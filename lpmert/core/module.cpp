@@ -8,6 +8,7 @@ void bind_choices(nanobind::module_& module);
 void bind_circle(nanobind::module_& module);
 void bind_descent(nanobind::module_& module);
 void bind_graph_envelope(nanobind::module_& module);
+void bind_lattices(nanobind::module_& module);
 void bind_least_norm(nanobind::module_& module);
 void bind_line_search(nanobind::module_& module);
 void bind_plane(nanobind::module_& module);
@@ -20,6 +21,7 @@ void bind_winners(nanobind::module_& module);
 NB_MODULE(_core, module) {
     module.attr("INFINITE_COST") = lpmert::INFINITE_COST;
     lpmert::bind_ratio(module);
+    lpmert::bind_lattices(module);
     lpmert::bind_least_norm(module);
     lpmert::bind_cells(module);
     lpmert::bind_choices(module);
