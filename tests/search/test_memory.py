@@ -67,7 +67,7 @@ def test_a_search_ends_before_the_limit_with_a_bound_that_holds(tmp_path: Path) 
     optimum = json.loads(text)
     assert (code, optimum["status"]) == (0, "optimal")
     _, _, _, least = commanded("solve", tiny, "--json", "-q")
-    limit = least + (free_peak - least) * 3 // 4
+    limit = least + (free_peak - least) * 9 // 10  # with less, the canonical form is refused before the search
     code, text, _, peak = commanded("solve", path, "--json", "-q", "--memory-limit", str(limit))
     found = json.loads(text)
     assert (code, found["status"]) == (3, "memory_limit")
