@@ -182,7 +182,7 @@ class OnPaths(Unlimited):
         return self.method.settings()
 
     def warm_up(self) -> None:
-        """Solve toy lattices, so that no kernel is compiled later."""
+        """Solve toy lattices, so that nothing is loaded later."""
         _warm_up(self.method)
 
     def solve(self, data: Lattices, objective: AllPaths, seed: int, time_limit: float) -> Answer:
@@ -206,7 +206,7 @@ class OnLists(Unlimited):
         return f"{self.n} best" if self.tuned else f"{self.n} best, untuned"
 
     def warm_up(self) -> None:
-        """Solve toy lists, so that no kernel is compiled later."""
+        """Solve toy lists, so that nothing is loaded later."""
         warm_up(Auto())
 
     def solve(self, data: Lattices, objective: AllPaths, seed: int, time_limit: float) -> Answer:

@@ -15,6 +15,9 @@ from lpmert.errors import FloatArray, IntArray
 
 Bits = NDArray[np.uint8]
 
+INFINITE_COST: int
+"""A cost that no selection reaches: choosing such a hypothesis is forbidden. Sums of a few of them can overflow."""
+
 class Lists:
     """Lists for the searches of this module, list by list in order of cost.
 
@@ -45,8 +48,36 @@ class Lists:
         only, and none is forbidden.
         """
 
+def decode(features: FloatArray, offsets: IntArray, weights: FloatArray) -> IntArray:
+    """Return the best row of each list [S] of features [M, D] at weights [D], the first on ties."""
+
+def worst_cost(
+    features: FloatArray, offsets: IntArray, costs: IntArray, weights: FloatArray, bound: float
+) -> tuple[int, bool]:
+    """Return (cost, clear) of weights [D], the dearest counting of all hypotheses within `bound` of a winner.
+
+    clear: in no list these cost differently.
+    """
+
+def possible_winners(features: FloatArray, offsets: IntArray) -> IntArray:
+    """Return the rows, ascending, of features [M, D] that may win their list, or tie with a winner within rounding, for
+    some weights; of all others it is proved that they do not.
+
+    In every cone of a cover of the weight space another one is better. Rows with features identical to those of a
+    possible winner are kept as well; with one feature, or more than ten, all are.
+    """
+
+def mark_left_in_box(
+    points: FloatArray, features: FloatArray, rows: IntArray, starts: IntArray, left: NDArray[np.bool_]
+) -> None:
+    """Write which rows [n] of features [M, d] are left in a box into left [n]: of each list, from its start to the
+    next, what the best at the centre does not beat, and the first of these only if no other one beats it.
+
+    points [d, d]: the centre, and half of each side. No product and no sum may be rounded.
+    """
+
 class Ratio:
-    """What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.ratio_kernels`.
+    """What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.kinds`.
 
     statistics [M, K]; constant [K]: of lists that are settled for good; reach [K]: the largest of each statistic;
     classes [M] int64: equal within a list where the statistics are, -1 for what no weights of the region choose.
@@ -215,6 +246,27 @@ class RatioChoices(_Choices):
         settings: ChoiceSettings,
     ) -> None: ...
 
+def loss_of_total(kind: int, parameters: FloatArray, total: FloatArray) -> float:
+    """Return the loss of summed statistics [K], for a kind of `lpmert.metrics.kinds` and its parameters."""
+
+def losses_of_totals(kind: int, parameters: FloatArray, totals: FloatArray, losses: FloatArray) -> None:
+    """Fill losses [n] with the losses of summed statistics [n, K]."""
+
+def height_of_loss(kind: int, loss: float) -> float:
+    """Return the height of a loss: a monotone function of it that `lay_minorant` bounds; infinite for a BLEU of 0."""
+
+def loss_of_height(kind: int, height: float) -> float:
+    """Return a loss that is no more than any whose height is at least this one."""
+
+def lay_minorant(
+    kind: int, parameters: FloatArray, low: FloatArray, high: FloatArray, at: FloatArray, slopes: FloatArray
+) -> float:
+    """Fill slopes [K] and return a constant so that height(x) >= constant + slopes . x for all whole x in the box.
+
+    low, high [K]: the box of summed statistics; at [K]: where in it the bound should be good. The constant is infinite
+    where every x in the box has a loss of 1; the slopes are 0 where no bound but 0 is known, as for a fraction.
+    """
+
 def height_limit(kind: int, loss: float) -> int:
     """Return a height in units from which on no loss is lower than this one."""
 
@@ -377,7 +429,7 @@ class LineSearch:
         offsets [S + 1]
             Where lists begin and end; none is empty.
         kind
-            -1 for a sum of costs [M], or the formula of a ratio metric (`lpmert.metrics.ratio_kernels`) with its
+            -1 for a sum of costs [M], or the formula of a ratio metric (`lpmert.metrics.kinds`) with its
             parameters, of statistics [M, K] and a constant [K] that is added to their sums. What is not needed is
             empty.
         """
@@ -709,3 +761,75 @@ def cheapest_of_lists(
     values: FloatArray, lengths: FloatArray, multiplier: float, offsets: IntArray, rows: IntArray, costs: FloatArray
 ) -> None:
     """Fill rows [S] with the first row of each list of the least value - multiplier * length, costs [S] with that."""
+
+class SparseRows:
+    """Rows of entries, one after the other. The arrays are kept, not copied, and not to be written to.
+
+    starts [n + 1]: where the entries of each row begin, and end; columns, values: of each entry.
+    """
+
+    def __init__(self, starts: IntArray, columns: IntArray, values: FloatArray, n_columns: int) -> None: ...
+
+class FeatureLines:
+    """Lists with sparse features, of which one feature's weight changes; see Gao, Yu, Yuan and Xu, HLT/EMNLP 2005.
+
+    A feature's entries are rows, ascending, and values; a row without an entry has the value 0. Only lists with an
+    entry are visited.
+    """
+
+    def __init__(self, offsets: IntArray) -> None: ...
+    def mark_varying(self, features: SparseRows, varying: NDArray[np.bool_]) -> None:
+        """Write for each entry of features, one a row, whether its feature differs within its list."""
+
+    def events(
+        self, rows: IntArray, values: FloatArray, weight: float, scores: FloatArray
+    ) -> tuple[IntArray, IntArray, FloatArray, IntArray, IntArray]:
+        """Return where choices change as the feature's weight, now `weight` within scores [M], runs from -inf to inf.
+
+        Returns
+        -------
+        lists, first [n]
+            The lists with an entry, and their choices at -inf.
+        thresholds, left, entered [E]
+            Where a choice changes, list by list, from which row and to which.
+        """
+
+    def choices(self, rows: IntArray, values: FloatArray, step: float, scores: FloatArray) -> tuple[IntArray, IntArray]:
+        """Return the lists with an entry, and the rows that they choose once the feature's weight grows by step."""
+
+def perceptron_pass(
+    features: SparseRows,
+    order: IntArray,
+    offsets: IntArray,
+    base: FloatArray,
+    gold: NDArray[np.bool_],
+    rate: float,
+    weights: FloatArray,
+    weighted: FloatArray,
+    visits: int,
+) -> int:
+    """Visit lists in order; move weights from a wrong best row to the best gold row; return the number of updates.
+
+    Parameters
+    ----------
+    features
+        By row.
+    base [M], gold [M]
+        The score that stays; whether a row's loss is the least of its list.
+    weights [D], weighted [D], visits
+        Changed: the weights, and the sum of every update times the visits before it, of which there were `visits`.
+    """
+
+class Boosting:
+    """Steps along the feature of the largest gain, for the exponential loss of pairs of hypotheses.
+
+    by_feature, by_pair: the same differences, gold row less other row; pair_weights [P]: importance times exp(-margin).
+    """
+
+    def __init__(self, by_feature: SparseRows, by_pair: SparseRows, pair_weights: FloatArray) -> None: ...
+    def run(self, n_rounds: int, smoothing: float, tolerance: float, least: float, weights: FloatArray) -> int:
+        """Take up to so many steps, which are added to weights [D]; return how many were taken.
+
+        It ends early where no gain is more than tolerance times the sum of the pairs' weights, or that is not above
+        least.
+        """

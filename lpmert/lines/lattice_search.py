@@ -23,7 +23,7 @@ class LatticeLineSearch(Lineal):
 
     A level is a sum of losses, or the ratio metric's loss. Sources: Macherey and others, EMNLP 2008; Kumar and others,
     ACL 2009. interval, smoothing: as for `LineSearch`. Not for use by several threads at a time. Raises `MethodError`
-    for a metric that kernels cannot compute.
+    for a metric whose formula is not known.
     """
 
     def __init__(self, problem: LatticeProblem, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:

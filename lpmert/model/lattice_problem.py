@@ -23,7 +23,6 @@ from lpmert.model.coordinates import CallerWeights, CanonicalWeights, Coordinate
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.form import Canonical, Totals
 from lpmert.model.lattices import Lattices
-from lpmert.model.problem import modules_to_load
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.model.texts import text_metric
@@ -102,7 +101,7 @@ class LatticeProblem:
         self.region = None if region is None else region.of(lattices.names)
         self._reduction = None if self.region is None else reduce(limits_of(self.region, lattices.names))
         features, labels = lattices.features, tuple[str, ...]()
-        room_for(_TIMES * features.nbytes + modules_to_load(), "the canonical form, a search and its report")
+        room_for(_TIMES * features.nbytes, "the canonical form, a search and its report")
         limits, cap = np.empty((0, lattices.n_features)), None
         rounded_features = False
         if self._reduction is not None:

@@ -285,7 +285,7 @@ def test_the_published_method_says_that_it_needs_a_sum() -> None:
             lpmert.minimize(nbest, metric="bleu", method=method)
 
 
-def test_a_metric_that_no_kernel_knows_is_refused() -> None:
+def test_a_metric_without_a_known_formula_is_refused() -> None:
     class Longest:
         name, signature = "longest", "metric:longest"
 

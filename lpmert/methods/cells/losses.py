@@ -18,7 +18,6 @@ from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import UNIT, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
-from lpmert.metrics.ratio_kernels import loss_of_height
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.numeric.leastnorm import SortedLists
@@ -168,7 +167,9 @@ class RatioLoss(Loss):
         return int(core.height_limit(self._ratio.kind, self._canonical.loss_of(cost)))
 
     def cost_of(self, bound: int) -> int:
-        return max(self._least, self._canonical.cost_of_loss(min(1.0, loss_of_height(self._ratio.kind, bound * UNIT))))
+        return max(
+            self._least, self._canonical.cost_of_loss(min(1.0, core.loss_of_height(self._ratio.kind, bound * UNIT)))
+        )
 
     def attained(self, weights: FloatArray, cost: int) -> int | None:
         loss = self._canonical.totals.attained(CanonicalWeights(weights))

@@ -33,7 +33,7 @@ class Choices(Method):
     keeps_checkpoints = True
 
     def switches(self, granularity: int, *, cores: bool) -> ChoiceSettings:
-        """Return what kernels need to know; cores: whether these are used where nothing is said."""
+        """Return what the core needs to know; cores: whether these are used where nothing is said."""
         use_cores = cores if self.use_cores is None else self.use_cores
         return ChoiceSettings(granularity, self.sharpness, self.look_ahead, use_cores, self.use_witnesses)
 

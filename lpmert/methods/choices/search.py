@@ -20,7 +20,6 @@ from lpmert.methods.choices.open_selections import OpenSelections
 from lpmert.model.form import Canonical
 from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.numeric.leastnorm import SortedLists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding, exact_differences
@@ -194,7 +193,7 @@ class ChoicesSearch(Divisible[OpenSelections]):
         if self.unsettled is not None:
             upper = min(upper, self.unsettled)
         bound = self._core.least_open
-        if bound >= INFINITE_COST:
+        if bound >= core.INFINITE_COST:
             return upper
         least = min(upper, self._cost_of_bound(bound))
         return upper if least > upper - self.granularity else least
