@@ -54,7 +54,9 @@ void go_on_with(ChoicesSearch<Loss>& self, const Array& choices, const Array& po
             throw std::invalid_argument("pointer must hold positions in the lists");
     }
     open.pointer.assign(cheapest.begin(), cheapest.end());
-    if (static_cast<Index>(open.choices.size()) > self.tree.n_open || branch >= self.tree.n_open)
+    const bool fixed = std::any_of(open.choices.begin(), open.choices.end(),
+                                   [&](const Choice& choice) { return choice.list >= self.tree.n_open; });
+    if (fixed || static_cast<Index>(open.choices.size()) > self.tree.n_open || branch >= self.tree.n_open)
         throw std::invalid_argument("choices and branch must be of the lists to search");
     const Rows<const Index> rows = matrix<Index>(children, "children");
     for (Index k = 0; k < rows.rows(); ++k) {
@@ -67,6 +69,14 @@ void go_on_with(ChoicesSearch<Loss>& self, const Array& choices, const Array& po
     check_size(excluded.size(), static_cast<Index>(self.loss.out().size()), "out");
     open.out.assign(excluded.begin(), excluded.end());
     open.corral.take(size, vector<double>(numbers, "numbers"), vector<Index>(names, "names"));
+    for (Index k = 0; k < size; ++k) {
+        const Index s = open.corral.lists()[k], other = open.corral.others()[k];
+        const bool decided = std::any_of(open.choices.begin(), open.choices.end(),
+                                         [s](const Choice& choice) { return choice.list == s; });
+        if (s < 0 || s >= lists.n_lists() || !(decided || s >= self.tree.n_open) || other < 0 ||
+            other >= lists.length(s))
+            throw std::invalid_argument("names must be of decided lists, and of positions in them");
+    }
     self.go_on_with(open);
 }
 

@@ -136,8 +136,8 @@ nb::tuple find_graph_envelope(const BoundLinks& bound, const Array& intercepts, 
             offsets.push_back(static_cast<Index>(ways.size()));
         }
     });
-    return nb::make_tuple(to_python(std::move(found_intercepts)), to_python(std::move(found_slopes)),
-                          to_python(std::move(starts)), to_python(std::move(ways)), to_python(std::move(offsets)));
+    return nb::make_tuple(owned(std::move(found_intercepts)), owned(std::move(found_slopes)), owned(std::move(starts)),
+                          owned(std::move(ways)), owned(std::move(offsets)));
 }
 
 }  // namespace
