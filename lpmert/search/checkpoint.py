@@ -112,7 +112,7 @@ class Checkpoint:
             self._due = ended + max(self._pause, (ended - began) / _SHARE)
 
     @contextmanager
-    def restoring(self, passing: Callable[[BaseException], bool] = lambda error: False) -> Iterator[None]:
+    def restoring(self, passing: Callable[[BaseException], bool] | None = None) -> Iterator[None]:
         """Raise `DataError` where the state in the file turns out to be none of this search; passing: for which errors
         that is no reason.
         """
@@ -121,7 +121,7 @@ class Checkpoint:
         except LpmertError:
             raise
         except _NO_STATE as error:
-            if passing(error):
+            if passing is not None and passing(error):
                 raise
             raise _refused(f"{_NO_SUCH} ({type(error).__name__}: {quoted(str(error))})", self.path) from error
 
