@@ -86,8 +86,8 @@ def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int, metr
     """Return the lists of n hypotheses of each lattice by weights [S][D] of its own; `DataError` for too many."""
     if n > MOST_HYPOTHESES:
         raise DataError(
-            f"lists of {n:,} hypotheses of each lattice are too many; make them of at most {MOST_HYPOTHESES:,}, or search "
-            "all paths, which takes no lists: auto or cells, without n_best (--n-best)"
+            f"lists of {n:,} hypotheses of each lattice are too many; make them of at most {MOST_HYPOTHESES:,}, or "
+            "search all paths, which takes no lists: auto or cells, without n_best (--n-best)"
         )
     features: list[FloatArray] = []
     texts: list[str] = []

@@ -319,7 +319,7 @@ def test_what_a_forged_state_leads_to_is_refused_too_but_no_error_of_the_callbac
 
     edited(kept, path, far_away)
     with pytest.raises(DataError, match=rf"^{path}: holds no state of such a search, .*ends must increase from 0"):
-        cut_off("cells", path, resume=True)
+        lpmert.minimize(noise_of(1), method="cells", checkpoint=path, resume=True)
 
     def fail(_: object) -> bool:
         raise IndexError("of the caller")
