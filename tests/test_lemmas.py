@@ -248,7 +248,7 @@ def test_weights_that_lose_nothing_of_a_core_tie_all_of_it(seed: int) -> None:
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 8, 14])
 def test_every_vector_lies_in_a_starting_cone(width: int) -> None:
     rng = np.random.default_rng(width)
-    inverses = np.linalg.inv(covering_cones(width))
+    inverses = np.linalg.inv(list(covering_cones(width)))
     vectors = np.vstack([rng.normal(size=(200, width)), rng.integers(-1, 2, size=(200, width))])
     coordinates = vectors @ inverses
     assert (coordinates >= -1e-12).all(axis=2).any(axis=0).all()

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
     from lpmert.values import Weights
 
+MOST_HYPOTHESES = 100_000
+"""Of one lattice: so many take up to half a minute and 3 GB, and a billion would never end."""
+
 _FEWEST_LINKS, _LINKS, _MORE = 200, 4, 4
 """How many links of a lattice are looked at first, how many more for each hypothesis, and times how many more later."""
 
@@ -41,7 +44,7 @@ def n_best(
     weights : mapping or sequence of numbers, Result, str or Path
         What the order depends on: one number for each feature, by name or in order, or a file of weights.
     n : int
-        Most hypotheses of a list.
+        Most hypotheses of a list; at most 100,000.
     metric : str or TextMetric
         What is counted against the references: "wer", "cer", "ter", "bleu", ..., or its settings.
 
@@ -79,7 +82,12 @@ def n_best(
 
 
 def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int, metric: str | TextMetric) -> NBest:
-    """Return the lists of n hypotheses of each lattice by weights [S][D] of its own."""
+    """Return the lists of n hypotheses of each lattice by weights [S][D] of its own; `DataError` for too many."""
+    if n > MOST_HYPOTHESES:
+        raise DataError(
+            f"lists of {n:,} hypotheses of each lattice are too many; make them of at most {MOST_HYPOTHESES:,}, or "
+            "search all paths, which takes no lists: auto or cells, without n_best (--n-best)"
+        )
     features: list[FloatArray] = []
     texts: list[str] = []
     offsets = [0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lattice.lists import Catalogue, Lists
+from lpmert.methods.lattice.lists import Catalogue, Lists, as_kept
 from lpmert.methods.lattice.parts import MOST_KNOWN, Before, Expander, OpenLattice, Paths, View, joined
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.checkpoint import State
@@ -95,7 +95,11 @@ class Findings:
     def restore(self, state: State) -> None:
         """Go on from what a state holds, before anything is found."""
         self.catalogue.restore(state["catalogue"])
-        self._known = [{row.tobytes(): row for row in paths} for paths in state["known"]]
+        width = self.catalogue.features.shape[1]
+        for paths, known in zip(state["known"], self._known, strict=True):
+            if len(paths):
+                rows = as_kept(paths, np.float64, (min(len(paths), MOST_KNOWN), width))
+                known.update((row.tobytes(), row) for row in rows)
         self.work, self.expanded, self.failed = state["counts"]
 
     def known(self, number: int) -> Paths:
@@ -138,9 +142,16 @@ class Sight:
         self._again = True
         if state is not None:
             self.bound, self.middle, self.link_work, self._again = (state[name] for name in _KEPT)
-            self._found = dict(zip(state["found"], state["ids"], strict=True))
+            known = len(findings.catalogue.ways)
+            self._found = {
+                number: as_kept(ids, np.int64, (len(ids),), known)
+                for number, ids in zip(state["found"], state["ids"], strict=True)
+            }
             self._waiting = state["waiting"]
-            self._scores += [(scores, np.array([len(scores)])) for scores in state["scores"]]
+            if set(self._waiting) - set(self.open) or not all(map(len, self._found.values())):
+                raise ValueError("lattices that are not open")
+            for own in state["scores"]:
+                self._scores.append((as_kept(own, np.float64, (len(own), len(cone.rays))), np.array([len(own)])))
         if self.complete:
             self._conclude()
 
