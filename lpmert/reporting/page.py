@@ -257,8 +257,8 @@ def _profiles(material: Material, on_stage: Stage) -> tuple[int, Iterator[dict[s
                 checkpoint()
                 found = profile(material.lines, material.weights, feature, window, widest)
                 words = (
-                    f"Loss from {number(float(found.losses.min()))} to {number(float(found.losses.max()))} while {name} "
-                    f"goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
+                    f"Loss from {number(float(found.losses.min()))} to {number(float(found.losses.max()))} while "
+                    f"{name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
                 )
                 figure = pictures.profile(found, name, material.title, material.result.loss)
                 drawings.append(_picture(figure, words))

@@ -45,7 +45,12 @@ _STYLE: dict[str, Any] = {
     **{"figure.facecolor": _PAPER, "savefig.facecolor": _PAPER, "axes.facecolor": "none", "legend.frameon": False},
     **{"axes.edgecolor": _FAINT, "axes.labelcolor": _INK, "text.color": _INK, "xtick.color": _FAINT},
     **{"ytick.color": _FAINT, "grid.color": _LINE, "axes.spines.top": False, "axes.spines.right": False},
-    **{"axes.titlesize": "medium", "legend.fontsize": "small", "axes.formatter.useoffset": False},
+    **{
+        "axes.titlesize": "medium",
+        "legend.fontsize": "small",
+        "axes.formatter.useoffset": False,
+        "axes.axisbelow": True,
+    },
     "text.parse_math": False,  # names are names, whatever dollars they hold
     "svg.fonttype": "none",
     "svg.hashsalt": "lpmert",
@@ -132,7 +137,7 @@ def _empty(width: float, height: float) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def progress(result: Mapping[str, Any], width: float = 6.4, height: float = 3.2) -> Figure:
+def progress(result: Mapping[str, Any], width: float = 5.2, height: float = 2.8) -> Figure:
     """Draw the best loss and the bound over the time of a search, from its result as JSON has it."""
     with styled():
         figure, axes = _empty(width, height)
@@ -168,7 +173,9 @@ def profile(found: Profile, name: str, title: str, loss: float, width: float = 4
         low, high = first if begin is None else max(begin, first), last if end is None else min(end, last)
         axes.axvspan(low, high, color=_BAND, linewidth=0.8, label="same loss")
         axes.stairs(found.losses, found.ends, baseline=None, color=_LOSS, linewidth=1.4)
-        axes.plot(found.value, loss, "o", color=_LOSS, markeredgecolor=_PAPER, label=f"{title}: {number(loss)}", zorder=3)
+        axes.plot(
+            found.value, loss, "o", color=_LOSS, markeredgecolor=_PAPER, label=f"{title}: {number(loss)}", zorder=3
+        )
         axes.set(xlabel=f"weight of {printable(name)}", ylabel="loss", xlim=(first, last))
         axes.grid(axis="y")
         axes.margins(y=0.1)
@@ -193,6 +200,7 @@ def surface(
     """
     from matplotlib.colors import PowerNorm
     from matplotlib.patheffects import Normal, Stroke
+    from matplotlib.ticker import MaxNLocator
 
     places = list(found.features)
     middle, halves = found.weights[places], np.array(found.halves)
@@ -206,6 +214,7 @@ def surface(
         image = axes.imshow(losses, extent=ends.ravel().tolist(), norm=norm, **look)
         scale = figure.colorbar(image, label="loss", extend="max" if losses.max() > most else "neither")
         scale.outline.set_visible(False)
+        scale.locator = MaxNLocator(6, integer=bool((losses == np.rint(losses)).all()))
         for (name, points), colour in zip(paths.items(), cycle(_PATHS), strict=False):
             edge = [Stroke(linewidth=3.0, foreground="black"), Normal()]
             style = {"color": colour, "markeredgecolor": "black", "markeredgewidth": 0.6, "zorder": 4}
