@@ -34,6 +34,11 @@ PIECES = 1000
 COLUMNS = 401
 """Points on each line of a surface, odd as its lines."""
 
+_HYPOTHESES, _LINKS = 700_000_000, 8_000_000
+"""Those that the lines of one surface go through at most, which takes some five seconds."""
+
+_FEWEST_ROWS = 9
+
 _ALONG = 1e-9
 """Weights lie in the plane of a surface if all others are those of its middle, up to a factor and this share."""
 
@@ -63,9 +68,8 @@ class Lines(Protocol):
     def spread(self) -> FloatArray:
         """How far each feature [D] varies within lists; 0 where it does not."""
 
-    @property
-    def rows(self) -> int:
-        """How many lines a surface shows: odd, so that one of them goes through its middle."""
+    rows: int
+    """How many lines a surface shows: odd, so that one of them goes through its middle."""
 
     def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
         """Return what happens on weights + t direction [D] for low < t < high."""
@@ -84,6 +88,11 @@ def place_of(name: str, names: Sequence[str], lines: Lines) -> int:
     if not lines.spread[place] > 0.0:
         raise DataError(f"feature {quoted(name)} does not vary within the lists: its weight does not matter")
     return place
+
+
+def _rows(budget: int, size: int, most: int) -> int:
+    """Return how many lines a surface has, an odd number."""
+    return min(max(budget // max(size, 1), _FEWEST_ROWS), most) // 2 * 2 + 1
 
 
 class _Sums:
@@ -106,11 +115,10 @@ class _Sums:
 class ListLines:
     """Lines through N-best lists: see `Lines`. Not for use by several threads at a time."""
 
-    rows = 255
-
     def __init__(self, problem: Problem) -> None:
         features, self._offsets, statistics = problem.as_given()
         self._search = lists_with_costs(features, self._offsets, np.zeros(len(features), dtype=np.int64))
+        self.rows = _rows(_HYPOTHESES, len(features), 255)
         self._lists = np.repeat(np.arange(len(self._offsets) - 1), np.diff(self._offsets))
         metric, costs = problem.metric, None
         if isinstance(metric, AdditiveMetric):
@@ -134,11 +142,10 @@ class ListLines:
 class LatticeLines:
     """Lines through all paths of lattices: see `Lines`. Not for use by several threads at a time."""
 
-    rows = 127  # a line through lattices takes some fifty times as long
-
     def __init__(self, problem: LatticeProblem) -> None:
         self._problem = problem
         self._search = LatticeLineSearch(problem)
+        self.rows = _rows(_LINKS, sum(len(graph.sources) for graph in problem.graphs), 127)
         scales = problem.coordinates.scales
         self.spread: FloatArray = np.asarray(self._search.spread / scales)
         self._numbers: dict[tuple[int, bytes], int] = {}

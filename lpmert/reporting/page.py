@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
@@ -32,6 +33,7 @@ from lpmert.values import checked_limits, weights_array
 from lpmert.version import __version__
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from matplotlib.figure import Figure
 
     from lpmert.metrics.base import Metric
@@ -302,22 +304,10 @@ def _closest(material: Material) -> Iterator[dict[str, Any]]:
 
 def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) -> Page:
     """Return the page of these parts, which says what is missing."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    source = Environment(
-        loader=PackageLoader("lpmert.reporting", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: pictures.printable(value) if type(value) is str else value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    filters = {"number": number, "percent": percent, "duration": duration, "short": _short, "ends": _ends}
-    source.filters.update(filters, signed=_signed)
     told = material.result.to_dict()
     style = files("lpmert.reporting").joinpath("page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
-    text = source.get_template("page.html.jinja").render(
+    text = _template().render(
         style=style,
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'",
         version=__version__,
@@ -333,6 +323,23 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) 
         lists={"surfaces": [], "profiles": [], "changes": [], "closest": [], "varying": None, **parts},
     )
     return Page(text + "\n", tuple(missing))
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    source = Environment(
+        loader=PackageLoader("lpmert.reporting", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: pictures.printable(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters = {"number": number, "percent": percent, "duration": duration, "short": _short, "ends": _ends}
+    source.filters.update(filters, signed=_signed)
+    return source.get_template("page.html.jinja")
 
 
 class _Picture(NamedTuple):
