@@ -6,7 +6,6 @@ A picture for a page is an SVG with its own colours for dark screens; the same i
 from __future__ import annotations
 
 import io
-import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -137,6 +136,13 @@ def _empty(width: float, height: float) -> tuple[Figure, Any]:
     return figure, axes
 
 
+def _places(losses: FloatArray | Sequence[float], most: int) -> Any:
+    """Return what finds places for numbers at an axis: whole ones where all losses are."""
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(most, integer=bool((np.asarray(losses) == np.rint(losses)).all()))
+
+
 def progress(result: Mapping[str, Any], width: float = 5.2, height: float = 2.8) -> Figure:
     """Draw the best loss and the bound over the time of a search, from its result as JSON has it."""
     with styled():
@@ -160,6 +166,7 @@ def progress(result: Mapping[str, Any], width: float = 5.2, height: float = 2.8)
         axes.set_xlim(first if first > 0.0 else 0.0, end)
         axes.grid(axis="y")
         axes.margins(y=0.08)
+        axes.yaxis.set_major_locator(_places([value for _, points, *_ in curves for _, value in points], 6))
         figure.legend(loc="outside upper left", ncols=2)
     return figure
 
@@ -179,6 +186,7 @@ def profile(found: Profile, name: str, title: str, loss: float, width: float = 4
         axes.set(xlabel=f"weight of {printable(name)}", ylabel="loss", xlim=(first, last))
         axes.grid(axis="y")
         axes.margins(y=0.1)
+        axes.yaxis.set_major_locator(_places(found.losses, 6))
         axes.locator_params(axis="x", nbins=5)
         figure.legend(loc="outside upper left", ncols=2)
     return figure
@@ -200,30 +208,31 @@ def surface(
     """
     from matplotlib.colors import PowerNorm
     from matplotlib.patheffects import Normal, Stroke
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import FixedLocator
 
     places = list(found.features)
     middle, halves = found.weights[places], np.array(found.halves)
     losses = found.losses
     with styled():
         figure, axes = _empty(width, height)
-        least, most = float(losses.min()), float(np.percentile(losses, _ALL_BUT))
-        norm = PowerNorm(0.5, least, max(most, math.nextafter(least, math.inf)))
+        least, beyond, most = (float(np.percentile(losses, share)) for share in (0.0, _ALL_BUT, 100.0))
+        high = beyond if beyond > least else most
+        norm = PowerNorm(0.5, least, high if high > least else least + 1.0)
         ends = np.column_stack([middle - halves, middle + halves])
         look: dict[str, Any] = {"origin": "lower", "aspect": "auto", "interpolation": "none", "cmap": "viridis"}
         image = axes.imshow(losses, extent=ends.ravel().tolist(), norm=norm, **look)
-        scale = figure.colorbar(image, label="loss", extend="max" if losses.max() > most else "neither")
+        scale = figure.colorbar(image, label="loss", extend="max" if most > high else "neither")
         scale.outline.set_visible(False)
-        scale.locator = MaxNLocator(6, integer=bool((losses == np.rint(losses)).all()))
+        scale.locator = _places(losses, 6) if most > least else FixedLocator([least])
         for (name, points), colour in zip(paths.items(), cycle(_PATHS), strict=False):
             edge = [Stroke(linewidth=3.0, foreground="black"), Normal()]
             style = {"color": colour, "markeredgecolor": "black", "markeredgewidth": 0.6, "zorder": 4}
             axes.plot(*points.T, "o-", linewidth=1.6, markersize=4, label=printable(name), path_effects=edge, **style)
             axes.plot(*points[0], "s", markersize=7, **style)
-        edge = [Stroke(linewidth=2.5, foreground="black"), Normal()]
+        box = {"boxstyle": "round,pad=0.15", "facecolor": "black", "alpha": 0.65, "linewidth": 0.0}
         for at, text in _together(marks, ends):
-            style = {"color": "white", "weight": "bold", "path_effects": edge, "zorder": 6}
-            axes.annotate(text, at, xytext=(6, 6), textcoords="offset points", **style)
+            style = {"color": "white", "weight": "bold", "fontsize": 9, "bbox": box, "zorder": 7}
+            axes.annotate(text, at, xytext=(9, 8), textcoords="offset points", **style)
         for at in marks.values():
             axes.plot(*at, "o", markersize=5, color="white", markeredgecolor="black", markeredgewidth=0.8, zorder=5)
         ring: dict[str, Any] = {"markersize": 10, "fillstyle": "none"}
