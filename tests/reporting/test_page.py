@@ -52,7 +52,7 @@ class TestNumbers:
     def test_profiles_have_the_interval_in_which_the_loss_stays(self, tmp_path: Path) -> None:
         # the first hypothesis wins where x > y
         nbest = lpmert.NBest([[1.0, 0.0], [0.0, 1.0]], [0, 2], [0, 1], names=["x", "y"])
-        result = lpmert.minimize(nbest, initial_weights=[1.0, -1.0])
+        result = lpmert.minimize(nbest, initial_weights=[1.0, 0.2])
         x, y = (f"{weight:.10g}" for weight in result.weights)
         lpmert.report(result, tmp_path / "r.html", data=nbest)
         assert parts(tmp_path / "r.html").texts["figcaption"][1:3] == [
