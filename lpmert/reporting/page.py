@@ -242,7 +242,7 @@ def _surfaces(
                 words = f"{window.name}: loss from {low} to {high} over the weights of {names[0]} and {names[1]}"
                 drawings.append(_picture(pictures.surface(found, names, inside, {}), words))
                 on_stage("surfaces", done * len(shown) + part, len(pairs) * len(shown))
-            yield {"names": names, "pictures": drawings, "key": key}
+            yield {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
 
     return len(pairs), drawn()
 
