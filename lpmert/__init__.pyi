@@ -46,7 +46,7 @@ from .model.nbest import NBest as NBest
 from .model.problem import Problem as Problem
 from .model.region import Linear as Linear
 from .model.region import Region as Region
-from .reporting.report import report as report
+from .reporting.page import report as report
 from .reranker import Reranker as Reranker
 from .result import Limits as Limits
 from .result import Progress as Progress

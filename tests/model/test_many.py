@@ -22,7 +22,7 @@ from lpmert.formats.tables import read_table
 from lpmert.model.canonical import standardised
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.problem import Problem
-from lpmert.picturing.rows import ListLines
+from lpmert.reporting.lines import ListLines
 from lpmert.system.mapped import is_mapped
 from lpmert.unseen.average import loss_unit
 

@@ -3,59 +3,30 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from drawn_lattices import Drawn
+from pages import brute, lists
 
 import lpmert
 from lpmert.errors import FloatArray
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.picturing.decisions import changes, closest, edits
-from lpmert.picturing.profile import profile
-from lpmert.picturing.rows import lines_of
-from lpmert.picturing.surface import Surface, surface
-from lpmert.picturing.windows import interval, shown_features, windows
+from lpmert.reporting.decisions import changes, closest, edits
+from lpmert.reporting.lines import Surface, interval, lines_of, profile, shown_features, surface, windows
 
 
-def lists(seed: int, width: int, n_lists: int = 6, size: int = 5, statistics: int = 1) -> lpmert.NBest:
-    """Lists of whole features and counts."""
+def shown(found: Surface, seed: int, count: int = 60) -> Iterator[tuple[FloatArray, float]]:
+    """Yield weights at centres of what a surface is made of, and the loss that it shows there."""
+    rows, columns = found.losses.shape
     rng = np.random.default_rng(seed)
-    features = rng.integers(-9, 10, (n_lists * size, width)).astype(float)
-    counts = rng.integers(0, 5, (n_lists * size, statistics)).astype(float)
-    if statistics == 3:  # matches are no more than predicted and wanted
-        counts[:, 1:] += counts[:, :1]
-        counts[:, 2] = np.repeat(counts[::size, 0] + 9, size)
-    return lpmert.NBest(features, np.arange(n_lists + 1) * size, counts)
-
-
-def brute(nbest: lpmert.NBest, weights: FloatArray, f1: bool = False) -> float | None:
-    """The loss of decoding by plain arithmetic; `None` where two scores nearly tie."""
-    total = np.zeros(nbest.statistics.shape[1])
-    for begin, end in itertools.pairwise(nbest.offsets.tolist()):
-        scores = np.asarray(nbest.features)[begin:end] @ weights
-        first = int(np.argmax(scores))
-        near = scores > scores[first] - 1e-7 * max(1.0, float(np.abs(scores).max()))
-        if len(np.unique(np.asarray(nbest.features)[begin:end][near], axis=0)) > 1:
-            return None
-        total += nbest.statistics[begin + first]
-    if f1:
-        return float(1 - 2 * total[0] / (total[1] + total[2]))
-    return float(total[0])
-
-
-def exact_points(found: Surface, seed: int, count: int = 60) -> list[tuple[float, float]]:
-    """Points in strips of which every cell is drawn, and on the middle lines of the others."""
-    rng = np.random.default_rng(seed)
-    points = []
-    for x, y in rng.uniform(-1, 1, (count, 2)).tolist():
-        strip = int(np.searchsorted(found.tops, y))
-        part = slice(*found.offsets[strip : strip + 2].tolist())
-        slanted = not np.array_equal(found.lower[part], found.upper[part])
-        middle = float(found.bottoms[strip] + found.tops[strip]) / 2
-        points.append((x, y if slanted else middle))
-    return points
+    for row, column in zip(rng.integers(rows, size=count), rng.integers(columns, size=count), strict=True):
+        weights = found.weights.copy()
+        weights[found.features[0]] += ((2 * column + 1) / columns - 1) * found.halves[0]
+        weights[found.features[1]] += ((2 * row + 1) / rows - 1) * found.halves[1]
+        yield weights, float(found.losses[row, column])
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -67,32 +38,39 @@ def test_a_surface_has_the_loss_of_decoding(seed: int, f1: bool) -> None:
     checked = 0
     for window in windows(lines, weights):
         found = surface(lines, weights, (0, 1), (float(window.halves[0]), float(window.halves[1])))
-        assert found.bottoms[0] == -1.0
-        assert found.tops[-1] == 1.0
-        assert np.array_equal(found.bottoms[1:], found.tops[:-1])
-        for x, y in exact_points(found, seed):
-            expected = brute(nbest, found.weights_at(x, y), f1)
+        for there, loss in shown(found, seed):
+            expected = brute(nbest, there, f1)
             if expected is not None:
-                assert found.loss_at(x, y) == pytest.approx(expected, abs=1e-12)
+                assert loss == pytest.approx(expected, abs=1e-12)
                 checked += 1
     assert checked > 120
 
 
-def test_a_surface_of_few_cells_is_drawn_by_its_cells() -> None:
-    # one list, the second hypothesis wins where x > y: one border, which is a straight line through the window
+def test_the_border_between_two_cells_is_straight() -> None:
+    # one list, the second hypothesis wins where x > y: with halves 2 and 1, where twice the place across exceeds the
+    # height
     nbest = lpmert.NBest([[0.0, 1.0], [1.0, 0.0]], [0, 2], [0, 1])
-    found = surface(lines_of(lpmert.Problem(nbest)), np.array([0.0, 0.0]), (0, 1), (2.0, 1.0))
-    assert len(found.tops) == 1
-    assert found.exact == 1.0
-    assert found.losses.tolist() == [0.0, 1.0]
-    assert (found.lower[0], found.upper[0]) == (-0.5, 0.5)
+    losses = surface(lines_of(lpmert.Problem(nbest)), np.array([0.0, 0.0]), (0, 1), (2.0, 1.0)).losses
+    height, across = ((2 * np.arange(n) + 1) / n - 1 for n in losses.shape)
+    clear = np.abs(2 * across[None, :] - height[:, None]) > 1e-9
+    assert np.array_equal(losses[clear], (2 * across[None, :] > height[:, None])[clear].astype(float))
 
 
-def test_the_border_that_is_parallel_to_the_strips_is_seen() -> None:
+def test_the_border_that_is_parallel_to_the_lines_is_seen() -> None:
     # the choice changes at y = 0.3 only: no line along x has an event, yet the lines differ
     nbest = lpmert.NBest([[0.0, 10.0, 0.0], [0.0, 0.0, 3.0], [1.0, 0.0, 0.0]], [0, 2, 3], [0, 1, 0])
-    found = surface(lines_of(lpmert.Problem(nbest)), np.array([1.0, 0.0, 1.0]), (0, 1), (1.0, 1.0))
-    assert [found.loss_at(0.1, y) for y in (-0.9, 0.0, 0.29, 0.31, 0.9)] == [1, 1, 1, 0, 0]
+    losses = surface(lines_of(lpmert.Problem(nbest)), np.array([1.0, 0.0, 1.0]), (0, 1), (1.0, 1.0)).losses
+    height = (2 * np.arange(len(losses)) + 1) / len(losses) - 1
+    assert np.array_equal(losses, np.repeat((height < 0.3)[:, None], losses.shape[1], axis=1))
+
+
+def test_large_lists_have_fewer_lines_and_always_one_through_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = lists(1, 3)
+    found = []
+    for budget in (1, 30 * 20, 1 << 60):
+        monkeypatch.setattr("lpmert.reporting.lines._HYPOTHESES", budget)
+        found.append(lines_of(lpmert.Problem(nbest)).rows)
+    assert found == [9, 21, 255]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -128,7 +106,7 @@ def test_a_long_profile_is_cut_down_and_says_so() -> None:
     around = windows(lines, np.array([0.3, 0.7]))
     found = profile(lines, np.array([0.3, 0.7]), 0, around[0], around[0])
     assert not found.whole
-    assert 1000 < len(found.losses) <= 2000
+    assert 500 < len(found.losses) <= 1000
     assert (found.ends[0], found.ends[-1]) == pytest.approx((0.3 - around[0].halves[0], 0.3 + around[0].halves[0]))
 
 
@@ -138,7 +116,8 @@ def test_the_middle_of_every_window_has_the_loss_of_the_weights_in_it() -> None:
     lines, weights = lines_of(lpmert.Problem(nbest)), np.array([1.0, 7.5, -10.8])
     for window, pair in itertools.product(windows(lines, weights), itertools.combinations(range(3), 2)):
         found = surface(lines, weights, pair, (float(window.halves[pair[0]]), float(window.halves[pair[1]])))
-        assert found.loss_at(0.0, 0.0) == brute(nbest, weights)
+        rows, columns = found.losses.shape
+        assert found.losses[rows // 2, columns // 2] == brute(nbest, weights)
 
 
 def test_features_that_do_not_vary_are_not_shown() -> None:
@@ -160,10 +139,10 @@ def test_a_surface_over_lattices_has_the_loss_of_all_paths(seed: int) -> None:
     window = windows(lines, weights)[0]
     found = surface(lines, weights, (0, 1), (float(window.halves[0]), float(window.halves[1])))
     checked = 0
-    for x, y in exact_points(found, seed):
-        expected = brute(paths, found.weights_at(x, y))
+    for there, loss in shown(found, seed):
+        expected = brute(paths, there)
         if expected is not None:
-            assert found.loss_at(x, y) == expected
+            assert loss == expected
             checked += 1
     assert checked > 20
 
