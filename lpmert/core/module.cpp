@@ -11,6 +11,7 @@ void bind_graph_envelope(nanobind::module_& module);
 void bind_least_norm(nanobind::module_& module);
 void bind_line_search(nanobind::module_& module);
 void bind_plane(nanobind::module_& module);
+void bind_reading(nanobind::module_& module);
 
 }  // namespace lpmert
 
@@ -23,4 +24,5 @@ NB_MODULE(_core, module) {
     lpmert::bind_graph_envelope(module);
     lpmert::bind_line_search(module);
     lpmert::bind_plane(module);
+    lpmert::bind_reading(module);
 }

@@ -22,6 +22,7 @@ from lpmert.formats.roles import Columns, Head, Wanted
 from lpmert.formats.rows import (
     Block,
     Choose,
+    Runs,
     delimited_blocks,
     guess_format,
     parquet_blocks,
@@ -302,13 +303,8 @@ class _Lists:
 
     def add(self, lines: Sequence[int], keys: Any) -> None:
         """Append rows by the cells that name their list."""
-        keys = keys.tolist() if isinstance(keys, np.ndarray) else keys
         first = 0
-        # 1 and true are equal, and no two of one type are that should not be
-        kinds = None if len(set(map(type, keys))) <= 1 else lambda key: (type(key), key)
-        for _, run in groupby(keys, kinds):
-            same = list(run)
-            key, size = same[0], len(same)
+        for key, size in zip(*keys, strict=True) if isinstance(keys, Runs) else _runs(keys):
             if self._runs and key == self._last and type(key) is type(self._last):
                 number = self._runs[-1][0]
             else:
@@ -350,6 +346,16 @@ class _Lists:
                 f"{self.place.unit} {other}; sort the rows, or gather them with group=True (--group)",
             )
         return number
+
+
+def _runs(keys: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the cells that are equal and follow one another, and how many they are."""
+    keys = keys.tolist() if isinstance(keys, np.ndarray) else keys
+    # 1 and true are equal, and no two of one type are that should not be
+    kinds = None if len(set(map(type, keys))) <= 1 else lambda key: (type(key), key)
+    for _, run in groupby(keys, kinds):
+        same = list(run)
+        yield same[0], len(same)
 
 
 def _checked_numbers(cells: Any, lines: Sequence[int], name: str, place: _Place) -> FloatArray:
