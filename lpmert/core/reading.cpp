@@ -157,12 +157,14 @@ nb::object read_fields(const nb::bytes& data, const std::vector<std::string>& na
                 return nb::none();
             line.remove_prefix(name.size() + 1);
             const std::string_view value = line.substr(0, line.find_first_of(" \t\r\v\f"));
+            // a quote that comes again in the line may hold blanks, and may have to be left out
+            const bool in_quotes =
+                !value.empty() && (value[0] == '"' || value[0] == '\'') && line.find(value[0], 1) != line.npos;
             line.remove_prefix(value.size());
             line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
             double& found = numbers[row][column];
             if (column == word) {
-                if (value.empty() || value.front() == '"' || value.front() == '\'' || value.find('\\') != value.npos)
-                    return nb::none();
+                if (value.empty() || in_quotes || value.find('\\') != value.npos) return nb::none();
                 const auto [place, fresh] = places.try_emplace(value, static_cast<Index>(places.size()));
                 if (fresh) words.append(string_of(value));
                 found = static_cast<double>(place->second);

@@ -18,7 +18,7 @@ from lpmert.formats.lattice_graphs import Counts, Sources, Speech, load
 from lpmert.formats.mecab import mecab_lattices
 from lpmert.formats.moses_graph import moses_graphs
 from lpmert.formats.pocketsphinx import pocketsphinx_lattices
-from lpmert.formats.slf_bulk import slf_lattices
+from lpmert.formats.slf import slf_lattices
 from lpmert.formats.utterances import References
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
