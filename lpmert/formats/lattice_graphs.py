@@ -231,6 +231,8 @@ def _lattices(
             rows[:, column] = np.concatenate(own)
         else:
             rows[:, column] = np.concatenate([graph.scores.get(name, np.zeros(len(graph.words))) for graph in graphs])
+    for graph in graphs:
+        graph.scores.clear()  # which are in the rows now
     try:
         return Lattices(
             rows,
