@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.named import NamedRows
@@ -24,14 +25,14 @@ class Links(NamedTuple):
     added, and one that is missing is 0.
     """
 
-    sources: IntArray
-    targets: IntArray
-    words: IntArray
+    sources: NDArray[np.integer]
+    targets: NDArray[np.integer]
+    words: NDArray[np.integer]
     vocabulary: list[str | None]
     scores: dict[str, FloatArray]
     start: int
     end: int
-    lines: IntArray
+    lines: NDArray[np.integer]
     nodes: Sequence[int] = ()
     scales: Mapping[str, float] = {}
     complete: bool = False

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpmert.core import read_fields
 from lpmert.errors import DataError, FloatArray
@@ -174,8 +175,8 @@ def _appended(values: Any, last: float) -> Any:
 def _plain(text: str, path: str | Path) -> Links | None:
     """Return the links of a plain text, `None` for any other, also for one with faults.
 
-    Plain is a text with start and end in its header, then all nodes and all links, in order and a line each, all nodes
-    with the same fields in the same order, and all links, too, and all fields but the nodes' words plain numbers.
+    Plain is a text with start and end in its header, then all nodes, and then all links, in order and a line each, all
+    with the same fields, which are plain numbers, in the same order. Nodes may differ, which takes longer.
     """
     nodes_at, links_at = (re.search(rf"^{key}=", text, re.MULTILINE) for key in "IJ")
     if nodes_at is None or links_at is None or links_at.start() < nodes_at.start():
@@ -186,36 +187,55 @@ def _plain(text: str, path: str | Path) -> Links | None:
             reader.add(number, line)
         if reader.nodes or reader.links or not reader.header.keys() >= {"start", "end", "N", "L"}:
             return None
-        nodes = _numbers(text[nodes_at.start() : links_at.start()], ("I",), reader.header["N"][1])
         links = _numbers(text[links_at.start() :], ("J", "S", "E"), reader.header["L"][1])
-        if nodes is None or links is None or "L" in nodes.columns or "W" in links.columns:
-            return None
         base, scales = reader.base_and_scales()
-        n_nodes, forward = nodes.n_rows, reader.direction()
+        if links is None or "W" in links.columns or base == 0:
+            return None
+        factor = 1.0 if base in (1.0, math.e) else math.log(base)
+        nodes = _nodes(text[nodes_at.start() : links_at.start()], reader, base, factor)
+        if nodes is None:
+            return None
+        words, vocabulary, given = nodes
+        n_nodes, forward = len(words), reader.direction()
         start, end = reader.end("start", set(), n_nodes), reader.end("end", set(), n_nodes)
-    except DataError:  # whose place the other reader finds, which may find another fault before
+    except DataError:  # the reader of lines says where, and may find another fault before
         return None
     sources, targets = (links.columns[key].astype(np.int32) for key in "SE")
-    if base == 0 or max(sources.max(), targets.max()) >= n_nodes:
+    if max(sources.max(), targets.max()) >= n_nodes:
         return None
-    factor = 1.0 if base in (1.0, math.e) else math.log(base)
-    inner = targets if forward else sources
-    own = start if forward else end
-    scores, outer = {}, {}
+    inner, own = (targets, start) if forward else (sources, end)
+    scores = {}
     for key, name in _FIELDS.items():
-        if key in nodes.columns:
-            outer[name] = float(nodes.columns[key][own]) * factor
         if key in links.columns:
             scores[name] = links.columns[key] * factor
-        elif key in nodes.columns:
-            scores[name] = (nodes.columns[key] * factor)[inner]
-    vocabulary: list[str | None] = [*nodes.words]
-    words = nodes.columns["W"].astype(np.int32) if vocabulary else np.zeros(n_nodes, dtype=np.int32)
-    vocabulary = vocabulary or [None]
-    first = text.count("\n", 0, nodes_at.start()) + 1
-    lines = np.arange(links.n_rows, dtype=np.int32) + (text.count("\n", 0, links_at.start()) + 1)
-    found = Links(sources, targets, words[inner], vocabulary, scores, start, end, lines.astype(np.int32), scales=scales)
-    return _with_outer(found, Node(vocabulary[words[own]], outer, first + own), n_nodes, forward)
+        elif name in given:
+            scores[name] = given[name][inner]
+    first, later = (text.count("\n", 0, match.start()) + 1 for match in (nodes_at, links_at))
+    lines = np.arange(later, later + links.n_rows, dtype=np.int32)
+    outer = Node(vocabulary[words[own]], {name: float(values[own]) for name, values in given.items()}, first + own)
+    found = Links(sources, targets, words[inner], vocabulary, scores, start, end, lines, scales=scales)
+    return _with_outer(found, outer, n_nodes, forward)
+
+
+def _nodes(
+    block: str, reader: _Reader, base: float, factor: float
+) -> tuple[NDArray[np.int32], list[str | None], dict[str, FloatArray]] | None:
+    """Return the words of nodes [N], by their places in a vocabulary, and their scores by name; `None` for odd ones."""
+    table = _numbers(block, ("I",), reader.header["N"][1])
+    if table is not None and "L" not in table.columns:
+        scores = {name: table.columns[key] * factor for key, name in _FIELDS.items() if key in table.columns}
+        if "W" in table.columns:
+            return table.columns["W"].astype(np.int32), [*table.words], scores
+        return np.zeros(table.n_rows, dtype=np.int32), [None], scores
+    for number, line in enumerate(block.rstrip("\n").split("\n"), 1):
+        reader.add(number, line)
+        if len(reader.nodes) != number:  # of which the number of a line would not follow
+            return None
+    nodes = reader.all_nodes(base)
+    places: dict[str | None, int] = {}
+    words = np.array([places.setdefault(node.word, len(places)) for node in nodes], dtype=np.int32)
+    names = {name for node in nodes for name in node.scores}
+    return words, [*places], {name: np.array([node.scores.get(name, 0.0) for node in nodes]) for name in names}
 
 
 class _Table(NamedTuple):
@@ -309,7 +329,7 @@ class _Reader:
         base, scales = self.base_and_scales()
         n_nodes = self._size("N", self.nodes, "I")
         self._size("L", self.links, "J")
-        nodes = tuple(self._node(number, base) for number in range(n_nodes))
+        nodes = self.all_nodes(base)
         forward = self.direction()
         links = tuple(self._link(number, base, nodes, forward) for number in range(len(self.links)))
         start = self.end("start", {link.end for link in links}, n_nodes)
@@ -329,6 +349,10 @@ class _Reader:
             line, value = self.header["wdpenalty"]
             scales[WORDS] = self._logarithm(line, "wdpenalty", value, base)
         return base, scales
+
+    def all_nodes(self, base: float) -> tuple[Node, ...]:
+        """Return the nodes in order."""
+        return tuple(self._node(number, base) for number in range(self._size("N", self.nodes, "I")))
 
     def _fields(self, line: int, text: str) -> Fields:
         fields: Fields = {}
