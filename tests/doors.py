@@ -18,7 +18,7 @@ from shared import ROOT
 from strategies import random_nbest
 
 import lpmert
-from lpmert.formats.lattice import read_lattices
+from lpmert.formats.lattices import read_lattices
 from lpmert.model.problem import Problem
 from lpmert.numeric.ahead import entries
 from lpmert.numeric.kernels import Kernel

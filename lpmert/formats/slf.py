@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from lpmert.core import read_fields
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.fst_text import Symbols
-from lpmert.formats.links import Links
-from lpmert.formats.named import number_text
-from lpmert.formats.numbers import count_of_text, number_of_text
+from lpmert.formats.format import Links
+from lpmert.formats.fst import Symbols
+from lpmert.formats.numbers import count_of_text, number_of_text, number_text
 from lpmert.formats.utterances import words_of
 from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.quoting import quoted

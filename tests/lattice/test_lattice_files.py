@@ -18,8 +18,7 @@ from shared import ROOT
 import lpmert
 from lpmert import DataError, Region
 from lpmert.formats import slf
-from lpmert.formats.lattice import read_lattices
-from lpmert.formats.lattice_graphs import load_lattices
+from lpmert.formats.lattices import load_lattices, read_lattices
 from lpmert.formats.slf import lattice_of_lines
 
 SPEECH = ROOT / "examples" / "speech"
