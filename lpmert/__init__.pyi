@@ -24,8 +24,8 @@ from .findings import Doubt as Doubt
 from .formats.best_lists import n_best as n_best
 from .formats.detect import read as read
 from .formats.detect import write as write
-from .formats.frames import to_columns as to_columns
-from .formats.lattice_graphs import load_lattices as load_lattices
+from .formats.lattices import load_lattices as load_lattices
+from .formats.rows import to_columns as to_columns
 from .formats.tables import read_table as read_table
 from .looping.command import Command as Command
 from .looping.decoder import Decoded as Decoded

@@ -18,7 +18,7 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Table, mebibytes, number, seconds
 from lpmert.errors import BoolArray
 from lpmert.formats.best_lists import n_best
-from lpmert.formats.lattice_graphs import load_lattices
+from lpmert.formats.lattices import load_lattices
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.och import Och
 from lpmert.model.lattice_problem import LatticeProblem

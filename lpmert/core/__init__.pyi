@@ -762,6 +762,25 @@ def cheapest_of_lists(
 ) -> None:
     """Fill rows [S] with the first row of each list of the least value - multiplier * length, costs [S] with that."""
 
+def read_rows(
+    data: bytes, separator: str, key: int, text: int, slots: NDArray[np.int32], numbers: FloatArray
+) -> tuple[list[str], list[int], list[str]] | None:
+    """Fill numbers [n, k] from the n lines of a table in UTF-8; return the ids of lists, their rows, and the texts.
+
+    A line has W cells; the one in column c is a number for numbers[:, slots[c]], slots [W] int32, or none at -1. The
+    cell `key` names the list of the row; equal ones that follow one another are returned once, with their number.
+    key and text are -1 for none. `None` unless every line has W cells, no id is empty, and every number is written in
+    digits and below 2**53. Other threads do not run meanwhile.
+    """
+
+def read_fields(data: bytes, names: list[str], word: int, n_whole: int, numbers: FloatArray) -> list[str] | None:
+    """Fill numbers [n, k] from n lines of k fields name=value, in this order; return the different words.
+
+    The first n_whole fields are counts; the field `word`, -1 for none, is a word, for which its place among the words
+    is filled in. `None` unless every line is so, and every number is written in digits and below 2**53. Other threads
+    do not run meanwhile.
+    """
+
 class SparseRows:
     """Rows of entries, one after the other. The arrays are kept, not copied, and not to be written to.
 

@@ -12,6 +12,7 @@ void bind_lattices(nanobind::module_& module);
 void bind_least_norm(nanobind::module_& module);
 void bind_line_search(nanobind::module_& module);
 void bind_plane(nanobind::module_& module);
+void bind_reading(nanobind::module_& module);
 void bind_ratio(nanobind::module_& module);
 void bind_sparse(nanobind::module_& module);
 void bind_winners(nanobind::module_& module);
@@ -30,6 +31,7 @@ NB_MODULE(_core, module) {
     lpmert::bind_graph_envelope(module);
     lpmert::bind_line_search(module);
     lpmert::bind_plane(module);
+    lpmert::bind_reading(module);
     lpmert::bind_sparse(module);
     lpmert::bind_winners(module);
 }

@@ -106,13 +106,14 @@ class Lattices(WordGraphs):
             chosen[own], ordered[:, own] = order + links.start, found
             n_nodes[s] = int(found[1][-1]) + 1
             lengths.append(len(order))
+        del both
         chosen, lost = chosen[:end], checked_losses(losses, len(rows))
         self._set(
             features=rows[chosen],
             offsets=np.cumsum(lengths),
-            sources=ordered[0, :end].copy(),
+            sources=ordered[0, :end],
             seconds=np.zeros(end, dtype=np.int32),
-            targets=ordered[1, :end].copy(),
+            targets=ordered[1, :end],
             words=numbers[chosen],
             losses=None if lost is None else lost[chosen],
             n_nodes=n_nodes,

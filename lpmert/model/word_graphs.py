@@ -14,7 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.given import MAGNITUDE_LIMIT, checked_labels, checked_offsets, checked_sequence, real_matrix
+from lpmert.model.given import (
+    MAGNITUDE_LIMIT,
+    check_shape,
+    checked_labels,
+    checked_offsets,
+    checked_sequence,
+    real_numbers,
+)
 from lpmert.quoting import quoted
 
 SILENT = -1
@@ -197,7 +204,8 @@ def checked_rows(
 
     Raises `DataError` where sizes disagree, a name or id comes twice, or a number is not finite or too large.
     """
-    rows = real_matrix(features, "features")
+    rows = np.asarray(real_numbers(features, "features"), dtype=np.float64)  # graphs keep rows that they have chosen
+    check_shape(rows.shape, "features")
     n_links, n_features = rows.shape
     bounds = checked_offsets(offsets, n_links, "links")
     n_graphs = len(bounds) - 1
@@ -210,8 +218,9 @@ def checked_rows(
 
 def _check_magnitudes(given: Rows) -> None:
     rows, offsets, names, ids = given
-    fits = np.abs(rows) <= MAGNITUDE_LIMIT  # false for NaN
-    if not fits.all():
+    # no array as large as the rows; comparisons with NaN are false
+    if not -MAGNITUDE_LIMIT <= rows.min() <= rows.max() <= MAGNITUDE_LIMIT:
+        fits = np.abs(rows) <= MAGNITUDE_LIMIT
         link, column = divmod(int(np.argmin(fits)), len(names))
         number = int(np.searchsorted(offsets, link, side="right")) - 1
         raise DataError(

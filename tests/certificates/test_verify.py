@@ -239,7 +239,7 @@ class TestIndependence:
             "lpmert.certificates.verified",
             "lpmert.errors",
             "lpmert.formats",
-            "lpmert.formats.unique",
+            "lpmert.formats.numbers",
             "lpmert.metrics",
             "lpmert.metrics.additive",
             "lpmert.metrics.base",

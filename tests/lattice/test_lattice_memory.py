@@ -12,7 +12,7 @@ import pytest
 
 import lpmert
 from lpmert import DataError, Lattices, Region
-from lpmert.formats import lattice_graphs
+from lpmert.formats import lattices as lattice_graphs
 from lpmert.model import lattice_problem
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.system.memory import Allowance, resident

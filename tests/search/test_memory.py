@@ -19,7 +19,7 @@ from shared import ROOT
 import lpmert
 from lpmert import DataError, Status
 from lpmert.formats.arrays import read_npz
-from lpmert.formats.table_writer import write_table
+from lpmert.formats.tables import write_table
 from lpmert.parallel.backends import employed
 from lpmert.parallel.processes import Processes
 from lpmert.system import memory

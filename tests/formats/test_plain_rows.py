@@ -1,8 +1,9 @@
-"""Rows of a TSV that pyarrow splits are those that Python splits: the same bits, the same words on what is wrong."""
+"""Rows that the core splits are those that Python splits: the same bits, the same words on what is wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,9 @@ from hypothesis import strategies as st
 
 import lpmert
 from lpmert import DataError
+from lpmert.core import read_rows
 from lpmert.formats import rows
-from lpmert.formats.quick_cells import quick_cells
 from lpmert.system import files
-
-pytest.importorskip("pyarrow")
 
 NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False, min_value=-1e100, max_value=1e100).map(repr),
@@ -49,7 +48,7 @@ def read(path: Path, quick: Callable[..., object], monkeypatch: pytest.MonkeyPat
     """What comes of a table, read in small blocks."""
     with monkeypatch.context() as context:
         context.setattr(files, "_BLOCK_BYTES", 64)
-        context.setattr(rows, "quick_cells", quick)
+        context.setattr(rows, "read_rows", quick)
         try:
             found = lpmert.read_table(path, segment="list", features="a", loss="errors", text="text")
         except DataError as error:
@@ -59,11 +58,12 @@ def read(path: Path, quick: Callable[..., object], monkeypatch: pytest.MonkeyPat
 
 def check_same(cells: list[tuple[str, str]], text: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Compare the two ways; return for each block whether the quick one took it."""
-    path.write_bytes(b"list\ta\terrors\ttext\n" + lines(cells, text))
+    content = b"list\ta\terrors\ttext\n" + lines(cells, text)
+    path.write_bytes(content.replace(b"\t", b",") if path.suffix == ".csv" else content)
     taken: list[bool] = []
 
     def counted(*arguments: object) -> object:
-        found = quick_cells(*arguments)  # type: ignore[arg-type]
+        found = read_rows(*arguments)  # type: ignore[arg-type]
         taken.append(found is not None)
         return found
 
@@ -79,24 +79,27 @@ TEXTS = st.sampled_from(["x", "", '"', "a b", "\u0101 'b", "nan"])
 @settings(deadline=None)
 def test_the_same_bits(tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str]], text: str) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
-        check_same(cells, text, tmp_path_factory.mktemp("tables") / "t.tsv", monkeypatch)
+        for kind in ("tsv", "csv"):
+            check_same(cells, text, tmp_path_factory.mktemp("tables") / f"t.{kind}", monkeypatch)
 
 
-def test_plain_numbers_are_read_quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["tsv", "csv"])
+def test_plain_numbers_are_read_quickly(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = [(f"{number / 7:.4f}", str(number % 5)) for number in range(100)]
-    taken = check_same(cells, "some words", tmp_path / "t.tsv", monkeypatch)
+    taken = check_same(cells, "some words", tmp_path / f"t.{kind}", monkeypatch)
     assert len(taken) > 20
     assert all(taken)
 
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("place", [25, 59])
+@pytest.mark.parametrize("kind", ["tsv", "csv"])
 def test_what_is_odd_is_read_or_refused_as_ever(
-    odd: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    odd: str, place: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = [("0.25", "1")] * 60
     cells[place] = (odd, "1")
-    taken = check_same(cells, "x", tmp_path / "t.tsv", monkeypatch)
+    taken = check_same(cells, "x", tmp_path / f"t.{kind}", monkeypatch)
     assert taken.count(False) <= 2
 
 
@@ -104,17 +107,38 @@ def test_bytes_that_are_no_text_and_rows_without_an_end(tmp_path: Path, monkeypa
     path, body = tmp_path / "t.tsv", b"list\ta\terrors\ttext\n" + lines([("0.25", "1")] * 60)
     for content in (body[:-1], body[:-3], body + b"u99\t1\t2\t\xff\n", body + b"\n", body + b"u0\t1\t2\tx\n"):
         path.write_bytes(content)
-        assert read(path, quick_cells, monkeypatch) == read(path, lambda *_: None, monkeypatch)
+        assert read(path, read_rows, monkeypatch) == read(path, lambda *_: None, monkeypatch)
 
 
-def test_a_column_may_be_words_or_numbers_but_not_both() -> None:
-    data = b"1\t2.5\n1\t3.5\n"
-    found = quick_cells(data, 2, [0, 1], [False, True])
-    assert found is not None
-    assert found[0] == ["1", "1"]
-    np.testing.assert_array_equal(found[1], [2.5, 3.5])
-    assert quick_cells(data, 2, [0, 0], [False, True]) is None
-    assert quick_cells(data, 3, [0, 1], [False, True]) is None
+def test_rows_are_filled_in_and_ids_are_told_once() -> None:
+    data, slots = b"u\t2.5\tsome\r\nu\t-35e-1\t\nv\t+.5\t\xc4\x81", np.array([-1, 0, -1], dtype=np.int32)
+    numbers = np.zeros((3, 1))
+    assert read_rows(data, "\t", 0, 2, slots, numbers) == (["u", "v"], [2, 1], ["some", "", "\u0101"])
+    np.testing.assert_array_equal(numbers, [[2.5], [-3.5], [0.5]])
+    assert read_rows(data, "\t", 0, 2, slots[:2], numbers) is None
+    assert read_rows(data, "\t", 0, 2, slots, np.zeros((2, 1))) is None
+    assert read_rows(data, "\t", 0, 2, slots, np.zeros((4, 1))) is None
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *["9007199254740991", "-9007199254740991", "0.1", "1e15", "1e-22", "123456789.123456789", "1e-23", "2.5e-324"],
+        *["9007199254740991.5e-1", "0." + "0" * 30 + "1", "72057594037927945e-1", "4503599627370497.5", "1e-300"],
+    ],
+)
+def test_numbers_are_the_nearest_doubles(word: str) -> None:
+    numbers = np.zeros((1, 1))
+    assert read_rows(f"u\t{word}\n".encode(), "\t", 0, -1, np.array([-1, 0], dtype=np.int32), numbers)
+    assert numbers[0, 0] == float(Fraction(word))
+
+
+@pytest.mark.parametrize(
+    "word", ["9007199254740992", "-9007199254740993", "1e16", "1e400", "1e", "e1", ".", "+", "--1"]
+)
+def test_numbers_that_are_none_or_might_be_rounded_are_left_to_python(word: str) -> None:
+    numbers, slots = np.zeros((1, 1)), np.array([-1, 0], dtype=np.int32)
+    assert read_rows(f"u\t{word}\n".encode(), "\t", 0, -1, slots, numbers) is None
 
 
 @pytest.mark.parametrize(("segment", "text"), [("a", "text"), ("list", "a"), ("a", "a")])

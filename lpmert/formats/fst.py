@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lpmert.errors import DataError
-from lpmert.formats.links import LinkList, Links
+from lpmert.formats.format import LinkList, Links
 from lpmert.formats.numbers import count_of_text, number_of_text
 from lpmert.formats.utterances import words_of
 from lpmert.quoting import quoted

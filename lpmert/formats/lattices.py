@@ -1,4 +1,4 @@
-"""Whole lattices and hypergraphs from files: all paths count, and not only the best ones of each."""
+"""Lattices and hypergraphs from files, with all their paths, and the n-best lists of these."""
 
 from __future__ import annotations
 
@@ -6,20 +6,32 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.fst_text import EPSILON, Symbols, read_symbols
-from lpmert.formats.graph_kinds import kind_of_graph
-from lpmert.formats.links import Edges, Links, check_paths, edges_of_links, links_of_edges
-from lpmert.formats.roles import matched
-from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS
+from lpmert.formats.best_lists import best_lists
+from lpmert.formats.columns import matched
+from lpmert.formats.format import (
+    Edges,
+    Format,
+    Graphs,
+    Links,
+    check_paths,
+    edges_of_links,
+    kind_of_graph,
+    links_of_edges,
+)
+from lpmert.formats.fst import EPSILON, Symbols, fst_lattices, kaldi_lattices, read_symbols
+from lpmert.formats.hypergraphs import cdec_hypergraphs, text_hypergraphs, travatar_hypergraphs
+from lpmert.formats.search_graphs import mecab_lattices, moses_graphs, pocketsphinx_lattices
+from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS, slf_lattices
 from lpmert.formats.utterances import References, references_by_list, utterance_files, utterance_of
 from lpmert.model.given import checked_sequence
 from lpmert.model.hypergraphs import Hypergraphs
 from lpmert.model.lattices import Lattices
+from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.archives import archive_members, is_archive
@@ -27,6 +39,10 @@ from lpmert.system.files import check_lines, line_limit, read_text
 from lpmert.system.memory import give_back, room_for
 from lpmert.system.packing import COMPRESSED_ENDINGS
 from lpmert.system.pipes import pipes_kept
+
+if TYPE_CHECKING:
+    from lpmert.metrics.text import TextMetric
+
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""
@@ -230,6 +246,8 @@ def _lattices(
             rows[:, column] = np.concatenate(own)
         else:
             rows[:, column] = np.concatenate([graph.scores.get(name, np.zeros(len(graph.words))) for graph in graphs])
+    for graph in graphs:
+        graph.scores.clear()  # which are in the rows now
     try:
         return Lattices(
             rows,
@@ -380,3 +398,59 @@ def _kind(text: str, path: str | Path) -> str | None:
 def kinds_of_graphs() -> list[str]:
     """Return the names of the formats of lattices and hypergraphs."""
     return [name for name in FORMATS.names() if FORMATS.build(name).graphs is not None]
+
+
+_UNSCALED = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation", "transition"), 1.0)
+_COSTS = dict.fromkeys(("cost", "graph_cost", "acoustic_cost", "word_cost", "connection_cost"), -1.0)
+
+
+def read_lattices(
+    source: Sources,
+    references: References | Sequence[str | Path],
+    *,
+    format: str | None = None,
+    n_best: int = 100,
+    scales: Mapping[str, float] | None = None,
+    counts: Counts | None = None,
+    silent: Iterable[str] = (),
+    variants: bool = False,
+    symbols: str | Path | None = None,
+    metric: str | TextMetric = "wer",
+    partial: bool = False,
+    by_position: bool = False,
+) -> NBest:
+    """Read lattices and return their N-best lists.
+
+    The arguments are those of `lpmert.load_lattices`, and so are the features. A list has the `n_best` best hypotheses
+    with different words by the sum of features times `scales`; without a scale there, the one in the header of the
+    lattice counts, as in HTK and SRILM, and without that 1 for scores of a decoder, -1 for costs, and 0 for others. The
+    scores of a hypothesis are those of its best path. metric counts the statistics, as in `read_srilm`. Raises
+    `DataError` with file and, where there is one, line.
+    """
+    if n_best < 1:
+        raise DataError(f"n_best is {n_best}; a list needs at least one hypothesis")
+    speech = Speech.of(counts, silent, variants)
+    lattices, given = load(source, references, speech, format, symbols, partial=partial, by_position=by_position)
+    place = source if isinstance(source, str | Path) else None
+    for name in scales or {}:
+        if name not in lattices.names:
+            raise DataError(f"scales has {quoted(name)}; the features are {listed(lattices.names)}", path=place)
+    known = {**_UNSCALED, **_COSTS}
+    weights = [{**known, **own, **(scales or {})} for own in given]
+    rows = [np.array([own.get(name, 0.0) for name in lattices.names]) for own in weights]
+    return best_lists(lattices, rows, n_best, metric)
+
+
+def _format(name: str, description: str, graphs: Graphs) -> Format:
+    return Format(description, read_lattices, pooled=True, fixed={"format": name}, graphs=graphs)
+
+
+SLF = _format("slf", "HTK lattices, one utterance a file", slf_lattices)
+KALDI = _format("kaldi-lattice", "lattices of Kaldi as text, plain or compact", kaldi_lattices)
+FST = _format("fst", "acceptors or transducers of OpenFst as text, one utterance a file", fst_lattices)
+POCKETSPHINX = _format("pocketsphinx", "lattices of PocketSphinx, one utterance a file", pocketsphinx_lattices)
+MOSES_GRAPH = _format("moses-graph", "search graphs of Moses", moses_graphs)
+HYPERGRAPH = _format("hypergraph", "hypergraphs of Moses and Joshua, one sentence a file", text_hypergraphs)
+CDEC = _format("cdec", "hypergraphs of cdec (JSON)", cdec_hypergraphs)
+TRAVATAR = _format("travatar", "hypergraphs of travatar (JSON)", travatar_hypergraphs)
+MECAB = _format("mecab", "sentences that MeCab analyses: utterance, sentence", mecab_lattices)
