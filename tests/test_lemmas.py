@@ -12,8 +12,8 @@ from scipy.optimize import linprog
 
 import lpmert
 from lpmert.errors import FloatArray
-from lpmert.methods.divide.combination import Screen
-from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.lp_mert.saving import SavingTest
+from lpmert.methods.lp_mert.method import LpMert
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision
 from lpmert.metrics.ratio_kernels import height_of_loss, minorant
 from lpmert.model.canonical import fixed_point

@@ -12,7 +12,7 @@ from benchmarks.lists import Loss, Solve
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
-from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.lp_mert.method import LpMert
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

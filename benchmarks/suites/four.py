@@ -16,10 +16,10 @@ from benchmarks.plots import legend
 from benchmarks.rows import Row
 from benchmarks.tables import Figure, Table, number
 from lpmert.errors import IntArray
-from lpmert.methods.divide.combination import Combination
-from lpmert.methods.divide.divide import LpMert
-from lpmert.methods.divide.search import DivideSearch
-from lpmert.methods.divide.streams import TwoHalves
+from lpmert.methods.lp_mert.combination import Combination
+from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert.search import LpMertSearch
+from lpmert.methods.lp_mert.streams import TwoHalves
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Incumbent
@@ -54,7 +54,7 @@ class Steps(Unlimited):
         problem = objective.problem(data)
         form = problem.canonical
         ones = CanonicalWeights(np.ones(form.n_features))
-        search = DivideSearch(PUBLISHED, form, Incumbent(form.dearest + 1, ones, ""))
+        search = LpMertSearch(PUBLISHED, form, Incumbent(form.dearest + 1, ones, ""))
         cells: dict[tuple[int, ...], list[tuple[int, int, bool]]] = {}
         decide = search.screen.decide
 

@@ -14,8 +14,8 @@ from benchmarks.lists import Loss, Poses, Solve, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.suites.ablation import ALL_OFF, LENGTHS, PAPER, PAPER_COMBINATIONS, VARIANTS
 from benchmarks.tables import Table, number, seconds
-from lpmert.methods.divide.divide import LpMert
-from lpmert.methods.divide.search import DivideSearch
+from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert.search import LpMertSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Incumbent
@@ -42,7 +42,7 @@ class Alone(Unlimited):
         problem = objective.problem(data)
         form = problem.canonical
         nothing = Incumbent(form.dearest + 1, CanonicalWeights(np.ones(form.n_features)), "")
-        search = DivideSearch(self.method, form, nothing)
+        search = LpMertSearch(self.method, form, nothing)
         while not search.finished and time.process_time() - began < time_limit:
             search.advance()
         found = search.incumbent.cost <= form.dearest

@@ -17,13 +17,13 @@ from tolerance import Tolerated
 
 import lpmert
 from lpmert import Status
-from lpmert.methods.divide import search as divide
+from lpmert.methods.lp_mert import search as lp_mert
 from lpmert.methods.divide import shared
-from lpmert.methods.divide.combination import Screen
-from lpmert.methods.divide.divide import LpMert
-from lpmert.methods.divide.open_prefixes import Alone, Chain, OpenPrefix, open_prefixes
-from lpmert.methods.divide.shared import SharedDivide
-from lpmert.methods.divide.streams import OneList, Stream, TwoHalves
+from lpmert.methods.lp_mert.saving import SavingTest
+from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert.open_prefixes import Alone, Chain, OpenPrefix, open_prefixes
+from lpmert.methods.lp_mert.shared import ParallelLpMert
+from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves
 from lpmert.model.problem import Problem
 from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.search.method import Incumbent, Task
@@ -175,7 +175,7 @@ def test_the_bound_never_exceeds_the_optimum_and_never_falls(method: LpMert) -> 
         problem = Problem(nbest)
         with very_short_units():
             search = method.start(Task(problem, problem.canonical, partial(first_incumbent, problem, 0, None)))
-            assert isinstance(search, SharedDivide)
+            assert isinstance(search, ParallelLpMert)
             assert_closes_on(optimum.loss, search, problem.canonical)
             assert search._shared is not None
 

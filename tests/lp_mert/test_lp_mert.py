@@ -18,13 +18,13 @@ from tolerance import Tolerated
 import lpmert
 from lpmert import Status
 from lpmert.errors import IntArray
-from lpmert.methods.divide.combination import Combination, Screen
-from lpmert.methods.divide.cores import Cores
-from lpmert.methods.divide.divide import LpMert
-from lpmert.methods.divide.pairing import neighbours, pair_by_conflict
-from lpmert.methods.divide.search import DivideSearch
-from lpmert.methods.divide.streams import OneList, Stream, TwoHalves
-from lpmert.methods.divide.witnesses import Witnesses
+from lpmert.methods.lp_mert.combination import Combination, Screen
+from lpmert.methods.lp_mert.cores import Cores
+from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert.pairing import neighbours, pair_by_conflict
+from lpmert.methods.lp_mert.search import LpMertSearch
+from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves
+from lpmert.methods.lp_mert.witnesses import Witnesses
 from lpmert.model.problem import Problem
 from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.search.method import Incumbent
@@ -257,7 +257,7 @@ def test_bounds_hold_at_any_time_and_never_fall() -> None:
         if form.n_features == 0:
             continue
         optimum = lpmert.minimize(lists.nbest, method="exhaustive").loss
-        search = DivideSearch(LpMert(look_ahead=False), form, dearest(problem))
+        search = LpMertSearch(LpMert(look_ahead=False), form, dearest(problem))
         bounds = [search.lower_bound]
         while not search.finished:
             if search.root is None:
