@@ -18,12 +18,12 @@ from lpmert.methods import groups
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells import cells
 from lpmert.methods.choices import shared
-from lpmert.methods.lp_mert import search as lp_mert
-from lpmert.methods.lp_mert import shared as shared_lp_mert
 from lpmert.methods.lattice import search as lattice_search
 from lpmert.methods.lattice import sight
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
+from lpmert.methods.lp_mert import search as lp_mert
+from lpmert.methods.lp_mert import shared as shared_lp_mert
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.lattices import Lattices
 from lpmert.parallel.workers import Workers

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from lpmert.methods.lp_mert.combination import Combination
 
 from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Task, Unlimited
@@ -16,7 +17,6 @@ from benchmarks.plots import legend
 from benchmarks.rows import Row
 from benchmarks.tables import Figure, Table, number
 from lpmert.errors import IntArray
-from lpmert.methods.lp_mert.combination import Combination
 from lpmert.methods.lp_mert.method import LpMert
 from lpmert.methods.lp_mert.search import LpMertSearch
 from lpmert.methods.lp_mert.streams import TwoHalves

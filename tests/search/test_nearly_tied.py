@@ -18,8 +18,8 @@ from lpmert.certificates.write.certify import write_certificate
 from lpmert.errors import FloatArray
 from lpmert.methods import Method
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.lp_mert.method import LpMert
 from lpmert.methods.groups import Groups
+from lpmert.methods.lp_mert.method import LpMert
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 

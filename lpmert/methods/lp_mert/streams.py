@@ -171,9 +171,9 @@ class TwoHalves:
         return self.right if n >= len(self.right.found) else None
 
     def _cost_of(self, m: int, n: int) -> int:
-        """Return what a cell costs; where a half has yet to find its rank, a bound, or nothing if not lazy."""
+        """Return what a cell costs; where a half has yet to find its rank, a bound, or if not lazy less than any."""
         if not self._lazy and self._waiting(m, n) is not None:
-            return 0  # before all others
+            return -1
         return _cost_at(self.left, m) + _cost_at(self.right, n)
 
 
