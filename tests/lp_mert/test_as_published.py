@@ -222,12 +222,11 @@ def test_no_first_weights_are_searched_for_and_no_witness_improves_on_the_first_
 
 
 def test_within_a_cosine_the_paper_looks_at_the_nearest_weights_of_a_box_only() -> None:
-    """The cell of the cheapest hypothesis reaches into the cap, but its weights nearest to the centre in a box do not:
-    see proofs, G2."""
+    """A cell may reach into the cap although the weights that the paper looks at do not: then nothing is proved."""
     for seed in range(10):
         lists = random_lists("generic", seed, most_features=3, most_selections=200)
-        centre = np.ones(lists.features.shape[1])
-        region = lpmert.Region(near=centre, cosine=0.8)
+        around = {f"feature{d + 1}": 1.0 for d in range(lists.features.shape[1])}
+        region = lpmert.Region(cosine=0.8, around=around)
         exact = lpmert.minimize(lists.nbest, region=region, method=LpMert())
         published = lpmert.minimize(lists.nbest, region=region, method=PUBLISHED)
         assert published.loss >= exact.loss
@@ -235,6 +234,11 @@ def test_within_a_cosine_the_paper_looks_at_the_nearest_weights_of_a_box_only() 
             assert published.loss == exact.loss
         else:
             assert published.lower_bound is None
+    # The second hypothesis wins at the centre (2, 1), but its corner of the box is (1, 1), outside of the cap.
+    missed = lpmert.NBest(np.array([[0.0, 0.0], [-0.268, 1.0]]), [0, 2], [1.0, 0.0])
+    region = lpmert.Region(cosine=0.96, around={"feature1": 2.0, "feature2": 1.0})
+    result = lpmert.minimize(missed, region=region, method=PUBLISHED)
+    assert (result.status, result.lower_bound, result.counters["tested_1"]) == (Status.HEURISTIC, None, 2)
 
 
 def test_a_ratio_is_refused() -> None:
