@@ -90,19 +90,16 @@ def _by_length(rows: list[Row]) -> Iterator[Table]:
             f"{PAPER_COMBINATIONS:.3g}",
         ]
     ]
-    for label, title in (
-        (AS_PUBLISHED, "as published"),
-        (ALL_OFF, "strict, nothing saved"),
-        (ALL_ON, "with all additions"),
-    ):
+    titles = {AS_PUBLISHED: "as published", ALL_OFF: "strict, nothing saved", ALL_ON: "with all additions"}
+    for label, title in titles.items():
         for row in find(rows, solver=label):
             mark = ">" if row.cut_short else ""
             shown = [f"{mark}{count:,}" for count in (*_tested(row), row.counters["nodes"] - sum(_tested(row)))]
             body.append([f"{row.dataset}, {title}", *shown, f"{row.counters.get('combinations', 0):.3g}"])
     headings = ("lists", *(f"length {length}" for length in LENGTHS), "others", "all combinations")
     note = (
-        "As published: to the letter, with w.(h - centroid) on HiGHS. Strict, nothing saved: a balanced tree with strict "
-        "attainability and first weights. The first row is the paper's; the others were measured here, on other lists "
+        "As published: to the letter, with w.(h - centroid) on HiGHS. Strict, nothing saved: a balanced tree with "
+        "strict attainability and first weights. The first row is the paper's; the others were measured here, on other lists "
         "(D = 14, N at most 100)."
     )
     yield Table("Combinations tested by length (Table 1)", headings, body, note)

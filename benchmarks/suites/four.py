@@ -125,8 +125,9 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
         "attainable: 3 and 4",
     )
     note = (
-        "A balanced tree and nothing saved, as published, but with strict attainability; no first weights. Without dividing, in order of loss, every "
-        "combination of all four lists that is cheaper than the optimum would be tested, and some that cost as much."
+        "A balanced tree and nothing saved, as published, but with strict attainability; no first weights. Without "
+        "dividing, in order of loss, every combination of all four lists that is cheaper than the optimum would be "
+        "tested, and some that cost as much."
     )
     yield Table("Combinations tested for four lists", headings, body, note)
     if rows:
