@@ -99,8 +99,8 @@ def _by_length(rows: list[Row]) -> Iterator[Table]:
     headings = ("lists", *(f"length {length}" for length in LENGTHS), "others", "all combinations")
     note = (
         "As published: to the letter, with w.(h - centroid) on HiGHS. Strict, nothing saved: a balanced tree with "
-        "strict attainability and first weights. The first row is the paper's; the others were measured here, on other lists "
-        "(D = 14, N at most 100)."
+        "strict attainability and first weights. The first row is the paper's; the others were measured here, on "
+        "other lists (D = 14, N at most 100)."
     )
     yield Table("Combinations tested by length (Table 1)", headings, body, note)
 

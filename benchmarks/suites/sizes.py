@@ -53,8 +53,8 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
         ]
         limit = max(row.time_limit for row in mine)
         note = (
-            "The first features of Swahili translation, 100-best, 1 - sentence BLEU+1. As published: to the letter; its "
-            "end counts, proved or not. Strict, nothing saved: a balanced tree, programs for strict attainability. "
+            "The first features of Swahili translation, 100-best, 1 - sentence BLEU+1. As published: to the letter; "
+            "its end counts, proved or not. Strict, nothing saved: a balanced tree, programs for strict attainability. "
             f">: no proof in {limit:g} seconds; -: not tried, as fewer lists took too long."
         )
         yield Table(f"Seconds to the proved optimum: {solver.name}", ("S", *(f"D = {d}" for d in WIDTHS)), body, note)
