@@ -251,7 +251,7 @@ def check_graphs(features: str, worth: str, seed: int) -> list[Outcome]:
     return outcomes
 
 
-_PUBLISHED = {"objective", "cosine_test"}
+_PUBLISHED = {"published", "cosine_test"}
 """Options of lp-mert whose other value is the paper's rule, which asks another question."""
 
 

@@ -16,8 +16,8 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds
 from lpmert.lines.line_search import LineSearch
 from lpmert.methods.auto import Auto
-from lpmert.methods.divide.beam import Beam, BeamSearch
 from lpmert.methods.heuristic.och import Och
+from lpmert.methods.lp_mert.beam import Beam, BeamSearch
 from lpmert.methods.subspace import Subspace
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.nbest import NBest

@@ -24,9 +24,9 @@ from long_searches import SLICE, counted, long_searches, noise_of, problem_of, s
 import lpmert
 from lpmert import Status
 from lpmert.errors import DataError, MethodError
-from lpmert.methods.divide.divide import LpMert
 from lpmert.methods.groups import Groups
 from lpmert.methods.heuristic.och import Och
+from lpmert.methods.lp_mert.method import LpMert
 from lpmert.parallel.backends import checked_backend, hired, workers, workers_of
 from lpmert.parallel.processes import Processes
 from lpmert.parallel.workers import SERIAL, Serial, Threads, Workers

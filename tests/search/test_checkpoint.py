@@ -43,10 +43,10 @@ from lpmert.cli.reports import result_report, summary
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.divide.divide import LpMert
 from lpmert.methods.groups import Groups
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
+from lpmert.methods.lp_mert.method import LpMert
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.result import Limits
 from lpmert.result_schema import schema_of

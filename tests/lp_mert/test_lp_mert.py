@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import pairwise
 from math import prod
 
 import numpy as np
 import oracle
 import pytest
-from scipy.optimize import linprog
 from shared import needs_shared, swahili
-from strategies import KINDS, Lists, best_loss, loss_of, many_more, random_lists
+from strategies import KINDS, Lists, best_loss, many_more, random_lists
 from tolerance import Tolerated
 
 import lpmert
 from lpmert import Status
 from lpmert.core import INFINITE_COST
 from lpmert.errors import IntArray
-from lpmert.methods.divide.combination import Combination, Screen
-from lpmert.methods.divide.cores import Cores
-from lpmert.methods.divide.divide import LpMert
-from lpmert.methods.divide.pairing import neighbours, pair_by_conflict
-from lpmert.methods.divide.search import DivideSearch
-from lpmert.methods.divide.streams import OneList, Stream, TwoHalves
-from lpmert.methods.divide.witnesses import Witnesses
+from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert.saving import Cores, SavingTest, Witnesses
+from lpmert.methods.lp_mert.search import LpMertSearch
+from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, balanced_tree
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
 
@@ -38,9 +34,6 @@ SETTINGS = [
     *(replace(LpMert(), **{switch: False}) for switch in SWITCHES),
     *(replace(BARE, **{switch: True}) for switch in SWITCHES),
     BARE,
-    LpMert(chain=False, pair=True),
-    LpMert(chain=False, pair=True, sampled=0),
-    replace(BARE, pair=True, sampled=3),
     LpMert(lp="highs"),
     LpMert(lp="highs", row_generation=False, look_ahead=False),
 ]
@@ -58,13 +51,15 @@ def all_of(stream: Stream) -> list[Combination]:
     return stream.found
 
 
-def tree(screen: Screen, n_lists: int, *, lazy: bool = True) -> list[Stream]:
+def tree(test: SavingTest, n_lists: int, *, lazy: bool = True) -> list[Stream]:
     """All streams of a tree over the lists in order, the root last."""
-    level: list[Stream] = [OneList(s, screen) for s in range(n_lists)]
-    streams = list(level)
-    while len(level) > 1:
-        level = neighbours(level, lambda left, right: TwoHalves(left, right, screen, lazy=lazy))
-        streams += [stream for stream in level if stream not in streams]
+    streams: list[Stream] = [OneList(s, test) for s in range(n_lists)]
+
+    def join(left: Stream, right: Stream) -> Stream:
+        streams.append(TwoHalves(left, right, test, lazy=lazy))
+        return streams[-1]
+
+    balanced_tree(streams[:], join)
     return streams
 
 
@@ -91,19 +86,19 @@ def test_the_root_holds_every_attainable_selection_once_in_order_of_cost(n_lists
         lists = Lists(features, offsets, np.asarray(rng.permutation(int(offsets[-1])), dtype=float))
         problem = Problem(lists.nbest)
         form = problem.canonical
-        screen = Screen(replace(BARE, lazy=lazy), form, dearest(problem))
-        root = tree(screen, form.n_lists, lazy=lazy)[-1]
+        test = SavingTest(replace(BARE, lazy=lazy), form, dearest(problem))
+        root = tree(test, form.n_lists, lazy=lazy)[-1]
         found = all_of(root)
         costs = [combination.cost for combination in found]
         assert costs == sorted(costs)
         expected = oracle.all_selections(form.features.tolist(), form.offsets.tolist())
         order = [np.argsort(form.costs[a:b], kind="stable") for a, b in pairwise(form.offsets)]
-        held = [tuple(int(order[s][h]) for s, h in zip(root.part, c.positions, strict=True)) for c in found]
+        held = [tuple(int(order[s][h]) for s, h in zip(root.lists, c.positions, strict=True)) for c in found]
         assert len(held) == len(set(held))
         assert set(held) == expected
         for combination, selection in zip(found, held, strict=True):
             assert combination.cost == sum(
-                form.costs[form.offsets[s] + h] for s, h in zip(root.part, selection, strict=True)
+                form.costs[form.offsets[s] + h] for s, h in zip(root.lists, selection, strict=True)
             )
 
 
@@ -115,7 +110,7 @@ def test_costs_never_fall_in_any_stream(kind: str, settings: LpMert) -> None:
         form = problem.canonical
         if form.n_features == 0:
             continue
-        streams = tree(Screen(settings, form, dearest(problem)), form.n_lists)
+        streams = tree(SavingTest(settings, form, dearest(problem)), form.n_lists)
         all_of(streams[-1])
         for stream in streams:
             costs = [combination.cost for combination in stream.found]
@@ -124,25 +119,25 @@ def test_costs_never_fall_in_any_stream(kind: str, settings: LpMert) -> None:
 
 
 class Recorder:
-    """Passes questions on, and keeps what was asked of each part and what was refused."""
+    """Passes questions on, and keeps what was asked of each set of lists and what was refused."""
 
-    def __init__(self, screen: Screen) -> None:
-        self.screen = screen
-        self.lists = screen.lists
+    def __init__(self, saving: SavingTest) -> None:
+        self.saving = saving
+        self.sorted_lists = saving.sorted_lists
         self.asked: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         self.refused: set[frozenset[tuple[int, int]]] = set()
 
-    def decide(
+    def test(
         self,
-        part: IntArray,
+        lists: IntArray,
         cost: int,
         positions: IntArray,
         halves: tuple[Combination, Combination] | None = None,
     ) -> Combination | None:
-        choices = frozenset(zip(part.tolist(), positions.tolist(), strict=True))
+        choices = frozenset(zip(lists.tolist(), positions.tolist(), strict=True))
         assert not any(core <= choices for core in self.refused), "a dropped combination is part of this one"
-        self.asked.setdefault(tuple(part.tolist()), []).append(tuple(positions.tolist()))
-        answer = self.screen.decide(part, cost, positions, halves)
+        self.asked.setdefault(tuple(lists.tolist()), []).append(tuple(positions.tolist()))
+        answer = self.saving.test(lists, cost, positions, halves)
         if answer is None:
             self.refused.add(choices)
         return answer
@@ -155,14 +150,12 @@ def test_nothing_is_asked_twice_and_what_is_dropped_low_never_comes_up_again(kin
         form = problem.canonical
         if form.n_features == 0:
             continue
-        recorder = Recorder(Screen(BARE, form, dearest(problem)))
-        level: list[Stream] = [OneList(s, recorder) for s in range(form.n_lists)]
-        while len(level) > 1:
-            level = neighbours(level, lambda left, right: TwoHalves(left, right, recorder, lazy=False))  # noqa: B023
-        all_of(level[0])
+        recorder = Recorder(SavingTest(BARE, form, dearest(problem)))
+        streams: list[Stream] = [OneList(s, recorder) for s in range(form.n_lists)]
+        all_of(balanced_tree(streams, lambda left, right: TwoHalves(left, right, recorder, lazy=False)))  # noqa: B023
         sizes = np.diff(form.offsets)
-        for part, positions in recorder.asked.items():
-            assert len(positions) == len(set(positions)) <= prod(int(sizes[s]) for s in part)
+        for lists, positions in recorder.asked.items():
+            assert len(positions) == len(set(positions)) <= prod(int(sizes[s]) for s in lists)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -198,57 +191,6 @@ def test_one_list_gives_the_first_extreme_hypothesis_in_order_of_loss(kind: str)
             assert {name for name in result.counters if name.startswith("tested_")} <= {"tested_1"}
 
 
-def inside_an_edge() -> Lists:
-    """The cheapest hypothesis lies in the middle of the upper edge of a triangle."""
-    features = np.array([[1.0, 1.0], [0.0, 1.0], [2.0, 1.0], [1.0, 0.0]])
-    return Lists(features, np.array([0, 4]), np.array([0.0, 2.0, 3.0, 5.0]))
-
-
-def test_the_published_objective_takes_a_point_inside_an_edge_and_does_not_claim_its_loss() -> None:
-    lists = inside_an_edge()
-    strict = lpmert.minimize(lists.nbest, method=LpMert())
-    assert (strict.loss, strict.lower_bound, strict.status) == (2.0, 2.0, Status.OPTIMAL)
-    published = lpmert.minimize(lists.nbest, method=LpMert(objective="published"))
-    assert published.lower_bound == 0.0  # what weak extremity accepts
-    assert published.loss == 2.0  # what decoding with the weights gives
-    assert published.loss == float(loss_of(lists, published.selection))
-    assert published.status is Status.OPTIMAL_TO_TOLERANCE
-
-
-def weakly_attainable(rows: np.ndarray) -> bool:
-    """Whether w.(h - centroid) can be positive with w.(h - h_j) >= 0 for all j."""
-    answer = linprog(-rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1), method="highs")
-    return bool(answer.status == 0 and answer.fun < -1e-6)
-
-
-@pytest.mark.parametrize("kind", ["integers", "binary", "parallel"])
-def test_the_published_bound_is_the_least_loss_that_its_linear_program_accepts(kind: str) -> None:
-    differ = 0
-    for seed in range(40):
-        problem = Problem(random_lists(kind, seed, most_lists=4, most_features=3, most_selections=60).nbest)
-        form = problem.canonical
-        if form.n_features == 0:
-            continue
-        ranges = list(pairwise(form.offsets.tolist()))
-        weak = []
-        for choice in product(*(range(a, b) for a, b in ranges)):
-            rows = np.concatenate(
-                [
-                    np.delete(form.features[h] - form.features[a:b], h - a, axis=0)
-                    for h, (a, b) in zip(choice, ranges, strict=True)
-                ]
-            )
-            if weakly_attainable(rows):
-                weak.append(int(form.costs[list(choice)].sum()))
-        for settings in (LpMert(objective="published"), replace(BARE, objective="published")):
-            published = lpmert.minimize(problem.nbest, method=settings)
-            assert published.lower_bound == form.loss_of(min(weak))
-        strict = lpmert.minimize(problem.nbest, method=LpMert())
-        assert published.loss == strict.loss
-        differ += published.status is not strict.status
-    assert differ or kind != "integers"
-
-
 def test_bounds_hold_at_any_time_and_never_fall() -> None:
     for seed in range(10):
         lists = random_lists("generic", seed, most_selections=400)
@@ -257,7 +199,7 @@ def test_bounds_hold_at_any_time_and_never_fall() -> None:
         if form.n_features == 0:
             continue
         optimum = lpmert.minimize(lists.nbest, method="exhaustive").loss
-        search = DivideSearch(LpMert(look_ahead=False), form, dearest(problem))
+        search = LpMertSearch(LpMert(look_ahead=False), form, dearest(problem))
         bounds = [search.lower_bound]
         while not search.finished:
             if search.root is None:
@@ -276,9 +218,7 @@ def hard() -> lpmert.NBest:
     return lpmert.NBest(rng.normal(size=(400, 8)), np.arange(0, 401, 50), rng.random((400, 1)))
 
 
-@pytest.mark.parametrize(
-    "method", [LpMert(), LpMert(chain=False, pair=True), LpMert(lp="highs")], ids=["plain", "pair", "highs"]
-)
+@pytest.mark.parametrize("method", [LpMert(), LpMert(chain=False), LpMert(lp="highs")], ids=["chain", "tree", "highs"])
 def test_limits_leave_a_valid_bound(method: LpMert) -> None:
     stopped = lpmert.minimize(hard(), method=method, node_limit=50)
     assert stopped.status is Status.NODE_LIMIT
@@ -289,38 +229,16 @@ def test_limits_leave_a_valid_bound(method: LpMert) -> None:
 
 def test_the_same_settings_count_the_same() -> None:
     lists = random_lists("generic", 5).nbest
-    first, second = (lpmert.minimize(lists, method=LpMert(chain=False, pair=True)) for _ in range(2))
+    first, second = (lpmert.minimize(lists, method=LpMert(chain=False)) for _ in range(2))
     assert first.counters == second.counters
     assert first.weights.tolist() == second.weights.tolist()
-
-
-def test_lists_that_contradict_each_other_are_paired() -> None:
-    """Lists 0 and 2 want opposite signs of the first weight, lists 1 and 3 of the second."""
-    features = np.array([[0, 0], [1, 0], [0, 0], [0, 1], [0, 0], [-2, 0], [0, 0], [0, -2]], dtype=float)
-    features = np.column_stack([features, [0, 3, 0, 5, 0, 0, 0, 0]])
-    features[5] = [-1, 0, -3]
-    features[7] = [0, -1, -5]
-    losses = np.array([1.0, 0.0] * 4)
-    rows = np.insert(features, [1, 3, 5, 7], [[9, 9, 1], [9, -9, 1], [-9, 9, 1], [-9, -9, 1]], axis=0)
-    problem = Problem(Lists(rows, np.arange(0, 13, 3), np.insert(losses, [1, 3, 5, 7], 5.0)).nbest)
-    screen = Screen(LpMert(look_ahead=False), problem.canonical, dearest(problem))
-    streams: list[Stream] = [OneList(s, screen) for s in range(4)]
-    planting = pair_by_conflict(streams, lambda left, right: TwoHalves(left, right, screen, lazy=True), 30)
-    while True:
-        try:
-            next(planting)
-        except StopIteration as end:
-            level = end.value
-            break
-    assert [stream.part.tolist() for stream in level] == [[0, 2], [1, 3]]
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"objective": "mean"}, "margin, published"),
         ({"lp": "cplex"}, "least-norm, highs"),
-        ({"sampled": -1}, "sampled"),
+        ({"lanes": 0}, "lanes"),
     ],
 )
 def test_wrong_settings_are_named_with_what_is_allowed(wrong: dict[str, object], message: str) -> None:

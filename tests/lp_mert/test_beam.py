@@ -8,7 +8,7 @@ from strategies import KINDS, best_loss, loss_of, random_lists
 
 import lpmert
 from lpmert import Status
-from lpmert.methods.divide.beam import Beam, BeamSearch
+from lpmert.methods.lp_mert.beam import Beam, BeamSearch
 from lpmert.model.problem import Problem
 from lpmert.search.start import first_incumbent
 

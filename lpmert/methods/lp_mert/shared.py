@@ -11,10 +11,9 @@ import numpy as np
 
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.divide.combination import Screen
-from lpmert.methods.divide.open_prefixes import Alone, Chain, OpenPrefix
-from lpmert.methods.divide.search import SLICE_LPS, SLICE_STEPS, DivideSearch, DivideSettings
-from lpmert.methods.divide.streams import Stream
+from lpmert.methods.lp_mert.saving import SavingTest, Settings
+from lpmert.methods.lp_mert.search import SLICE_LPS, SLICE_STEPS, Alone, Chain, LpMertSearch, OpenPrefix
+from lpmert.methods.lp_mert.streams import Stream
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.parallel.workers import Pending, Shared
@@ -36,7 +35,7 @@ _HAND = 64
 class Ground(NamedTuple):
     """What all units share. order [S]: in which lists are combined; alone: what is known of each."""
 
-    settings: DivideSettings
+    settings: Settings
     canonical: Canonical
     order: IntArray
     alone: list[Alone]
@@ -58,9 +57,9 @@ def combine_hand(
 ) -> Searched:
     """Combine open prefixes in order of cost for what costs less; weights [D] have this cost. steps, lps: at most."""
     incumbent = Incumbent(cost, CanonicalWeights(weights), "")
-    screen = Screen(ground.settings, ground.canonical, incumbent)
-    chain = Chain(screen, ground.order, ground.alone, lazy=ground.settings.lazy)
-    granularity, counters = ground.canonical.granularity, screen.extremity.counters
+    test = SavingTest(ground.settings, ground.canonical, incumbent)
+    chain = Chain(test, ground.order, ground.alone, lazy=ground.settings.lazy)
+    granularity, counters = ground.canonical.granularity, test.oracle.counters
     bounds = [(part.bound, k) for k, part in enumerate(parts)]
     heapq.heapify(bounds)
     roots: dict[int, Stream] = {}
@@ -73,7 +72,7 @@ def combine_hand(
         seen = len(root.found)
         root.get_next_best()
         for combination in root.found[seen:]:
-            if combination.strict and combination.start.weights is not None:
+            if combination.start.weights is not None:
                 incumbent.improve(combination.cost, combination.start.weights, "D")
             elif unsettled is None or combination.cost < unsettled:
                 unsettled = combination.cost
@@ -86,13 +85,13 @@ def combine_hand(
         if bound <= incumbent.cost - granularity:
             left += chain.open_in(roots[k], bound) if k in roots else [parts[k]]
     found = incumbent
-    return Searched(left, found.cost, found.weights, found.source, unsettled, screen.all_counters())
+    return Searched(left, found.cost, found.weights, found.source, unsettled, test.all_counters())
 
 
-class SharedDivide(InUnits[OpenPrefix, Searched]):
+class ParallelLpMert(InUnits[OpenPrefix, Searched]):
     """A resumable run of LP-MERT by a chain."""
 
-    def __init__(self, settings: DivideSettings, canonical: Canonical, alone: DivideSearch) -> None:
+    def __init__(self, settings: Settings, canonical: Canonical, alone: LpMertSearch) -> None:
         super().__init__(alone, settings.lanes, _HAND, _UNIT)
         self._alone, self._settings, self._canonical = alone, settings, canonical
         self._common: Ground | None = None
@@ -115,7 +114,7 @@ class SharedDivide(InUnits[OpenPrefix, Searched]):
         if self._common is not None:
             return self._common
         root = self._alone.root
-        order = np.arange(len(self._alone.lists)) if root is None else root.part
+        order = np.arange(len(self._alone.lists)) if root is None else root.lists
         return Ground(self._settings, self._canonical, order, [Alone.of(one) for one in self._alone.lists])
 
     def state(self) -> Mapping[str, Any]:
@@ -129,7 +128,7 @@ class SharedDivide(InUnits[OpenPrefix, Searched]):
         alone = [Alone(**one) for one in state["alone"]]
         if state["order"] is None:
             for one, stream in zip(alone, self._alone.lists, strict=True):
-                one.put(stream, self._alone.screen)
+                one.put(stream, self._alone.test)
             self._counted = Counter(state["counts"]) - Counter(self._alone.counters())
             return
         self._common = Ground(self._settings, self._canonical, state["order"], alone)

@@ -17,14 +17,13 @@ from tolerance import Tolerated
 
 import lpmert
 from lpmert import Status
-from lpmert.core import INFINITE_COST
-from lpmert.methods.divide import search as divide
-from lpmert.methods.divide import shared
-from lpmert.methods.divide.combination import Screen
-from lpmert.methods.divide.divide import LpMert
-from lpmert.methods.divide.open_prefixes import Alone, Chain, OpenPrefix, open_prefixes
-from lpmert.methods.divide.shared import SharedDivide
-from lpmert.methods.divide.streams import OneList, Stream, TwoHalves
+from lpmert.methods.lp_mert import search as lp_mert
+from lpmert.methods.lp_mert import shared
+from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert.saving import SavingTest
+from lpmert.methods.lp_mert.search import Alone, Chain, OpenPrefix, open_prefixes
+from lpmert.methods.lp_mert.shared import ParallelLpMert
+from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent, Task
 from lpmert.search.start import first_incumbent
@@ -44,7 +43,7 @@ SETTINGS = [
 @contextmanager
 def very_short_units(steps: int = 3) -> Iterator[None]:
     with long_searches(), pytest.MonkeyPatch.context() as patch:
-        for module in (divide, shared):
+        for module in (lp_mert, shared):
             patch.setattr(module, "SLICE_STEPS", steps)
         yield
 
@@ -59,24 +58,24 @@ def test_every_selection_is_found_or_in_one_open_prefix_at_any_moment(n_lists: i
         features = rng.permutation(60).astype(float)[: 2 * offsets[-1]].reshape(-1, 2)
         lists = Lists(features, offsets, np.asarray(rng.permutation(int(offsets[-1])), dtype=float))
         form = Problem(lists.nbest).canonical
-        screen = Screen(LpMert(look_ahead=False), form, Incumbent(INFINITE_COST // 4, np.ones(form.n_features), ""))
-        streams = [OneList(s, screen) for s in range(form.n_lists)]
+        test = SavingTest(LpMert(look_ahead=False), form, Incumbent(INFINITE_COST // 4, np.ones(form.n_features), ""))
+        streams = [OneList(s, test) for s in range(form.n_lists)]
         chain = rng.permutation(form.n_lists)
         root: Stream = streams[chain[0]]
         for s in chain[1:].tolist():
-            root = TwoHalves(root, streams[s], screen, lazy=lazy)
+            root = TwoHalves(root, streams[s], test, lazy=lazy)
         place = [np.argsort(np.argsort(form.costs[a:b], kind="stable")) for a, b in pairwise(form.offsets)]
         attainable = {
             tuple(int(place[s][h]) for s, h in enumerate(selection))
             for selection in oracle.all_selections(form.features.tolist(), form.offsets.tolist())
         }
-        costs = screen.costs
+        costs = test.costs
         while True:
-            parts = open_prefixes(root, streams, screen, 0)
-            found = {tuple(c.positions[np.argsort(root.part)].tolist()) for c in root.found}
+            parts = open_prefixes(root, streams, test, 0)
+            found = {tuple(c.positions[np.argsort(root.lists)].tolist()) for c in root.found}
             assert found <= attainable
             for selection in attainable:
-                held = [part for part in parts if holds(part, root.part, selection)]
+                held = [part for part in parts if holds(part, root.lists, selection)]
                 assert len(held) == (selection not in found)
                 cost = sum(int(costs[s, p]) for s, p in enumerate(selection))
                 assert all(part.bound <= cost for part in held)
@@ -98,18 +97,18 @@ def test_a_part_goes_on_to_what_it_holds_and_nothing_else() -> None:
     lists = Lists(rng.permutation(40).astype(float)[:32].reshape(16, 2), np.arange(0, 17, 4), rng.permutation(16) / 1.0)
     form = Problem(lists.nbest).canonical
     nothing = Incumbent(INFINITE_COST // 4, np.ones(form.n_features), "")
-    screen = Screen(LpMert(look_ahead=False), form, nothing)
+    test = SavingTest(LpMert(look_ahead=False), form, nothing)
     order = np.array([2, 0, 3, 1])[: form.n_lists]
-    streams = [OneList(s, screen) for s in range(form.n_lists)]
+    streams = [OneList(s, test) for s in range(form.n_lists)]
     whole: Stream = streams[order[0]]
     for s in order[1:].tolist():
-        whole = TwoHalves(whole, streams[s], screen, lazy=True)
+        whole = TwoHalves(whole, streams[s], test, lazy=True)
     for _ in range(25):
         whole.get_next_best()
-    parts = open_prefixes(whole, streams, screen, 0)
+    parts = open_prefixes(whole, streams, test, 0)
     assert {len(part.positions) for part in parts} >= {1, 2}
     known = [Alone.of(stream) for stream in streams]
-    chain = Chain(Screen(LpMert(look_ahead=False), form, nothing), order, known, lazy=True)
+    chain = Chain(SavingTest(LpMert(look_ahead=False), form, nothing), order, known, lazy=True)
     of_parts = []
     for part in parts:
         root = chain.root(part)
@@ -129,8 +128,8 @@ def test_parts_can_be_divided_again_and_again() -> None:
     rng = np.random.default_rng(1)
     lists = Lists(rng.permutation(40).astype(float)[:32].reshape(16, 2), np.arange(0, 17, 4), rng.permutation(16) / 1.0)
     form = Problem(lists.nbest).canonical
-    screen = Screen(LpMert(look_ahead=False), form, Incumbent(INFINITE_COST // 4, np.ones(form.n_features), ""))
-    streams = [OneList(s, screen) for s in range(form.n_lists)]
+    test = SavingTest(LpMert(look_ahead=False), form, Incumbent(INFINITE_COST // 4, np.ones(form.n_features), ""))
+    streams = [OneList(s, test) for s in range(form.n_lists)]
     for stream in streams:
         while stream.bound < INFINITE_COST:
             stream.get_next_best()
@@ -140,7 +139,7 @@ def test_parts_can_be_divided_again_and_again() -> None:
     found, order = [], rng.permutation(form.n_lists)
     while parts:
         part = parts.pop(int(rng.integers(len(parts))))
-        chain = Chain(screen, order, known, lazy=True)
+        chain = Chain(test, order, known, lazy=True)
         root = chain.root(part)
         for _ in range(int(rng.integers(1, 5))):
             root.get_next_best()
@@ -173,7 +172,7 @@ def test_the_bound_never_exceeds_the_optimum_and_never_falls(method: LpMert) -> 
         problem = Problem(nbest)
         with very_short_units():
             search = method.start(Task(problem, problem.canonical, partial(first_incumbent, problem, 0, None)))
-            assert isinstance(search, SharedDivide)
+            assert isinstance(search, ParallelLpMert)
             assert_closes_on(optimum.loss, search, problem.canonical)
             assert search._shared is not None
 
@@ -190,7 +189,7 @@ def test_any_number_of_threads_gives_the_same_search(seed: int) -> None:
 
 def test_what_hands_nothing_out_is_known_by_its_options() -> None:
     assert LpMert().hands_out
-    for other in ({"chain": False}, {"objective": "published"}):
+    for other in ({"chain": False}, {"published": True}):
         assert not replace(LpMert(), **other).hands_out
 
 
