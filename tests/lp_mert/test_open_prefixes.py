@@ -17,6 +17,7 @@ from tolerance import Tolerated
 
 import lpmert
 from lpmert import Status
+from lpmert.core import INFINITE_COST
 from lpmert.methods.lp_mert import search as lp_mert
 from lpmert.methods.lp_mert import shared
 from lpmert.methods.lp_mert.method import LpMert
