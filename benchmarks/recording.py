@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
+from lpmert.methods.cells.units import Explored
 from lpmert.parallel.workers import SERIAL, Pending, Shared, T, Unit, Workers
 
 
@@ -189,7 +190,8 @@ class Recorder(Workers):
             end=round(timed.end - self._began, 6),
         )
         if self._packed:  # the part is kept, so that no other gets its identity
-            self._makers |= {id(part): (part, number) for part in answer.parts}
+            left = answer.nodes if isinstance(answer, Explored) else answer.parts
+            self._makers |= {id(part): (part, number) for part in left}
         self._go_on()
 
     def _note(self, unit: int, *, taken: bool) -> None:

@@ -11,11 +11,11 @@ from oracle import strictly_feasible as strict
 from scipy.optimize import linprog
 
 import lpmert
+from lpmert.core import height_of_loss, lay_minorant
 from lpmert.errors import FloatArray
 from lpmert.methods.divide.combination import Screen
 from lpmert.methods.divide.divide import LpMert
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision
-from lpmert.metrics.ratio_kernels import height_of_loss, minorant
 from lpmert.model.canonical import fixed_point
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region, limits_of
@@ -333,7 +333,7 @@ def test_minorants_lie_below_the_height(metric: Bleu | Chrf) -> None:
         high = np.array([one.max(axis=0) for one in lists]).sum(axis=0)
         at = np.array([one[int(rng.integers(len(one)))] for one in lists]).sum(axis=0)
         slopes = np.zeros(len(low))
-        constant = minorant(metric.kind, metric.parameters, low, high, at, slopes)
+        constant = lay_minorant(metric.kind, metric.parameters, low, high, at, slopes)
         summed = sum(np.min(one @ slopes) for one in lists)
         for picks in product(*(range(len(one)) for one in lists)):
             total = np.array([one[pick] for one, pick in zip(lists, picks, strict=True)]).sum(axis=0)

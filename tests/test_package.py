@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from shared import ROOT
 
 import lpmert
-from lpmert import DataError, MethodError, NBest, Region
+from lpmert import DataError, MethodError, NBest, Region, core
 
 LISTS = NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
 STUBS = [stub.relative_to(ROOT).with_suffix("") for stub in sorted((ROOT / "lpmert").rglob("*.pyi"))]
@@ -26,6 +27,17 @@ def test_every_name_of_a_stub_is_found_and_nothing_else(module: str) -> None:
         assert name in dir(imported)
     with pytest.raises(AttributeError, match=f"'{module}' has no attribute 'nothing'"):
         _ = imported.nothing
+
+
+def test_the_stub_of_the_core_has_what_is_compiled_and_nothing_else() -> None:
+    stub = ast.parse((ROOT / "lpmert" / "core" / "__init__.pyi").read_text(encoding="utf-8"))
+    stated = {one.name for one in stub.body if isinstance(one, ast.ClassDef | ast.FunctionDef)}
+    stated |= {ast.unparse(one.target) for one in stub.body if isinstance(one, ast.AnnAssign)}
+    assert {name for name in stated if not name.startswith("_")} == set(core.__all__)
+    for one in stub.body:
+        if isinstance(one, ast.ClassDef) and not one.name.startswith("_"):
+            methods = {method.name for method in ast.walk(one) if isinstance(method, ast.FunctionDef)}
+            assert methods <= set(dir(getattr(core, one.name)))
 
 
 def test_the_public_names_are_those_that_users_need() -> None:

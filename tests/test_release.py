@@ -24,9 +24,7 @@ import lpmert
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PYTHONS = [kind.rpartition(" ")[2] for kind in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", kind)]
 CHANGES = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
-NOT_SOURCES = shutil.ignore_patterns(
-    ".*", "__pycache__", "*.egg-info", "build", "dist", "_kernels*", "_core*", "*.loop"
-)
+NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "_core*", "*.loop")
 
 
 def run(*arguments: object, **options: object) -> str:

@@ -46,7 +46,7 @@ class Steps(Unlimited):
     name: str = "lp-mert as published"
 
     def warm_up(self) -> None:
-        """Compile what linear programs need."""
+        """Load what linear programs need."""
         warm_up(PUBLISHED)
 
     def solve(self, data: NBest, objective: Poses, _seed: int, _time_limit: float) -> Answer:

@@ -33,7 +33,7 @@ class Alone(Unlimited):
     name: str
 
     def warm_up(self) -> None:
-        """Compile what linear programs need."""
+        """Load what linear programs need."""
         warm_up(self.method)
 
     def solve(self, data: NBest, objective: Poses, _seed: int, time_limit: float) -> Answer:
@@ -91,7 +91,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
     note = (
         f"Combinations tested by length. Swahili translation, the first {N_FEATURES} features, 100-best, 1 - sentence "
         "BLEU+1. As published: the objective w.(h - centroid), HiGHS, a balanced tree, no first weights. The second "
-        "variant differs in its linear programs alone: strict, and in a kernel. The last one has all additions and "
+        "variant differs in its linear programs alone: strict, and in the core. The last one has all additions and "
         "begins with line searches. >: stopped after so many processor seconds, its loss in brackets. ms an LP: of the "
         "whole run, over its programs."
     )

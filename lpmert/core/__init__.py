@@ -10,4 +10,7 @@ if Path(__file__).with_name("CMakeLists.txt").exists():
 
     refresh()
 
+from lpmert.core import _core
 from lpmert.core._core import *  # noqa: F403
+
+__all__ = [name for name in dir(_core) if not name.startswith("_")]

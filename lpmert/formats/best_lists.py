@@ -14,11 +14,10 @@ from lpmert.formats.kbest_derivations import distinct_derivations
 from lpmert.model.best_paths import exact_scores
 from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.model.hypergraphs import Hypergraphs
-from lpmert.model.lattice_kernels import best_so_far, best_to_come
 from lpmert.model.nbest import NBest
 from lpmert.model.texts import measure_texts
 from lpmert.model.word_graphs import SILENT, Graph, WordGraphs
-from lpmert.numeric.kernels import EPSILON
+from lpmert.numeric.rounding import EPSILON
 from lpmert.quoting import quoted
 from lpmert.values import weights_array, whole_number
 
@@ -113,12 +112,7 @@ def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> lis
     better, beyond rounding, than whatever goes through these links; otherwise more links are taken.
     """
     graph, units = lattices.graph(number), lattices.units
-    scores = graph.features @ weights
-    so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
-    nodes = graph.sources, graph.seconds, graph.targets
-    best_so_far(*nodes, scores, so_far)
-    best_to_come(*nodes, scores, so_far, to_come)
-    through = so_far[graph.sources] + so_far[graph.seconds] + scores + to_come[graph.targets]
+    through = graph.links().best_through(graph.features @ weights)
     size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.most_links
     slack = 8.0 * (graph.most_links + len(weights) + 4) * EPSILON * size
     count = _FEWEST_LINKS + _LINKS * n

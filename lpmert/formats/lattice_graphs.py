@@ -20,7 +20,6 @@ from lpmert.formats.utterances import References, references_by_list, utterance_
 from lpmert.model.given import checked_sequence
 from lpmert.model.hypergraphs import Hypergraphs
 from lpmert.model.lattices import Lattices
-from lpmert.model.problem import modules_to_load
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.archives import archive_members, is_archive
@@ -210,7 +209,7 @@ def _lattices(
     give_back()
     sizes = [len(graph.words) for graph in graphs]
     size = (_LINK + _FEATURE * len(names)) * sum(sizes) + _SORTING * max(sizes)
-    room_for(size + modules_to_load(), "putting lattices together")
+    room_for(size, "putting lattices together")
     vocabulary: dict[str, int] = {}
     silences = -1
     known = []

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lpmert import core
 from lpmert.errors import DataError, IntArray
-from lpmert.model.lattice_kernels import mark_useful
 from lpmert.model.word_graphs import (
     WordGraphs,
     checked_losses,
@@ -165,9 +165,8 @@ def _arranged(
         rank = ranks_of(sources, targets, n_nodes, list_id)
     order = np.argsort(rank[targets], kind="stable")
     first, second = rank[sources[order]], rank[targets[order]]
-    reached, leading = np.zeros(n_nodes, dtype=bool), np.zeros(n_nodes, dtype=bool)
-    mark_useful(first, second, rank[start], rank[end], reached, leading)
-    useful = reached & leading
+    useful = np.empty(n_nodes, dtype=np.bool_)
+    core.mark_useful(first, second, int(rank[start]), int(rank[end]), useful)
     on_path = useful[first] & useful[second]
     if start == end or not on_path.any():
         raise DataError(f"lattice {quoted(list_id)} has no path from node {start} to node {end}; leave it out")

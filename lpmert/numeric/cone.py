@@ -12,7 +12,7 @@ import numpy as np
 from lpmert.core import outer_normals
 from lpmert.errors import FloatArray
 from lpmert.numeric.cap import Cap
-from lpmert.numeric.kernels import EPSILON
+from lpmert.numeric.rounding import EPSILON
 
 _OUTWARD = 1e-7
 _WIDER = 1e-5

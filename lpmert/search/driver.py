@@ -150,10 +150,8 @@ def run(
             del search
             result = finish()
         seconds["report"] = deadline.seconds - searched
-        if deadline.compiling:
-            seconds["compile"] = deadline.compiling
         resumed = checkpoint is not None and checkpoint.state is not None
-        return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds + deadline.compiling)
+        return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds)
 
 
 def _check(method: Method, problem: Problem) -> None:

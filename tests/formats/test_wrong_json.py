@@ -43,18 +43,22 @@ def test_documents_of_wrong_types_are_refused_with_their_path(
     path = tmp_path / name
     if document is None:
         document = lpmert.minimize(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1])).to_dict()
+    refused = 0
     for text in wrong_documents(document):
         path.write_text(text + "\n")
-        read_or_refused(path, lambda: read(path))
+        refused += read_or_refused(path, lambda: read(path)) is None
+    assert refused > 3
 
 
 def test_a_folder_of_scores_with_wrong_roles_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "scores"
     lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1], texts=["u", "v"]), folder, "scores")
     roles = folder / "lists.json"
+    refused = 0
     for text in wrong_documents(json.loads(roles.read_text())):
         roles.write_text(text)
-        read_or_refused(folder, lambda: lpmert.read(folder))
+        refused += read_or_refused(folder, lambda: lpmert.read(folder)) is None
+    assert refused > 3
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +79,11 @@ def test_a_report_of_wrong_documents_is_a_page_or_an_error_with_the_path(
     outcomes: Path, tmp_path: Path, command: str
 ) -> None:
     path, page = tmp_path / "w.json", tmp_path / "page.html"
+    refused = 0
     for text in wrong_documents(json.loads((outcomes / f"{command}.json").read_text()), 1):
         path.write_text(text)
-        read_or_refused(path, lambda: lpmert.report(path, page))
+        refused += read_or_refused(path, lambda: lpmert.report(path, page)) is None
+    assert refused > 3
 
 
 def test_what_is_wrong_in_a_document_is_named(outcomes: Path, tmp_path: Path) -> None:

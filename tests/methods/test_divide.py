@@ -17,6 +17,7 @@ from tolerance import Tolerated
 
 import lpmert
 from lpmert import Status
+from lpmert.core import INFINITE_COST
 from lpmert.errors import IntArray
 from lpmert.methods.divide.combination import Combination, Screen
 from lpmert.methods.divide.cores import Cores
@@ -26,7 +27,6 @@ from lpmert.methods.divide.search import DivideSearch
 from lpmert.methods.divide.streams import OneList, Stream, TwoHalves
 from lpmert.methods.divide.witnesses import Witnesses
 from lpmert.model.problem import Problem
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.search.method import Incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
@@ -49,7 +49,7 @@ OPTIMA = {"0:8": 4.948169, "8:16": 4.641196, "16:24": 5.091451, "24:32": 5.89079
 
 def dearest(problem: Problem) -> Incumbent:
     """Weights with a cost that every selection undercuts, so that nothing is left out for its cost."""
-    return Incumbent(int(INFINITE_COST) // 4, np.ones(problem.canonical.n_features), "")
+    return Incumbent(INFINITE_COST // 4, np.ones(problem.canonical.n_features), "")
 
 
 def all_of(stream: Stream) -> list[Combination]:

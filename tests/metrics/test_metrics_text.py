@@ -281,7 +281,7 @@ def test_equal_settings_have_equal_signatures() -> None:
 @pytest.mark.parametrize(
     ("references", "message"),
     [
-        ("a", "one entry for each of the 2 lists"),
+        ("a", "references must be a sequence, not 'a'; give a list"),
         (["a"], "2 lists; got 1"),
         (["a", []], "list '1' needs at least one reference"),
         (["a", [None]], "all of them strings"),

@@ -12,12 +12,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.divide.cores import Cores
 from lpmert.methods.divide.extremity import Attainability, Extremity, ProgramSettings, Start
 from lpmert.methods.divide.witnesses import Witnesses
 from lpmert.model.form import Canonical
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.search.method import Incumbent
 
 _WITNESS_BYTES = 1 << 26

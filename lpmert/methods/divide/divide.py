@@ -20,7 +20,7 @@ class LpMert(Method):
 
     The objective "margin" asks for strict attainability, as all methods here. "published" maximises w.(h - centroid)
     and also accepts what only ties attain: where that costs less than every strict selection, it stays the lower bound,
-    and the status says so. The linear programs "least-norm" are decided in a kernel, and in exact arithmetic where
+    and the status says so. The linear programs "least-norm" are decided in doubles, and in exact arithmetic where
     rounding hides the answer; "highs" decides on HiGHS. look_ahead finds each other list's cheapest hypothesis that
     goes with a combination, drops the combination if no selection below the incumbent is left, and now and then
     completes one greedily. A chain begins with the lists with the fewest candidates, so that what is looked at ahead is

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.divide.combination import Combination, Screen
 from lpmert.methods.divide.extremity import Start
 from lpmert.methods.divide.streams import OneList, Stream, TwoHalves
-from lpmert.numeric.kernels import INFINITE_COST
 
 
 class OpenPrefix(NamedTuple):
@@ -96,7 +96,7 @@ class Chain:
 class _Prefix:
     """The stream of one combination that is known."""
 
-    bound = int(INFINITE_COST)
+    bound = INFINITE_COST
 
     def __init__(self, part: IntArray, combination: Combination) -> None:
         self.part, self.found = part, [combination]

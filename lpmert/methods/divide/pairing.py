@@ -10,9 +10,9 @@ from itertools import combinations
 import networkx
 import numpy as np
 
+from lpmert.core import INFINITE_COST
 from lpmert.errors import IntArray
 from lpmert.methods.divide.streams import Stream, TwoHalves
-from lpmert.numeric.kernels import INFINITE_COST
 
 _SHARPNESS = 8.0
 """How steeply a candidate's cost beyond the cheapest counts when lists are put in order, in units of the slack."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.divide.combination import Screen
 from lpmert.methods.divide.open_prefixes import Alone, Chain, OpenPrefix
@@ -16,7 +17,6 @@ from lpmert.methods.divide.search import SLICE_LPS, SLICE_STEPS, DivideSearch, D
 from lpmert.methods.divide.streams import Stream
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.parallel.workers import Pending, Shared
 from lpmert.search.checkpoint import plain
 from lpmert.search.in_units import InUnits

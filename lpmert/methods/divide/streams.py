@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
+from lpmert.core import INFINITE_COST
 from lpmert.errors import IntArray
 from lpmert.methods.divide.combination import Combination
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.numeric.leastnorm import SortedLists
 
 
@@ -66,7 +66,7 @@ class OneList:
 
     @property
     def bound(self) -> int:
-        return self._costs[self.position] if self.position < len(self._costs) else int(INFINITE_COST)
+        return self._costs[self.position] if self.position < len(self._costs) else INFINITE_COST
 
     def get_next_best(self) -> None:
         position = self.position
@@ -94,7 +94,7 @@ class TwoHalves:
 
     @property
     def bound(self) -> int:
-        return self.frontier[0][0] if self.frontier else int(INFINITE_COST)
+        return self.frontier[0][0] if self.frontier else INFINITE_COST
 
     def get_next_best(self) -> None:
         cell = self.best_in_frontier()

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lattice.list_kernels import narrow
 from lpmert.methods.lattice.lists import Catalogue, Lists, as_kept
-from lpmert.methods.lattice.mixtures import new_game
 from lpmert.methods.lattice.parts import MOST_KNOWN, Before, Expander, OpenLattice, Paths, View, joined
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.checkpoint import State
@@ -62,7 +61,6 @@ class Findings:
         self._problem, self._longest, self._ideals = problem, expander.longest, expander.ideals
         self.catalogue = Catalogue(problem)
         self._known: list[Paths] = [{} for _ in problem.graphs]
-        self._game, self._room = new_game(problem.canonical.n_features, 0), 0
         self.work = self.expanded = self.failed = 0
 
     def bound_of_ratio(self, lists: Lists, open: Mapping[int, OpenLattice], middle: FloatArray | None) -> int:
@@ -83,17 +81,10 @@ class Findings:
         """
         rays = self._problem.at_rays(rays)
         reach = self._longest @ np.abs(rays).T
-        kept, scores = Lists(*map(np.empty_like, lists)), np.empty((len(lists.ids), len(rays)))
-        middle = np.empty_like(lists.numbers)
-        if len(lists.ids) > self._room:
-            self._room = 2 * len(lists.ids)
-            self._game = new_game(len(rays), self._room)
-        narrow(self.catalogue.features, lists, rays, reach, self._game, kept, scores, middle)
-        n = int(kept.ends[-1])
+        ends, ids, scores, middle = core.narrow(self.catalogue.features, *lists, rays, reach)
         self.work += 20 * len(lists.ids) + 2000
-        kept = kept._replace(ids=kept.ids[:n].copy())
-        least = sum(np.minimum.reduceat(self.catalogue.losses(kept.ids), kept.ends[:-1]).tolist()) if n else 0
-        return kept, least, self.catalogue.statistics[middle].sum(axis=0), scores[:n]
+        least = sum(np.minimum.reduceat(self.catalogue.losses(ids), ends[:-1]).tolist()) if len(ids) else 0
+        return Lists(lists.numbers, ends, ids), least, self.catalogue.statistics[middle].sum(axis=0), scores
 
     def state(self) -> State:
         """Return all of it as a checkpoint has it."""

@@ -1,4 +1,4 @@
-"""Kernels of ratio metrics: losses, heights, and linear bounds that never lie above the height."""
+"""Formulas of ratio metrics: losses, heights, and linear bounds that never lie above the height."""
 
 from __future__ import annotations
 
@@ -12,20 +12,11 @@ import numpy as np
 import pytest
 
 from lpmert import core
+from lpmert.core import height_of_loss, lay_minorant, loss_of_height, loss_of_total, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.ratio_lists import UNIT, Ratio
+from lpmert.metrics.kinds import BLEU, CHRF, FRACTION, PER
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
-from lpmert.metrics.ratio_kernels import (
-    BLEU,
-    CHRF,
-    FRACTION,
-    PER,
-    height_of_loss,
-    loss_of_height,
-    loss_of_total,
-    losses_of_totals,
-    minorant,
-)
 
 BOUNDED = [
     Bleu(),
@@ -191,7 +182,7 @@ def test_minorants_never_lie_above_the_height(metric: Any) -> None:
     for _ in range(1000):
         low, high, at, points = box(rng, metric)
         given = low.copy(), high.copy(), at.copy()
-        constant = minorant(metric.kind, metric.parameters, low, high, at, slopes)
+        constant = lay_minorant(metric.kind, metric.parameters, low, high, at, slopes)
         assert all((a == b).all() for a, b in zip(given, (low, high, at), strict=True))
         assert not np.isnan(constant)
         assert np.isfinite(slopes).all()
@@ -223,7 +214,7 @@ def test_minorants_of_one_point_are_its_height(metric: Any) -> None:
         if loss == 1.0:
             continue
         slopes = np.zeros(len(total))
-        constant = minorant(metric.kind, metric.parameters, total, total, total, slopes)
+        constant = lay_minorant(metric.kind, metric.parameters, total, total, total, slopes)
         assert constant + slopes @ total == pytest.approx(height_of_loss(metric.kind, loss), abs=1e-10)
         met += 1
     assert met > 100
@@ -250,7 +241,7 @@ def test_minorants_meet_the_height_at_the_corner_asked_for(metric: Any) -> None:
             if high[1] - low[0] > first[2]:
                 continue  # the loss stops at 1 within the box
         slopes = np.zeros(len(first))
-        constant = minorant(metric.kind, metric.parameters, low, high, first, slopes)
+        constant = lay_minorant(metric.kind, metric.parameters, low, high, first, slopes)
         height = height_of_loss(metric.kind, metric.loss(first))
         assert constant + slopes @ first == pytest.approx(height, abs=1e-10)
         met += 1
@@ -265,7 +256,7 @@ def test_smaller_boxes_give_bounds_that_end_at_the_height(metric: Any) -> None:
         for width in (500.0, 50.0, 5.0, 0.0):
             low, high = total - width, total + width
             slopes = np.zeros(len(total))
-            constant = minorant(metric.kind, metric.parameters, low, high, total, slopes)
+            constant = lay_minorant(metric.kind, metric.parameters, low, high, total, slopes)
             gaps.append(height_of_loss(metric.kind, metric.loss(total)) - constant - slopes @ total)
         assert gaps[0] > gaps[1] - 1e-9 > gaps[2] - 2e-9
         assert gaps[3] == pytest.approx(0, abs=1e-10)
@@ -275,14 +266,14 @@ def test_smaller_boxes_give_bounds_that_end_at_the_height(metric: Any) -> None:
 def test_a_box_without_matches_has_no_finite_height() -> None:
     low, high = np.zeros(9), np.array([5, 9, 3, 8, 0, 7, 0, 6, 12.0])
     slopes = np.ones(9)
-    assert minorant(BLEU, np.empty(0), low, high, high, slopes) == np.inf
+    assert lay_minorant(BLEU, np.empty(0), low, high, high, slopes) == np.inf
     assert Bleu().loss(high) == 1.0
 
 
 def test_a_chrf_without_ngrams_has_the_height_one_everywhere() -> None:
     metric, nothing = Chrf(char_order=2), np.zeros(6)
     slopes = np.ones(6)
-    constant = minorant(CHRF, metric.parameters, nothing, nothing, nothing, slopes)
+    constant = lay_minorant(CHRF, metric.parameters, nothing, nothing, nothing, slopes)
     assert constant == pytest.approx(1.0, abs=1e-12)
     assert not slopes.any()
     assert metric.loss(nothing) == 1.0
@@ -294,7 +285,7 @@ def test_every_small_box_of_f_scores_of_one_order_is_bounded() -> None:
     points = [np.array(p, dtype=float) for p in product(range(4), repeat=3) if p[2] <= min(p[0], p[1])]
     for first, second in product(points, repeat=2):
         low, high = np.minimum(first, second), np.maximum(first, second)
-        constant = minorant(CHRF, metric.parameters, low, high, first, slopes)
+        constant = lay_minorant(CHRF, metric.parameters, low, high, first, slopes)
         for point in points:
             if (low <= point).all() and (point <= high).all():
                 assert constant + slopes @ point <= metric.loss(point) + 1e-15
