@@ -44,7 +44,7 @@ class Paper:
         answer = linprog(
             points.mean(axis=0) - here, A_ub=points - here, b_ub=np.zeros(len(points)), bounds=(-1, 1), method="highs"
         )
-        return answer.status == 0 and bool(-answer.fun > 1e-9)
+        return answer.status == 0 and float(here @ answer.x - points.mean(axis=0) @ answer.x) > 1e-9
 
     def single(self, s: int) -> Iterator[Found]:
         """Algorithm 1."""
@@ -165,11 +165,12 @@ def test_bounds_never_fall_nor_exceed_the_optimum() -> None:
         if form.n_features == 0:
             continue
         optimum = lpmert.minimize(lists.nbest, method="exhaustive").loss
-        search, bounds = PublishedSearch(form), []
+        search, bounds = PublishedSearch(form), [0]
         while not search.finished:
             search.advance()
+            assert search.lower_bound is not None
             bounds.append(search.lower_bound)
-            assert form.loss_of(search.lower_bound or 0) <= optimum <= form.loss_of(search.incumbent.cost)
+            assert form.loss_of(search.lower_bound) <= optimum <= form.loss_of(search.incumbent.cost)
         assert bounds == sorted(bounds)
         assert form.loss_of(bounds[-1]) == optimum == form.loss_of(search.incumbent.cost)
 
