@@ -11,11 +11,11 @@ from oracle import strictly_feasible as strict
 from scipy.optimize import linprog
 
 import lpmert
+from lpmert.core import height_of_loss, lay_minorant
 from lpmert.errors import FloatArray
 from lpmert.methods.lp_mert.attainability import AttainabilityOracle
 from lpmert.methods.lp_mert.method import LpMert, PublishedSearch
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision
-from lpmert.metrics.ratio_kernels import height_of_loss, minorant
 from lpmert.model.canonical import fixed_point
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region, limits_of
@@ -253,7 +253,7 @@ def test_weights_that_lose_nothing_of_a_core_tie_all_of_it(seed: int) -> None:
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 8, 14])
 def test_every_vector_lies_in_a_starting_cone(width: int) -> None:
     rng = np.random.default_rng(width)
-    inverses = np.linalg.inv(covering_cones(width))
+    inverses = np.linalg.inv(list(covering_cones(width)))
     vectors = np.vstack([rng.normal(size=(200, width)), rng.integers(-1, 2, size=(200, width))])
     coordinates = vectors @ inverses
     assert (coordinates >= -1e-12).all(axis=2).any(axis=0).all()
@@ -338,7 +338,7 @@ def test_minorants_lie_below_the_height(metric: Bleu | Chrf) -> None:
         high = np.array([one.max(axis=0) for one in lists]).sum(axis=0)
         at = np.array([one[int(rng.integers(len(one)))] for one in lists]).sum(axis=0)
         slopes = np.zeros(len(low))
-        constant = minorant(metric.kind, metric.parameters, low, high, at, slopes)
+        constant = lay_minorant(metric.kind, metric.parameters, low, high, at, slopes)
         summed = sum(np.min(one @ slopes) for one in lists)
         for picks in product(*(range(len(one)) for one in lists)):
             total = np.array([one[pick] for one, pick in zip(lists, picks, strict=True)]).sum(axis=0)

@@ -68,7 +68,7 @@ class FromStart(Unlimited):
         return f"beam {self.beam} from {'equal weights' if self.weak else 'line searches'}"
 
     def warm_up(self) -> None:
-        """Compile what linear programs and line searches need."""
+        """Load what linear programs and line searches need."""
         warm_up(Beam(self.beam))
 
     def solve(self, data: NBest, objective: Poses, _seed: int, time_limit: float) -> Answer:

@@ -45,7 +45,7 @@ class Steps(Unlimited):
     name: str = "lp-mert, strict, nothing saved"
 
     def warm_up(self) -> None:
-        """Compile what linear programs need."""
+        """Load what linear programs need."""
         warm_up(STRICT)
 
     def solve(self, data: NBest, objective: Poses, _seed: int, _time_limit: float) -> Answer:

@@ -33,7 +33,7 @@ class Alone(Unlimited):
     name: str
 
     def warm_up(self) -> None:
-        """Compile what linear programs need."""
+        """Load what linear programs need."""
         warm_up(self.method)
 
     def solve(self, data: NBest, objective: Poses, _seed: int, time_limit: float) -> Answer:
@@ -95,7 +95,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
     note = (
         f"Combinations tested by length. Swahili translation, the first {N_FEATURES} features, 100-best, 1 - sentence "
         "BLEU+1. As published: one program of HiGHS a test, with the objective w.(h - centroid), until the first "
-        "combination of all lists. Strict, least norm: the same tree, programs of the kernel for strict attainability; "
+        "combination of all lists. Strict, least norm: the same tree, programs of the core for strict attainability; "
         "witnesses improve the best weights, which may end it early. The last one has all additions and begins with "
         "line searches. >: stopped after so many processor seconds, its loss in brackets. ms an LP: of the "
         "whole run, over its programs."

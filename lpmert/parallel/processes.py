@@ -229,10 +229,7 @@ def _load(message: bytes) -> Any:
 
 @cache
 def _value_of(path: str) -> Any:
-    """Return what is shared, in the memory of this process; copies of what it writes to are its own.
-
-    Arrays that may not be written to at all would have kernels compiled anew.
-    """
+    """Return what is shared, in the memory of this process; copies of what it writes to are its own."""
     return joblib.load(path, mmap_mode="c")
 
 

@@ -145,7 +145,7 @@ class InFuture(Pending[T]):
 
 
 class Threads(Workers):
-    """Threads of this process: as kernels do not hold the interpreter's lock, they run side by side."""
+    """Threads of this process: as the core does not hold the interpreter's lock, they run side by side."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs

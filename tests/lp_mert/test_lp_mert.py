@@ -16,13 +16,13 @@ from tolerance import Tolerated
 
 import lpmert
 from lpmert import Status
+from lpmert.core import INFINITE_COST
 from lpmert.errors import IntArray
 from lpmert.methods.lp_mert.method import LpMert
 from lpmert.methods.lp_mert.saving import Cores, SavingTest, Witnesses
 from lpmert.methods.lp_mert.search import LpMertSearch
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, balanced_tree
 from lpmert.model.problem import Problem
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.search.method import Incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
@@ -42,7 +42,7 @@ OPTIMA = {"0:8": 4.948169, "8:16": 4.641196, "16:24": 5.091451, "24:32": 5.89079
 
 def dearest(problem: Problem) -> Incumbent:
     """Weights with a cost that every selection undercuts, so that nothing is left out for its cost."""
-    return Incumbent(int(INFINITE_COST) // 4, np.ones(problem.canonical.n_features), "")
+    return Incumbent(INFINITE_COST // 4, np.ones(problem.canonical.n_features), "")
 
 
 def all_of(stream: Stream) -> list[Combination]:

@@ -17,6 +17,7 @@ from tolerance import Tolerated
 
 import lpmert
 from lpmert import Status
+from lpmert.core import INFINITE_COST
 from lpmert.methods.lp_mert import search as lp_mert
 from lpmert.methods.lp_mert import shared
 from lpmert.methods.lp_mert.method import LpMert
@@ -25,7 +26,6 @@ from lpmert.methods.lp_mert.search import Alone, Chain, OpenPrefix, open_prefixe
 from lpmert.methods.lp_mert.shared import ParallelLpMert
 from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves
 from lpmert.model.problem import Problem
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.search.method import Incumbent, Task
 from lpmert.search.start import first_incumbent
 
@@ -59,9 +59,7 @@ def test_every_selection_is_found_or_in_one_open_prefix_at_any_moment(n_lists: i
         features = rng.permutation(60).astype(float)[: 2 * offsets[-1]].reshape(-1, 2)
         lists = Lists(features, offsets, np.asarray(rng.permutation(int(offsets[-1])), dtype=float))
         form = Problem(lists.nbest).canonical
-        test = SavingTest(
-            LpMert(look_ahead=False), form, Incumbent(int(INFINITE_COST) // 4, np.ones(form.n_features), "")
-        )
+        test = SavingTest(LpMert(look_ahead=False), form, Incumbent(INFINITE_COST // 4, np.ones(form.n_features), ""))
         streams = [OneList(s, test) for s in range(form.n_lists)]
         chain = rng.permutation(form.n_lists)
         root: Stream = streams[chain[0]]
@@ -99,7 +97,7 @@ def test_a_part_goes_on_to_what_it_holds_and_nothing_else() -> None:
     rng = np.random.default_rng(0)
     lists = Lists(rng.permutation(40).astype(float)[:32].reshape(16, 2), np.arange(0, 17, 4), rng.permutation(16) / 1.0)
     form = Problem(lists.nbest).canonical
-    nothing = Incumbent(int(INFINITE_COST) // 4, np.ones(form.n_features), "")
+    nothing = Incumbent(INFINITE_COST // 4, np.ones(form.n_features), "")
     test = SavingTest(LpMert(look_ahead=False), form, nothing)
     order = np.array([2, 0, 3, 1])[: form.n_lists]
     streams = [OneList(s, test) for s in range(form.n_lists)]
@@ -131,7 +129,7 @@ def test_parts_can_be_divided_again_and_again() -> None:
     rng = np.random.default_rng(1)
     lists = Lists(rng.permutation(40).astype(float)[:32].reshape(16, 2), np.arange(0, 17, 4), rng.permutation(16) / 1.0)
     form = Problem(lists.nbest).canonical
-    test = SavingTest(LpMert(look_ahead=False), form, Incumbent(int(INFINITE_COST) // 4, np.ones(form.n_features), ""))
+    test = SavingTest(LpMert(look_ahead=False), form, Incumbent(INFINITE_COST // 4, np.ones(form.n_features), ""))
     streams = [OneList(s, test) for s in range(form.n_lists)]
     for stream in streams:
         while stream.bound < INFINITE_COST:

@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from lpmert.configurable import option
+from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.methods.lp_mert.attainability import AttainabilityOracle
 from lpmert.methods.lp_mert.search import LARGEST_COUNT, SLICE_LPS, LpMertSearch
@@ -21,7 +22,6 @@ from lpmert.methods.lp_mert.shared import ParallelLpMert
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.search.start import any_incumbent
 from lpmert.system.deadline import checkpoint

@@ -13,11 +13,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lp_mert.attainability import Attainability, AttainabilityOracle
 from lpmert.methods.lp_mert.streams import Combination, WarmStart
 from lpmert.model.form import Canonical
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.search.method import Incumbent
 
 _WITNESS_BYTES = 1 << 26

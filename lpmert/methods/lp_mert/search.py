@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lp_mert.saving import SavingTest, Settings
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.form import Canonical
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.search.in_units import Divisible
 from lpmert.search.method import Incumbent
 from lpmert.system.deadline import checkpoint
@@ -244,7 +244,7 @@ class Chain:
 class _Prefix:
     """The stream of one combination that is known."""
 
-    bound = int(INFINITE_COST)
+    bound = INFINITE_COST
 
     def __init__(self, part: IntArray, combination: Combination) -> None:
         self.lists, self.found = part, [combination]

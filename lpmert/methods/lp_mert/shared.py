@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lp_mert.saving import SavingTest, Settings
 from lpmert.methods.lp_mert.search import SLICE_LPS, SLICE_STEPS, Alone, Chain, LpMertSearch, OpenPrefix
 from lpmert.methods.lp_mert.streams import Stream
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.parallel.workers import Pending, Shared
 from lpmert.search.checkpoint import plain
 from lpmert.search.in_units import InUnits

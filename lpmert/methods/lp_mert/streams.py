@@ -14,8 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
+from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.numeric.leastnorm import SortedLists
 
 
@@ -96,7 +96,7 @@ class OneList:
 
     @property
     def bound(self) -> int:
-        return self._costs[self.position] if self.position < len(self._costs) else int(INFINITE_COST)
+        return self._costs[self.position] if self.position < len(self._costs) else INFINITE_COST
 
     def get_next_best(self) -> None:
         position = self.position
@@ -127,7 +127,7 @@ class TwoHalves:
 
     @property
     def bound(self) -> int:
-        return max(self._reached, self.frontier[0][0]) if self.frontier else int(INFINITE_COST)
+        return max(self._reached, self.frontier[0][0]) if self.frontier else INFINITE_COST
 
     def get_next_best(self) -> None:
         cell = self.best_in_frontier()
