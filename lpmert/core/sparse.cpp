@@ -142,9 +142,8 @@ class FeatureLines {
                 }
             }
         });
-        return nb::make_tuple(to_python(std::move(visited)), to_python(std::move(first)),
-                              to_python(std::move(thresholds)), to_python(std::move(leaving)),
-                              to_python(std::move(entering)));
+        return nb::make_tuple(owned(std::move(visited)), owned(std::move(first)), owned(std::move(thresholds)),
+                              owned(std::move(leaving)), owned(std::move(entering)));
     }
 
     nb::tuple choices(const Array& rows, const Array& values, double step, const Array& scores) const {
@@ -165,7 +164,7 @@ class FeatureLines {
                 chosen.push_back(winner);
             }
         });
-        return nb::make_tuple(to_python(std::move(visited)), to_python(std::move(chosen)));
+        return nb::make_tuple(owned(std::move(visited)), owned(std::move(chosen)));
     }
 };
 
