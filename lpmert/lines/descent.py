@@ -15,7 +15,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import lists_with_costs
 from lpmert.lines.near import Near
 from lpmert.model.canonical import standardised
-from lpmert.system.deadline import out_of_time
+from lpmert.system.deadline import checkpoint, out_of_time
 
 _PIECE = 20_000_000
 """Features times line searches between two looks at the clock."""
@@ -48,6 +48,7 @@ class DescentLists:
         self.transposed = np.ascontiguousarray(features.T)
         self.turned = np.empty_like(self.transposed)
         for column, row in zip(basis.T, self.turned, strict=True):  # threads of a matrix product take longer than this
+            checkpoint()
             core.combine(self.transposed, np.ascontiguousarray(column), row)
         self.magnitudes = np.abs(features).max(axis=0, initial=0.0)
         self.lists = lists_with_costs(self.turned.T, offsets, costs)
@@ -107,7 +108,9 @@ class DescentLists:
 
 def even_basis(features: FloatArray, offsets: IntArray) -> FloatArray:
     """Return [D, D] such that features @ basis varies alike in all directions within the lists, up to `_RIDGE`."""
+    checkpoint()
     alike, spread = standardised(features, offsets)
+    checkpoint()
     values, vectors = np.linalg.eigh(alike.T @ alike / len(alike))
     stretch = 1 / np.sqrt(np.maximum(values, 0) + _RIDGE * (values[-1] if values[-1] > 0 else 1.0))
     return np.ascontiguousarray(vectors * stretch / spread[:, None])

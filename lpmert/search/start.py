@@ -18,7 +18,7 @@ from lpmert.model.problem import Problem
 from lpmert.search.capped import descend_in_cap
 from lpmert.search.method import Incumbent
 from lpmert.search.moved import moved
-from lpmert.system.deadline import out_of_time
+from lpmert.system.deadline import OutOfTime, heeding, out_of_time
 
 _USUAL_FEATURES = 6
 """With fewer features the search that follows is shorter, and good weights are fewer."""
@@ -78,7 +78,11 @@ def _descended(canonical: Canonical, seed: int, initial: CanonicalWeights | None
         return CanonicalWeights(np.ones(canonical.n_features))
     share = min(1.0, canonical.n_features / _USUAL_FEATURES)
     budget = max(1, int(DEFAULT_BUDGET * share**3))
-    return CanonicalWeights(descend(*canonical.lists, seed=seed, initial=initial, budget=budget)[1])
+    try:
+        with heeding():  # many features take longer to prepare for line searches than some have time for
+            return CanonicalWeights(descend(*canonical.lists, seed=seed, initial=initial, budget=budget)[1])
+    except OutOfTime:
+        return CanonicalWeights(np.ones(canonical.n_features))
 
 
 def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
