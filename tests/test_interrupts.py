@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from shared import ROOT
@@ -24,14 +25,22 @@ print("goes on", flush=True)
 """
 
 
+@pytest.fixture
+def usual() -> Iterator[None]:
+    """Ctrl-C as in a terminal; what runs in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("usual")
 def test_the_first_ctrl_c_is_noted_and_the_second_raises() -> None:
-    before = signal.getsignal(signal.SIGINT)
     with Interrupts() as interrupts:
         signal.raise_signal(signal.SIGINT)
         assert interrupts.pressed
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -75,7 +75,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(published: Path) -> None:
     described = {name for name in names if name.startswith(f"lpmert-{lpmert.__version__}.dist-info/")}
     beside = {f"lpmert-{lpmert.__version__}.data/data/{page}" for page in pages()}
     assert names - described == sources() | beside | {core}
-    assert {"lpmert/py.typed", "lpmert/__init__.pyi", "lpmert/numeric/entries.json"} <= names
+    assert {"lpmert/py.typed", "lpmert/__init__.pyi"} <= names
     assert {"lpmert/reporting/page.css", "lpmert/reporting/page.html.jinja"} <= names
 
 

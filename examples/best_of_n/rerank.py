@@ -10,13 +10,13 @@ scale of scores, the strength of the prior, by cross-validation within.
 import argparse
 
 import numpy as np
-from lpmert.comparing.picture import draw
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import lpmert
+from lpmert.reporting.pictures import cross_validation, write_picture
 
 FEWER_IS_BETTER = ("length",)
 STRENGTHS = np.logspace(-3, 3, 7)
@@ -116,7 +116,7 @@ def main():
     print(f"optimum: {found.optimum.loss:g} wrong, {found.optimum.status.value}")
     print(*found.unseen.notes, sep="\n")
     if asked.picture:
-        draw(found.unseen, asked.picture)
+        write_picture(cross_validation(found.unseen.to_dict()), asked.picture)
     if asked.table:
         with open(asked.table, "w", encoding="utf-8") as file:
             file.writelines(f"{row}\n" for row in rows)

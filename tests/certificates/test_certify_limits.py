@@ -70,7 +70,7 @@ def test_lattices_keep_to_limits_too(path: Path, limits: dict[str, Any]) -> None
         lpmert.certify(lattices, result, path, **limits)
     assert not path.exists()
     lpmert.certify(lattices, result, path)
-    with pytest.raises(LimitError, match="not checked beyond this line: the time limit"):
+    with pytest.raises(LimitError, match="not checked further: the time limit"):
         lpmert.verify(path, lattices, **limits)
     assert lpmert.verify(path, lattices).proved
 

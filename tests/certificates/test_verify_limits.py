@@ -34,7 +34,7 @@ def test_a_limit_is_no_refusal_and_names_itself(path: Path, limits: dict[str, in
     with pytest.raises(LimitError) as told:
         verify(path, nbest, jobs=jobs, **limits)  # type: ignore[arg-type]
     message = str(told.value)
-    assert message.startswith(f"{path}: not checked: the ")
+    assert message.startswith(f"{path}: not checked further: the ")
     assert [name in message for name in ("(time_limit)", "(memory_limit)")] == [
         name in limits for name in ("time_limit", "memory_limit")
     ]
@@ -61,7 +61,7 @@ def test_wherever_a_limit_comes_the_check_is_as_without_or_says_that_it_did_not_
     assert total >= whole.records  # every line looks at the limits
     for last in {*range(0, total, 1 + total // 40), total - 1}:
         left[0] = last
-        with pytest.raises(LimitError, match="not checked"):
+        with pytest.raises(LimitError, match="not checked further"):
             verify(path, nbest)
     left[0] = total
     assert verify(path, nbest) == whole
@@ -154,4 +154,4 @@ def test_the_command_has_an_exit_code_for_limits(path: Path, tmp_path: Path, opt
     if option == "--time-limit":
         outcome = run("verify", path, *columns, option, "0")
         assert (outcome.exit_code, outcome.stdout) == (3, "")
-        assert outcome.stderr.startswith(f"lpmert: stopped by a limit: {path}: not checked: the time")
+        assert outcome.stderr.startswith(f"lpmert: stopped by a limit: {path}: not checked further: the time")

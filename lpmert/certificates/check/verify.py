@@ -97,11 +97,8 @@ def verify(
     def placed(message: str) -> str:
         return f"{certificate}:{reader.line}: {message}" if reader.line else f"{certificate}: {message}"
 
-    def ended(why: str) -> str:
-        return placed(f"not checked beyond this line: {why}" if reader.line else f"not checked: {why}")
-
     try:
-        with limited(time_limit, memory_limit, ended):
+        with limited(time_limit, memory_limit, lambda why: placed(f"not checked further: {why}")):
             return _verified(reader, nbest, metric, ties, jobs)
     except CertificateError as error:
         raise CertificateError(placed(shortened(str(error), LONGEST_REFUSAL))) from error
