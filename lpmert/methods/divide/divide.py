@@ -50,7 +50,7 @@ class LpMert(Method):
     keeps_checkpoints = True
 
     @property
-    def hands_out(self) -> bool:
+    def parallel(self) -> bool:
         return self.chain and self.objective == "margin"
 
     def start(self, task: Task) -> Search:
@@ -58,4 +58,4 @@ class LpMert(Method):
         if self.objective == "published" and task.canonical.cap is not None:
             raise MethodError("objective='published' accepts ties, which a cosine cannot be asked of; use 'margin'")
         alone = DivideSearch(self, task.canonical, task.incumbent)
-        return SharedDivide(self, task.canonical, alone) if self.hands_out else alone
+        return SharedDivide(self, task.canonical, alone) if self.parallel else alone

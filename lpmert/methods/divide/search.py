@@ -13,8 +13,8 @@ from lpmert.methods.divide.open_prefixes import OpenPrefix, open_prefixes
 from lpmert.methods.divide.pairing import fewest_candidates_first, neighbours, pair_by_conflict
 from lpmert.methods.divide.streams import OneList, Stream, TwoHalves
 from lpmert.model.form import Canonical
-from lpmert.search.in_units import Divisible
 from lpmert.search.method import Incumbent
+from lpmert.search.node_queue import Divisible
 from lpmert.system.deadline import checkpoint
 
 SLICE_STEPS = 3000

@@ -19,8 +19,8 @@ from lpmert.methods.lattice.mixtures import Game, new_game
 from lpmert.model.lattice_kernels import longest_path
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.kernels import EPSILON
-from lpmert.parallel.of_thread import OfThread
 from lpmert.system.deadline import checkpoint
+from lpmert.workers import PerThread
 
 _HOPELESS = 3.0
 """How many times the work that is allowed must be needed for a lattice not to be looked at in a cone."""
@@ -86,7 +86,7 @@ class Expander:
         self._problem, self._labels = problem, labels
         self.longest = np.array([longest_sums(problem, number) for number in range(len(problem.graphs))])
         self.ideals = Ideals(problem)
-        self._rooms: OfThread[tuple[Workbench, Space, Game]] = OfThread()
+        self._rooms: PerThread[tuple[Workbench, Space, Game]] = PerThread()
 
     def at_rays(self, rays: FloatArray) -> FloatArray:
         """See `LatticeProblem.at_rays`."""
