@@ -1,7 +1,7 @@
 """Objective, dataset and solver, as in benchopt: the harness times the solver and judges its answer itself.
 
 A benchmark is a list of tasks, each one solver on one dataset under one objective. Solvers are warmed up before the
-clock starts, because kernels are compiled at their first call.
+clock starts, because modules are loaded at their first call, and those of others may compile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MEMORY = 8 << 30
 """Bytes that a process of its own may hold; where it needs more, the row says that it failed."""
 
 _GRACE_SECONDS = 180.0
-"""A process of its own is ended so long after its time limit: it also compiles, loads, warms up and reports."""
+"""A process of its own is ended so long after its time limit: it also loads, warms up and reports."""
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class Solve(Unlimited):
         return self.label or self.method.settings()
 
     def warm_up(self) -> None:
-        """Solve toy lists of two shapes, so that no kernel is compiled later."""
+        """Solve toy lists of two shapes, so that nothing is loaded later."""
         warm_up(self.method)
 
     def solve(self, data: Any, objective: Poses, seed: int, time_limit: float) -> Answer:
@@ -154,4 +154,4 @@ def warm_up(method: Method) -> None:
             try:
                 solve(method, Problem(nbest, metric, region=region), Limits(time_limit=_TOY_SECONDS))
             except MethodError:
-                continue  # not for this method: then it has nothing to compile for it either
+                continue  # not for this method: then it has nothing to load for it either

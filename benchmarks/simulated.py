@@ -106,7 +106,7 @@ class Loop(Unlimited):
     search_seconds: float | None = None
 
     def warm_up(self) -> None:
-        """Compile what the method needs, and line searches."""
+        """Load what the method needs, and line searches."""
         warm_up(Och() if isinstance(self.method, Stabilised) else self.method)
 
     def solve(self, data: Sentences, _objective: object, seed: int, time_limit: float) -> Answer:

@@ -24,8 +24,8 @@ from .findings import Doubt as Doubt
 from .formats.best_lists import n_best as n_best
 from .formats.detect import read as read
 from .formats.detect import write as write
-from .formats.frames import to_columns as to_columns
-from .formats.lattice_graphs import load_lattices as load_lattices
+from .formats.lattices import load_lattices as load_lattices
+from .formats.rows import to_columns as to_columns
 from .formats.tables import read_table as read_table
 from .looping.command import Command as Command
 from .looping.decoder import Decoded as Decoded
@@ -46,7 +46,7 @@ from .model.nbest import NBest as NBest
 from .model.problem import Problem as Problem
 from .model.region import Linear as Linear
 from .model.region import Region as Region
-from .reporting.report import report as report
+from .reporting.page import report as report
 from .reranker import Reranker as Reranker
 from .result import Limits as Limits
 from .result import Progress as Progress

@@ -74,7 +74,7 @@ def minimize(
     region : Region, optional
         Where the weights may lie; everywhere by default.
     time_limit : float, optional
-        Seconds for everything but loading and compiling the kernels.
+        Seconds for everything but loading modules.
     node_limit : int, optional
         Most search nodes.
     gap : float, optional

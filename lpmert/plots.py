@@ -1,33 +1,26 @@
-"""Pictures of results, as the page of `lpmert report` has them, drawn by matplotlib (`pip install 'lpmert[plots]'`).
+"""Pictures of results, as the page of `lpmert report` has them, drawn by matplotlib (`pip install 'lpmert[report]'`).
 
 Each function returns a figure, which notebooks show; `save` writes it as PNG, SVG or PDF.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lpmert.asked import problem_of
-from lpmert.errors import DataError, FloatArray, MetricError
+from lpmert.errors import DataError, MetricError
 from lpmert.formats.weights import given_weights
-from lpmert.markup.progress import course
-from lpmert.picturing.decisions import changes as changed_lists
-from lpmert.picturing.profile import profile as along
-from lpmert.picturing.rows import Lines, lines_of, place_of
-from lpmert.picturing.surface import Surface
-from lpmert.picturing.surface import surface as over
-from lpmert.picturing.windows import Window, windows
-from lpmert.quoting import listed, quoted
-from lpmert.reporting.documents import documents
-from lpmert.reporting.material import check_same, ties_of
-from lpmert.reporting.surfaces import in_plane
-from lpmert.system.pictures import check_drawing, check_picture, write_picture
+from lpmert.quoting import listed, number, quoted
+from lpmert.reporting import pictures
+from lpmert.reporting.decisions import changes as changed_lists
+from lpmert.reporting.documents import Material, check_same, documents, ties_of
+from lpmert.reporting.lines import Window, in_plane, place_of
+from lpmert.reporting.lines import profile as along
+from lpmert.reporting.lines import surface as over
 from lpmert.values import weights_array
 
 if TYPE_CHECKING:
@@ -35,20 +28,13 @@ if TYPE_CHECKING:
 
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
-    from lpmert.model.lattice_problem import LatticeProblem
     from lpmert.model.nbest import NBest
-    from lpmert.model.problem import Problem
     from lpmert.model.word_graphs import WordGraphs
     from lpmert.result import Result
     from lpmert.values import Weights
 
-_LOSS, _BOUND, _BAND = "#b3400c", "#1763b8", "#f4c9a2"
-_PATHS = ("#ffffff", "#ff9f1c", "#ff6ad5", "#ff4d4d", "#b8f2ff", "#c2ff5c")
-"""Colours of paths, which are seen on all of the surface's."""
-
-_MOST_BARS = 40
-_ALL_BUT = 98.0
-"""Percent of a surface whose losses have colours of their own; those beyond have that of the highest."""
+_SIZE = 7.0, 3.6
+"""Of pictures, in inches."""
 
 
 def progress(result: Result) -> Figure:
@@ -75,17 +61,7 @@ def progress(result: Result) -> Figure:
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     >>> figure = lpmert.plots.progress(lpmert.minimize(lists))
     """
-    figure, axes = _empty(7.0, 3.6)
-    found = course(result.to_dict())
-    if found is not None:
-        axes.stairs(found.loss.values, found.loss.ends, baseline=None, color=_LOSS, label="best loss", linewidth=1.8)
-        if found.bound is not None:
-            axes.stairs(*found.bound[::-1], baseline=None, color=_BOUND, label="bound", linewidth=1.8, linestyle="--")
-        if found.logarithmic:
-            axes.set_xscale("log")
-        axes.legend(frameon=False)
-    axes.set(xlabel="seconds", ylabel="loss", title=result.message)
-    return figure
+    return pictures.progress(result.to_dict(), *_SIZE)
 
 
 def profile(
@@ -129,21 +105,15 @@ def profile(
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     >>> figure = lpmert.plots.profile(lpmert.minimize(lists), lists, "b")
     """
-    lines, around = _around(_problem(result, data, metric), result.weights)
-    found = along(lines, result.weights, place_of(weight, result.names, lines), _window(around, window), around[0])
-    figure, axes = _empty(7.0, 3.6)
-    begin, end = found.best
-    axes.axvspan(
-        found.ends[0] if begin is None else max(begin, found.ends[0]),
-        found.ends[-1] if end is None else min(end, found.ends[-1]),
-        color=_BAND,
-        label="same loss",
+    material = _material(result, data, metric)
+    found = along(
+        material.lines,
+        result.weights,
+        place_of(weight, result.names, material.lines),
+        _window(material.windows, window),
+        material.windows[0],
     )
-    axes.stairs(found.losses, found.ends, baseline=None, color=_LOSS, linewidth=1.5)
-    axes.plot(found.value, result.loss, "o", color=_LOSS, label=f"{_title(result)}: {result.loss:.10g}")
-    axes.set(xlabel=f"weight of {weight}", ylabel="loss", xlim=(found.ends[0], found.ends[-1]))
-    axes.legend(frameon=False)
-    return figure
+    return pictures.profile(found, weight, _title(result), result.loss, *_SIZE)
 
 
 def surface(
@@ -193,30 +163,22 @@ def surface(
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     >>> figure = lpmert.plots.surface(lpmert.minimize(lists), lists, ("a", "b"))
     """
-    middle = result.weights if scale is None else result.scaled_to(*scale)
-    lines, around = _around(_problem(result, data, metric), middle)
+    material = _material(result, data, metric, 1.0 if scale is None else result.factor_to(*scale))
+    lines, middle = material.lines, material.weights
     varying = [name for name, spread in zip(result.names, lines.spread, strict=True) if spread > 0.0]
     names = weights or tuple(varying[:2])
     if len(names) != 2 or names[0] == names[1]:
         raise DataError(f"a surface is over the weights of two features that vary; here {listed(varying)} do")
     places = place_of(names[0], result.names, lines), place_of(names[1], result.names, lines)
-    halves = _window(around, window).halves
+    halves = _window(material.windows, window).halves
     found = over(lines, middle, places, (float(halves[places[0]]), float(halves[places[1]])))
-    figure, axes = _empty(7.2, 5.6)
-    _add_cells(figure, axes, found, middle[list(places)], halves[list(places)])
-    for (name, path), colour in zip((paths or {}).items(), cycle(_PATHS), strict=False):
+    ways: dict[str, Any] = {}
+    for name, path in (paths or {}).items():
         there = (in_plane(weights_array(one, result.names), middle, places, lines.spread) for one in path)
-        inside = np.array([[one[place] for place in places] for one in there if one is not None]).reshape(-1, 2)
+        inside = np.array([one[list(places)] for one in there if one is not None]).reshape(-1, 2)
         if len(inside):
-            _add_path(axes, inside, name, colour)
-    reach = [(middle[place] - halves[place], middle[place] + halves[place]) for place in places]
-    label = f"{_title(result)}: {result.loss:.10g}"
-    axes.plot(*(middle[place] for place in places), "o", markersize=10, fillstyle="none", color="white", zorder=5)
-    axes.plot(*(middle[place] for place in places), "o", markersize=10, fillstyle="none", color="black",
-              markeredgewidth=0.8, label=label, zorder=6)  # fmt: skip
-    axes.set(xlim=reach[0], ylim=reach[1], xlabel=f"weight of {names[0]}", ylabel=f"weight of {names[1]}")
-    figure.legend(loc="outside lower center", ncols=3, facecolor="0.75", framealpha=1.0)
-    return figure
+            ways[name] = inside
+    return pictures.surface(found, (names[0], names[1]), {}, ways, f"{_title(result)}: {number(result.loss)}", 7.2, 5.6)
 
 
 def changes(
@@ -262,16 +224,7 @@ def changes(
     known = [(name, difference) for name, difference in found if difference is not None]
     if len(known) < len(found):
         raise MetricError(f"metric {quoted(problem.metric.name)} gives lists no loss of their own")
-    shown = known if len(known) <= _MOST_BARS else [*known[: _MOST_BARS // 2], *known[-_MOST_BARS // 2 :]]
-    figure, axes = _empty(7.0, 1.2 + 0.22 * max(len(shown), 4))
-    colours = ["C2" if difference < 0 else "C3" for _, difference in shown]
-    axes.barh(range(len(shown)), [difference for _, difference in shown], color=colours)
-    axes.set_yticks(range(len(shown)), [name for name, _ in shown], fontsize=8)
-    axes.invert_yaxis()
-    axes.axvline(0.0, color="0.4", linewidth=0.8)
-    better, worse = sum(one < 0 for _, one in known), sum(one > 0 for _, one in known)
-    axes.set(xlabel="difference in loss", title=f"{len(known):,} lists change: {better:,} better, {worse:,} worse")
-    return figure
+    return pictures.changes(known)
 
 
 def save(figure: Figure, path: str | Path) -> None:
@@ -295,61 +248,15 @@ def save(figure: Figure, path: str | Path) -> None:
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     >>> lpmert.plots.save(lpmert.plots.progress(lpmert.minimize(lists)), tempfile.mkdtemp() + "/progress.svg")
     """
-    check_picture(path)
-    write_picture(figure, path)
+    pictures.write_picture(figure, path)
 
 
-def _empty(width: float, height: float) -> tuple[Figure, Any]:
-    check_drawing()
-    from matplotlib.figure import Figure as Canvas  # no window, no global state
-
-    figure = Canvas(figsize=(width, height), layout="constrained")
-    axes: Any = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
-
-
-def _add_cells(figure: Figure, axes: Any, found: Surface, middle: FloatArray, halves: FloatArray) -> None:
-    """Draw the cells of a surface, with the scale of their colours; middle, halves [2]: of its window."""
-    from matplotlib.collections import PolyCollection
-    from matplotlib.colors import PowerNorm
-
-    corners = np.empty((len(found.losses), 4, 2))
-    counts, starts = np.diff(found.offsets), found.offsets[:-1]
-    corners[:, 0, 1] = corners[:, 1, 1] = np.repeat(found.bottoms, counts)
-    corners[:, 2, 1] = corners[:, 3, 1] = np.repeat(found.tops, counts)
-    corners[:, 1, 0], corners[:, 2, 0] = found.lower, found.upper
-    for column, ends in ((0, found.lower), (3, found.upper)):
-        corners[1:, column, 0] = ends[:-1]
-        corners[starts, column, 0] = -1.0
-    corners = middle + corners * halves
-    least, most = float(found.losses.min()), float(np.percentile(found.losses, _ALL_BUT))
-    norm = PowerNorm(0.5, least, max(most, math.nextafter(least, math.inf)))
-    flat: dict[str, Any] = {"antialiased": False, "linewidth": 0.0, "edgecolor": "face", "rasterized": True}
-    cells = PolyCollection(list(corners), array=found.losses, cmap="viridis", norm=norm, **flat)
-    axes.add_collection(cells)
-    figure.colorbar(cells, label="loss", extend="max" if found.losses.max() > most else "neither")
-
-
-def _add_path(axes: Any, points: FloatArray, name: str, colour: str) -> None:
-    """Draw a way through the weights, points [P, 2], whose beginning is a square."""
-    from matplotlib.patheffects import Normal, Stroke
-
-    edge = [Stroke(linewidth=3.0, foreground="black"), Normal()]
-    style: dict[str, Any] = {"color": colour, "markeredgecolor": "black", "markeredgewidth": 0.6, "zorder": 4}
-    axes.plot(*points.T, "o-", linewidth=1.6, markersize=4, label=name, path_effects=edge, **style)
-    axes.plot(*points[0], "s", markersize=7, **style)
-
-
-def _problem(result: Result, data: NBest | WordGraphs, metric: Any) -> Problem | LatticeProblem:
-    found = problem_of(data, metric, ties_of(result.signature), None)
-    check_same(found, documents([result]), "data")
-    return found
-
-
-def _around(problem: Problem | LatticeProblem, weights: FloatArray) -> tuple[Lines, list[Window]]:
-    lines = lines_of(problem)
-    return lines, windows(lines, weights)
+def _material(result: Result, data: NBest | WordGraphs, metric: Any, factor: float = 1.0) -> Material:
+    pictures.check_installed("matplotlib")
+    problem = problem_of(data, metric, ties_of(result.signature), None)
+    found = documents([result])
+    check_same(problem, found, "data")
+    return Material(found, problem, factor=factor)
 
 
 def _window(around: Sequence[Window], name: str) -> Window:

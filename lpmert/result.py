@@ -267,18 +267,22 @@ class Result:
         }
         return OptimizeResult(**found)
 
+    def factor_to(self, name: str, value: float) -> float:
+        """Return the positive factor that brings the weight of feature `name` to `value`; raises as `scaled_to`."""
+        if name not in self.names:
+            raise ValueError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
+        weight = float(self.weights[self.names.index(name)])
+        if weight * value <= 0:
+            raise ValueError(f"the weight of {quoted(name)} is {weight:g}: no positive factor brings it to {value:g}")
+        return value / weight
+
     def scaled_to(self, name: str, value: float) -> FloatArray:
         """Return the weights [D] times the positive factor that brings feature `name` to `value`.
 
         Decoding does not see a positive factor, so these weights are as good. Raises `ValueError` if the name is
         unknown, or if its weight is 0 or of the other sign than `value`.
         """
-        if name not in self.names:
-            raise ValueError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
-        weight = self.weights[self.names.index(name)]
-        if weight * value <= 0:
-            raise ValueError(f"the weight of {quoted(name)} is {weight:g}: no positive factor brings it to {value:g}")
-        return np.asarray(self.weights * (value / weight))
+        return np.asarray(self.weights * self.factor_to(name, value))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain numbers, strings, lists and dictionaries, ready for JSON."""
@@ -401,11 +405,9 @@ class Result:
         lines += [f"warning: {one.message}" for one in self.warnings]
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        """Return the verdict, the weights and the progress as HTML, for notebooks."""
-        from lpmert.markup.card import card
-
-        return card(self.to_dict())
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show the short report in notebooks."""
+        printer.text("..." if cycle else str(self))
 
     def with_seconds(self, **seconds: float) -> Result:
         """Return the same result with further phases in `seconds`."""

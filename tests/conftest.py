@@ -48,7 +48,6 @@ LONG = (
     "test_benchmarks",
     "test_faults",
     "test_workers",
-    "test_kernel_cache",
     "test_ratio_search",
     "test_grouping",
     "test_real_decoders",

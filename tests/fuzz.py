@@ -18,6 +18,7 @@ from fractions import Fraction
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import graph_problems
 import numpy as np
@@ -32,6 +33,7 @@ from lpmert import DataError, LpmertError, MethodError, Region, RegionError, Res
 from lpmert.configurable import Option
 from lpmert.metrics.ratio import LinearFraction
 from lpmert.registry import METHODS
+from lpmert.search import checkpoint
 from lpmert.search.method import Method
 
 SUMS = ("choices", "cells", "lp-mert", "exhaustive", "auto", "groups")
@@ -232,10 +234,15 @@ def check_cosine(features: str, worth: str, seed: int) -> list[Outcome]:
     return outcomes
 
 
+def graph_of(features: str, worth: str, seed: int, *, in_region: bool) -> GivenGraphs:
+    """Lattices or hypergraphs with a metric that the kind of loss stands for."""
+    metric = graph_problems.METRICS[sum(worth.encode()) % len(graph_problems.METRICS)]
+    return graph_problem(features, metric, seed, in_region=in_region)
+
+
 def check_graphs(features: str, worth: str, seed: int) -> list[Outcome]:
     """Lattices and hypergraphs, in regions and without: the bound holds for all paths, and so do early ends."""
-    metric = graph_problems.METRICS[sum(worth.encode()) % len(graph_problems.METRICS)]
-    given = graph_problem(features, metric, seed, in_region=seed % 2 == 0)
+    given = graph_of(features, worth, seed, in_region=seed % 2 == 0)
     early = [{}, {"node_limit": 1}, {"gap": 0.5}, {"time_limit": 0.0}]
     method = methods(given)[seed % 2]
     outcomes = [run(given, method, seed=seed % 3)]
@@ -244,7 +251,7 @@ def check_graphs(features: str, worth: str, seed: int) -> list[Outcome]:
     return outcomes
 
 
-_PUBLISHED = {"objective", "cosine_test"}
+_PUBLISHED = {"published", "cosine_test"}
 """Options of lp-mert whose other value is the paper's rule, which asks another question."""
 
 
@@ -324,6 +331,69 @@ def check_resumed(features: str, worth: str, seed: int) -> list[Outcome]:
     return outcomes
 
 
+def _changed(value: Any, rng: np.random.Generator) -> Any:
+    """A state with one number, text or array in it that is another: of an array one entry, or the shape."""
+    if isinstance(value, dict) and value:
+        name = str(rng.choice(list(value)))
+        return {**value, name: _changed(value[name], rng)}
+    if isinstance(value, list) and value and rng.random() < 0.8:
+        place = int(rng.integers(len(value)))
+        return [*value[:place], _changed(value[place], rng), *value[place + 1 :]]
+    if isinstance(value, list):
+        return value[1:]
+    if isinstance(value, np.ndarray) and value.size and rng.random() < 0.9:
+        flat = value.reshape(-1).copy()
+        place = int(rng.integers(flat.size))
+        if flat.dtype.kind == "f":
+            flat[place] = rng.choice([0.0, -flat[place], np.nan, np.inf, 1e300, rng.choice(flat)])
+        elif flat.dtype.kind in "iu":
+            most = np.iinfo(flat.dtype)
+            flat[place] = [0, most.max, most.min, rng.choice(flat)][rng.integers(4)]
+        else:
+            flat[place] = not flat[place]
+        return flat.reshape(value.shape)
+    others: list[Any] = [None, -1, 2**70, "x", [], {}, np.zeros(3)]
+    return others[rng.integers(len(others))]
+
+
+def check_forged(features: str, worth: str, seed: int) -> list[Outcome]:
+    """What was changed and has the right checksum is refused, or taken: the loss is that of the weights then."""
+    rng = np.random.default_rng([seed, 9])
+    given = (graph_of if seed % 4 == 0 else problem)(features, worth, seed, in_region=seed % 3 == 0)
+    if given.least is None:
+        return []
+    taken = [name for name in methods(given) if name != "sweep"]
+    method = taken[seed % len(taken)]
+    outcomes: list[Outcome] = []
+    with TemporaryDirectory() as folder, long_searches(int(rng.choice([50, 200]))):
+        path = Path(folder) / "checkpoint"
+
+        def search(**settings: Any) -> Result:
+            return lpmert.minimize(
+                given.data, metric=given.metric, method=method, region=given.region, checkpoint=path, **settings
+            )
+
+        try:
+            search(callback=after(int(rng.integers(1, 6))), time_limit=_SECONDS)
+        except (MethodError, RegionError):  # what `run` looks at
+            return []
+        header, state = checkpoint._read(path)
+        asked = {name: value for name, value in header.items() if name != "state"}
+        for _ in range(4):
+            checkpoint._write(path, asked, _changed(dict(state), rng))
+            try:
+                result = search(resume=True, time_limit=2.0)
+            except DataError:
+                outcomes.append((method, Status.HEURISTIC))
+                continue
+            assert result.resumed
+            attained = float(given.attained(result.weights.tolist())[0])
+            slack = 0.0 if given.exact else ROUNDING * abs(attained)
+            assert abs(result.loss - attained) <= slack, f"{given.name}: {method} says {result.loss}, not {attained}"
+            outcomes.append((method, result.status))
+    return outcomes
+
+
 def check_faces(features: str, worth: str, seed: int) -> list[Outcome]:
     """`check` and `compare` tell losses that weights have, and call nothing optimal that is not."""
     rng = np.random.default_rng([seed, 8])
@@ -387,6 +457,7 @@ CHECKS = {
     "graphs": check_graphs,
     "options": check_options,
     "resumed": check_resumed,
+    "forged": check_forged,
     "faces": check_faces,
 }
 

@@ -18,12 +18,12 @@ from lpmert.methods import groups
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells import cells
 from lpmert.methods.choices import shared
-from lpmert.methods.divide import search as divide
-from lpmert.methods.divide import shared as shared_divide
 from lpmert.methods.lattice import search as lattice_search
 from lpmert.methods.lattice import sight
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
+from lpmert.methods.lp_mert import search as lp_mert
+from lpmert.methods.lp_mert import shared as shared_lp_mert
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.lattices import Lattices
 from lpmert.search.checkpoint import Keeping
@@ -51,10 +51,10 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr(groups, "_BEGINNING", 0)
         patch.setattr(groups, "_TURN", 4 * SLICE)
         patch.setattr(groups, "_DESCENT_BUDGET", 500)
-        patch.setattr(shared_divide, "_ALONE", 0)
-        patch.setattr(shared_divide, "_UNIT", 1)
-        patch.setattr(divide, "SLICE_STEPS", 8)
-        patch.setattr(shared_divide, "SLICE_STEPS", 8)
+        patch.setattr(shared_lp_mert, "_ALONE", 0)
+        patch.setattr(shared_lp_mert, "_UNIT", 1)
+        patch.setattr(lp_mert, "SLICE_STEPS", 8)
+        patch.setattr(shared_lp_mert, "SLICE_STEPS", 8)
         patch.setattr(lattice_search, "_ALONE", 0)
         patch.setattr(lattice_search, "_LOCAL_WORK", 0)
         patch.setattr(sight, "_UNIT", 1)

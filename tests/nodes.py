@@ -15,7 +15,7 @@ def core_search(lists: SortedLists, *, boxed: bool, levels: int = 4) -> Any:
     search = core.CellSearch(
         lists.native(),
         None,
-        core.ChoiceSettings(*Choices().switches(1, cores=True), 64, 64, 32),
+        core.ChoiceSettings(*Choices().switches(1, cores=True), 64, 32),
         boxed,
         precision_of(lists),
         largest=float(abs(lists.rows).sum(axis=1).max(initial=0.0)),

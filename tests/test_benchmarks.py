@@ -44,7 +44,7 @@ from benchmarks.suites.stability import best_of
 from benchmarks.tables import Table
 from lpmert.comparing.significance import corrected_reach
 from lpmert.errors import FloatArray, MethodError
-from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.lp_mert.method import LpMert
 from lpmert.model.meant import meaning
 from lpmert.model.nbest import NBest
 

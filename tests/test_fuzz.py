@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("poor_start")
 
 PROBLEMS = {
     "plain": 190, "regions": 152, "limits": 38, "relatives": 57, "cosines": 38,
-    "graphs": 57, "options": 57, "resumed": 38, "faces": 19,
+    "graphs": 57, "options": 57, "resumed": 38, "forged": 19, "faces": 19,
 }  # fmt: skip
 """How many problems of each kind of features the slow tier checks in each way."""
 

@@ -31,9 +31,10 @@ def test_every_name_of_a_stub_is_found_and_nothing_else(module: str) -> None:
 
 def test_the_stub_of_the_core_has_what_is_compiled_and_nothing_else() -> None:
     stub = ast.parse((ROOT / "lpmert" / "core" / "__init__.pyi").read_text(encoding="utf-8"))
-    stated = [one for one in stub.body if isinstance(one, ast.ClassDef | ast.FunctionDef)]
-    assert {one.name for one in stated if not one.name.startswith("_")} == set(core.__all__)
-    for one in stated:
+    stated = {one.name for one in stub.body if isinstance(one, ast.ClassDef | ast.FunctionDef)}
+    stated |= {ast.unparse(one.target) for one in stub.body if isinstance(one, ast.AnnAssign)}
+    assert {name for name in stated if not name.startswith("_")} == set(core.__all__)
+    for one in stub.body:
         if isinstance(one, ast.ClassDef) and not one.name.startswith("_"):
             methods = {method.name for method in ast.walk(one) if isinstance(method, ast.FunctionDef)}
             assert methods <= set(dir(getattr(core, one.name)))

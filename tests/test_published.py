@@ -138,7 +138,7 @@ def test_the_time_limit_is_kept_on_spelling_normalisation(method: str) -> None:
     nbest = lpmert.read_table(path, segment="sent", features=names, loss="errors")
     began = time.perf_counter()
     result = lpmert.minimize(nbest, method=method, time_limit=2.0)
-    assert time.perf_counter() - began - result.seconds.get("compile", 0.0) < 12.0
+    assert time.perf_counter() - began < 12.0
     assert result.lower_bound is not None
     assert 148 <= result.lower_bound <= result.loss
     assert numpy_loss(nbest, result.weights) == result.loss

@@ -24,9 +24,7 @@ import lpmert
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PYTHONS = [kind.rpartition(" ")[2] for kind in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", kind)]
 CHANGES = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
-NOT_SOURCES = shutil.ignore_patterns(
-    ".*", "__pycache__", "*.egg-info", "build", "dist", "_kernels*", "_core*", "*.loop"
-)
+NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "_core*", "*.loop")
 
 
 def run(*arguments: object, **options: object) -> str:
@@ -54,7 +52,7 @@ def one(place: Path, pattern: str) -> Path:
 
 def sources() -> set[str]:
     """What there is of the package in this checkout, but for what only builds need."""
-    ends = (".py", ".pyi", ".json", ".css", ".js", "py.typed")
+    ends = (".py", ".pyi", ".json", ".css", ".jinja", "py.typed")
     files = (file for file in (ROOT / "lpmert").rglob("*") if file.is_file() and file.name.endswith(ends))
     return {file.relative_to(ROOT).as_posix() for file in files if file.name != "backend.py"}
 
@@ -78,7 +76,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(published: Path) -> None:
     beside = {f"lpmert-{lpmert.__version__}.data/data/{page}" for page in pages()}
     assert names - described == sources() | beside | {core}
     assert {"lpmert/py.typed", "lpmert/__init__.pyi", "lpmert/numeric/entries.json"} <= names
-    assert {"lpmert/reporting/page.css", "lpmert/reporting/page.js"} <= names
+    assert {"lpmert/reporting/page.css", "lpmert/reporting/page.html.jinja"} <= names
 
 
 def test_the_archive_holds_what_it_takes_to_build(published: Path) -> None:

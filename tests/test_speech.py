@@ -11,7 +11,7 @@ import pytest
 from commands import run
 from shared import ROOT
 
-from lpmert.formats.lattice import read_lattices
+from lpmert.formats.lattices import read_lattices
 from lpmert.formats.slf import read_lattice, write_lattice
 from lpmert.system.files import read_text
 

@@ -24,9 +24,9 @@ from long_searches import SLICE, counted, long_searches, noise_of, problem_of, s
 import lpmert
 from lpmert import Status
 from lpmert.errors import DataError, MethodError
-from lpmert.methods.divide.divide import LpMert
 from lpmert.methods.groups import Groups
 from lpmert.methods.heuristic.och import Och
+from lpmert.methods.lp_mert.method import LpMert
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
 from lpmert.system.scratch import scratch_folder
 from lpmert.unseen.estimate import expected_of

@@ -154,7 +154,7 @@ class Model(Unlimited):
     fit: Callable[[Adaptation], tuple[Probability, float]]
 
     def warm_up(self) -> None:
-        """Do nothing: there are no kernels."""
+        """There is nothing to load."""
 
     def solve(self, data: Adaptation, _objective: Adapted, _seed: int, _time_limit: float) -> Answer:
         """Fit, and score all conversions."""

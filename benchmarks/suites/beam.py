@@ -16,8 +16,8 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds
 from lpmert.lines.line_search import LineSearch
 from lpmert.methods.auto import Auto
-from lpmert.methods.divide.beam import Beam, BeamSearch
 from lpmert.methods.heuristic.och import Och
+from lpmert.methods.lp_mert.beam import Beam, BeamSearch
 from lpmert.methods.subspace import Subspace
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.nbest import NBest
@@ -68,7 +68,7 @@ class FromStart(Unlimited):
         return f"beam {self.beam} from {'equal weights' if self.weak else 'line searches'}"
 
     def warm_up(self) -> None:
-        """Compile what linear programs and line searches need."""
+        """Load what linear programs and line searches need."""
         warm_up(Beam(self.beam))
 
     def solve(self, data: NBest, objective: Poses, _seed: int, time_limit: float) -> Answer:

@@ -13,7 +13,7 @@ from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.lp_mert.method import LpMert
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -10,7 +10,6 @@ import importlib
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -67,14 +66,10 @@ def _is_theirs(name: str) -> bool:
 
 @cache
 def prototypes() -> ModuleType:
-    """Import the prototypes' `run`; their kernels are cached elsewhere, as their place may be read-only."""
+    """Import the prototypes' `run`, which needs what it imports."""
     place = find_prototypes()
     if place is None:
         raise FileNotFoundError(_skip())
-    os.environ.setdefault("NUMBA_CACHE_DIR", tempfile.mkdtemp(prefix="lpmert-floor-"))
-    from numba.core import config
-
-    config.reload_config()  # type: ignore[no-untyped-call]
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(place))
     try:

@@ -17,7 +17,7 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.lp_mert.method import LpMert
 from lpmert.model.nbest import NBest
 from lpmert.workers import using_workers
 

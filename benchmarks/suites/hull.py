@@ -14,9 +14,9 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Solver, Ta
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, mebibytes, seconds
+from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.nbest import NBest
-from lpmert.numeric.kernels import decode
 from lpmert.numeric.lp import LinOptimizer
 
 if TYPE_CHECKING:
@@ -37,13 +37,9 @@ class Extreme(Unprepared):
         """Count the rows, and those that the weights choose where the answer brings weights."""
         details: dict[str, object] = {"extreme": len(answer.details["rows"])}
         if answer.weights is not None:
-            chosen = np.empty(1, dtype=np.int64)
             features, offsets = data.dense_features(), data.offsets
-            shown = 0
-            for row, weights in zip(answer.details["rows"], answer.weights, strict=True):
-                decode(features, offsets, weights, chosen)
-                shown += int(chosen[0] == row)
-            details["shown"] = shown
+            pairs = zip(answer.details["rows"], answer.weights, strict=True)
+            details["shown"] = sum(int(decode(features, offsets, weights)[0] == row) for row, weights in pairs)
         return Judgement(None, None, details)
 
 

@@ -18,10 +18,9 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Table, mebibytes, number, seconds
 from lpmert.errors import BoolArray
 from lpmert.formats.best_lists import n_best
-from lpmert.formats.lattice_graphs import load_lattices
+from lpmert.formats.lattices import load_lattices
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.och import Och
-from lpmert.model.lattice_kernels import best_so_far, best_to_come
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.lattices import Lattices
 from lpmert.model.region import Region
@@ -85,12 +84,8 @@ def _speech(fillers: bool, lists: int, beam: float | None) -> Lattices:
     kept = []
     for place in range(whole.n_lists):
         graph = whole.graph(place)
-        scores = graph.features @ weights
-        so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
-        nodes = graph.sources, graph.seconds, graph.targets
-        best_so_far(*nodes, scores, so_far)
-        best_to_come(*nodes, scores, so_far, to_come)
-        kept.append(so_far[graph.sources] + scores + to_come[graph.targets] >= so_far[-1] - beam)
+        through = graph.links().best_through(graph.features @ weights)
+        kept.append(through >= through.max() - beam)
     return restricted(whole, lists, np.concatenate(kept))
 
 
@@ -187,7 +182,7 @@ class OnPaths(Unlimited):
         return self.method.settings()
 
     def warm_up(self) -> None:
-        """Solve toy lattices, so that no kernel is compiled later."""
+        """Solve toy lattices, so that nothing is loaded later."""
         _warm_up(self.method)
 
     def solve(self, data: Lattices, objective: AllPaths, seed: int, time_limit: float) -> Answer:
@@ -211,7 +206,7 @@ class OnLists(Unlimited):
         return f"{self.n} best" if self.tuned else f"{self.n} best, untuned"
 
     def warm_up(self) -> None:
-        """Solve toy lists, so that no kernel is compiled later."""
+        """Solve toy lists, so that nothing is loaded later."""
         warm_up(Auto())
 
     def solve(self, data: Lattices, objective: AllPaths, seed: int, time_limit: float) -> Answer:

@@ -43,7 +43,7 @@ class One(Unlimited):
         return "a coordinate" if self.coordinates else "any line"
 
     def warm_up(self) -> None:
-        """Compile line searches."""
+        """Load line searches."""
         warm_up(GREEDY.method)
 
     def solve(self, data: NBest, objective: Loss, seed: int, _time_limit: float) -> Answer:

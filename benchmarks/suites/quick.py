@@ -16,11 +16,11 @@ from benchmarks.tables import Table, number, seconds
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.divide.beam import Beam
-from lpmert.methods.divide.divide import LpMert
 from lpmert.methods.exhaustive import Exhaustive
 from lpmert.methods.groups import Groups
 from lpmert.methods.heuristic.och import Och
+from lpmert.methods.lp_mert.beam import Beam
+from lpmert.methods.lp_mert.method import LpMert
 from lpmert.methods.mip import Mip
 from lpmert.methods.subspace import Subspace
 from lpmert.methods.sweep import Sweep

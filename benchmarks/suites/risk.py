@@ -82,7 +82,7 @@ class Surface(Unlimited):
     name: str = "grid"
 
     def warm_up(self) -> None:
-        """Do nothing: there are no kernels."""
+        """There is nothing to load."""
 
     def solve(self, data: NBest, _objective: Shape, _seed: int, _time_limit: float) -> Answer:
         """Return losses [points, 1 + gammas], rounded to whole and tenth errors."""
@@ -101,7 +101,7 @@ class Sharpness(Unlimited):
     name: str = "weights of three methods"
 
     def warm_up(self) -> None:
-        """Compile what annealing needs."""
+        """Load what annealing needs."""
         ANNEALING.warm_up()
 
     def solve(self, data: NBest, _objective: Shape, _seed: int, _time_limit: float) -> Answer:
@@ -141,7 +141,7 @@ class Against(Unlimited):
         return f"{ANNEALING.name} against {self.other.name}"
 
     def warm_up(self) -> None:
-        """Compile both."""
+        """Load both."""
         ANNEALING.warm_up()
         self.other.warm_up()
 

@@ -156,7 +156,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
         "grid above the best known",
     )
     note = (
-        "An evaluation decodes all lists once, with the package's own kernel, and adds up the losses. The grid has 24 "
+        "An evaluation decodes all lists once, with the package's own core, and adds up the losses. The grid has 24 "
         "points for each of two features beside the reference, 4 for each of four, 2 for each of more; in generated "
         "lists, whose signs nobody knows beforehand, once for each sign of the reference. The mixed-integer program "
         f"(not tried beyond {MOST_ROWS:,} rows) has one row for each ordered pair of hypotheses of a list: with one "

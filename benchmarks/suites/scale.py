@@ -199,7 +199,7 @@ class Messages:
         return None
 
     def warm_up(self) -> None:
-        """There is nothing to compile."""
+        """There is nothing to load."""
 
     def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
         """Send small and large messages to and fro, one after the other."""

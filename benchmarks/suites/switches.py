@@ -32,13 +32,11 @@ DEFAULTS = "defaults"
 CHOICES: dict[str, Method] = {
     DEFAULTS: Choices(),
     "no look ahead below the root": Choices(look_ahead=False),
-    "lists looked ahead in as they come": Choices(by_gain=False),
     "no cores": Choices(use_cores=False),
     "no witnesses": Choices(use_witnesses=False),
-    "none of these": Choices(look_ahead=False, by_gain=False, use_cores=False, use_witnesses=False),
-    "few remembered": Choices(kept_witnesses=30, kept_cores=10),
+    "none of these": Choices(look_ahead=False, use_cores=False, use_witnesses=False),
+    "few cores remembered": Choices(kept_cores=10),
     "blunt order of lists": Choices(sharpness=0.0),
-    "order of lists without cores": Choices(core_preference=1.0),
 }
 CELLS: dict[str, Method] = {
     DEFAULTS: Cells(),

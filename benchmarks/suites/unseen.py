@@ -40,7 +40,7 @@ class Averaging(Unlimited):
     within: float = inf
 
     def warm_up(self) -> None:
-        """Average on toy lists, so that no kernel is compiled later."""
+        """Average on toy lists, so that nothing is loaded later."""
         rng = np.random.default_rng(0)
         toy = NBest(rng.normal(size=(40, 3)), np.arange(0, 41, 4), rng.integers(0, 5, 40))
         self.solve(Halves(toy, toy), HeldOut(), 0, TIME_LIMIT)

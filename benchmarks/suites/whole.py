@@ -13,9 +13,9 @@ from benchmarks.simulated import SIZE, SMALL, Loop, Sentences, of_single_sentenc
 from benchmarks.tables import Table, seconds
 from lpmert import Looped
 from lpmert.methods.auto import Auto
-from lpmert.methods.divide.beam import Beam
-from lpmert.methods.divide.divide import LpMert
 from lpmert.methods.heuristic.och import Och
+from lpmert.methods.lp_mert.beam import Beam
+from lpmert.methods.lp_mert.method import LpMert
 from lpmert.model.problem import Problem
 from lpmert.search.method import Method
 

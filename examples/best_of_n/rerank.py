@@ -10,13 +10,13 @@ scale of scores, the strength of the prior, by cross-validation within.
 import argparse
 
 import numpy as np
+from lpmert.comparing.picture import draw
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import lpmert
-from lpmert.comparing.picture import draw
 
 FEWER_IS_BETTER = ("length",)
 STRENGTHS = np.logspace(-3, 3, 7)

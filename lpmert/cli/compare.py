@@ -136,9 +136,8 @@ def compare(
     `lpmert solve`; of lattices all paths count unless --n-best asks for lists, which most methods need.
     """
     from lpmert.comparing.compare import compare as compare_methods
-    from lpmert.comparing.picture import draw
+    from lpmert.reporting.pictures import check_picture, cross_validation, write_picture
     from lpmert.result import Limits, Result
-    from lpmert.system.pictures import check_picture
 
     shared = Shared.of(**options)
     Asked(cv, source)
@@ -205,7 +204,7 @@ def compare(
                 say("")
             deliver(comparison.to_json, partial(comparison_report, comparison))
             if picture is not None and comparison.unseen is not None:
-                draw(comparison.unseen, picture)
+                write_picture(cross_validation(comparison.unseen.to_dict()), picture)
     raise click.exceptions.Exit(code)
 
 

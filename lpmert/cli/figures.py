@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from lpmert.markup.figures import duration as duration
-from lpmert.markup.figures import number as number
-from lpmert.markup.figures import percent as percent
 from lpmert.quoting import SHOWN_DECIMALS
+from lpmert.quoting import duration as duration
+from lpmert.quoting import number as number
+from lpmert.quoting import percent as percent
 
 _LEAST_FIXED_POINT = 1e-6
 """A column with a smaller number than this (and not 0) is shown with exponents."""

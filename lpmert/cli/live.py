@@ -41,7 +41,9 @@ class LiveView:
         self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
         if self._live is not None:
             self._live.start()
-        self.say("first weights")
+        from rich.text import Text
+
+        self._update(Text("first weights", style="cyan", no_wrap=True))
         return self
 
     def __exit__(
@@ -58,12 +60,6 @@ class LiveView:
         if self._live is not None:
             columns = self._live.console.width
             self._update(picture(progress, self._first, self._time_limit, columns))
-
-    def say(self, text: str) -> None:
-        """Show a phase that has nothing else to show."""
-        from rich.text import Text
-
-        self._update(Text(text, style="cyan", no_wrap=True))
 
     def _stop(self) -> None:
         if self._live is not None:

@@ -79,7 +79,7 @@ def loop(
     from lpmert.errors import LpmertError
     from lpmert.looping.config import read_config
     from lpmert.looping.loop import loop as run
-    from lpmert.system.pictures import check_picture
+    from lpmert.reporting.pictures import check_picture
 
     if plot is not None:
         check_picture(plot)
@@ -110,9 +110,10 @@ def loop(
         same = partial(np.array_equal, looped.weights)
         beside.write(looped.names, looped.weights, lambda: same, named=True)
         if plot is not None:
-            from lpmert.looping.picture import draw
+            from lpmert.reporting.pictures import loop as loop_picture
+            from lpmert.reporting.pictures import write_picture
 
-            draw(looped, plot)
+            write_picture(loop_picture(looped.to_dict()), plot)
     if stop.pressed:
         raise click.exceptions.Exit(128 + stop.number)
     raise click.exceptions.Exit(ExitCode.FINISHED if looped.finished else ExitCode.STOPPED)

@@ -49,7 +49,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "schema": ("lpmert.cli.schema:schema", "Print the JSON Schema of what other commands write."),
     "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
     "nbest": ("lpmert.cli.nbest:nbest", "Write the best hypotheses of lattices as N-best lists."),
-    "compile": ("lpmert.cli.compile:compile_kernels", "Compile all kernels now, so that later commands start at once."),
     "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
     "loop": ("lpmert.cli.loop:loop", "Tune a decoder's weights with the decoder in the loop."),
     "mert": ("lpmert.cli.mert:mert", "Tune weights, as a replacement for Moses' mert."),
@@ -248,9 +247,7 @@ def solve(
             settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
             left = None
             if shared.time_limit is not None:
-                seconds = result.seconds
-                used = seconds["total"] - seconds.get("compile", 0.0)
-                left = max(0.0, shared.time_limit - used)
+                left = max(0.0, shared.time_limit - result.seconds["total"])
             on_stage = None if shared.quiet else Stages(slower=True)
             lpmert.certify(data, result, certificate, time_limit=left, on_stage=on_stage, **settings)
 

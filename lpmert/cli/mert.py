@@ -208,7 +208,7 @@ def _searched(
 
 def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, float]) -> None:
     """Write the weights, to stdout if the file cannot be written, and say what they are worth."""
-    from lpmert.formats.named import number_text
+    from lpmert.formats.numbers import number_text
     from lpmert.formats.weights import keeps_loss, weights_text
     from lpmert.search.decimals import few_decimals
     from lpmert.system.files import write_text
@@ -358,7 +358,7 @@ def _scaled(result: Result, fixed: Mapping[int, float]) -> FloatArray:
 
 
 def _report(problem: Problem, task: _Task, result: Result, written: FloatArray) -> None:
-    from lpmert.formats.named import number_text
+    from lpmert.formats.numbers import number_text
     from lpmert.formats.weights import DECIMALS
 
     found = problem.evaluate(written)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from lpmert.cli.console import say
 from lpmert.cli.figures import duration, percent, short, short_count
 from lpmert.cli.live import LiveView
 from lpmert.cli.text_tables import width_of
-from lpmert.system.compilation import compilation
 
 if TYPE_CHECKING:
     from lpmert.result import Progress
@@ -24,8 +22,6 @@ INCUMBENT_SECONDS = 0.2
 """The same where there is a new incumbent to show."""
 LINE_SHARE = 0.01
 """A search that has run for long prints a line each time this share of its time has passed again."""
-COMPILING_SECONDS = 10.0
-"""Least time between two lines about the compilation of kernels."""
 HEADER_LINES = 20
 HEADER = "Src    Nodes     Open |  LowerBound    Incumbent     Gap |       LPs    Time"
 NARROW_HEADER = "  LowerBound  Incumbent     Gap    Time"
@@ -50,8 +46,7 @@ class ProgressLog:
     """Callback of a search that writes the progress table to stderr; a context manager, so that it can tidy up.
 
     A line at most every second, or 0.2 seconds after the last where there is a new incumbent; a header every 20 lines.
-    On a terminal a live view below the table shows how bound and incumbent close in, and how to stop. While kernels are
-    compiled, it says how far that is; elsewhere a line does every ten seconds.
+    On a terminal a live view below the table shows how bound and incumbent close in, and how to stop.
     """
 
     def __init__(self, *, time_limit: float | None = None, live: bool | None = None) -> None:
@@ -62,13 +57,11 @@ class ProgressLog:
         self._next_line = LINE_SECONDS
         self._source = ""
         self._unprinted: Progress | None = None
-        self._next_compiling = time.monotonic() + COMPILING_SECONDS
 
     def __enter__(self) -> ProgressLog:
         """Start the live view, on a terminal."""
         if self._live is not None:
             self._closing.enter_context(self._live)
-        self._closing.enter_context(compilation().watched(self._compiling))
         return self
 
     def __exit__(
@@ -90,15 +83,6 @@ class ProgressLog:
             self._print(progress)
         if self._live is not None:
             self._live.show(progress)
-
-    def _compiling(self, compiled: int, needed: int) -> None:
-        """Tell how far the compilation of kernels is."""
-        text = f"compiling kernels, once: {compiled} of {needed}"
-        if self._live is not None:
-            self._live.say(text)
-        elif time.monotonic() >= self._next_compiling:
-            say(text)
-            self._next_compiling = time.monotonic() + COMPILING_SECONDS
 
     def _print(self, progress: Progress) -> None:
         narrow = width_of(sys.stderr) < len(HEADER)

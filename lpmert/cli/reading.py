@@ -132,8 +132,8 @@ class Reading:
         Raises `click.UsageError` for flags that do not apply, `DataError` for what cannot be read.
         """
         from lpmert.errors import DataError
+        from lpmert.formats.columns import ColumnsNeeded
         from lpmert.formats.detect import read
-        from lpmert.formats.roles import ColumnsNeeded
 
         kind, options, rest = self.plan
         for name in rest:
@@ -158,7 +158,7 @@ class Reading:
         """Return the lists, or lattices with all their paths unless N-best lists are asked for; raises as `read`."""
         if not self.whole:
             return self.read()
-        from lpmert.formats.lattice_graphs import load_lattices
+        from lpmert.formats.lattices import load_lattices
 
         kind, options, rest = self.plan
         options = {name: value for name, value in options.items() if name != "metric"}

@@ -81,7 +81,7 @@ def report(
     is written with the parts that there are, and says which it lacks; the exit code is then 3, or that of the signal.
     """
     from lpmert.reporting.documents import documents
-    from lpmert.reporting.report import drawing, page_of
+    from lpmert.reporting.page import drawing, page_of
     from lpmert.system.files import write_text, writing_later
 
     started = time.perf_counter()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 
 from lpmert.cli.console import say
@@ -15,19 +14,17 @@ STAGE_SECONDS = 1.0
 class Stages:
     """Says from time to time how far a stage is.
 
-    every: least seconds between two lines; at_once: the first report is said, too; slower: what is left is
-    no faster done than what is done already, so that an estimate of its time is worth telling.
+    slower: what is left is no faster done than what is done already, so that an estimate of its time is worth telling.
     """
 
-    def __init__(self, every: float = STAGE_SECONDS, *, at_once: bool = False, slower: bool = False) -> None:
-        self._every, self._slower = every, slower
-        self._began = time.perf_counter()
-        self._said = -math.inf if at_once else self._began
+    def __init__(self, *, slower: bool = False) -> None:
+        self._slower = slower
+        self._began = self._said = time.perf_counter()
 
     def __call__(self, stage: str, done: int, parts: int | None) -> None:
         """Take one report; parts: `None` where nobody knows how many there will be."""
         now = time.perf_counter()
-        if now - self._said >= self._every:
+        if now - self._said >= STAGE_SECONDS:
             self._said = now
             whole = "" if parts is None else f" of {parts:,}"
             if self._slower and parts is not None and 0 < done < parts:

@@ -53,7 +53,7 @@ class Target:
         """Raise `DataError` where these features have no place in this form: before a long search, not after it."""
         if self.form == JSON and not self.roles:
             return
-        from lpmert.formats.toolkits import TOOLKITS
+        from lpmert.formats.weights import TOOLKITS
 
         if self.form in TOOLKITS:
             TOOLKITS[self.form].roles(names, self.roles)
@@ -64,8 +64,7 @@ class Target:
 
     def text(self, problem: Problem | LatticeProblem, result: Result, weights: FloatArray) -> str:
         """Return the content of the file for weights [D] of a result, in their scale unless a file says another."""
-        from lpmert.formats.toolkits import TOOLKITS, settings_text
-        from lpmert.formats.weights import WeightsFile, keeps_loss, weights_text
+        from lpmert.formats.weights import TOOLKITS, WeightsFile, keeps_loss, settings_text, weights_text
         from lpmert.model.problem import Problem
         from lpmert.search.decimals import few_decimals
 

@@ -15,8 +15,8 @@ class Run:
     """One run of a method, or weights that were given, judged by decoding.
 
     weights [D]; loss and score are what `Problem.evaluate` gives on the lists tuned on, with `tied_lists` tied; inside:
-    whether the weights lie in the region. The held-out figures are `None` without held-out lists. seconds: without the
-    compilation of kernels. status: how the run ended, `None` for given weights; seed likewise. chosen [S, K] and
+    whether the weights lie in the region. The held-out figures are `None` without held-out lists. seconds: of the
+    search alone. status: how the run ended, `None` for given weights; seed likewise. chosen [S, K] and
     held_out_chosen: the statistics of the hypotheses chosen.
     """
 

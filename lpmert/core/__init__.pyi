@@ -15,6 +15,9 @@ from lpmert.errors import FloatArray, IntArray
 
 Bits = NDArray[np.uint8]
 
+INFINITE_COST: int
+"""A cost that no selection reaches: choosing such a hypothesis is forbidden. Sums of a few of them can overflow."""
+
 class Lists:
     """Lists for the searches of this module, list by list in order of cost.
 
@@ -45,8 +48,36 @@ class Lists:
         only, and none is forbidden.
         """
 
+def decode(features: FloatArray, offsets: IntArray, weights: FloatArray) -> IntArray:
+    """Return the best row of each list [S] of features [M, D] at weights [D], the first on ties."""
+
+def worst_cost(
+    features: FloatArray, offsets: IntArray, costs: IntArray, weights: FloatArray, bound: float
+) -> tuple[int, bool]:
+    """Return (cost, clear) of weights [D], the dearest counting of all hypotheses within `bound` of a winner.
+
+    clear: in no list these cost differently.
+    """
+
+def possible_winners(features: FloatArray, offsets: IntArray) -> IntArray:
+    """Return the rows, ascending, of features [M, D] that may win their list, or tie with a winner within rounding, for
+    some weights; of all others it is proved that they do not.
+
+    In every cone of a cover of the weight space another one is better. Rows with features identical to those of a
+    possible winner are kept as well; with one feature, or more than ten, all are.
+    """
+
+def mark_left_in_box(
+    points: FloatArray, features: FloatArray, rows: IntArray, starts: IntArray, left: NDArray[np.bool_]
+) -> None:
+    """Write which rows [n] of features [M, d] are left in a box into left [n]: of each list, from its start to the
+    next, what the best at the centre does not beat, and the first of these only if no other one beats it.
+
+    points [d, d]: the centre, and half of each side. No product and no sum may be rounded.
+    """
+
 class Ratio:
-    """What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.ratio_kernels`.
+    """What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.kinds`.
 
     statistics [M, K]; constant [K]: of lists that are settled for good; reach [K]: the largest of each statistic;
     classes [M] int64: equal within a list where the statistics are, -1 for what no weights of the region choose.
@@ -104,22 +135,18 @@ class LeastNorm:
         """
 
 class ChoiceSettings:
-    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; core_preference:
-    how much lists outside all cores are held back where these raise the bound; switches turn devices off that never
-    change the optimum; pool_size, kept_witnesses, kept_cores: what is remembered at most.
+    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; switches
+    turn devices off that never change the optimum; pool_size, kept_cores: what is remembered at most.
     """
 
     def __init__(
         self,
         granularity: int,
         sharpness: float,
-        core_preference: float,
         look_ahead: bool,
-        by_gain: bool,
         use_cores: bool,
         use_witnesses: bool,
         pool_size: int,
-        kept_witnesses: int,
         kept_cores: int,
     ) -> None: ...
 
@@ -218,6 +245,27 @@ class RatioChoices(_Choices):
         weights: FloatArray,
         settings: ChoiceSettings,
     ) -> None: ...
+
+def loss_of_total(kind: int, parameters: FloatArray, total: FloatArray) -> float:
+    """Return the loss of summed statistics [K], for a kind of `lpmert.metrics.kinds` and its parameters."""
+
+def losses_of_totals(kind: int, parameters: FloatArray, totals: FloatArray, losses: FloatArray) -> None:
+    """Fill losses [n] with the losses of summed statistics [n, K]."""
+
+def height_of_loss(kind: int, loss: float) -> float:
+    """Return the height of a loss: a monotone function of it that `lay_minorant` bounds; infinite for a BLEU of 0."""
+
+def loss_of_height(kind: int, height: float) -> float:
+    """Return a loss that is no more than any whose height is at least this one."""
+
+def lay_minorant(
+    kind: int, parameters: FloatArray, low: FloatArray, high: FloatArray, at: FloatArray, slopes: FloatArray
+) -> float:
+    """Fill slopes [K] and return a constant so that height(x) >= constant + slopes . x for all whole x in the box.
+
+    low, high [K]: the box of summed statistics; at [K]: where in it the bound should be good. The constant is infinite
+    where every x in the box has a loss of 1; the slopes are 0 where no bound but 0 is known, as for a fraction.
+    """
 
 def height_limit(kind: int, loss: float) -> int:
     """Return a height in units from which on no loss is lower than this one."""
@@ -381,7 +429,7 @@ class LineSearch:
         offsets [S + 1]
             Where lists begin and end; none is empty.
         kind
-            -1 for a sum of costs [M], or the formula of a ratio metric (`lpmert.metrics.ratio_kernels`) with its
+            -1 for a sum of costs [M], or the formula of a ratio metric (`lpmert.metrics.kinds`) with its
             parameters, of statistics [M, K] and a constant [K] that is added to their sums. What is not needed is
             empty.
         """
@@ -524,19 +572,145 @@ def walk(
         Whether the circles count for the mean.
     """
 
+class Links:
+    """The links of a lattice or hypergraph, sorted by target: each leaves a smaller node, or two, and leads to a node.
+
+    sources, seconds, targets [L] int32, of `nodes` nodes from 0; a second of 0 stands for none. What is asked about
+    goes over all hypotheses, which lead from node 0 to the last node: paths, or trees of links. The arrays are kept,
+    not copied, and not to be written to.
+    """
+
+    def __init__(
+        self, sources: NDArray[np.int32], seconds: NDArray[np.int32], targets: NDArray[np.int32], nodes: int
+    ) -> None: ...
+    def largest_sums(self, lengths: FloatArray) -> FloatArray:
+        """Return the largest sums [D] of lengths [L, D] of links; -inf where there is no hypothesis."""
+
+    def best_through(self, scores: FloatArray) -> FloatArray:
+        """Return for each link [L] the largest sum of scores [L] of a hypothesis that uses it."""
+
+    def near_best(self, features: FloatArray, weights: FloatArray, share: float) -> IntArray:
+        """Return the links of hypotheses whose scores, by features [L, D] and weights [D], come near the largest one.
+
+        share: how near, as a share of the largest score of a link, were all its terms positive.
+        """
+
+    def log10_paths(self) -> float:
+        """Return the decimal logarithm of the number of hypotheses, but for rounding."""
+
+    def least_edits(self, words: NDArray[np.int32], reference: NDArray[np.int32]) -> int:
+        """Return the least edits that turn the words [L] of a path into a reference [R]; words below 0 are silent.
+
+        For lattices. Source: Myers and Miller, Approximate matching of regular expressions, 1989.
+        """
+
+    def most_matches(
+        self,
+        words: NDArray[np.int32],
+        spelled: IntArray,
+        ends: IntArray,
+        follow: IntArray,
+        depth: IntArray,
+        n_orders: int,
+    ) -> IntArray:
+        """Return for each order [N] the most n-grams of references on a path of a lattice.
+
+        Parameters
+        ----------
+        words [L]
+            Of the links, below 0 for none; word w has the tokens spelled[ends[w]:ends[w + 1]].
+        follow [Q, A], depth [Q]
+            The automaton of Aho and Corasick: its state is the longest end of what was read that occurs in a reference,
+            at most N tokens, its length being its depth; follow leads from a state and a token to the next state.
+        """
+
+def mark_useful(sources: IntArray, targets: IntArray, start: int, end: int, useful: NDArray[np.bool_]) -> None:
+    """Write into useful [n] which nodes are on ways from start to end; links [L] are sorted by target."""
+
+class PathFinder:
+    """Finds, lattice by lattice, the hypotheses that may win in a cone, and the links that these use.
+
+    labels: how many partial paths are kept at most. A cone has rays [R, D], linearly independent, whose numbers are off
+    by half a unit in the last place at most; reach [R]: what scores of hypotheses may be there.
+    """
+
+    def __init__(self, labels: int) -> None: ...
+    def lead(self, rays: FloatArray, reach: FloatArray, known: FloatArray) -> FloatArray:
+        """Return the scores [n, R] of those known hypotheses, of features [P, D], that no others beat in the cone."""
+
+    def look_through(
+        self,
+        links: Links,
+        features: FloatArray,
+        most_links: int,
+        marks: Bits,
+        rays: FloatArray,
+        reach: FloatArray,
+        mixes: FloatArray,
+        known: FloatArray,
+    ) -> tuple[int, NDArray[np.int32], NDArray[np.int32], FloatArray, FloatArray]:
+        """Find best hypotheses at some weights of a cone, and through which links others may be as good.
+
+        Parameters
+        ----------
+        links, features [L, D], most_links
+            The lattice, sums of whose features are exact, and the most links of a hypothesis.
+        marks
+            Bits of the links that are looked at; these make up whole hypotheses.
+        mixes [m, R]
+            The weights, as mixtures of the rays.
+        known [P, D]
+            Features of hypotheses that rule out others, too.
+
+        Returns
+        -------
+        before, left [n]
+            How many links were looked at, and which are left.
+        middle [k], best [m, D], leading [q, R]
+            The links of the best hypothesis at the first mix, in the order of a walk from its root, the features of the
+            best one at each mix, and the scores of those, and of those known, that no others beat.
+        """
+
+    def list(self, most_work: int) -> tuple[bool, int, int]:
+        """List the hypotheses that may win, through the links that `look_through` left, after which nothing was asked.
+
+        Returns whether they found room and were not too much work, the work, and how many links were done.
+        """
+
+    def listed(self) -> tuple[FloatArray, NDArray[np.int32], IntArray]:
+        """Return the features [n, D] of the hypotheses listed, and their links, one after the other, with ends [n + 1].
+
+        Of hypotheses with the same features there is the first one.
+        """
+
+def narrow(
+    features: FloatArray, numbers: IntArray, ends: IntArray, ids: IntArray, rays: FloatArray, reach: FloatArray
+) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
+    """Drop the hypotheses of lists that others of their list, or mixtures of these, beat in a cone of rays [R, D].
+
+    Parameters
+    ----------
+    features [M, D]
+        Of all hypotheses, exact.
+    numbers [s], ends [s + 1], ids [n]
+        Whose the lists are, where they end, and which hypotheses they hold.
+    reach [S, R]
+        What scores of hypotheses of each lattice may be at the rays.
+
+    Returns
+    -------
+    ends [s + 1], ids [k], scores [k, R]
+        What is left of the lists, with scores at the rays.
+    middle [s]
+        Which hypothesis of each is the best in the middle of the cone.
+    """
+
 def find_graph_envelope(
-    sources: NDArray[np.int32],
-    seconds: NDArray[np.int32],
-    targets: NDArray[np.int32],
-    nodes: int,
-    intercepts: FloatArray,
-    slopes: FloatArray,
+    links: Links, intercepts: FloatArray, slopes: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray]:
     """Return the upper envelope of all hypotheses of a graph, on the line intercept + t slope of their links.
 
-    sources, seconds, targets [L]: the nodes that a link leaves, second 0 for none, and where it leads; sorted by
-    target, each to a larger node. intercepts, slopes [L]: of the links. Sources: Macherey and others, EMNLP 2008; Kumar
-    and others, ACL 2009.
+    intercepts, slopes [L]: of the links. Sources: Macherey and others, EMNLP 2008; Kumar and others, ACL 2009.
 
     Returns
     -------
@@ -587,3 +761,94 @@ def cheapest_of_lists(
     values: FloatArray, lengths: FloatArray, multiplier: float, offsets: IntArray, rows: IntArray, costs: FloatArray
 ) -> None:
     """Fill rows [S] with the first row of each list of the least value - multiplier * length, costs [S] with that."""
+
+def read_rows(
+    data: bytes, separator: str, key: int, text: int, slots: NDArray[np.int32], numbers: FloatArray
+) -> tuple[list[str], list[int], list[str]] | None:
+    """Fill numbers [n, k] from the n lines of a table in UTF-8; return the ids of lists, their rows, and the texts.
+
+    A line has W cells; the one in column c is a number for numbers[:, slots[c]], slots [W] int32, or none at -1. The
+    cell `key` names the list of the row; equal ones that follow one another are returned once, with their number.
+    key and text are -1 for none. `None` unless every line has W cells, no id is empty, and every number is written in
+    digits and below 2**53. Other threads do not run meanwhile.
+    """
+
+def read_fields(data: bytes, names: list[str], word: int, n_whole: int, numbers: FloatArray) -> list[str] | None:
+    """Fill numbers [n, k] from n lines of k fields name=value, in this order; return the different words.
+
+    The first n_whole fields are counts; the field `word`, -1 for none, is a word, for which its place among the words
+    is filled in. `None` unless every line is so, and every number is written in digits and below 2**53. Other threads
+    do not run meanwhile.
+    """
+
+class SparseRows:
+    """Rows of entries, one after the other. The arrays are kept, not copied, and not to be written to.
+
+    starts [n + 1]: where the entries of each row begin, and end; columns, values: of each entry.
+    """
+
+    def __init__(self, starts: IntArray, columns: IntArray, values: FloatArray, n_columns: int) -> None: ...
+
+class FeatureLines:
+    """Lists with sparse features, of which one feature's weight changes; see Gao, Yu, Yuan and Xu, HLT/EMNLP 2005.
+
+    A feature's entries are rows, ascending, and values; a row without an entry has the value 0. Only lists with an
+    entry are visited.
+    """
+
+    def __init__(self, offsets: IntArray) -> None: ...
+    def mark_varying(self, features: SparseRows, varying: NDArray[np.bool_]) -> None:
+        """Write for each entry of features, one a row, whether its feature differs within its list."""
+
+    def events(
+        self, rows: IntArray, values: FloatArray, weight: float, scores: FloatArray
+    ) -> tuple[IntArray, IntArray, FloatArray, IntArray, IntArray]:
+        """Return where choices change as the feature's weight, now `weight` within scores [M], runs from -inf to inf.
+
+        Returns
+        -------
+        lists, first [n]
+            The lists with an entry, and their choices at -inf.
+        thresholds, left, entered [E]
+            Where a choice changes, list by list, from which row and to which.
+        """
+
+    def choices(self, rows: IntArray, values: FloatArray, step: float, scores: FloatArray) -> tuple[IntArray, IntArray]:
+        """Return the lists with an entry, and the rows that they choose once the feature's weight grows by step."""
+
+def perceptron_pass(
+    features: SparseRows,
+    order: IntArray,
+    offsets: IntArray,
+    base: FloatArray,
+    gold: NDArray[np.bool_],
+    rate: float,
+    weights: FloatArray,
+    weighted: FloatArray,
+    visits: int,
+) -> int:
+    """Visit lists in order; move weights from a wrong best row to the best gold row; return the number of updates.
+
+    Parameters
+    ----------
+    features
+        By row.
+    base [M], gold [M]
+        The score that stays; whether a row's loss is the least of its list.
+    weights [D], weighted [D], visits
+        Changed: the weights, and the sum of every update times the visits before it, of which there were `visits`.
+    """
+
+class Boosting:
+    """Steps along the feature of the largest gain, for the exponential loss of pairs of hypotheses.
+
+    by_feature, by_pair: the same differences, gold row less other row; pair_weights [P]: importance times exp(-margin).
+    """
+
+    def __init__(self, by_feature: SparseRows, by_pair: SparseRows, pair_weights: FloatArray) -> None: ...
+    def run(self, n_rounds: int, smoothing: float, tolerance: float, least: float, weights: FloatArray) -> int:
+        """Take up to so many steps, which are added to weights [D]; return how many were taken.
+
+        It ends early where no gain is more than tolerance times the sum of the pairs' weights, or that is not above
+        least.
+        """

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -19,7 +21,7 @@ namespace nb = nanobind;
 
 using Index = std::int64_t;
 using Cost = std::int64_t;
-using Row = std::int32_t;  // of features, where many numbers are kept
+using Row = std::int32_t;  // a hypothesis as a row of the lists, where many are kept
 
 #ifdef LPMERT_CHECKED
 inline constexpr bool CHECKED = true;
@@ -144,12 +146,23 @@ auto unlocked(Work&& work) {
     return work();
 }
 
+template <class T>
+using Owned = nb::ndarray<nb::numpy, T>;
+
 // Return an array of Python's that takes over a vector.
 template <class T>
-nb::ndarray<nb::numpy, T, nb::ndim<1>> to_python(std::vector<T> items) {
-    auto* const kept = new std::vector<T>(std::move(items));
-    const nb::capsule owner(kept, [](void* vector) noexcept { delete static_cast<std::vector<T>*>(vector); });
-    return {kept->data(), {kept->size()}, owner};
+Owned<T> owned(std::vector<T> items, std::initializer_list<std::size_t> shape) {
+    auto kept = std::make_unique<std::vector<T>>(std::move(items));
+    T* const data = kept->data();
+    const nb::capsule owner(kept.get(), [](void* vector) noexcept { delete static_cast<std::vector<T>*>(vector); });
+    kept.release();
+    return Owned<T>(data, shape, owner);
+}
+
+template <class T>
+Owned<T> owned(std::vector<T> items) {
+    const std::size_t size = items.size();
+    return owned(std::move(items), {size});
 }
 
 // Raise ValueError unless an argument has as many items as it must.

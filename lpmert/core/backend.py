@@ -49,7 +49,8 @@ def build_wheel(folder: str, settings: Any = None, metadata: str | None = None) 
     """Build a wheel in a folder; return its name."""
     import scikit_build_core.build
 
-    os.environ.update(_toolchain())
+    with _one_sentence():
+        os.environ.update(_toolchain())
     return str(scikit_build_core.build.build_wheel(folder, settings, metadata))
 
 
@@ -61,7 +62,8 @@ def build_editable(folder: str, settings: Any = None, metadata: str | None = Non
     import scikit_build_core.build
 
     del metadata  # they are those of another wheel
-    compile_in_place()
+    with _one_sentence():
+        compile_in_place()
     (BUILDS / "lpmert.pth").write_text(f"{CORE.parent.parent}\n")
     os.environ["LPMERT_IN_PLACE"] = "1"
     return str(scikit_build_core.build.build_wheel(folder, settings))
@@ -79,6 +81,15 @@ def refresh() -> None:
 
 def compile_in_place() -> None:
     """Compile the extension module into this folder; raises `ImportError` where that fails, and says what to do."""
+    try:
+        _compile_in_place()
+    except OSError as error:
+        raise ImportError(
+            f"lpmert's core has to be compiled again, into a folder that can be written: {error}"
+        ) from error
+
+
+def _compile_in_place() -> None:
     import subprocess  # here: to find that nothing has changed must be cheap
 
     build = BUILDS / f"core{EXTENSION_SUFFIXES[0].removesuffix('.so').removesuffix('.pyd')}"
@@ -118,6 +129,15 @@ def _program(name: str) -> str | None:
 
 
 @contextmanager
+def _one_sentence() -> Iterator[None]:
+    """End a build with what is wrong, and with no traceback."""
+    try:
+        yield
+    except ImportError as error:
+        raise SystemExit(str(error)) from None
+
+
+@contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Keep other processes from compiling in a folder at the same time, where the system has locks for files."""
     with open(folder / "lock", "w") as lock:
@@ -138,7 +158,7 @@ def _toolchain() -> dict[str, str]:
     if not _lacks_compiler():
         return {}
     if find_spec("ziglang") is None:
-        raise SystemExit("lpmert needs a C++ compiler: install g++ or clang++, or `pip install ziglang`, which is one")
+        raise ImportError("lpmert needs a C++ compiler: install g++ or clang++, or `pip install ziglang`, which is one")
     folder = BUILDS / "zig"
     folder.mkdir(parents=True, exist_ok=True)
     tools = {"CMAKE_CXX_COMPILER": "c++", "CMAKE_AR": "ar", "CMAKE_RANLIB": "ranlib"}

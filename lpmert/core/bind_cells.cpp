@@ -58,8 +58,8 @@ nb::ndarray<nb::numpy, T> array_of(const cells::Buffer<T>& items) {
     return owned(std::vector<T>(items.begin(), items.end()));
 }
 
-void check_rows(const cells::Buffer<cells::Row>& ids, const Lists& lists, const char* name) {
-    for (const cells::Row id : ids)
+void check_rows(const cells::Buffer<Row>& ids, const Lists& lists, const char* name) {
+    for (const Row id : ids)
         if (id < 0 || id >= lists.n_rows())
             throw std::invalid_argument(std::string(name) + " must be rows of the lists");
 }
@@ -123,7 +123,7 @@ nb::tuple fields(const Box& box) {
 void take(Box& box, const nb::tuple& given, const Lists& lists, const Boxes* boxes, Index n_columns) {
     if (given.size() != 12) throw std::invalid_argument("a box has 12 fields");
     const Index n = lists.n_features();
-    cells::Buffer<cells::Row> cheap, dear, ids;
+    cells::Buffer<Row> cheap, dear, ids;
     fill(cheap, given[0], "cheap");
     fill(dear, given[1], "dear", cells::count(cheap));
     fill(ids, given[2], "ids");

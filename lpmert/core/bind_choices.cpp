@@ -54,7 +54,9 @@ void go_on_with(ChoicesSearch<Loss>& self, const Array& choices, const Array& po
             throw std::invalid_argument("pointer must hold positions in the lists");
     }
     open.pointer.assign(cheapest.begin(), cheapest.end());
-    if (static_cast<Index>(open.choices.size()) > self.tree.n_open || branch >= self.tree.n_open)
+    const bool fixed = std::any_of(open.choices.begin(), open.choices.end(),
+                                   [&](const Choice& choice) { return choice.list >= self.tree.n_open; });
+    if (fixed || static_cast<Index>(open.choices.size()) > self.tree.n_open || branch >= self.tree.n_open)
         throw std::invalid_argument("choices and branch must be of the lists to search");
     const Rows<const Index> rows = matrix<Index>(children, "children");
     for (Index k = 0; k < rows.rows(); ++k) {
@@ -67,6 +69,14 @@ void go_on_with(ChoicesSearch<Loss>& self, const Array& choices, const Array& po
     check_size(excluded.size(), static_cast<Index>(self.loss.out().size()), "out");
     open.out.assign(excluded.begin(), excluded.end());
     open.corral.take(size, vector<double>(numbers, "numbers"), vector<Index>(names, "names"));
+    for (Index k = 0; k < size; ++k) {
+        const Index s = open.corral.lists()[k], other = open.corral.others()[k];
+        const bool decided = std::any_of(open.choices.begin(), open.choices.end(),
+                                         [s](const Choice& choice) { return choice.list == s; });
+        if (s < 0 || s >= lists.n_lists() || !(decided || s >= self.tree.n_open) || other < 0 ||
+            other >= lists.length(s))
+            throw std::invalid_argument("names must be of decided lists, and of positions in them");
+    }
     self.go_on_with(open);
 }
 
@@ -130,15 +140,13 @@ void bind_choices(nb::module_& module) {
     nb::class_<Settings>(module, "ChoiceSettings")
         .def(
             "__init__",
-            [](Settings* self, Index granularity, double sharpness, double core_preference, bool look_ahead,
-               bool by_gain, bool use_cores, bool use_witnesses, Index pool_size, Index kept_witnesses,
-               Index kept_cores) {
-                new (self) Settings{granularity, sharpness,     core_preference, look_ahead,     by_gain,
-                                    use_cores,   use_witnesses, pool_size,       kept_witnesses, kept_cores};
+            [](Settings* self, Index granularity, double sharpness, bool look_ahead, bool use_cores, bool use_witnesses,
+               Index pool_size, Index kept_cores) {
+                new (self)
+                    Settings{granularity, sharpness, look_ahead, use_cores, use_witnesses, pool_size, kept_cores};
             },
-            nb::arg("granularity"), nb::arg("sharpness"), nb::arg("core_preference"), nb::arg("look_ahead"),
-            nb::arg("by_gain"), nb::arg("use_cores"), nb::arg("use_witnesses"), nb::arg("pool_size"),
-            nb::arg("kept_witnesses"), nb::arg("kept_cores"));
+            nb::arg("granularity"), nb::arg("sharpness"), nb::arg("look_ahead"), nb::arg("use_cores"),
+            nb::arg("use_witnesses"), nb::arg("pool_size"), nb::arg("kept_cores"));
     using SumSearch = ChoicesSearch<Sums>;
     nb::class_<SumSearch> sums(module, "SumChoices");
     sums.def(
@@ -174,66 +182,6 @@ void bind_choices(nb::module_& module) {
             "loss", [](RatioSearch& self) { return self.loss.loss; },
             [](RatioSearch& self, double loss) { self.loss.aim(self.tree, loss); });
     bind(ratios);
-    module.def(
-        "height_of_all",
-        [](const BoundRatio& bound, const Array& offsets, const Writable& at, const Writable& low, const Writable& high,
-           const Writable& costs) {
-            const Ratio& ratio = bound.ratio;
-            const Span<double> laid = vector<double>(at, "at"), least = vector<double>(low, "low"),
-                               most = vector<double>(high, "high");
-            const Span<Index> prices = vector<Index>(costs, "costs");
-            const Span<const Index> ends = vector<Index>(offsets, "offsets");
-            for (const Span<double> sums : {laid, least, most})
-                check_size(sums.size(), ratio.n_columns(), "at, low, high");
-            check_offsets(ends, ratio.statistics.rows(), "offsets");
-            check_size(prices.size(), ratio.statistics.rows(), "costs");
-            Minorant minorant(ratio.n_columns());
-            std::copy(laid.begin(), laid.end(), minorant.at.begin());
-            const Index height = height_of_all(ends, ratio, minorant, prices.begin());
-            std::copy(minorant.low.begin(), minorant.low.end(), least.begin());
-            std::copy(minorant.high.begin(), minorant.high.end(), most.begin());
-            return height;
-        },
-        nb::arg("ratio"), nb::arg("offsets"), nb::arg("at"), nb::arg("low"), nb::arg("high"), nb::arg("costs"));
-    module.def(
-        "lay_in_units",
-        [](const BoundRatio& bound, const Array& low, const Array& high, const Array& at, const Array& settled,
-           Index n_open, const Writable& slopes) {
-            const Ratio& ratio = bound.ratio;
-            const auto sums = [&](const Array& array, const char* name) {
-                const Span<const double> checked = vector<double>(array, name);
-                check_size(checked.size(), ratio.n_columns(), name);
-                return std::vector<double>(checked.begin(), checked.end());
-            };
-            Minorant minorant(ratio.n_columns());
-            minorant.low = sums(low, "low");
-            minorant.high = sums(high, "high");
-            minorant.at = sums(at, "at");
-            const Span<double> written = vector<double>(slopes, "slopes");
-            check_size(written.size(), ratio.n_columns(), "slopes");
-            const auto laid = minorant.lay_in_units(ratio, sums(settled, "settled").data(), n_open);
-            std::copy(minorant.slopes.begin(), minorant.slopes.end(), written.begin());
-            return laid;
-        },
-        nb::arg("ratio"), nb::arg("low"), nb::arg("high"), nb::arg("at"), nb::arg("settled"), nb::arg("n_open"),
-        nb::arg("slopes"));
-    module.def(
-        "cheapest_of_lists",
-        [](const Array& values, const Array& lengths, double multiplier, const Array& offsets, const Writable& rows,
-           const Writable& costs) {
-            const Span<const double> own = vector<double>(values, "values"), long_ = vector<double>(lengths, "lengths");
-            const Span<const Index> ends = vector<Index>(offsets, "offsets");
-            const Span<Index> cheapest = vector<Index>(rows, "rows");
-            const Span<double> least = vector<double>(costs, "costs");
-            check_size(long_.size(), own.size(), "lengths");
-            check_offsets(ends, own.size(), "offsets");
-            check_size(cheapest.size(), ends.size() - 1, "rows");
-            check_size(least.size(), ends.size() - 1, "costs");
-            cheapest_of_lists(own, long_, multiplier, ends, cheapest, least);
-        },
-        nb::arg("values"), nb::arg("lengths"), nb::arg("multiplier"), nb::arg("offsets"), nb::arg("rows"),
-        nb::arg("costs"));
-    module.def("height_limit", &height_limit, nb::arg("kind"), nb::arg("loss"));
 }
 
 }  // namespace lpmert

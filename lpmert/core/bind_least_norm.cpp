@@ -7,7 +7,7 @@ namespace lpmert {
 
 namespace {
 
-std::pair<Index, bool> decode(const BoundLists& self, const Array& weights, const Writable& selection) {
+std::pair<Index, bool> decoded(const BoundLists& self, const Array& weights, const Writable& selection) {
     const Span<Index> positions = vector<Index>(selection, "selection");
     check_size(positions.size(), self.lists.n_lists(), "selection");
     std::vector<double> scores(static_cast<std::size_t>(self.lists.longest()));
@@ -27,6 +27,31 @@ std::pair<double, bool> decode_ratio(const BoundLists& self, const BoundRatio& r
     const auto [loss, clear] =
         decode_total(self.lists, ratio.ratio, given, selection.data(), scores.data(), sums.begin());
     return {loss, clear};
+}
+
+RowLists row_lists(const Array& features, const Array& offsets) {
+    const RowLists lists{matrix<double>(features, "features"), vector<Index>(offsets, "offsets")};
+    check_offsets(lists.offsets, lists.rows.rows(), "offsets");
+    return lists;
+}
+
+Owned<Index> decode_rows(const Array& features, const Array& offsets, const Array& weights) {
+    const RowLists lists = row_lists(features, offsets);
+    const Index n_features = lists.rows.columns();
+    const Span<const double> given(weights_of(weights, n_features), n_features);
+    std::vector<Index> selection(static_cast<std::size_t>(lists.n_lists()));
+    unlocked([&] { decode(lists, given, selection); });
+    return owned(std::move(selection));
+}
+
+std::pair<Index, bool> worst(const Array& features, const Array& offsets, const Array& costs, const Array& weights,
+                             double bound) {
+    const RowLists lists = row_lists(features, offsets);
+    const Index n_features = lists.rows.columns();
+    const Span<const Index> own = vector<Index>(costs, "costs");
+    check_size(own.size(), lists.rows.rows(), "costs");
+    const auto [cost, clear] = worst_cost(lists, own, {weights_of(weights, n_features), n_features}, bound);
+    return {cost, clear};
 }
 
 int separate(LeastNorm& self, const Array& decided, const Array& chosen, Index start, Corral& corral) {
@@ -50,11 +75,11 @@ void bind_least_norm(nb::module_& module) {
     nb::class_<BoundLists>(module, "Lists")
         .def(nb::init<Array, Array, Array, Array, Array, Array>(), nb::arg("rows"), nb::arg("offsets"),
              nb::arg("costs"), nb::arg("reach"), nb::arg("spread"), nb::arg("cap"))
-        .def("decode_clearly", &decode, nb::arg("weights"), nb::arg("selection"))
+        .def("decode_clearly", &decoded, nb::arg("weights"), nb::arg("selection"))
         .def("decode_total", &decode_ratio, nb::arg("ratio"), nb::arg("weights"), nb::arg("total"));
-    nb::class_<BoundRatio>(module, "Ratio")
-        .def(nb::init<Index, Array, Array, Array, Array, Array>(), nb::arg("kind"), nb::arg("parameters"),
-             nb::arg("statistics"), nb::arg("constant"), nb::arg("reach"), nb::arg("classes"));
+    module.def("decode", &decode_rows, nb::arg("features"), nb::arg("offsets"), nb::arg("weights"));
+    module.def("worst_cost", &worst, nb::arg("features"), nb::arg("offsets"), nb::arg("costs"), nb::arg("weights"),
+               nb::arg("bound"), nb::call_guard<nb::gil_scoped_release>());
     nb::class_<Corral>(module, "Corral")
         .def(nb::init<Index>(), nb::arg("n_features"))
         .def_ro("size", &Corral::size)

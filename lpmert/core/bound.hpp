@@ -1,30 +1,14 @@
-// What several families hand to and take from Python: lists, ratio metrics, and arrays of their own.
+// What several families hand to and take from Python: lists, ratio metrics, links, and arrays of their own.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <utility>
 
+#include "lattice.hpp"
 #include "ratio.hpp"
 
 namespace lpmert {
-
-template <class T>
-using Owned = nb::ndarray<nb::numpy, T>;
-
-// Return an array of Python that owns these items.
-template <class T>
-Owned<T> owned(std::vector<T> items, std::initializer_list<std::size_t> shape) {
-    auto kept = std::make_unique<std::vector<T>>(std::move(items));
-    T* const data = kept->data();
-    nb::capsule owner(kept.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return Owned<T>(data, shape, owner);
-}
-
-template <class T>
-Owned<T> owned(std::vector<T> items) {
-    const std::size_t size = items.size();
-    return owned(std::move(items), {size});
-}
 
 // Lists whose rows are arrays of Python, which live as long.
 struct BoundLists {
@@ -38,6 +22,8 @@ struct BoundLists {
         lists.reach = vector<double>(reach, "reach");
         lists.spread = vector<double>(spread, "spread");
         lists.cap = vector<double>(cap, "cap");
+        if (checked.rows() > std::numeric_limits<Row>::max())
+            throw std::invalid_argument("rows must be fewer than 2^31");
         check_size(lists.costs.size(), checked.rows(), "costs");
         check_size(lists.reach.size(), checked.columns(), "reach");
         check_size(lists.spread.size(), checked.columns(), "spread");
@@ -67,15 +53,35 @@ struct BoundRatio {
         check_size(ratio.constant.size(), ratio.statistics.columns(), "constant");
         check_size(ratio.reach.size(), ratio.statistics.columns(), "reach");
         check_size(ratio.classes.size(), ratio.statistics.rows(), "classes");
-        if (kind == metric::BLEU) check_size(ratio.n_columns(), 9, "constant");
-        if (kind == metric::PER) check_size(ratio.n_columns(), 3, "constant");
-        if (kind == metric::CHRF) check_size(ratio.n_columns() % 3, 0, "constant, beyond a multiple of 3,");
-        if (kind == metric::CHRF) check_size(ratio.parameters.size(), 1, "parameters");
-        if (kind == metric::FRACTION) check_size(ratio.parameters.size(), 2 * ratio.n_columns() + 2, "parameters");
+        check_kind(kind, ratio.parameters.size(), ratio.n_columns());
     }
 
     std::vector<Array> kept;
     Ratio ratio;
+};
+
+// The links of a lattice or hypergraph, which are arrays of Python, and live as long.
+struct BoundLinks {
+    BoundLinks(const Array& sources, const Array& seconds, const Array& targets, Index nodes)
+        : kept{sources, seconds, targets},
+          links{vector<lattices::Node>(sources, "sources"), vector<lattices::Node>(seconds, "seconds"),
+                vector<lattices::Node>(targets, "targets"), nodes} {
+        check_size(links.sources.size(), links.size(), "sources");
+        check_size(links.seconds.size(), links.size(), "seconds");
+        if (nodes < 1) throw std::invalid_argument("nodes must be positive");
+        bool right = true;
+        lattices::Node last = 0;
+        for (Index k = 0; k < links.size(); ++k) {
+            const lattices::Node source = links.sources[k], second = links.seconds[k], target = links.targets[k];
+            right &= target >= last && source >= 0 && source < target && second >= 0 && second < target;
+            last = target;
+        }
+        if (!right || last >= nodes)
+            throw std::invalid_argument("targets must be sorted, and each link must lead to a larger node");
+    }
+
+    std::vector<Array> kept;
+    lattices::Links links;
 };
 
 // Weights [D], checked.

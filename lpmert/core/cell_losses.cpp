@@ -39,6 +39,7 @@ SumLoss::SumLoss(const Lists& lists, const lpmert::Settings& selections)
 
 // Decode weights on all lists and take them if they cost less, beyond rounding: where a winner does not lead clearly,
 // all that are near it have to cost the same.
+LPMERT_CLONES
 SumLoss::Offer SumLoss::offer(const std::vector<double>& offered) {
     const double bound = rounding_bound(lists_, offered.data());
     Index total = 0;
@@ -48,8 +49,11 @@ SumLoss::Offer SumLoss::offer(const std::vector<double>& offered) {
         const Index length = lists_.length(s), best = largest(scores_.data(), length);
         const Index* const costs = lists_.costs.begin() + lists_.offsets[s];
         Index cost = costs[best];
-        for (Index i = 0; i < length; ++i) {
-            if (scores_[best] - scores_[i] <= bound && costs[i] != cost) {
+        const double top = scores_[best];
+        bool close = false;  // looked at first, as vectors do that
+        for (Index i = 0; i < length; ++i) close |= (top - scores_[i] <= bound) & (costs[i] != costs[best]);
+        for (Index i = 0; close && i < length; ++i) {
+            if (top - scores_[i] <= bound && costs[i] != cost) {
                 clear = false;
                 cost = std::max(cost, costs[i]);
             }

@@ -90,7 +90,12 @@ class Search {
         aside.clear();
         bytes_ = 0;
     }
-    Index bytes() const { return bytes_; }
+    // What the nodes take, those that are for later among them.
+    Index bytes() const {
+        Index total = bytes_;
+        for (const Node& node : aside) total += node.bytes();
+        return total;
+    }
     const Shape& shape() const { return shape_; }
 
     std::vector<Node> nodes, aside;  // open ones, the next one last; and those that are for later

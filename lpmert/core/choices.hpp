@@ -47,11 +47,10 @@ struct Node {
 };
 
 struct Settings {
-    Index granularity;       // what an improvement is at least
-    double sharpness;        // how steeply costs count in branching
-    double core_preference;  // how much lists outside all cores are held back where these raise the bound
-    bool look_ahead, by_gain, use_cores, use_witnesses;
-    Index pool_size, kept_witnesses, kept_cores;
+    Index granularity;  // what an improvement is at least
+    double sharpness;   // how steeply costs count in branching
+    bool look_ahead, use_cores, use_witnesses;
+    Index pool_size, kept_cores;
 };
 
 // What a loss sees of the search.
@@ -134,7 +133,7 @@ class ChoicesSearch {
     // Search until nothing is open, an exact answer is needed, or the budget of scores is spent.
     State search(Index budget) {
         stop_ = tree.work + budget;
-        most_ = stop_ + most_in_node;
+        most_ = stop_ + MOST_IN_NODE;
         while (tree.depth >= 0) {
             if (tree.work > stop_) return state_ = State::working;
             const Outcome outcome = step();
@@ -270,7 +269,9 @@ class ChoicesSearch {
 
   private:
     // Work beyond the budget after which a search pauses in the middle of a node: lists are very many or very long.
-    static constexpr Index most_in_node = 200'000'000;
+    static constexpr Index MOST_IN_NODE = 200'000'000;
+    static constexpr double CORE_PREFERENCE = 3.0;  // by how much lists outside all cores are held back, about
+    static constexpr Index KEPT_WITNESSES = 64;     // weights that a node remembers at most
 
     enum class Outcome { open, closed, working, asking };
 
@@ -340,7 +341,7 @@ class ChoicesSearch {
                 if (tree.chosen[s] < 0) attained_[tree.first(s) + witness[s]] = stamp;
             }
         }
-        if (settings_.by_gain && answer_ == Verdict::undecided) sort_by_gain();
+        if (answer_ == Verdict::undecided) sort_by_gain();
         const Index n_decided = tree.n_decided();
         for (const Index s : order_) {
             if (tree.chosen[s] >= 0) continue;
@@ -478,10 +479,8 @@ class ChoicesSearch {
     void branch() {
         const double slack = static_cast<double>(tree.upper - tree.sum);
         double held_back = 1.0;
-        if (settings_.use_cores) {
-            held_back +=
-                (settings_.core_preference - 1.0) * static_cast<double>(core_sum_ - tree.sum) / std::max(1.0, slack);
-        }
+        if (settings_.use_cores)
+            held_back += (CORE_PREFERENCE - 1.0) * static_cast<double>(core_sum_ - tree.sum) / std::max(1.0, slack);
         double best = std::numeric_limits<double>::infinity();
         Index chosen = -1;
         for (Index s = 0; s < tree.n_open; ++s) {
@@ -542,7 +541,7 @@ class ChoicesSearch {
     //
     // pooled: how many there were before the child's own, which is looked at even where there are too many.
     void inherit_witnesses(const Node& parent, Node& child, Index s, Index pooled) {
-        const Index most = settings_.kept_witnesses, n_lists = tree.lists.n_lists();
+        const Index most = KEPT_WITNESSES, n_lists = tree.lists.n_lists();
         const auto full = [&] { return static_cast<Index>(child.witnesses.size()) >= most; };
         child.witnesses.clear();
         for (Index k = pooled_ - 1; k >= std::max(parent.pooled, pooled + 1 - most); --k) {

@@ -206,8 +206,7 @@ void bind_circle(nb::module_& module) {
                     levels.push_back(piece.level);
                 }
             });
-            return nb::make_tuple(to_python(std::move(begins)), to_python(std::move(ends)),
-                                  to_python(std::move(levels)));
+            return nb::make_tuple(owned(std::move(begins)), owned(std::move(ends)), owned(std::move(levels)));
         },
         "search"_a, "weights"_a, "direction"_a, "low"_a, "high"_a);
     module.def(

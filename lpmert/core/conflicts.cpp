@@ -24,14 +24,16 @@ constexpr Index SAMPLE = 256;         // of many items of a box, about so many t
 constexpr double INF = std::numeric_limits<double>::infinity();
 
 // Charge conflicts between n items in order of height until the charges exceed what is needed; possible: what all items
-// that pay at the centre have left, as every charge is to one of them. Return the sum of the charges.
+// that pay at the centre have left, as every charge is to one of them; INFINITE_COST says nothing. Return the sum of
+// the charges.
 template <class Items>
 Index charge(Items& items, Index n, Index possible, Index needed, Index& compared) {
     Index total = 0;
+    const auto lose = [&](Index amount) { possible -= possible < INFINITE_COST ? amount : 0; };
     for (Index i = n - 1; i > 0; --i) {
-        if (total > needed || total + possible <= needed) break;
+        if (total > needed || plus(total, possible) <= needed) break;
         if (!items.pays_at_centre(i)) continue;
-        possible -= items.left(i);
+        lose(items.left(i));
         for (Index begin = items.first_partner(i); begin < i; begin += BLOCK) {
             if (items.left(i) == 0 || total > needed) break;
             const Index end = std::min(i, begin + BLOCK);
@@ -42,7 +44,7 @@ Index charge(Items& items, Index n, Index possible, Index needed, Index& compare
                 const Index amount = std::min(items.left(i), items.left(j));
                 total += amount;
                 items.name(i, j);
-                if (items.pays_at_centre(j)) possible -= amount;
+                if (items.pays_at_centre(j)) lose(amount);
                 items.take(i, amount);
                 items.take(j, amount);
                 if (items.left(i) == 0 || total > needed) break;
@@ -117,7 +119,7 @@ bool Conflicts<Cones>::can_pay(Index needed) const {
     for (Index d = -1; d < n_features_; ++d) {
         Index paid = 0;
         for (Index k = 0; k < n_; ++k)
-            if ((d < 0 ? heights_[k] : gain(k)[d]) >= 0.0) paid += steps_[k];
+            if ((d < 0 ? heights_[k] : gain(k)[d]) >= 0.0) paid = plus(paid, steps_[k]);
         if (paid <= needed) return false;
     }
     return true;
@@ -132,7 +134,7 @@ Index Conflicts<Cones>::sort() {
     for (Index x = 0; x < n_; ++x) {
         const Index k = order_[x];
         left_[x] = steps_[k];
-        if (heights_[k] > 0.0) possible += steps_[k];
+        if (heights_[k] > 0.0) possible = plus(possible, steps_[k]);
         for (Index d = 0; d < n_features_; ++d) scaled_[d * stride_ + x] = static_cast<float>(gain(k)[d] / sizes_[k]);
     }
     return possible;
@@ -151,31 +153,21 @@ namespace {
 LPMERT_CLONES
 bool multiples(const float* scaled, Index stride, Index n_features, Index i, Index begin, Index end, float* low,
                float* high) {
-    int found[VECTOR] = {};
-    for (Index block = begin; block < end; block += VECTOR) {
-        float least[VECTOR], most[VECTOR];
-        for (Index j = 0; j < VECTOR; ++j) {
-            least[j] = 0.0F;
-            most[j] = std::numeric_limits<float>::infinity();
+    const Index n = end - begin;
+    std::fill_n(low, n, 0.0F);
+    std::fill_n(high, n, std::numeric_limits<float>::infinity());
+    for (Index d = 0; d < n_features; ++d) {
+        const float own = scaled[d * stride + i], factor = -1.0F / (own >= 0.0F ? std::max(own, NO_GAIN) : own);
+        const float* const others = scaled + d * stride + begin;
+        if (own >= 0.0F) {
+            for (Index j = 0; j < n; ++j) low[j] = others[j] * factor > low[j] ? others[j] * factor : low[j];
+        } else {
+            for (Index j = 0; j < n; ++j) high[j] = others[j] * factor < high[j] ? others[j] * factor : high[j];
         }
-        for (Index d = 0; d < n_features; ++d) {
-            const float own = scaled[d * stride + i];
-            const float* const others = scaled + d * stride + block;
-            if (own >= 0.0F) {
-                const float factor = -1.0F / std::max(own, NO_GAIN);
-                for (Index j = 0; j < VECTOR; ++j)
-                    least[j] = others[j] * factor > least[j] ? others[j] * factor : least[j];
-            } else {
-                const float factor = -1.0F / own;
-                for (Index j = 0; j < VECTOR; ++j)
-                    most[j] = others[j] * factor < most[j] ? others[j] * factor : most[j];
-            }
-        }
-        for (Index j = 0; j < VECTOR; ++j) low[block - begin + j] = least[j];
-        for (Index j = 0; j < VECTOR; ++j) high[block - begin + j] = most[j];
-        for (Index j = 0; j < VECTOR; ++j) found[j] |= least[j] <= most[j];
     }
-    return std::any_of(found, found + VECTOR, [](int one) { return one != 0; });
+    int found = 0;
+    for (Index j = 0; j < n; ++j) found |= low[j] <= high[j];
+    return found != 0;
 }
 
 }  // namespace
@@ -324,7 +316,7 @@ void Conflicts<Boxes>::add_levels(const Box& box, Index low, Index high, Index f
             std::copy(own, own + n_features_, gain(k - 1));
             sizes_[k - 1] = sizes_[k];
             heights_[k - 1] = heights_[k];
-            steps_[k - 1] += steps_[k];
+            steps_[k - 1] = plus(steps_[k - 1], steps_[k]);
             --n_;
         } else {
             top = height;
@@ -364,8 +356,6 @@ bool margins_with(const float* scaled, const float* level, Index stride, Index n
                   float* margins) {
     constexpr auto odds = static_cast<float>(SHARE / (1.0 - SHARE));
     const float own = level[i];
-    float top[VECTOR];
-    for (Index j = 0; j < VECTOR; ++j) top[j] = 2.0F * NEARLY;
     for (Index block = begin; block < end; block += VECTOR) {
         float even[VECTOR], more[VECTOR], less[VECTOR];
         for (Index j = 0; j < VECTOR; ++j) {
@@ -385,16 +375,14 @@ bool margins_with(const float* scaled, const float* level, Index stride, Index n
         }
         float* const kept = margins + 3 * (block - begin);
         // One loop for each, which compilers turn into vector instructions.
-        for (Index j = 0; j < VECTOR; ++j) top[j] = even[j] > top[j] ? even[j] : top[j];
-        for (Index j = 0; j < VECTOR; ++j) top[j] = more[j] > top[j] ? more[j] : top[j];
-        for (Index j = 0; j < VECTOR; ++j) top[j] = less[j] > top[j] ? less[j] : top[j];
         for (Index j = 0; j < VECTOR; ++j) kept[j] = even[j];
         for (Index j = 0; j < VECTOR; ++j) kept[VECTOR + j] = more[j];
         for (Index j = 0; j < VECTOR; ++j) kept[2 * VECTOR + j] = less[j];
     }
-    bool found = false;
-    for (Index j = 0; j < VECTOR; ++j) found = found || top[j] >= NEARLY;
-    return found;
+    const Index n = 3 * ((end - begin + VECTOR - 1) / VECTOR * VECTOR);
+    int found = 0;
+    for (Index j = 0; j < n; ++j) found |= margins[j] >= NEARLY;
+    return found != 0;
 }
 
 struct Margins {
@@ -464,7 +452,7 @@ void Conflicts<Boxes>::sort() {
 Index Conflicts<Boxes>::charge_items(Index needed, Index& compared) {
     Index possible = 0;
     for (Index k = 0; k < n_; ++k)
-        if (heights_[k] >= 0.0) possible += steps_[k];
+        if (heights_[k] >= 0.0) possible = plus(possible, steps_[k]);
     if (possible <= needed) return 0;
     sort();
     return charge(*this, n_, possible, needed, compared);

@@ -5,15 +5,14 @@
 // Translation, EMNLP 2008; for hypergraphs Kumar, Macherey, Dyer and Och, Efficient Minimum Error Rate Training and
 // Minimum Bayes-Risk Decoding for Translation Hypergraphs and Lattices, ACL 2009. On the line w + t d a hypothesis
 // scores intercept + t slope; at a node, those that are best for no t are best nowhere beyond it.
-#include <nanobind/nanobind.h>
-
+#include "bound.hpp"
 #include "envelope.hpp"
 
 namespace lpmert::lines {
 
 namespace {
 
-using Link = std::int32_t;
+using lattices::Links;
 
 // Lines of partial hypotheses, each with the lines of the nodes that its last link leaves.
 struct Lines {
@@ -32,11 +31,6 @@ struct Lines {
     void add(double intercept, double slope, Origin origin) {
         intercepts.push_back(intercept), slopes.push_back(slope), origins.push_back(origin);
     }
-};
-
-// The links of a graph, sorted by target, each from a smaller node or from two; second 0 for none.
-struct Links {
-    Span<const Link> sources, seconds, targets;
 };
 
 class GraphEnvelope {
@@ -77,14 +71,14 @@ class GraphEnvelope {
     }
 
   public:
-    // Find the envelope of all hypotheses that end in the last of n nodes; returns its first line.
-    Index find(const Links& links, Span<const double> intercepts, Span<const double> slopes, Index nodes) {
+    // Find the envelope of all hypotheses that end in the last node; returns its first line.
+    Index find(const Links& links, Span<const double> intercepts, Span<const double> slopes) {
         kept.clear(), starts.clear(), first.clear();
         kept.add(0.0, 0.0, {0, 0, -1});
         starts.push_back(-INF);
         first.push_back(0);
         Index k = 0;
-        for (Index node = 1; node < nodes; ++node) {
+        for (Index node = 1; node < links.nodes; ++node) {
             first.push_back(kept.size());
             const auto end = [&](Index other) { return first[static_cast<std::size_t>(other + 1)]; };
             const auto begin = [&](Index other) { return first[static_cast<std::size_t>(other)]; };
@@ -101,7 +95,7 @@ class GraphEnvelope {
             keep_envelope();
         }
         first.push_back(kept.size());
-        return first[static_cast<std::size_t>(nodes - 1)];
+        return first[static_cast<std::size_t>(links.nodes - 1)];
     }
 
     const Lines& lines() const { return kept; }
@@ -122,31 +116,17 @@ class GraphEnvelope {
     }
 };
 
-nb::tuple find_graph_envelope(const Array& sources, const Array& seconds, const Array& targets, Index nodes,
-                              const Array& intercepts, const Array& slopes) {
-    const Links links{vector<Link>(sources, "sources"), vector<Link>(seconds, "seconds"),
-                      vector<Link>(targets, "targets")};
+nb::tuple find_graph_envelope(const BoundLinks& bound, const Array& intercepts, const Array& slopes) {
+    const Links& links = bound.links;
     const Span<const double> heights = vector<double>(intercepts, "intercepts"),
                              along = vector<double>(slopes, "slopes");
-    const Index n = links.sources.size();
-    check_size(links.seconds.size(), n, "seconds");
-    check_size(links.targets.size(), n, "targets");
-    check_size(heights.size(), n, "intercepts");
-    check_size(along.size(), n, "slopes");
-    if (nodes < 1) throw std::invalid_argument("nodes must be positive");
-    for (Index k = 0; k < n; ++k) {
-        const Link target = links.targets[k];
-        const bool sorted = target < nodes && (k == 0 || links.targets[k - 1] <= target);
-        const bool forward =
-            links.sources[k] >= 0 && links.sources[k] < target && links.seconds[k] >= 0 && links.seconds[k] < target;
-        if (!sorted || !forward)
-            throw std::invalid_argument("targets must be sorted, and each link must lead to a larger node");
-    }
+    check_size(heights.size(), links.size(), "intercepts");
+    check_size(along.size(), links.size(), "slopes");
     std::vector<double> found_intercepts, found_slopes, starts;
     std::vector<Index> ways, offsets{0};
     unlocked([&] {
         GraphEnvelope graph;
-        const Index begin = graph.find(links, heights, along, nodes);
+        const Index begin = graph.find(links, heights, along);
         for (Index line = begin; line < graph.lines().size(); ++line) {
             found_intercepts.push_back(graph.lines().intercept(line));
             found_slopes.push_back(graph.lines().slope(line));
@@ -156,8 +136,8 @@ nb::tuple find_graph_envelope(const Array& sources, const Array& seconds, const 
             offsets.push_back(static_cast<Index>(ways.size()));
         }
     });
-    return nb::make_tuple(to_python(std::move(found_intercepts)), to_python(std::move(found_slopes)),
-                          to_python(std::move(starts)), to_python(std::move(ways)), to_python(std::move(offsets)));
+    return nb::make_tuple(owned(std::move(found_intercepts)), owned(std::move(found_slopes)), owned(std::move(starts)),
+                          owned(std::move(ways)), owned(std::move(offsets)));
 }
 
 }  // namespace
@@ -170,8 +150,7 @@ using namespace lines;
 
 void bind_graph_envelope(nb::module_& module) {
     using nb::literals::operator""_a;
-    module.def("find_graph_envelope", &find_graph_envelope, "sources"_a, "seconds"_a, "targets"_a, "nodes"_a,
-               "intercepts"_a, "slopes"_a);
+    module.def("find_graph_envelope", &find_graph_envelope, "links"_a, "intercepts"_a, "slopes"_a);
 }
 
 }  // namespace lpmert

@@ -312,8 +312,8 @@ nb::tuple events(BoundLineSearch& self, const Array& weights, const Array& direc
             entering.push_back(turn.entering);
         }
     });
-    return nb::make_tuple(to_python(std::move(start)), to_python(std::move(thresholds)), to_python(std::move(leaving)),
-                          to_python(std::move(entering)));
+    return nb::make_tuple(owned(std::move(start)), owned(std::move(thresholds)), owned(std::move(leaving)),
+                          owned(std::move(entering)));
 }
 
 std::pair<Cost, Index> decode_cost(const Array& scores, const Array& offsets, const Array& costs, double error) {

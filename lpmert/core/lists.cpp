@@ -75,4 +75,62 @@ Decoded decode_clearly(const Lists& lists, const double* weights, Index* selecti
     return found;
 }
 
+Index RowLists::score(Index s, Span<const double> weights, std::vector<double>& scores) const {
+    const Index begin = offsets[s], length = offsets[s + 1] - begin, n = weights.size();
+    if (static_cast<Index>(scores.size()) < length) scores.resize(static_cast<std::size_t>(length));
+    double* const sums = scores.data();
+    const double* const factors = weights.data();
+    const double* own = rows[begin].data();
+    Index best = 0;
+    double top = -std::numeric_limits<double>::infinity();
+    const auto take = [&](Index i, double score) {
+        sums[i] = score;
+        if (score > top) best = i, top = score;
+    };
+    Index i = 0;
+    for (; i + 4 <= length; i += 4, own += 4 * n) {  // four at once: no sum waits for another
+        double first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;
+        for (Index d = 0; d < n; ++d) {
+            first += own[d] * factors[d];
+            second += own[n + d] * factors[d];
+            third += own[2 * n + d] * factors[d];
+            fourth += own[3 * n + d] * factors[d];
+        }
+        take(i, first);
+        take(i + 1, second);
+        take(i + 2, third);
+        take(i + 3, fourth);
+    }
+    for (; i < length; ++i, own += n) {
+        double score = 0.0;
+        for (Index d = 0; d < n; ++d) score += own[d] * factors[d];
+        take(i, score);
+    }
+    return best;
+}
+
+void decode(const RowLists& lists, Span<const double> weights, Span<Index> selection) {
+    std::vector<double> scores;
+    for (Index s = 0; s < lists.n_lists(); ++s) selection[s] = lists.offsets[s] + lists.score(s, weights, scores);
+}
+
+Decoded worst_cost(const RowLists& lists, Span<const Index> costs, Span<const double> weights, double bound) {
+    Decoded found{0, true};
+    std::vector<double> scores;
+    for (Index s = 0; s < lists.n_lists(); ++s) {
+        const Index best = lists.score(s, weights, scores);
+        const Span<const Index> own = costs.part(lists.offsets[s], lists.offsets[s + 1]);
+        const double top = scores[static_cast<std::size_t>(best)];
+        Index cost = own[best];
+        for (Index i = 0; i < own.size(); ++i) {
+            if (top - scores[static_cast<std::size_t>(i)] <= bound && own[i] != own[best]) {
+                found.clear = false;
+                cost = std::max(cost, own[i]);
+            }
+        }
+        found.cost = plus(found.cost, cost);
+    }
+    return found;
+}
+
 }  // namespace lpmert

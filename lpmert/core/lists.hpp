@@ -115,4 +115,21 @@ struct Decoded {
 // Write each list's winner, counted within the list, into selection [S]; scores [longest list] is work space.
 Decoded decode_clearly(const Lists& lists, const double* weights, Index* selection, double* scores);
 
+// Lists as Python keeps them: rows [M, D] at offsets [S + 1].
+struct RowLists {
+    Rows<const double> rows;
+    Span<const Index> offsets;
+
+    Index n_lists() const { return offsets.size() - 1; }
+    // Fill the scores of list s at weights [D]; return the position of the best, the first on ties.
+    Index score(Index s, Span<const double> weights, std::vector<double>& scores) const;
+};
+
+// Write the row of each list's winner into selection [S].
+void decode(const RowLists& lists, Span<const double> weights, Span<Index> selection);
+
+// What weights cost if the dearest of the hypotheses within `bound` of a winner counts; clear: whether these cost the
+// same in every list.
+Decoded worst_cost(const RowLists& lists, Span<const Index> costs, Span<const double> weights, double bound);
+
 }  // namespace lpmert

@@ -12,8 +12,6 @@
 
 namespace lpmert::cells {
 
-using Row = std::int32_t;  // a hypothesis, as a row of the lists
-
 // Room whose items are about to be written, and need not be zeros before.
 template <class T>
 struct Unwritten : std::allocator<T> {

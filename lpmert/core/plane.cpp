@@ -108,8 +108,8 @@ nb::tuple critical_directions(const Array& x, const Array& y, const Array& offse
                 ends.push_back(static_cast<Index>(e + 1));
         }
     });
-    return nb::make_tuple(to_python(std::move(start)), to_python(std::move(leaving)), to_python(std::move(entering)),
-                          to_python(std::move(ends)));
+    return nb::make_tuple(owned(std::move(start)), owned(std::move(leaving)), owned(std::move(entering)),
+                          owned(std::move(ends)));
 }
 
 // Return whether weights [D] decode to a cost in any order of summation: false where a hypothesis of another cost than

@@ -102,7 +102,7 @@ void Propagation<Cones>::run(const Cone& cone, Cone& half, Loss& loss, Index lim
         if (standing == Standing::settled) {
             kept = start;
         } else if (standing == Standing::open) {
-            extra += winner_cost - least;
+            extra = plus(extra, winner_cost - least);
             half.ends.push_back(kept);
         } else {
             own = INFINITE_COST;
@@ -110,7 +110,7 @@ void Propagation<Cones>::run(const Cone& cone, Cone& half, Loss& loss, Index lim
         }
     }
     if (own <= limit) {
-        half.centre_cost = clear ? std::max(half.centre_cost, own + extra) : INFINITE_COST;
+        half.centre_cost = clear ? std::max(half.centre_cost, plus(own, extra)) : INFINITE_COST;
         half.scores.assign(scores_.data(), score(kept));
         half.ids.assign(ids_.data(), ids_.data() + kept);
         half.costs.assign(costs_.data(), costs_.data() + kept);
@@ -217,7 +217,7 @@ void Propagation<Boxes>::run(const Box& box, Box& half, Loss& loss, Index limit)
     Index own = prune_pairs(box, half, loss, box.own, limit);
     if (own <= limit) own = prune_rows(box, half, loss, own, limit);
     if (own <= limit) {
-        half.centre_cost = clear_ ? std::max(half.centre_cost, own + extra_) : INFINITE_COST;
+        half.centre_cost = clear_ ? std::max(half.centre_cost, plus(own, extra_)) : INFINITE_COST;
         keep(box, half);
         own = loss.reprice(half, own, limit);
     }
@@ -237,12 +237,12 @@ Index Propagation<Boxes>::prune_pairs(const Box& box, Box& half, Loss& loss, Ind
         for (Index p = begin; p < end; ++p) {
             const double lead = lead_[p - begin], error = box.reaches[p], reach = reach_[p - begin] + rounding_ * error;
             if (lead - reach >= 0.0) {
-                own = loss.settle_pair(half, own + box.steps[p], box.dear[p]);
+                own = loss.settle_pair(half, plus(own, box.steps[p]), box.dear[p]);
             } else if (-lead - reach >= 0.0) {
                 own = loss.settle_pair(half, own, box.cheap[p]);
             } else {
                 pairs_[n_pairs_++] = static_cast<Row>(p);
-                extra_ += loss.pair_at_centre(half, box.cheap[p], box.dear[p], box.steps[p], lead, error);
+                extra_ = plus(extra_, loss.pair_at_centre(half, box.cheap[p], box.dear[p], box.steps[p], lead, error));
             }
         }
     }
@@ -273,13 +273,15 @@ Index Propagation<Boxes>::prune_rows(const Box& box, Box& half, Loss& loss, Inde
             Index left = row;
             for (Index i = low; i < high; ++i) {
                 const double lead = top - lead_[i - block_] - reach_[i - block_], doubt = error + box.row_reaches[i];
-                const bool beaten =
-                    lead > doubt || (lead >= -doubt && beats_in_box(box.features, best, i, half, rounding_, off));
-                if (i == best || !beaten) rows_[left++] = static_cast<Row>(i);
+                bool beaten = lead > doubt;
+                if (!beaten && lead >= -doubt && i != best)
+                    beaten = beats_in_box(box.features, best, i, half, rounding_, off);
+                rows_[left] = static_cast<Row>(i);  // written in any case: nobody can predict whether it is kept
+                left += !beaten;
             }
             if (left - row > 2) left = drop_beaten(box, half, row, left, best, low, high);
             const Index least = box.costs[rows_[row]];
-            own += least - box.costs[low];
+            own = plus(own, least - box.costs[low]);
             for (Index k = row; k < left; ++k) {
                 ids_[k] = box.ids[rows_[k]];
                 costs_[k] = box.costs[rows_[k]];
@@ -290,7 +292,7 @@ Index Propagation<Boxes>::prune_rows(const Box& box, Box& half, Loss& loss, Inde
                 own = INFINITE_COST;
                 continue;
             }
-            extra_ += box.costs[best] - least;
+            extra_ = plus(extra_, box.costs[best] - least);
             clear_ = clear_ && leads_clearly(box, best, low, high);
             if (left - row == 2) {
                 made_.emplace_back(rows_[row], rows_[row + 1]);

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
-from lpmert.formats.format import Format
-from lpmert.formats.gains import losses_of_gains
-from lpmert.formats.graph_kinds import kind_of_graph
-from lpmert.formats.roles import matched
+from lpmert.formats.columns import losses_of_gains, matched
+from lpmert.formats.format import Format, kind_of_graph
 from lpmert.formats.rows import format_of_name, json_kind
 from lpmert.formats.scores import ROLES
 from lpmert.formats.tables import wanted_columns

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
-from lpmert.formats.roles import SEGMENT, Columns, Head
+from lpmert.formats.columns import SEGMENT, Columns, Head
+from lpmert.formats.numbers import unique_keys
 from lpmert.formats.rows import Block, Choose
-from lpmert.formats.unique import unique_keys
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import EMPTY, blocks_of_lines, decoded, whole
 

@@ -13,9 +13,7 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format
-from lpmert.formats.named import NamedRows, number_text, numbers_of_words, rows_by_column
-from lpmert.formats.numbers import count_of_text
-from lpmert.formats.unique import repeated
+from lpmert.formats.numbers import NamedRows, count_of_text, number_text, numbers_of_words, repeated, rows_by_column
 from lpmert.formats.utterances import words_of
 from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER_COLUMNS
 from lpmert.model.given import one_or_more

@@ -1,4 +1,4 @@
-"""Rows of tables in TSV, CSV and Parquet, many at once: the cells of the wanted columns and where each row begins."""
+"""Rows of tables in TSV, CSV, Parquet and memory, many at once: the wanted cells and where each row begins."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from lpmert.core import read_rows
 from lpmert.errors import DataError
-from lpmert.formats.quick_cells import quick_cells
-from lpmert.formats.roles import Columns, Head, refuse_absent
-from lpmert.formats.unique import repeated
+from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
+from lpmert.formats.numbers import repeated
+from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, lines_of, whole
+from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, decoded, lines_of, whole
 from lpmert.system.mapped import MANY
 from lpmert.system.memory import room_for
 from lpmert.system.packing import COMPRESSED_ENDINGS
@@ -42,8 +45,18 @@ RECORDED = b"lpmert"
 """Key of what a Parquet file that we wrote says of its columns."""
 
 
+class Runs(NamedTuple):
+    """Cells of a column of ids: those that are equal and follow one another, and how many they are."""
+
+    ids: list[str]
+    sizes: list[int]
+
+
 class Block(NamedTuple):
-    """Some rows: the line each begins on (in Parquet its number, from 1), and the cells of each wanted column."""
+    """Some rows: the line each begins on (in Parquet its number, from 1), and the cells of each wanted column.
+
+    Numbers that are known to be finite may be arrays, and the column of ids `Runs`.
+    """
 
     lines: Sequence[int]
     columns: list[Any]
@@ -74,7 +87,7 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
     if first is None:
         raise DataError(EMPTY, path=path)
     blocks = chain([first], blocks)
-    return _csv_blocks(blocks, path, choose) if format == "csv" else _tsv_blocks(blocks, path, choose)
+    return _delimited_blocks(blocks, path, "," if format == "csv" else "\t", choose)
 
 
 def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) -> Iterator[Block]:
@@ -150,50 +163,97 @@ def checked_columns(choose: Choose, head: Head, path: str | Path) -> Columns:
     return wanted
 
 
-def _tsv_blocks(blocks: Iterator[Bytes], path: str | Path, choose: Choose) -> Iterator[Block]:
+def _delimited_blocks(blocks: Iterator[Bytes], path: str | Path, separator: str, choose: Choose) -> Iterator[Block]:
     first = next(blocks)
-    _, lines, _ = lines_of(first, path)
-    header, lines = lines[0].split("\t"), lines[1:]
-    wanted, numbers = _wanted(header, first.first, lines[0].split("\t") if lines else [], path, choose)
-    if lines:
-        yield _split_rows(first.first + 1, lines, len(header), wanted, path)
-    for block in blocks:
-        cells = quick_cells(block.data, len(header), wanted, numbers)
-        if cells is None:
-            yield _split_rows(block.first, lines_of(block, path).texts, len(header), wanted, path)
+    text = decoded(first.data, path)
+    if separator == "," and not _unquoted(first.data):
+        yield from _quoted_rows(chain([first], blocks), path, choose)
+        return
+    head, _, rest = text.partition("\n")
+    after = rest.partition("\n")[0] if rest else ""
+    header, row = (line.removesuffix("\r").split(separator) for line in (head, after))
+    wanted = _wanted(header, first.first, row if rest else [], path, choose)
+    del text, head, after
+    inner = Bytes(first.first + 1, rest.encode())
+    for block in chain([inner] if rest else [], blocks):
+        found = _plain_rows(block, len(header), wanted, separator)
+        if found is not None:
+            yield found
+        elif separator == "\t":
+            yield _split_rows(block, len(header), wanted.places, path)
         else:
-            yield Block(range(block.first, block.first + block.n_lines), cells)
+            yield from _quoted_rows(chain([block], blocks), path, None, wanted, len(header))
 
 
-def _split_rows(first: int, lines: list[str], width: int, wanted: Sequence[int], path: str | Path) -> Block:
+class _Wanted(NamedTuple):
+    """The places of the wanted columns in a row; which of these are numbers; whether there are texts, the last ones."""
+
+    places: list[int]
+    numbers: range
+    texts: bool
+
+
+def _plain_rows(block: Bytes, width: int, wanted: _Wanted, separator: str) -> Block | None:
+    """Return the cells of whole lines, the numbers as arrays, or `None` where they must be looked at one by one."""
+    data = block.data
+    if BYTE_ORDER_MARK in data or (separator == "," and not _unquoted(data)):
+        return None
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return None
+    slots = np.full(width, -1, dtype=np.int32)
+    places = [wanted.places[number] for number in wanted.numbers]
+    different = list(dict.fromkeys(places))
+    slots[different] = range(len(different))
+    numbers = np.empty((block.n_lines, len(different)))
+    key, text = wanted.places[0], wanted.places[-1] if wanted.texts else -1
+    found = read_rows(data, separator, key, text, slots, numbers)
+    if found is None:
+        return None
+    ids, sizes, texts = found
+    columns = [Runs(ids, sizes), *(numbers[:, slots[place]] for place in places), *([texts] if wanted.texts else [])]
+    return Block(range(block.first, block.first + len(numbers)), columns)
+
+
+def _unquoted(data: bytes) -> bool:
+    return b'"' not in data and (b"\r" not in data or b"\r" not in data.replace(b"\r\n", b"").removesuffix(b"\r"))
+
+
+def _split_rows(block: Bytes, width: int, places: Sequence[int], path: str | Path) -> Block:
     """Return the cells of the wanted columns of lines of a TSV; raises `DataError` for a line of another width."""
+    lines = lines_of(block, path).texts
     if set(map(str.count, lines, repeat("\t"))) != {width - 1}:
-        _refuse_width(((number, line.split("\t")) for number, line in enumerate(lines, first)), width, path)
+        _refuse_width(((number, line.split("\t")) for number, line in enumerate(lines, block.first)), width, path)
     cells = "\t".join(lines).split("\t")
-    return Block(range(first, first + len(lines)), [cells[place::width] for place in wanted])
+    return Block(range(block.first, block.first + len(lines)), [cells[place::width] for place in places])
 
 
-def _csv_blocks(blocks: Iterator[Bytes], path: str | Path, choose: Choose) -> Iterator[Block]:
-    records = _csv_records((line for block in blocks for line in lines_of(block, path).texts), path)
-    line, header = next(records)
+def _quoted_rows(
+    blocks: Iterator[Bytes], path: str | Path, choose: Choose | None, wanted: _Wanted | None = None, width: int = 0
+) -> Iterator[Block]:
+    """Yield the rest of the rows of a CSV as Python's csv has them; with `choose` the header comes first."""
+    first = next(blocks)
+    lines = (line for block in chain([first], blocks) for line in lines_of(block, path).texts)
+    records = _csv_records(lines, first.first, path)
+    line, header = next(records) if choose is not None else (0, [])
     rows = list(islice(records, _ROWS))
-    wanted, _ = _wanted(header, line, rows[0][1] if rows else [], path, choose)
-    while rows:
-        if set(map(len, (cells for _, cells in rows))) != {len(header)}:
-            _refuse_width(rows, len(header), path)
+    if choose is not None:
+        wanted, width = _wanted(header, line, rows[0][1] if rows else [], path, choose), len(header)
+    while rows and wanted is not None:
+        if set(map(len, (cells for _, cells in rows))) != {width}:
+            _refuse_width(rows, width, path)
         columns = list(zip(*(cells for _, cells in rows), strict=True))
-        yield Block([line for line, _ in rows], [columns[place] for place in wanted])
+        yield Block([line for line, _ in rows], [columns[place] for place in wanted.places])
         rows = list(islice(records, _ROWS))
 
 
-def _wanted(
-    header: list[str], line: int, row: list[str], path: str | Path, choose: Choose
-) -> tuple[list[int], list[bool]]:
-    """Return the places of the wanted columns, and which of these are wanted as numbers; one may be wanted twice."""
+def _wanted(header: list[str], line: int, row: list[str], path: str | Path, choose: Choose) -> _Wanted:
     columns = checked_columns(choose, Head(header, line, dict(zip(header, row, strict=False))), path)
-    numbers = [*[False] * (columns.segment is not None), *[True] * len(columns.numbers)]
-    numbers += [False] * (columns.text is not None)
-    return [header.index(name) for name in columns.all], numbers
+    start = 1 if columns.segment is not None else 0
+    numbers = range(start, start + len(columns.numbers))
+    return _Wanted([header.index(name) for name in columns.all], numbers, columns.text is not None)
 
 
 def _refuse_width(rows: Iterable[tuple[int, list[str]]], width: int, path: str | Path) -> None:
@@ -205,10 +265,10 @@ def _refuse_width(rows: Iterable[tuple[int, list[str]]], width: int, path: str |
             raise DataError(trouble, path=path, line=number)
 
 
-def _csv_records(lines: Iterator[str], path: str | Path) -> Iterator[tuple[int, list[str]]]:
+def _csv_records(lines: Iterator[str], first: int, path: str | Path) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader((f"{line}\n" for line in lines), strict=True)
     while True:
-        start = reader.line_num + 1
+        start = reader.line_num + first
         try:
             cells = next(reader)
         except StopIteration:
@@ -260,3 +320,79 @@ def _is_number(kind: Any) -> bool:
     import pyarrow.types as types
 
     return bool(types.is_floating(kind) or types.is_integer(kind))
+
+
+def frame_blocks(frame: Any, choose: Choose) -> Iterator[Block]:
+    """Yield the wanted columns of a table in memory; rows are numbered from 1.
+
+    Anything will do that has names of columns (`column_names`, `columns`, or the keys of a mapping) and gives a column
+    by its name. Raises `DataError` for anything else.
+    """
+    path = f"{type(frame).__name__} given"
+    names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
+    if names is None or not hasattr(frame, "__getitem__"):
+        raise DataError(f"neither a path nor a table with named columns: {quoted(frame)}")
+    cells = {name: _column(frame, name) for name in list(names)}
+    sizes = {len(column) for column in cells.values()}
+    if len(sizes) > 1 or any(not isinstance(name, str) for name in cells):
+        raise DataError("columns must have strings for names, and all the same number of rows", path=path)
+    first = {name: _cells(column[:1])[0] if column.shape[0] else "" for name, column in cells.items()}
+    wanted = checked_columns(choose, Head(list(cells), None, first), path)
+    if sizes != {0}:
+        columns = [cells[name] if cells[name].dtype.kind in "iuf" else _cells(cells[name]) for name in wanted.all]
+        yield Block(range(1, 1 + sizes.pop()), columns)
+
+
+def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dict[str, Any]:
+    """Return lists as columns by name, which `pandas.DataFrame` and `polars.DataFrame` take; `read_table` reads them.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    segment : str
+        What the column with the id of the list is called.
+    text : str
+        What the column of the texts is called, if there are any.
+
+    Returns
+    -------
+    dict
+        The ids, each feature and each statistic as arrays [M], and the texts as a list.
+
+    Raises
+    ------
+    DataError
+        If two columns would have the same name.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"])
+    >>> list(lpmert.to_columns(lists))
+    ['list', 'a', 'b', 'loss']
+    >>> lpmert.read_table(lpmert.to_columns(lists)).fingerprint == lists.fingerprint
+    True
+    """
+    columns = Columns(segment, nbest.names, nbest.statistic_names, None if nbest.texts is None else text)
+    twice = repeated(columns.all)
+    if twice is not None:
+        raise DataError(f"two columns would be called {quoted(twice)}; set segment or text, or rename a feature")
+    arrays = [np.array(nbest.list_ids, dtype=object)[nbest.list_index]]
+    arrays += [*nbest.dense_features().T.copy(), *nbest.statistics.T.copy()]
+    return dict(zip(columns.all, [*arrays, *([] if nbest.texts is None else [list(nbest.texts)])], strict=True))
+
+
+def _cells(column: Any) -> list[Any]:
+    """Return the cells of a column; dates and times stay such, where `tolist` makes numbers of some."""
+    return list(column) if column.dtype.kind in "mM" else list(column.tolist())
+
+
+def _column(frame: Any, name: Any) -> Any:
+    column = frame[name]
+    array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    if array.dtype.kind in "US":  # numpy makes strings of numbers beside strings
+        array = np.asarray(column, dtype=object)
+    if array.ndim != 1:
+        raise DataError(f"column {quoted(name)} is no row of values", path=f"{type(frame).__name__} given")
+    return array

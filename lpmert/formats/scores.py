@@ -11,8 +11,7 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format
-from lpmert.formats.named import number_text
-from lpmert.formats.numbers import number_of_text
+from lpmert.formats.numbers import number_of_text, number_text
 from lpmert.formats.utterances import References, made_folder, measured, read_keyed, words_of
 from lpmert.model.given import checked_sequence
 from lpmert.model.nbest import NBest

@@ -8,13 +8,19 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from lpmert.errors import DataError
-from lpmert.formats.named import number_text
-from lpmert.formats.numbers import count_of_text, number_of_text
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.core import read_fields
+from lpmert.errors import DataError, FloatArray
+from lpmert.formats.format import Links
+from lpmert.formats.fst import Symbols
+from lpmert.formats.numbers import count_of_text, number_of_text, number_text
 from lpmert.formats.utterances import words_of
 from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.quoting import quoted
@@ -34,6 +40,7 @@ _BLANK = r"[ \t\r\v\f]"
 _QUOTED = "|".join(rf"{quote}(?:[^{quote}\\]|\\.)*{quote}(?={_BLANK}|$)" for quote in "\"'")
 _IN_QUOTES = re.compile(_QUOTED)
 _FIELD = re.compile(rf"([A-Za-z0-9]+)=({_QUOTED}|[^ \t\r\v\f]+)(?:{_BLANK}+|$)")
+_KEY = re.compile(r"(?:^|[ \t])([A-Za-z0-9]+)=")
 _ESCAPE = re.compile(rb"\\(?:([0-3][0-7][0-7])|(.))", re.DOTALL)
 _TO_ESCAPE = re.compile(r"""^["']|\\""")
 
@@ -106,9 +113,151 @@ def lattice_of_lines(numbered: Iterable[tuple[int, str]], path: str | Path) -> L
     return reader.lattice()
 
 
-def keys_of_scores() -> Mapping[str, str]:
-    """Return the names of scores by the fields that hold them."""
-    return {**_FIELDS, **{long: _FIELDS[key] for long, key in _SHORT.items() if key in _FIELDS}}
+def slf_lattices(text: str, path: str | Path, symbols: Symbols | None) -> Iterator[tuple[str | None, Links]]:
+    """Yield the links of the lattice of a text, which is called like its file; symbols are not looked at."""
+    del symbols
+    yield None, links_of_text(text, path)
+
+
+def links_of_text(text: str, path: str | Path) -> Links:
+    """Return the links of the lattice in a text; path is named in errors. Raises `DataError` as `read_lattice` does.
+
+    One more link, to a node of its own, stands for the word and the scores of the first node, or of the last one where
+    links have those of the node before them.
+    """
+    return _plain(text, path) or _one_by_one(lattice_of_lines(enumerate(text.split("\n"), 1), path))
+
+
+def _one_by_one(lattice: Lattice) -> Links:
+    nodes = lattice.nodes
+    pairs = [(link, nodes[link.end if lattice.forward else link.start]) for link in lattice.links]
+    words = [node.word if link.word is None else link.word for link, node in pairs]
+    scores = {
+        name: np.array([link.scores.get(name, node.scores.get(name, 0.0)) for link, node in pairs])
+        for name in lattice.score_names
+    }
+    lines = np.array([-1 if link.line is None else link.line for link in lattice.links], dtype=np.int64)
+    sources = np.array([link.start for link in lattice.links], dtype=np.int64)
+    targets = np.array([link.end for link in lattice.links], dtype=np.int64)
+    outer = nodes[lattice.start if lattice.forward else lattice.end]
+    links = Links(sources, targets, np.arange(len(words)), words, scores, lattice.start, lattice.end, lines)
+    return _with_outer(links._replace(scales=lattice.scales), outer, len(nodes), lattice.forward)
+
+
+def _with_outer(links: Links, outer: Node, n_nodes: int, forward: bool) -> Links:
+    """Return the links, and one more for the word and the scores of the node that no link has them of."""
+    start, end = links.start, links.end
+    sources, targets, nodes = links.sources, links.targets, (*range(n_nodes), end)
+    if forward:  # the new node comes first, so that links go on leading to larger ones
+        sources, targets = _appended(sources + 1, 0), _appended(targets + 1, start + 1)
+        start, end, nodes = 0, end + 1, (start, *range(n_nodes))
+    else:
+        sources, targets, end = _appended(sources, end), _appended(targets, n_nodes), n_nodes
+    return links._replace(
+        sources=sources,
+        targets=targets,
+        words=_appended(links.words, len(links.vocabulary)),
+        vocabulary=[*links.vocabulary, outer.word],
+        scores={name: _appended(values, outer.scores.get(name, 0.0)) for name, values in links.scores.items()},
+        start=start,
+        end=end,
+        lines=_appended(links.lines, outer.line or -1),
+        nodes=nodes,
+    )
+
+
+def _appended(values: Any, last: float) -> Any:
+    """Return an array with one more entry, of the same type."""
+    return np.append(values, values.dtype.type(last))
+
+
+def _plain(text: str, path: str | Path) -> Links | None:
+    """Return the links of a plain text, `None` for any other, also for one with faults.
+
+    Plain is a text with start and end in its header, then all nodes, and then all links, in order and a line each, all
+    with the same fields, which are plain numbers, in the same order. Nodes may differ, which takes longer.
+    """
+    nodes_at, links_at = (re.search(rf"^{key}=", text, re.MULTILINE) for key in "IJ")
+    if nodes_at is None or links_at is None or links_at.start() < nodes_at.start():
+        return None
+    reader = _Reader(path)
+    try:
+        for number, line in enumerate(text[: nodes_at.start()].split("\n"), 1):
+            reader.add(number, line)
+        if reader.nodes or reader.links or not reader.header.keys() >= {"start", "end", "N", "L"}:
+            return None
+        links = _numbers(text[links_at.start() :], ("J", "S", "E"), reader.header["L"][1])
+        base, scales = reader.base_and_scales()
+        if links is None or "W" in links.columns or base == 0:
+            return None
+        factor = 1.0 if base in (1.0, math.e) else math.log(base)
+        nodes = _nodes(text[nodes_at.start() : links_at.start()], reader, base, factor)
+        if nodes is None:
+            return None
+        words, vocabulary, given = nodes
+        n_nodes, forward = len(words), reader.direction()
+        start, end = reader.end("start", set(), n_nodes), reader.end("end", set(), n_nodes)
+    except DataError:  # the reader of lines says where, and may find another fault before
+        return None
+    sources, targets = (links.columns[key].astype(np.int32) for key in "SE")
+    if max(sources.max(), targets.max()) >= n_nodes:
+        return None
+    inner, own = (targets, start) if forward else (sources, end)
+    scores = {}
+    for key, name in _FIELDS.items():
+        if key in links.columns:
+            scores[name] = links.columns[key] * factor
+        elif name in given:
+            scores[name] = given[name][inner]
+    first, later = (text.count("\n", 0, match.start()) + 1 for match in (nodes_at, links_at))
+    lines = np.arange(later, later + links.n_rows, dtype=np.int32)
+    outer = Node(vocabulary[words[own]], {name: float(values[own]) for name, values in given.items()}, first + own)
+    found = Links(sources, targets, words[inner], vocabulary, scores, start, end, lines, scales=scales)
+    return _with_outer(found, outer, n_nodes, forward)
+
+
+def _nodes(
+    block: str, reader: _Reader, base: float, factor: float
+) -> tuple[NDArray[np.int32], list[str | None], dict[str, FloatArray]] | None:
+    """Return the words of nodes [N], by their places in a vocabulary, and their scores by name; `None` for odd ones."""
+    table = _numbers(block, ("I",), reader.header["N"][1])
+    if table is not None and "L" not in table.columns:
+        scores = {name: table.columns[key] * factor for key, name in _FIELDS.items() if key in table.columns}
+        if "W" in table.columns:
+            return table.columns["W"].astype(np.int32), [*table.words], scores
+        return np.zeros(table.n_rows, dtype=np.int32), [None], scores
+    for number, line in enumerate(block.rstrip("\n").split("\n"), 1):
+        reader.add(number, line)
+        if len(reader.nodes) != number:  # of which the number of a line would not follow
+            return None
+    nodes = reader.all_nodes(base)
+    places: dict[str | None, int] = {}
+    words = np.array([places.setdefault(node.word, len(places)) for node in nodes], dtype=np.int32)
+    names = {name for node in nodes for name in node.scores}
+    return words, [*places], {name: np.array([node.scores.get(name, 0.0) for node in nodes]) for name in names}
+
+
+class _Table(NamedTuple):
+    """The fields of nodes or links as columns of numbers by key, and the words, by their numbers in the column W."""
+
+    n_rows: int
+    columns: dict[str, FloatArray]
+    words: list[str]
+
+
+def _numbers(block: str, counts: tuple[str, ...], size: str) -> _Table | None:
+    """Return the fields of lines that all have the same ones, the counts first, numbered from 0; `None` for others."""
+    data = block.rstrip("\n").encode() + b"\n"
+    written = _KEY.findall(data[: data.index(b"\n")].decode())
+    keys = [_SHORT.get(key, key) for key in written]
+    n_rows = data.count(b"\n")
+    if tuple(written[: len(counts)]) != counts or len({*keys, "I", "J"}) != len(keys) + 1 or size != str(n_rows):
+        return None
+    numbers = np.empty((n_rows, len(keys)))
+    words = read_fields(data, written, keys.index("W") if "W" in keys else -1, len(counts), numbers)
+    if words is None or not np.array_equal(numbers[:, 0], np.arange(n_rows)):
+        return None
+    return _Table(n_rows, {key: numbers[:, place].copy() for place, key in enumerate(keys)}, words)
 
 
 def write_lattice(lattice: Lattice, path: str | Path) -> None:
@@ -176,6 +325,18 @@ class _Reader:
 
     def lattice(self) -> Lattice:
         """Return the lattice that the lines make up."""
+        base, scales = self.base_and_scales()
+        n_nodes = self._size("N", self.nodes, "I")
+        self._size("L", self.links, "J")
+        nodes = self.all_nodes(base)
+        forward = self.direction()
+        links = tuple(self._link(number, base, nodes, forward) for number in range(len(self.links)))
+        start = self.end("start", {link.end for link in links}, n_nodes)
+        end = self.end("end", {link.start for link in links}, n_nodes)
+        return Lattice(nodes, links, start, end, scales, forward)
+
+    def base_and_scales(self) -> tuple[float, Scores]:
+        """Return the base of the logarithms and the factors of the scores that the header gives."""
         for key in ("SUBLAT", "S"):
             if key in self.header:
                 raise self._error(self.header[key][0], "sub-lattices cannot be read; expand them first")
@@ -186,14 +347,11 @@ class _Reader:
         if "wdpenalty" in self.header:
             line, value = self.header["wdpenalty"]
             scales[WORDS] = self._logarithm(line, "wdpenalty", value, base)
-        n_nodes = self._size("N", self.nodes, "I")
-        self._size("L", self.links, "J")
-        nodes = tuple(self._node(number, base) for number in range(n_nodes))
-        forward = self._direction()
-        links = tuple(self._link(number, base, nodes, forward) for number in range(len(self.links)))
-        start = self._end("start", {link.end for link in links}, n_nodes)
-        end = self._end("end", {link.start for link in links}, n_nodes)
-        return Lattice(nodes, links, start, end, scales, forward)
+        return base, scales
+
+    def all_nodes(self, base: float) -> tuple[Node, ...]:
+        """Return the nodes in order."""
+        return tuple(self._node(number, base) for number in range(self._size("N", self.nodes, "I")))
 
     def _fields(self, line: int, text: str) -> Fields:
         fields: Fields = {}
@@ -273,13 +431,15 @@ class _Reader:
             return math.log(number)
         return number if base in (1, math.e) else number * math.log(base)
 
-    def _direction(self) -> bool:
+    def direction(self) -> bool:
+        """Return whether links have the words and scores of the nodes that they lead to."""
         line, value = self.header.get("dir", (None, "f"))
         if value not in ("f", "b"):
             raise self._error(line, f"dir={value} is neither f nor b")
         return value == "f"
 
-    def _end(self, key: str, inner: Set[int], n_nodes: int) -> int:
+    def end(self, key: str, inner: Set[int], n_nodes: int) -> int:
+        """Return the start or end: the one of the header, or the only node that is not inner."""
         if key in self.header:
             line, value = self.header[key]
             number = count_of_text(value, f"{key}=", self.path, line)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format
-from lpmert.formats.named import number_text
-from lpmert.formats.numbers import count_of_text, number_of_text
+from lpmert.formats.numbers import count_of_text, number_of_text, number_text
 from lpmert.formats.utterances import MANIFEST, References, made_folder, measured, utterance_files, words_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import json
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, Wanted, header_of, losses_of_gains, truth_as_numbers
 from lpmert.formats.format import Format
-from lpmert.formats.frames import frame_blocks
-from lpmert.formats.gains import losses_of_gains, truth_as_numbers
 from lpmert.formats.json_rows import json_blocks
-from lpmert.formats.numbers import ROUNDED
-from lpmert.formats.roles import Columns, Head, Wanted
+from lpmert.formats.numbers import ROUNDED, number_text, repeated
 from lpmert.formats.rows import (
+    RECORDED,
     Block,
     Choose,
+    Runs,
     delimited_blocks,
+    format_of_name,
+    frame_blocks,
     guess_format,
+    import_parquet,
     parquet_blocks,
+    record_of,
 )
-from lpmert.formats.table_writer import write_table
-from lpmert.formats.unique import repeated
 from lpmert.formats.utterances import References, with_references
 from lpmert.model.blocks import joined
 from lpmert.model.given import EXACT_INTEGERS, MAGNITUDE_LIMIT, checked_sequence, is_rounded, rounds
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.system.files import line_limit, open_bytes
+from lpmert.system.files import atomic_writer, line_limit, open_bytes
 from lpmert.system.mapped import MANY, Spool, is_mapped, taken
 from lpmert.system.memory import room_for
 
@@ -302,13 +306,8 @@ class _Lists:
 
     def add(self, lines: Sequence[int], keys: Any) -> None:
         """Append rows by the cells that name their list."""
-        keys = keys.tolist() if isinstance(keys, np.ndarray) else keys
         first = 0
-        # 1 and true are equal, and no two of one type are that should not be
-        kinds = None if len(set(map(type, keys))) <= 1 else lambda key: (type(key), key)
-        for _, run in groupby(keys, kinds):
-            same = list(run)
-            key, size = same[0], len(same)
+        for key, size in zip(*keys, strict=True) if isinstance(keys, Runs) else _runs(keys):
             if self._runs and key == self._last and type(key) is type(self._last):
                 number = self._runs[-1][0]
             else:
@@ -350,6 +349,16 @@ class _Lists:
                 f"{self.place.unit} {other}; sort the rows, or gather them with group=True (--group)",
             )
         return number
+
+
+def _runs(keys: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the cells that are equal and follow one another, and how many they are."""
+    keys = keys.tolist() if isinstance(keys, np.ndarray) else keys
+    # 1 and true are equal, and no two of one type are that should not be
+    kinds = None if len(set(map(type, keys))) <= 1 else lambda key: (type(key), key)
+    for _, run in groupby(keys, kinds):
+        same = list(run)
+        yield same[0], len(same)
 
 
 def _checked_numbers(cells: Any, lines: Sequence[int], name: str, place: _Place) -> FloatArray:
@@ -409,6 +418,77 @@ def _checked_texts(cells: Sequence[Any], lines: Sequence[int], name: str, place:
         raise place.error(line, f"column {quoted(name)} is {reprlib.repr(cell)}, not a string")
     return cells
 
+
+def write_table(
+    nbest: NBest, path: str | Path, *, segment: str = SEGMENT, text: str = TEXT, format: str | None = None
+) -> None:
+    """Write N-best lists as a table that `read_table` reads back to exactly the same numbers.
+
+    The columns are `segment`, the features, the statistics and, where there are texts, `text`. Parquet records which
+    they are; elsewhere statistics whose names would not tell are written as `statistic:name`, so that `read_table`
+    finds all columns by itself unless they are renamed. The format is the one given or that of the name, else TSV. The
+    file appears whole or not at all and is compressed if its name ends in .gz, .xz or .zst. Raises `DataError` where
+    two columns have the same name, or a name, an id or a text holds what the format cannot: a tab or a line end in TSV,
+    a carriage return in CSV.
+    """
+    kind = format or format_of_name(path) or "tsv"
+    if kind not in TABLES:
+        raise DataError(f"no format {quoted(kind)}; the formats are {listed(TABLES)}", path=path)
+    columns = Columns(segment, nbest.names, nbest.statistic_names, None if nbest.texts is None else text)
+    header = columns.all if kind == "parquet" else header_of(columns)
+    twice = repeated(header)
+    if twice is not None:
+        raise DataError(
+            f"two columns would be called {quoted(twice)}; rename a feature, or set segment or text", path=path
+        )
+    characters, what = _REFUSED.get(kind, ("", ""))
+    for cell in chain(header, nbest.list_ids, nbest.texts or ()):
+        if any(character in cell for character in characters):
+            shown = f"{reprlib.repr(cell)} holds {what}, which {kind.upper()} cannot"
+            raise DataError(f"{shown}; replace it, or choose another format", path=path)
+    with atomic_writer(path) as stream:
+        _write_rows(stream, kind, header, _cells(nbest), columns, path)
+
+
+def _cells(nbest: NBest) -> Iterator[list[Any]]:
+    """Yield the cells of each row."""
+    for number, list_id in enumerate(nbest.list_ids):
+        start, end = nbest.offsets[number : number + 2].tolist()
+        block = nbest.features[start:end]
+        dense = block if isinstance(block, np.ndarray) else block.toarray()
+        for hypothesis, numbers in enumerate(np.hstack([dense, nbest.statistics[start:end]]).tolist(), start):
+            yield [list_id, *numbers, *([] if nbest.texts is None else [nbest.texts[hypothesis]])]
+
+
+def _strings(cells: Iterable[Any]) -> list[str]:
+    return [cell if isinstance(cell, str) else number_text(cell) for cell in cells]
+
+
+def _write_rows(
+    stream: TextIO, kind: str, header: Sequence[str], rows: Iterator[list[Any]], columns: Columns, path: str | Path
+) -> None:
+    if kind == "tsv":
+        stream.writelines("\t".join(_strings(cells)) + "\n" for cells in chain([header], rows))
+    elif kind == "csv":
+        csv.writer(stream, lineterminator="\n").writerows(map(_strings, chain([header], rows)))
+    elif kind in ("jsonl", "json"):
+        records = (dict(zip(header, cells, strict=True)) for cells in rows)
+        lines = (json.dumps(record, ensure_ascii=False) for record in records)
+        if kind == "json":
+            stream.write("[\n" + next(lines))
+            stream.writelines(f",\n{line}" for line in lines)
+            stream.write("\n]\n")
+        else:
+            stream.writelines(f"{line}\n" for line in lines)
+    else:
+        pyarrow, parquet = import_parquet(path)
+        arrays = [pyarrow.array(column) for column in zip(*rows, strict=True)]
+        table = pyarrow.Table.from_arrays(arrays, names=list(header))
+        parquet.write_table(table.replace_schema_metadata({RECORDED: record_of(columns)}), stream.buffer)
+
+
+_REFUSED = {"tsv": ("\t\n\r", "a tab or a line end"), "csv": ("\r", "a carriage return")}
+"""Characters that a format cannot hold, or that would not read back as they are."""
 
 TSV = Format("table with tabs", read_table, write_table, fixed={"format": "tsv"})
 CSV = Format("table with commas", read_table, write_table, fixed={"format": "csv"})

@@ -1,24 +1,33 @@
-"""Weights as users give them, in files or in words, and files of weights, written in the form and scale of others.
+"""Weights as users give them, in files or in words, files of weights in the form and scale of others, and settings.
 
-The forms are those of `lpmert.formats.weight_forms`, and JSON: an object of numbers by name, an array of numbers, or a
-result of lpmert.
+words: numbers, `name= v v ...` as Moses shows weights, `name=v` of travatar, `name v` of cdec and Joshua. moses.ini has
+such lines in its section [weight], or, if it is old, numbers in sections like [weight-l]; travatar.ini has them in
+[weight_vals]; joshua.config has lines `name v` among its settings; the parameters of Z-MERT are lines
+`name ||| v Opt ...`. JSON: an object of numbers by name, an array of numbers, or a result of lpmert.
+
+Of the settings of speech toolkits, decoding does not see a factor, and each takes another one out: Kaldi adds costs,
+acoustic / LMWT + lm + penalty * words, and keeps the least; icefall adds scores, acoustic + scale * lm + scale *
+attention; ESPnet (1 - c) * decoder + c * ctc + w * lm + penalty * tokens; PocketSphinx acoustic + lw * lm + log(wip) *
+words, in natural logarithms.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
-from lpmert.formats.numbers import number_of_json, number_of_text
-from lpmert.formats.unique import repeated, unique_keys
-from lpmert.formats.weight_forms import SETTINGS, form_of, slots
+from lpmert.formats.moses import groups_of, label_of, names_of_group
+from lpmert.formats.numbers import number_of_json, number_of_text, repeated, unique_keys
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import read_text
 from lpmert.values import in_order
@@ -27,6 +36,129 @@ if TYPE_CHECKING:
     from lpmert.model.lattice_problem import LatticeProblem
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
+
+
+WORDS, MOSES, OLD_MOSES, TRAVATAR, JOSHUA, ZMERT = (
+    "words",
+    "moses.ini",
+    "old moses.ini",
+    "travatar.ini",
+    "joshua.config",
+    "zmert",
+)
+SETTINGS = (MOSES, OLD_MOSES, TRAVATAR, JOSHUA)
+"""Forms of files that may have weights of other features, and hold more than weights."""
+
+_WORD = re.compile(r"[^ \t\n\r\v\f]+")
+_HEADING = re.compile(r"\[(.+)\][ \t]*")
+_OLD_LABELS = {
+    "weight-d": "d",
+    "weight-l": "lm",
+    "weight-t": "tm",
+    "weight-w": "w",
+    "weight-generation": "g",
+    "weight-lex": "lex",
+    "weight-i": "I",
+    "weight-lr": "lr",
+    "weight-u": "u",
+    "weight-bl": "bl",
+    "weight-slm": "slm",
+    "weight-dlm": "dlm",
+    "weight-glm": "glm",
+    "weight-wt": "wt",
+    "weight-pp": "pp",
+    "weight-pb": "pb",
+}
+"""Sections of an old moses.ini, and what its n-best lists call their features: the long and short names of parameters
+in moses/Parameter.cpp, of which scripts/training/mert-moses.pl before 2013 used the first seven.
+"""
+
+_OF_JOSHUA = re.compile(r"\s*(feature[-_]function|lm|tm)\s*=\s*[A-Za-z].*")
+_OF_ZMERT = re.compile(r"\s*(\S+)\s+\|\|\|\s+(\S+)\s+(?:Opt|Fix)\b.*")
+
+
+class Slot(NamedTuple):
+    """Where in a text a weight is, which line that is, and the name of the weight; empty for mere numbers."""
+
+    start: int
+    end: int
+    line: int
+    name: str
+
+
+def form_of(content: str) -> str:
+    """Return the form of a file of weights that is no JSON."""
+    lines = content.split("\n")
+    headings = {match[1] for line in lines if (match := _HEADING.fullmatch(line))}
+    if "weight" in headings:
+        return MOSES
+    if "weight_vals" in headings:
+        return TRAVATAR
+    if headings & set(_OLD_LABELS):
+        return OLD_MOSES
+    if any(map(_OF_ZMERT.fullmatch, lines)):
+        return ZMERT
+    return JOSHUA if any(map(_OF_JOSHUA.fullmatch, lines)) else WORDS
+
+
+def slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
+    """Yield where the weights are in a text of this form; raises `DataError` for what is none in a line of weights."""
+    start, section, counts = 0, "", Counter[str]()
+    for number, line in enumerate(content.split("\n"), start=1):
+        heading = _HEADING.fullmatch(line) if form in (MOSES, OLD_MOSES, TRAVATAR) else None
+        if heading:
+            section = heading[1]
+        elif line.lstrip().startswith("#"):
+            pass
+        elif form == ZMERT:
+            match = _OF_ZMERT.fullmatch(line)
+            if match:
+                yield Slot(start + match.start(2), start + match.end(2), number, match[1])
+        elif form == JOSHUA:
+            words = list(_WORD.finditer(line))
+            if len(words) == 2 and _is_name(words[0].group()) and "=" not in line:
+                yield Slot(start + words[1].start(), start + words[1].end(), number, words[0].group())
+        elif form == OLD_MOSES:
+            label = _OLD_LABELS.get(section)
+            for word in _WORD.finditer(line) if label else ():
+                yield Slot(start + word.start(), start + word.end(), number, f"{label}_{counts[section]}")
+                counts[section] += 1
+        elif form == WORDS or section in ("weight", "weight_vals"):
+            yield from _slots_of_line(line, start, path, number)
+        start += len(line) + 1
+
+
+def _slots_of_line(line: str, start: int, path: str | Path, number: int) -> Iterator[Slot]:
+    matches = list(_WORD.finditer(line))
+    words = [match.group() for match in matches]
+    name, tab, rest = line.partition("\t")
+    if tab and len(rest.split()) == 1 and _is_name(name.strip()):
+        yield Slot(start + matches[-1].start(), start + matches[-1].end(), number, name.strip())
+        return
+    if len(words) == 2 and _is_name(words[0]):
+        yield Slot(start + matches[1].start(), start + matches[1].end(), number, words[0])
+        return
+    labels = [label_of(word) for word in words]
+    names: list[str] = []
+    for label, count in groups_of(labels):
+        names += names_of_group(label, count, path, number)[0] if any(labels) else [""] * count
+    spans = [
+        (start + match.start() + len(label or ""), start + match.end())
+        for match, label in zip(matches, labels, strict=True)
+        if label is None or label[-1] == " "
+    ]
+    for (begin, end), found in zip(spans, names, strict=True):
+        yield Slot(begin, end, number, found)
+
+
+def _is_name(word: str) -> bool:
+    """Whether a word can be a name before its number, rather than a number or a label."""
+    try:
+        float(word.rpartition("=")[2] or word)
+    except ValueError:
+        return word[-1:] not in ("", "=", ":")
+    return False
+
 
 DECIMALS = 6
 """Decimals that weights have at least: those that Moses' scripts hand to the decoder."""
@@ -246,3 +378,135 @@ def _parse_json(content: str, path: str | Path) -> WeightsFile:
         return WeightsFile(path, (), np.array(values), _JSON, content)
     values = [number_of_json(value, f"the weight of {quoted(name)}", path, 1) for name, value in weights.items()]
     return WeightsFile(path, tuple(weights), np.array(values), _JSON, content)
+
+
+_DIGITS = range(6, 18)
+
+ByRole = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """How a toolkit's settings follow from weights by role, and weights, up to a factor, from the settings.
+
+    needed, other: roles that features must, and may, have. line: what a line of settings looks like. Both functions
+    raise `ValueError` where there are no such settings.
+    """
+
+    needed: tuple[str, ...]
+    other: tuple[str, ...]
+    line: str
+    settings: Callable[[ByRole], dict[str, float]]
+    weights: Callable[[ByRole, float], dict[str, float]]
+
+    def roles(self, names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+        """Return the role of each feature: as given, feature by role, or else its name; raises `DataError`."""
+        known = (*self.needed, *self.other)
+        wrong = [role for role in given if role not in known] + [name for name in given.values() if name not in names]
+        if wrong:
+            raise DataError(
+                f"{quoted(wrong[0])} is no role or no feature; roles are {listed(known)}, features {listed(names)}"
+            )
+        by_feature = {feature: role for role, feature in given.items()}
+        found = {name: by_feature.get(name, name) for name in names}
+        lost = [name for name, role in found.items() if role not in known]
+        missing = [role for role in self.needed if role not in found.values()]
+        if lost or missing:
+            what = f"no setting for feature {quoted(lost[0])}" if lost else f"no feature for {missing[0]}"
+            raise DataError(f"{what}; say which feature is what, of {listed(known)}: --roles {known[0]}=FEATURE,...")
+        return found
+
+
+def _kaldi(weights: ByRole) -> dict[str, float]:
+    acoustic, lm, words = weights["acoustic"], weights["lm"], weights.get("words", 0.0)
+    if acoustic * lm <= 0:
+        raise ValueError("acoustic and lm must have weights of the same sign, neither of them 0")
+    return {"inv-acoustic-scale": lm / acoustic, "word-ins-penalty": -words / abs(lm)}
+
+
+def _of_kaldi(settings: ByRole, sign: float) -> dict[str, float]:
+    scale = settings["inv-acoustic-scale"]
+    return {"acoustic": sign, "lm": sign * scale, "words": -settings["word-ins-penalty"] * scale}
+
+
+def _icefall(weights: ByRole) -> dict[str, float]:
+    if weights["acoustic"] <= 0:
+        raise ValueError("the weight of acoustic must be above 0")
+    scales = {"lm": "ngram_lm_scale", "attention": "attention_scale"}
+    return {scales[role]: w / weights["acoustic"] for role, w in weights.items() if role in scales}
+
+
+def _of_icefall(settings: ByRole, sign: float) -> dict[str, float]:
+    del sign
+    scales = {"ngram_lm_scale": "lm", "attention_scale": "attention"}
+    return {"acoustic": 1.0, **{scales[name]: value for name, value in settings.items()}}
+
+
+def _espnet(weights: ByRole) -> dict[str, float]:
+    decoder, ctc = weights.get("decoder", 0.0), weights.get("ctc", 0.0)
+    if decoder < 0 or ctc < 0 or decoder + ctc == 0:
+        raise ValueError("the weights of decoder and ctc must be at least 0, and not both 0")
+    names = {"lm": "lm_weight", "ngram": "ngram_weight", "tokens": "penalty"}
+    rest = {names[role]: w / (decoder + ctc) for role, w in weights.items() if role in names}
+    return {"ctc_weight": ctc / (decoder + ctc), **rest}
+
+
+def _of_espnet(settings: ByRole, sign: float) -> dict[str, float]:
+    del sign
+    share = settings["ctc_weight"]
+    names = {"lm_weight": "lm", "ngram_weight": "ngram", "penalty": "tokens"}
+    return {"decoder": 1.0 - share, "ctc": share, **{names[name]: w for name, w in settings.items() if name in names}}
+
+
+def _pocketsphinx(weights: ByRole) -> dict[str, float]:
+    if weights["acoustic"] <= 0 or weights["lm"] <= 0:
+        raise ValueError("the weights of acoustic and lm must be above 0")
+    try:
+        wip = math.exp(weights.get("words", 0.0) / weights["acoustic"])
+    except OverflowError:
+        wip = math.inf
+    if not 0 < wip < math.inf:
+        raise ValueError("the weight of words is too large for a probability")
+    return {"lw": weights["lm"] / weights["acoustic"], "wip": wip}
+
+
+def _of_pocketsphinx(settings: ByRole, sign: float) -> dict[str, float]:
+    del sign
+    return {"acoustic": 1.0, "lm": settings["lw"], "words": math.log(settings["wip"])}
+
+
+TOOLKITS: Mapping[str, Toolkit] = {
+    "kaldi": Toolkit(("acoustic", "lm"), ("words",), "--{}={}", _kaldi, _of_kaldi),
+    "icefall": Toolkit(("acoustic",), ("lm", "attention"), "{}={}", _icefall, _of_icefall),
+    "espnet": Toolkit((), ("decoder", "ctc", "lm", "ngram", "tokens"), "{}: {}", _espnet, _of_espnet),
+    "pocketsphinx": Toolkit(("acoustic", "lm"), ("words",), "-{} {}", _pocketsphinx, _of_pocketsphinx),
+}
+
+
+def settings_text(
+    name: str,
+    names: Sequence[str],
+    weights: FloatArray,
+    keeps: Callable[[FloatArray], bool],
+    given: Mapping[str, str],
+) -> str:
+    """Return lines with the settings of a toolkit that decode as weights [D] do, with as few digits as `keeps` lets.
+
+    given: features by role, where the roles are not their names. Raises `DataError` where the toolkit has no settings
+    for these features or weights, or where no digits keep what the weights do.
+    """
+    toolkit = TOOLKITS[name]
+    roles = toolkit.roles(names, given)
+    by_role = {roles[feature]: weight for feature, weight in zip(names, weights.tolist(), strict=True)}
+    try:
+        settings = toolkit.settings(by_role)
+    except ValueError as error:
+        trouble = f"{name} has no settings for these weights: {error}; search within a region, such as --bounds"
+        raise DataError(trouble) from error
+    sign = math.copysign(1.0, by_role.get("acoustic", 1.0))
+    for digits in _DIGITS:
+        texts = {setting: f"{value:z.{digits}g}" for setting, value in settings.items()}
+        back = toolkit.weights({setting: float(text) for setting, text in texts.items()}, sign)
+        if keeps(np.array([back[roles[feature]] for feature in names])):
+            return "".join(toolkit.line.format(setting, text) + "\n" for setting, text in texts.items())
+    raise DataError(f"not even 17 digits of the settings of {name} keep the loss of these weights; write them as names")

@@ -6,12 +6,12 @@ from math import inf
 
 import numpy as np
 
+from lpmert.core import decode
 from lpmert.errors import FloatArray
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
-from lpmert.numeric.kernels import decode
 from lpmert.system.deadline import out_of_time
 
 
@@ -80,8 +80,7 @@ def decoded_loss(canonical: Canonical, weights: FloatArray) -> float:
         return inf
     if canonical.cap is not None and canonical.cap.cosine_of(weights) < canonical.cap.cosine:
         return inf
-    selection = np.empty(canonical.n_lists, dtype=np.int64)
-    decode(canonical.features, canonical.offsets, weights, selection)
+    selection = decode(canonical.features, canonical.offsets, weights)
     if canonical.additive:
         return canonical.loss_of(int(canonical.costs[selection].sum()))
     totals = canonical.totals

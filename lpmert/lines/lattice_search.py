@@ -10,7 +10,6 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import SMOOTHING, Lineal, Loss, Space, Step, interval_of, loss_of_metric, unit_of
-from lpmert.model.lattice_kernels import best_so_far
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.system.deadline import out_of_time
@@ -24,7 +23,7 @@ class LatticeLineSearch(Lineal):
 
     A level is a sum of losses, or the ratio metric's loss. Sources: Macherey and others, EMNLP 2008; Kumar and others,
     ACL 2009. interval, smoothing: as for `LineSearch`. Not for use by several threads at a time. Raises `MethodError`
-    for a metric that kernels cannot compute.
+    for a metric whose formula is not known.
     """
 
     def __init__(self, problem: LatticeProblem, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
@@ -39,12 +38,8 @@ class LatticeLineSearch(Lineal):
         """How far each feature [D] varies between the paths of a lattice, on average; 1 for one that does not."""
         width = np.zeros(self.dimension)
         for graph in self._problem.graphs:
-            nodes = graph.sources, graph.seconds, graph.targets
-            for k, column in enumerate(graph.features.T):
-                most, least = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
-                best_so_far(*nodes, np.ascontiguousarray(column), most)
-                best_so_far(*nodes, np.ascontiguousarray(-column), least)
-                width[k] += most[-1] + least[-1]
+            links = graph.links()
+            width += links.largest_sums(graph.features) + links.largest_sums(-graph.features)
         return np.where(width > 0.0, width / max(1, len(self._problem.graphs)), 1.0)
 
     def at(self, weights: FloatArray) -> float:
@@ -105,9 +100,8 @@ class LatticeLineSearch(Lineal):
     ) -> tuple[FloatArray, FloatArray, FloatArray, list[IntArray]]:
         """Return the envelope of one lattice: its intercepts, slopes, starts [n], and the links of each line."""
         graph = self._problem.graphs[number]
-        nodes = graph.sources, graph.seconds, graph.targets, graph.n_nodes
         heights, along = graph.features @ weights, graph.features @ direction
-        intercepts, slopes, starts, links, ends = core.find_graph_envelope(*nodes, heights, along)
+        intercepts, slopes, starts, links, ends = core.find_graph_envelope(graph.links(), heights, along)
         return intercepts, slopes, starts, np.split(links, ends[1:-1])
 
 

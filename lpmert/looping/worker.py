@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, DecoderError
-from lpmert.formats.numbers import number_of_json
-from lpmert.formats.unique import unique_keys
+from lpmert.formats.numbers import number_of_json, unique_keys
 from lpmert.looping.decoder import Decoded
 from lpmert.looping.process import Launch, Program
 from lpmert.model.nbest import NBest

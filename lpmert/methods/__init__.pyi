@@ -9,8 +9,6 @@ from ..unseen.averaging import Averaging as Averaging
 from .auto import Auto as Auto
 from .cells.cells import Cells as Cells
 from .choices.choices import Choices as Choices
-from .divide.beam import Beam as Beam
-from .divide.divide import LpMert as LpMert
 from .exhaustive import Exhaustive as Exhaustive
 from .groups import Groups as Groups
 from .heuristic.annealing import Annealing as Annealing
@@ -26,6 +24,8 @@ from .heuristic.random_search import RandomSearch as RandomSearch
 from .heuristic.simplex import NelderMead as NelderMead
 from .heuristic.stabilised import Stabilised as Stabilised
 from .heuristic.tpe import Tpe as Tpe
+from .lp_mert.beam import Beam as Beam
+from .lp_mert.method import LpMert as LpMert
 from .mip import Mip as Mip
 from .subspace import Subspace as Subspace
 from .sweep import Sweep as Sweep

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.descents import descend
 from lpmert.methods.choices.search import SLICE, Options, SumChoicesSearch
 from lpmert.methods.choices.shared import Searched, SharedChoices
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
-from lpmert.numeric.kernels import decode
 from lpmert.search.method import Incumbent
 from lpmert.system.deadline import checkpoint
 
@@ -130,11 +130,9 @@ class Group:
 def sampled_costs(canonical: Canonical, weights: FloatArray) -> FloatArray:
     """Return what each list costs at each of the weights [P, d]; [P, s]."""
     costs = np.empty((len(weights), canonical.n_lists))
-    chosen = np.empty(canonical.n_lists, dtype=np.int64)
     for k, row in enumerate(weights):
         checkpoint()
-        decode(canonical.features, canonical.offsets, row, chosen)
-        costs[k] = canonical.costs[chosen]
+        costs[k] = canonical.costs[decode(canonical.features, canonical.offsets, row)]
     return costs
 
 

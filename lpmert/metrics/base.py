@@ -48,7 +48,7 @@ class AdditiveMetric(Metric, Protocol):
 
 @runtime_checkable
 class RatioMetric(Metric, Protocol):
-    """A metric that kernels can compute from summed statistics: see `lpmert.metrics.ratio_kernels`.
+    """A metric whose formula the searches know, of summed statistics: see `lpmert.metrics.kinds`.
 
     `kind` and `parameters` name the formula; `loss` and `losses_of_totals` are that formula, up to the last bits. Its
     statistics are whole numbers of at least 0, so that their sums are exact in any order. `Problem` refuses what breaks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MetricError
-from lpmert.metrics import ratio_kernels as kernel
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.kinds import check_kind
 from lpmert.quoting import quoted
@@ -84,7 +84,7 @@ def _check_sums(metric: AdditiveMetric, statistics: FloatArray, rows: IntArray, 
 
 def _check_formula(metric: RatioMetric, totals: FloatArray, losses: FloatArray) -> None:
     formula = np.empty(len(totals))
-    kernel.losses_of_totals(metric.kind, metric.parameters, totals, formula)
+    core.losses_of_totals(metric.kind, metric.parameters, totals, formula)
     for what, given in (("loss", losses), ("losses_of_totals", np.asarray(metric.losses_of_totals(totals)))):
         if given.shape != formula.shape:
             raise MetricError(
@@ -95,13 +95,13 @@ def _check_formula(metric: RatioMetric, totals: FloatArray, losses: FloatArray) 
             k = int(wrong[0])
             reason = f"`{what}` is {quoted(given[k])} and the formula of its kind {quoted(formula[k])}"
             _refuse(metric, totals, k, f"{reason}; return that, or leave kind out: heuristics take any loss")
-    heights = np.array([kernel.height_of_loss(metric.kind, loss) for loss in formula.tolist()])
+    heights = np.array([core.height_of_loss(metric.kind, loss) for loss in formula.tolist()])
     slopes = np.empty(totals.shape[1])
     for first in range(0, len(totals), max(1, len(totals) // _BOXES)):
         # boxes of all sizes, the first around a single point
         box = totals[first : first + 1 + first // 8]
         low, high = box.min(axis=0), box.max(axis=0)
-        constant = kernel.minorant(metric.kind, metric.parameters, low, high, totals[first], slopes)
+        constant = core.lay_minorant(metric.kind, metric.parameters, low, high, totals[first], slopes)
         inside = ((totals >= low) & (totals <= high)).all(axis=1)
         wrong = np.flatnonzero(inside & (constant + totals @ slopes > heights + _BOUND_ROUNDING))
         if len(wrong):

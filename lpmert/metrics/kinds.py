@@ -1,4 +1,13 @@
-"""The formulas that kernels know, by `kind`: what each takes, and the exact arithmetic of fractions of sums."""
+"""The formulas of ratio metrics that searches know, by `kind`: what each takes, and fractions of sums exactly.
+
+BLEU: totals match_1, total_1, ..., match_4, total_4, reference length; no parameters.
+FRACTION: (a.x + a0) / (b.x + b0); parameters a [K], a0, b [K], b0; 1 where the denominator is 0.
+CHRF: totals hypothesis, reference and matching n-grams of each order; parameters [beta^2].
+PER: totals match, hypothesis and reference words; no parameters.
+
+`lpmert/core/ratio.hpp` computes them, and bounds them. `check_kind` refuses every other kind, and statistics that a
+formula does not take: the loss of what it lets pass is at least 0, and at most 1 unless it is a fraction.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +18,10 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, check_counts
-from lpmert.metrics.ratio_kernels import BLEU, CHRF, FRACTION, PER, loss_of_total
 from lpmert.quoting import listed, quoted
 from lpmert.system.mapped import blocks_of_rows
+
+BLEU, FRACTION, CHRF, PER = range(4)
 
 LARGEST_FACTOR = 10**6
 _EXACT_INTEGERS = 2.0**53
@@ -57,7 +67,9 @@ def exact_loss(metric: Metric, total: FloatArray) -> float | Fraction:
     if fraction is not None:
         return fraction.loss(total)
     if isinstance(metric, RatioMetric):
-        return float(loss_of_total(metric.kind, metric.parameters, total))
+        from lpmert.core import loss_of_total  # here: the checker of certificates loads no search
+
+        return loss_of_total(metric.kind, metric.parameters, total)
     return metric.loss(total)
 
 
@@ -70,7 +82,7 @@ def _fraction(parameters: FloatArray) -> SumFraction:
 def check_kind(
     name: str, kind: int, parameters: FloatArray, statistics: FloatArray, columns: tuple[str, ...] | None = None
 ) -> None:
-    """Raise `MetricError` unless the kernels have a formula of this kind that takes these statistics [M, K].
+    """Raise `MetricError` unless there is a formula of this kind that takes these statistics [M, K].
 
     columns: the names of the statistics, their numbers where there are none. What this lets pass has a loss of at
     least 0, which is at most 1 unless it is a fraction.
@@ -78,9 +90,9 @@ def check_kind(
     width = statistics.shape[1]
     if isinstance(kind, bool) or not isinstance(kind, int | np.integer) or kind not in (BLEU, FRACTION, CHRF, PER):
         raise MetricError(
-            f"metric {quoted(name)} has kind {quoted(kind)}, and kernels know BLEU ({BLEU}), FRACTION ({FRACTION}), "
-            f"CHRF ({CHRF}) and PER ({PER}) of lpmert.metrics.ratio_kernels; omit kind for any other loss: heuristics "
-            "accept it"
+            f"metric {quoted(name)} has kind {quoted(kind)}, and formulas are known of BLEU ({BLEU}), "
+            f"FRACTION ({FRACTION}), CHRF ({CHRF}) and PER ({PER}) of lpmert.metrics.kinds; omit kind for any other "
+            "loss: heuristics accept it"
         )
     if columns is None:
         columns = tuple(str(k) for k in range(width))
@@ -94,7 +106,7 @@ def check_kind(
     ):
         raise MetricError(
             f"metric {quoted(name)}: its kind takes parameters as a float64 array of {number} finite numbers, see "
-            f"lpmert.metrics.ratio_kernels; got {quoted(parameters)}"
+            f"lpmert.metrics.kinds; got {quoted(parameters)}"
         )
     checks = {BLEU: _check_bleu, FRACTION: _check_fraction, CHRF: _check_chrf, PER: _check_per}
     checks[int(kind)](name, columns, parameters, statistics)

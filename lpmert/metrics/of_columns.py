@@ -35,7 +35,7 @@ def metric_of_columns(names: Sequence[str]) -> Metric | None:
     columns = tuple(names)
     if len(columns) == 1:
         return SumOfLosses()
-    from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta  # with kernels, which checkers do without
+    from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta  # with the core, which checkers do without
 
     if columns == BLEU_COLUMNS:
         return Bleu()

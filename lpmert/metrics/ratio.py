@@ -9,20 +9,20 @@ from math import isfinite
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, MetricError
-from lpmert.metrics import ratio_kernels as kernel
 from lpmert.metrics.columns import BLEU_COLUMNS, F_COLUMNS, PER_COLUMNS, chrf_columns
-from lpmert.metrics.kinds import LARGEST_FACTOR, check_kind
+from lpmert.metrics.kinds import BLEU, CHRF, FRACTION, LARGEST_FACTOR, PER, check_kind
 from lpmert.quoting import listed, quoted
 
 
-class _InKernels(ABC):
-    """What all metrics that kernels compute share."""
+class _Ratio(ABC):
+    """What all ratio metrics share."""
 
     @property
     @abstractmethod
     def kind(self) -> int:
-        """Number of the formula in `ratio_kernels`."""
+        """Number of the formula in `lpmert.metrics.kinds`."""
 
     @property
     @abstractmethod
@@ -31,17 +31,17 @@ class _InKernels(ABC):
 
     def loss(self, total: FloatArray) -> float:
         """Return the loss of summed statistics [K]."""
-        return float(kernel.loss_of_total(self.kind, self.parameters, np.asarray(total, dtype=np.float64)))
+        return core.loss_of_total(self.kind, self.parameters, np.ascontiguousarray(total, dtype=np.float64))
 
     def losses_of_totals(self, totals: FloatArray) -> FloatArray:
         """Return the losses [n] of summed statistics [n, K]."""
         losses = np.empty(len(totals))
-        kernel.losses_of_totals(self.kind, self.parameters, np.ascontiguousarray(totals, dtype=np.float64), losses)
+        core.losses_of_totals(self.kind, self.parameters, np.ascontiguousarray(totals, dtype=np.float64), losses)
         return losses
 
 
 @dataclass(frozen=True)
-class Bleu(_InKernels):
+class Bleu(_Ratio):
     """Corpus BLEU from n-gram matches and totals, without smoothing; loss = 1 - score / 100.
 
     The score is 0 where an order has no match, as in sacrebleu with smooth_method="none". source tells in the signature
@@ -60,7 +60,7 @@ class Bleu(_InKernels):
 
     @property
     def kind(self) -> int:
-        return kernel.BLEU
+        return BLEU
 
     @property
     def parameters(self) -> FloatArray:
@@ -76,7 +76,7 @@ class Bleu(_InKernels):
 
 
 @dataclass(frozen=True)
-class Chrf(_InKernels):
+class Chrf(_Ratio):
     """Corpus chrF from n-grams of hypothesis and reference and their matches, order by order; loss = 1 - score / 100.
 
     The mean precision and recall of the orders that occur, as in sacrebleu; word_order=2 is chrF++. source tells in the
@@ -111,7 +111,7 @@ class Chrf(_InKernels):
 
     @property
     def kind(self) -> int:
-        return kernel.CHRF
+        return CHRF
 
     @property
     def parameters(self) -> FloatArray:
@@ -127,7 +127,7 @@ class Chrf(_InKernels):
 
 
 @dataclass(frozen=True)
-class Per(_InKernels):
+class Per(_Ratio):
     """Position-independent error rate: (the longer of hypothesis and reference - words that match) / reference.
 
     All lengths and matches are sums over the lists. The loss is 1 where more is wrong than the references are long, and
@@ -145,7 +145,7 @@ class Per(_InKernels):
 
     @property
     def kind(self) -> int:
-        return kernel.PER
+        return PER
 
     @property
     def parameters(self) -> FloatArray:
@@ -161,7 +161,7 @@ class Per(_InKernels):
 
 
 @dataclass(frozen=True)
-class LinearFraction(_InKernels):
+class LinearFraction(_Ratio):
     """A loss (numerator . x) / (denominator . x) of summed counts x; 1 where the denominator is 0.
 
     numerator, denominator: one whole number a column; no hypothesis may make either negative. The score is 1 - loss, or
@@ -189,7 +189,7 @@ class LinearFraction(_InKernels):
 
     @property
     def kind(self) -> int:
-        return kernel.FRACTION
+        return FRACTION
 
     @property
     def parameters(self) -> FloatArray:

@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model.lattice_kernels import near_best
 from lpmert.model.word_graphs import Graph
-from lpmert.numeric.kernels import EPSILON
+from lpmert.numeric.rounding import EPSILON
 
 MOST_TIED = 64
 """Tied paths of a lattice that are looked at."""
@@ -37,11 +36,8 @@ def best_paths(
     each to half a unit in its last place. Links that rounding surely rules out are left out first; those
     that are left make up whole paths.
     """
-    scores, links = np.empty(len(graph.sources)), np.empty(len(graph.sources), dtype=np.int64)
-    so_far, to_come = np.empty(graph.n_nodes), np.empty(graph.n_nodes)
     share = 4.0 * (graph.most_links + len(weights) + 4) * EPSILON * graph.most_links
-    nodes = graph.sources, graph.seconds, graph.targets
-    links = links[: near_best(*nodes, graph.features, weights, share, scores, so_far, to_come, links)]
+    links = graph.links().near_best(graph.features, weights, share)
     targets = graph.targets[links]
     if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one way into each node, and so one path
         return Winners([links[::-1]], True)

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert.core import INFINITE_COST
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.numeric import modular
 from lpmert.numeric.half_spaces import Array, with_half_spaces
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.system.deadline import out_of_time
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray
 from lpmert.metrics.base import Metric
 from lpmert.model import canonical
 from lpmert.model.blocks import blocks_of_lists
 from lpmert.numeric import rational
-from lpmert.numeric.kernels import decode
 from lpmert.numeric.rounding import Rounding
 from lpmert.system.mapped import released
 
@@ -206,9 +206,7 @@ def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArr
 
 def _steps_to_change(features: FloatArray, offsets: IntArray, weights: FloatArray) -> FloatArray:
     """Return by how much each weight [D, 2] may fall and rise alone until one of the lists changes its choice."""
-    chosen = np.empty(len(offsets) - 1, dtype=np.int64)
-    decode(features, offsets, weights, chosen)
-    own = np.repeat(chosen, np.diff(offsets))
+    own = np.repeat(decode(features, offsets, weights), np.diff(offsets))
     leads = np.empty((len(weights), len(features)))  # of the chosen: 0 over itself
     for lead, column in zip(leads, features.T, strict=True):
         np.subtract(column[own], column, out=lead)

@@ -10,6 +10,7 @@ from itertools import compress
 
 import numpy as np
 
+from lpmert.core import INFINITE_COST, worst_cost
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.metrics.kinds import SumFraction, fraction_of
@@ -18,7 +19,6 @@ from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.evaluation import Evaluator
 from lpmert.numeric.cap import Cap
 from lpmert.numeric.half_spaces import with_half_spaces
-from lpmert.numeric.kernels import INFINITE_COST, clear_cost
 from lpmert.numeric.leastnorm import SortedLists, cost_order, rounding_bound, sorted_lists
 from lpmert.numeric.rounding import Rounding
 from lpmert.quoting import quoted
@@ -108,7 +108,7 @@ class Canonical:
 
     @cached_property
     def by_cost(self) -> SortedLists:
-        """The lists in order of cost, for kernels."""
+        """The lists in order of cost, for the core."""
         return sorted_lists(*self.lists, self.cap, None if self.rounding is None else self.rounding.spread)
 
     @cached_property
@@ -157,8 +157,7 @@ class Canonical:
 
     def clear_cost(self, weights: CanonicalWeights) -> tuple[int, bool]:
         """Return what weights [d] cost, and whether that is clear of rounding; if not, their cost at worst."""
-        cost, clear = clear_cost(*self.lists, weights, rounding_bound(self.by_cost, weights))
-        return int(cost), bool(clear)
+        return worst_cost(*self.lists, weights, rounding_bound(self.by_cost, weights))
 
     def strict_cost(self, weights: FloatArray) -> int | None:
         """Return what weights [d] cost in exact arithmetic; `None` where a tie between unequal costs decides it."""
@@ -194,7 +193,7 @@ class Canonical:
 
     def within(self, normals: FloatArray) -> Canonical:
         """Return the lists with one {a, 0} after them for each row of normals [k, d], whose 0 may not win."""
-        features, offsets, costs = with_half_spaces(*self.lists, normals, int(INFINITE_COST))
+        features, offsets, costs = with_half_spaces(*self.lists, normals, INFINITE_COST)
         exact = None if self.rounding is None else self.rounding.with_half_spaces(normals)
         return replace(self, features=features, offsets=offsets, losses=costs, step=self.granularity, rounding=exact)
 

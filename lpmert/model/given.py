@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import ItemsView, Iterable, KeysView, Sequence, Set
 from pathlib import Path
@@ -41,7 +42,8 @@ def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArra
 
 def real_numbers(values: Any, what: str) -> Any:
     """Return the values as an array of real numbers, of whatever type and shape."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+    masked = sys.modules.get("numpy.ma")  # who has a masked array has imported it, and others need not
+    if masked is not None and isinstance(values, masked.MaskedArray) and masked.is_masked(values):
         raise DataError(f"{what} has masked entries; fill them or leave their hypotheses out")
     try:
         array = np.asarray(values)

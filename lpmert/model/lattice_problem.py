@@ -22,9 +22,7 @@ from lpmert.model.canonicalise import LOSS_UNIT, times
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, Coordinates
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.form import Canonical, Totals
-from lpmert.model.lattice_kernels import best_so_far, least_edits
 from lpmert.model.lattices import Lattices
-from lpmert.model.problem import modules_to_load
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.model.texts import text_metric
@@ -103,7 +101,7 @@ class LatticeProblem:
         self.region = None if region is None else region.of(lattices.names)
         self._reduction = None if self.region is None else reduce(limits_of(self.region, lattices.names))
         features, labels = lattices.features, tuple[str, ...]()
-        room_for(_TIMES * features.nbytes + modules_to_load(), "the canonical form, a search and its report")
+        room_for(_TIMES * features.nbytes, "the canonical form, a search and its report")
         limits, cap = np.empty((0, lattices.n_features)), None
         rounded_features = False
         if self._reduction is not None:
@@ -276,26 +274,14 @@ class LatticeProblem:
         """Return a loss that no path of lattice `number` through some of its links, or any, goes below."""
         graph = self.graphs[number]
         if isinstance(self.settings, SumOfLinks):
-            return self._least_sum(number, np.arange(len(graph.sources)) if links is None else links)
+            lost = self._lost(number, np.arange(len(graph.sources)) if links is None else links)
+            return -int(graph.links(links).largest_sums(-lost[:, None])[0])
         if not self._references:
             return 0
-        arrays = graph.sources, graph.targets, graph.words
-        if links is not None:
-            arrays = graph.sources[links], graph.targets[links], graph.words[links]
         lowered, references = self._references[number]
-        least = _LARGEST_LOSS
-        for reference in references:
-            edits = np.empty((graph.n_nodes, len(reference) + 1), dtype=np.int64)
-            least_edits(*arrays[:2], lowered[arrays[2]], reference, edits)
-            least = min(least, int(edits[-1, -1]))
-        return least
-
-    def _least_sum(self, number: int, links: NDArray[np.integer]) -> int:
-        graph = self.graphs[number]
-        best = np.empty(graph.n_nodes)
-        nodes = graph.sources[links], graph.seconds[links], graph.targets[links]
-        best_so_far(*nodes, -self._lost(number, links), best)
-        return -int(best[-1])
+        words = lowered[graph.words if links is None else graph.words[links]]
+        chosen = graph.links(links)
+        return min(_LARGEST_LOSS, *(chosen.least_edits(words, reference) for reference in references))
 
     def _lost(self, number: int, links: NDArray[np.integer]) -> FloatArray:
         """Return what links of lattice `number` lose."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lpmert import core
 from lpmert.errors import DataError, IntArray
-from lpmert.model.lattice_kernels import mark_useful
 from lpmert.model.word_graphs import (
     WordGraphs,
     checked_losses,
@@ -106,13 +106,14 @@ class Lattices(WordGraphs):
             chosen[own], ordered[:, own] = order + links.start, found
             n_nodes[s] = int(found[1][-1]) + 1
             lengths.append(len(order))
+        del both
         chosen, lost = chosen[:end], checked_losses(losses, len(rows))
         self._set(
             features=rows[chosen],
             offsets=np.cumsum(lengths),
-            sources=ordered[0, :end].copy(),
+            sources=ordered[0, :end],
             seconds=np.zeros(end, dtype=np.int32),
-            targets=ordered[1, :end].copy(),
+            targets=ordered[1, :end],
             words=numbers[chosen],
             losses=None if lost is None else lost[chosen],
             n_nodes=n_nodes,
@@ -165,9 +166,8 @@ def _arranged(
         rank = ranks_of(sources, targets, n_nodes, list_id)
     order = np.argsort(rank[targets], kind="stable")
     first, second = rank[sources[order]], rank[targets[order]]
-    reached, leading = np.zeros(n_nodes, dtype=bool), np.zeros(n_nodes, dtype=bool)
-    mark_useful(first, second, rank[start], rank[end], reached, leading)
-    useful = reached & leading
+    useful = np.empty(n_nodes, dtype=np.bool_)
+    core.mark_useful(first, second, int(rank[start]), int(rank[end]), useful)
     on_path = useful[first] & useful[second]
     if start == end or not on_path.any():
         raise DataError(f"lattice {quoted(list_id)} has no path from node {start} to node {end}; leave it out")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.findings import Doubt
 from lpmert.metrics.base import AdditiveMetric, Metric
@@ -31,7 +31,6 @@ from lpmert.model.nbest import NBest
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric.rounding import Rounding
-from lpmert.numeric.winners import possible_winners
 from lpmert.quoting import quoted
 from lpmert.system.mapped import MANY, Spool, released
 from lpmert.system.memory import give_back, keep_little, room_for
@@ -45,9 +44,6 @@ _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 
 _TIMES = 7
 """How many times as much memory as their features lists take, at least, from here to the report."""
-
-_MODULES = 88 << 20
-"""What a search loads."""
 
 
 class Rows(NamedTuple):
@@ -107,7 +103,7 @@ class Problem:
             keep_little()
         found_rows = self._winners(losses) if self.reduced else self._distinct(losses)
         dense, features, statistics, self._rows, rounding = found_rows
-        room_for(_TIMES * dense.nbytes + modules_to_load(), "the canonical form, a search and its report")
+        room_for(_TIMES * dense.nbytes, "the canonical form, a search and its report")
         offsets = canonical.take_rows(nbest.offsets, self._rows)
         self._costs = None
         if losses is not None:
@@ -146,10 +142,10 @@ class Problem:
         every = Spool()  # asked for weights now and then, and by blocks
         worth, numbers = [], []
         for begin, offsets, dense, rows in self._distinct_blocks(losses):
-            room_for(_TIMES * dense.nbytes + modules_to_load(), "finding what may win")
+            room_for(_TIMES * dense.nbytes, "finding what may win")
             left = dense[rows] if columns is None else dense[rows[:, None], columns]
             own = canonical.take_rows(offsets, rows)
-            rows = rows[possible_winners(left * canonical.column_scales(left, own), own)]
+            rows = rows[core.possible_winners(left * canonical.column_scales(left, own), own)]
             every.add(dense[rows])
             worth.append(self.nbest.statistics[begin + rows])
             numbers.append(begin + rows)
@@ -352,11 +348,6 @@ class Problem:
         offsets = offsets[offsets <= len(rows)]  # without the limits
         features = self._evaluator.features
         return ranges_of_weights(features if len(rows) == len(features) else features[rows], offsets, weights)
-
-
-def modules_to_load() -> int:
-    """Return how many bytes loading takes that is still to come."""
-    return 0 if "numba" in sys.modules else _MODULES
 
 
 def _losses(metric: Metric, statistics: FloatArray) -> FloatArray | None:

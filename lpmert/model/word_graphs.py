@@ -12,9 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.given import MAGNITUDE_LIMIT, checked_labels, checked_offsets, checked_sequence, real_matrix
-from lpmert.model.lattice_kernels import count_paths, longest_path
+from lpmert.model.given import (
+    MAGNITUDE_LIMIT,
+    check_shape,
+    checked_labels,
+    checked_offsets,
+    checked_sequence,
+    real_numbers,
+)
 from lpmert.quoting import quoted
 
 SILENT = -1
@@ -41,6 +48,11 @@ class Graph(NamedTuple):
     targets: NDArray[np.int32]
     words: NDArray[np.int32]
     features: FloatArray
+
+    def links(self, chosen: NDArray[np.integer] | None = None) -> core.Links:
+        """Return these links, or all."""
+        own = slice(None) if chosen is None else chosen
+        return core.Links(self.sources[own], self.seconds[own], self.targets[own], self.n_nodes)
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -108,13 +120,7 @@ class WordGraphs:
     @cached_property
     def log10_paths(self) -> FloatArray:
         """For each lattice [S] the decimal logarithm of its number of paths."""
-        found = []
-        for number in range(self.n_lists):
-            graph = self.graph(number)
-            mantissas, exponents = np.empty(graph.n_nodes), np.empty(graph.n_nodes, dtype=np.int64)
-            count_paths(graph.sources, graph.seconds, graph.targets, mantissas, exponents)
-            found.append(np.log10(mantissas[-1]) + exponents[-1] * np.log10(2.0))
-        return np.array(found)
+        return np.array([self.graph(number).links().log10_paths() for number in range(self.n_lists)])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -137,18 +143,13 @@ class WordGraphs:
 
     def exact_sums(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return features [L, d] of the links rounded so that sums along paths are exact multiples of units [d]."""
-        units = []
-        for values in rows.T:
-            column, largest = np.abs(values), 0.0
-            for s in range(self.n_lists):
-                graph = self.graph(s)
-                longest = np.empty(graph.n_nodes)
-                lengths = column[int(self.offsets[s]) : int(self.offsets[s + 1])]
-                longest_path(graph.sources, graph.seconds, graph.targets, lengths, longest)
-                largest = max(largest, float(longest[-1]))
-            # One bit of room for what rounding adds to the sum; a feature of many tiny numbers loses no more than that.
-            exponent = int(np.frexp(largest)[1]) + 1 - _EXACT_BITS
-            whole = bool((column == np.rint(column)).all())
+        units, largest = [], np.zeros(rows.shape[1])
+        for s in range(self.n_lists):
+            lengths = np.ascontiguousarray(np.abs(rows[int(self.offsets[s]) : int(self.offsets[s + 1])]))
+            np.maximum(largest, self.graph(s).links().largest_sums(lengths), out=largest)
+        # One bit of room for what rounding adds to the sum; a feature of many tiny numbers loses no more than that.
+        for values, exponent in zip(rows.T, (np.frexp(largest)[1] + 1 - _EXACT_BITS).tolist(), strict=True):
+            whole = bool((values == np.rint(values)).all())
             units.append(np.ldexp(1.0, max(exponent, 0 if whole and exponent <= 0 else -1000)))
         found = rows / units
         np.rint(found, out=found)
@@ -171,13 +172,12 @@ class WordGraphs:
         found = []
         for number in range(self.n_lists):
             graph = self.graph(number)
-            longest = np.empty(graph.n_nodes)
-            longest_path(graph.sources, graph.seconds, graph.targets, np.ones(len(graph.sources)), longest)
-            if longest[-1] > _MOST_LINKS:
+            longest = float(graph.links().largest_sums(np.ones((len(graph.sources), 1)))[0])
+            if longest > _MOST_LINKS:
                 raise DataError(
-                    f"{quoted(self.list_ids[number])} has hypotheses of {longest[-1]:g} links, beyond {_MOST_LINKS}"
+                    f"{quoted(self.list_ids[number])} has hypotheses of {longest:g} links, beyond {_MOST_LINKS}"
                 )
-            found.append(int(longest[-1]))
+            found.append(int(longest))
         return np.array(found, dtype=np.int64)
 
     def text(self, words: Sequence[int]) -> str:
@@ -204,7 +204,8 @@ def checked_rows(
 
     Raises `DataError` where sizes disagree, a name or id comes twice, or a number is not finite or too large.
     """
-    rows = real_matrix(features, "features")
+    rows = np.asarray(real_numbers(features, "features"), dtype=np.float64)  # graphs keep rows that they have chosen
+    check_shape(rows.shape, "features")
     n_links, n_features = rows.shape
     bounds = checked_offsets(offsets, n_links, "links")
     n_graphs = len(bounds) - 1
@@ -217,8 +218,9 @@ def checked_rows(
 
 def _check_magnitudes(given: Rows) -> None:
     rows, offsets, names, ids = given
-    fits = np.abs(rows) <= MAGNITUDE_LIMIT  # false for NaN
-    if not fits.all():
+    # no array as large as the rows; comparisons with NaN are false
+    if not -MAGNITUDE_LIMIT <= rows.min() <= rows.max() <= MAGNITUDE_LIMIT:
+        fits = np.abs(rows) <= MAGNITUDE_LIMIT
         link, column = divmod(int(np.argmin(fits)), len(names))
         number = int(np.searchsorted(offsets, link, side="right")) - 1
         raise DataError(

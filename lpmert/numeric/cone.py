@@ -4,6 +4,7 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import permutations, product
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from lpmert.core import outer_normals
 from lpmert.errors import FloatArray
 from lpmert.numeric.cap import Cap
-from lpmert.numeric.kernels import EPSILON
+from lpmert.numeric.rounding import EPSILON
 
 _OUTWARD = 1e-7
 _WIDER = 1e-5
@@ -24,17 +25,19 @@ _LEAST_TANGENT = 1e-5
 """A round cone with a smaller opening would be as flat as what it is to enclose."""
 
 
-def covering_cones(n_features: int) -> FloatArray:
-    """Return cones [K, D, D] that cover the weight space; rays are rows, and exact.
+def covering_cones(n_features: int) -> Iterator[FloatArray]:
+    """Yield cones [D, D] that cover the weight space, one by one as they are large; rays are rows, and exact.
 
     The 2^D orthants while these are few, as their shape is better; else the D + 1 cones over the facets of one simplex
     around the origin, with the unit vectors and -(1, ..., 1) as its vertices.
     """
     if n_features <= _MOST_ORTHANT_FEATURES:
-        signs = np.array(list(product((1.0, -1.0), repeat=n_features)))
-        return signs[:, :, None] * np.eye(n_features)
+        for signs in product((1.0, -1.0), repeat=n_features):
+            yield np.diag(signs)
+        return
     vertices = np.vstack([np.eye(n_features), -np.ones(n_features)])
-    return np.stack([np.delete(vertices, k, axis=0) for k in range(n_features + 1)])
+    for k in range(n_features + 1):
+        yield np.delete(vertices, k, axis=0)
 
 
 def cones_of_box(centre: FloatArray, side: FloatArray) -> FloatArray:

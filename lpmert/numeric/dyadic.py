@@ -11,7 +11,7 @@ from lpmert.errors import BoolArray, FloatArray, IntArray
 COARSE = (0, 10, 20, 30, 40)
 """Places that are tried for many numbers."""
 
-_PIECE = 1 << 18
+_PIECE = 1 << 14
 """Numbers that are looked at together: what is made of them needs little room."""
 
 _FINEST = 60
@@ -27,15 +27,17 @@ def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | No
 
     Values that overflow when multiplied by 2^p are multiples of nothing.
     """
-    needed, largest, flat = 0, 0.0, values.reshape(-1)
-    for begin in range(0, len(flat), _PIECE):
-        piece = flat[begin : begin + _PIECE]
-        if not np.isfinite(piece).all():
-            return None
-        needed = max(needed, int(_places(piece).max()))
-        largest = max(largest, float(np.abs(piece).max()))
+    flat = values.reshape(-1)
+    pieces = [flat[begin : begin + _PIECE] for begin in range(0, len(flat), _PIECE)]
+    largest = max((float(max(piece.max(), -piece.min())) for piece in pieces), default=0.0)
+    if not np.isfinite(largest):
+        return None
     most = _MOST_EXPONENT - int(np.frexp(largest)[1])
-    return next((places for places in tried if needed <= places <= most), None)
+    return next((p for p in tried if p <= most and all(_are_whole(piece * 2.0**p) for piece in pieces)), None)
+
+
+def _are_whole(values: FloatArray) -> bool:
+    return bool((np.rint(values) == values).all())
 
 
 def _places(values: FloatArray) -> IntArray:

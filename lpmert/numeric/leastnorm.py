@@ -12,7 +12,7 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.cap import Cap
-from lpmert.numeric.kernels import EPSILON
+from lpmert.numeric.rounding import EPSILON
 
 INFEASIBLE, FEASIBLE, UNDECIDED = range(3)
 """The verdicts of `core.LeastNorm`."""

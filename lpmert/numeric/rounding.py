@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric import rational
 
+EPSILON = float(np.finfo(np.float64).eps)
+
 Column = Mapping[int, Fraction]
 
 

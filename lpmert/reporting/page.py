@@ -1,34 +1,120 @@
-"""The page: one file with all that it needs, which fetches nothing and runs nothing but its own program."""
+"""`report`: one page (HTML) that holds all it needs, fetches nothing and runs nothing.
+
+What the page says stands in `page.html.jinja`; here its parts are put together, as many as there is time for.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
-from lpmert.markup.card import figure_list, figures, sentence, weights_table
-from lpmert.markup.elements import Element, add, element, html
-from lpmert.markup.figures import number
-from lpmert.markup.progress import progress
-from lpmert.reporting.changes import changes_part, ties_part
-from lpmert.reporting.material import Material
-from lpmert.reporting.profiles import profiles_part
-from lpmert.reporting.surfaces import pairs_of, surface_part, surfaces
-from lpmert.reporting.tables import (
-    comparison_part,
-    details_part,
-    expected_part,
-    lattices_part,
-    results_part,
-    tuning_part,
-)
-from lpmert.system.deadline import OutOfTime
+from lpmert.asked import problem_of
+from lpmert.errors import DataError
+from lpmert.formats.weights import given_weights
+from lpmert.model.problem import Problem
+from lpmert.quoting import duration, number, percent, quoted
+from lpmert.reporting import pictures
+from lpmert.reporting.decisions import Change, changes, closest, edits
+from lpmert.reporting.documents import Documents, Material, Source, Told, check_same, documents, ties_of
+from lpmert.reporting.lines import in_plane, place_of, profile, shown_features, surface
+from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
+from lpmert.system.files import write_text
+from lpmert.system.interrupts import Interrupts
+from lpmert.values import checked_limits, weights_array
 from lpmert.version import __version__
 
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from matplotlib.figure import Figure
+
+    from lpmert.metrics.base import Metric
+    from lpmert.metrics.text import TextMetric
+    from lpmert.model.nbest import NBest
+    from lpmert.model.word_graphs import WordGraphs
+    from lpmert.values import Weights
+
+_MOST_PAIRED = 4
+"""Features whose pairs have surfaces unless others are asked for."""
+
+_MOST_PROFILES = 24
+"""Features whose weights have profiles."""
+
+_MOST_CHANGES = 60
+"""Changed lists that are shown for each two weights, half of them from either end."""
+
+_CLOSEST = 12
+"""Lists with the closest decisions that are shown."""
+
 Stage = Callable[[str, int, int], object]
+Item = TypeVar("Item")
+
+
+def report(
+    results: Source | Iterable[Source],
+    path: str | Path,
+    *,
+    data: NBest | WordGraphs | None = None,
+    metric: str | Metric | TextMetric | None = None,
+    weights: Mapping[str, Weights | str | Path] | None = None,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    scale: tuple[str, float] | None = None,
+    time_limit: float | None = None,
+) -> None:
+    """Write one page about results: an HTML file that holds all it needs, fetches nothing and runs nothing.
+
+    Parameters
+    ----------
+    results : Result, Check, Tuned, Comparison, or a file that one of them was written to, or several
+        What the page is about; all of the same lists. The first result is in the middle of all pictures.
+    path : str or Path
+        Where the page goes.
+    data : NBest, Lattices or Hypergraphs, optional
+        The lists of the results, for error surfaces, the loss along each weight, and the lists that change.
+    metric : str, Metric or TextMetric, optional
+        That of the results.
+    weights : mapping from name to weights, optional
+        Further weights to set beside those of the results.
+    pairs : sequence of pairs of feature names, optional
+        Over which weights surfaces are drawn; by default over all pairs of the four that matter most.
+    scale : (name, number), optional
+        Show all weights times the positive factor that brings this one to this number.
+    time_limit : float, optional
+        Seconds, after which the page is written with the parts that there are, and says which it lacks; so it is at
+        Ctrl-C.
+
+    Raises
+    ------
+    DataError
+        If a file holds no result, or results or data are of other lists.
+    MethodError
+        Without jinja2 or matplotlib (`pip install 'lpmert[report]'`).
+    MetricError
+        As by `minimize`.
+
+    Examples
+    --------
+    >>> import lpmert, tempfile
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> path = tempfile.mkdtemp() + "/report.html"
+    >>> lpmert.report(lpmert.minimize(lists), path, data=lists)
+    >>> open(path).read()[:15]
+    '<!DOCTYPE html>'
+    """
+    started = time.perf_counter()
+    limit = checked_limits(time_limit, None, None, None, None).time_limit
+    found = documents([results] if isinstance(results, str | Path | Told) else results)
+    with drawing(limit, started):
+        made = page_of(found, lambda: (data, metric), weights or {}, scale, pairs)
+    write_text(path, made.text)
 
 
 class Page(NamedTuple):
@@ -38,140 +124,269 @@ class Page(NamedTuple):
     missing: tuple[str, ...]
 
 
-def page(
-    material: Material,
-    pairs: Sequence[tuple[str, str]] | None = None,
+@contextmanager
+def drawing(time_limit: float | None, started: float) -> Iterator[Interrupts]:
+    """Let what a page shows of lists end so many seconds after the start, a `time.perf_counter()`, and at Ctrl-C."""
+    pictures.check_installed("jinja2", "matplotlib")
+    with Interrupts() as stop, Deadline(time_limit, started, lambda: stop.pressed).running(), heeding():
+        yield stop
+
+
+def page_of(
+    found: Documents,
+    read: Callable[[], tuple[NBest | WordGraphs | None, Any]],
+    weights: Mapping[str, Weights | str | Path],
+    scale: tuple[str, float] | None,
+    pairs: Sequence[tuple[str, str]] | None,
+    data_name: str = "data",
     on_stage: Stage | None = None,
-    *,
-    missing: Sequence[str] = (),
 ) -> Page:
-    """Return the page, with what there is time for until the deadline that is heeded.
+    """Return the page about outcomes and the lists that `read` returns, with their metric.
 
-    pairs: of features, over whose weights surfaces are drawn; by default of the few that matter most. missing: what the
-    material lacks already. Raises `DataError` for features that there are not.
+    Raises `DataError` where parts do not belong together.
     """
-    documents, result = material.documents, material.result
-    data: dict[str, Any] = {}
-    lacking = list(missing)
-    parts: list[Element | None] = [results_part(documents), _progress(result.to_dict())]
+    result = found.result
+    given = {name: weights_array(given_weights(own, name), result.names, name) for name, own in weights.items()}
+    try:
+        factor = 1.0 if scale is None else result.factor_to(*scale)
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    try:
+        data, metric = read()
+        problem = None if data is None else problem_of(data, metric, ties_of(result.signature), None)
+    except OutOfTime:  # before there was anything to draw
+        return _page(Material(found, None, given, factor), ["all that the lists would show"], {})
+    if problem is not None:
+        check_same(problem, found, data_name)
+    material = Material(found, problem, given, factor)
+    lacking: list[str] = []
+    return _page(material, lacking, _of_lists(material, pairs, lacking, on_stage or (lambda *_: None)))
 
-    def drawn(what: str, draw: Callable[[], Element | None]) -> Element | None:
+
+def _of_lists(
+    material: Material, pairs: Sequence[tuple[str, str]] | None, lacking: list[str], on_stage: Stage
+) -> dict[str, Any]:
+    """Return the parts of the page that take the lists, as many as there is time for; names what is lacking."""
+    if material.problem is None:
+        return {}
+
+    def collected(what: str, items: Callable[[], tuple[int, Iterator[Item]]]) -> list[Item]:
+        found: list[Item] = []
+        total = 0
         try:
-            return draw()
+            total, rest = items()
+            for one in rest:
+                found.append(one)
         except OutOfTime:
-            lacking.append(what)
-            return None
+            lacking.append(f"{total - len(found)} of {total} {what}" if found else f"the {what}")
+        return found
 
-    def draw_surfaces() -> Element | None:
-        shown = pairs_of(material, pairs)
-        if not shown:
-            return None
-        data.update(surfaces(material, shown, on_stage))
-        done = len(data["pairs"])
-        if done < len(shown):
-            lacking.append(f"{len(shown) - done} of {len(shown)} error surfaces")
-        return surface_part(material, shown[:done])
-
-    if material.problem is not None:
-        parts.append(drawn("the error surfaces", draw_surfaces))
-        parts.append(drawn("the profiles of weights", lambda: profiles_part(material, on_stage)))
-        parts.append(drawn("the lists that change", lambda: changes_part(material)))
-    ties = drawn("the closest decisions", lambda: ties_part(material))
-    parts.append(ties_part(material, with_lists=False) if ties is None else ties)
-    parts += [comparison_part(one) for one in documents.of_kind("comparison")]
-    tunings = documents.of_kind("tuning")
-    parts += [tuning_part(one) for one in tunings]
-    parts += [None if tunings else expected_part(result), lattices_part(result), details_part(result)]
-    sections = [part for part in parts if part is not None]
-    heading = _heading(material, lacking)
-    return Page("<!DOCTYPE html>\n" + html(_document(heading, sections, data)) + "\n", tuple(lacking))
+    return {
+        "surfaces": collected("error surfaces", lambda: _surfaces(material, _pairs(material, pairs), on_stage)),
+        "profiles": collected("profiles of weights", lambda: _profiles(material, on_stage)),
+        "varying": int((material.lines.spread > 0.0).sum()) if not lacking else None,
+        "changes": collected("lists that change", lambda: (len(material.others), _changes(material))),
+        "closest": collected("closest decisions", lambda: (_CLOSEST, _closest(material))),
+    }
 
 
-def _heading(material: Material, missing: Sequence[str]) -> Element:
-    told = material.result.to_dict()
-    if material.factor != 1.0:
-        told["weights"] = {name: weight * material.factor for name, weight in told["weights"].items()}
-        if told["cell"] is not None:
-            ranges = told["cell"]["ranges"].items()
-            told["cell"]["ranges"] = {
-                name: [None if end is None else end * material.factor for end in ends] for name, ends in ranges
+def _pairs(material: Material, asked: Sequence[tuple[str, str]] | None) -> list[tuple[int, int]]:
+    """Return the pairs of features to show: those asked for, or all of the few that matter most.
+
+    Raises `DataError` for a feature that is unknown, or does not vary.
+    """
+    if asked is None:
+        return list(combinations(shown_features(material.lines, material.weights, _MOST_PAIRED).tolist(), 2))
+    found = []
+    for pair in asked:
+        if pair[0] == pair[1]:
+            raise DataError(f"a surface is over two weights, not twice {quoted(pair[0])}")
+        first, second = (place_of(name, material.names, material.lines) for name in pair)
+        found.append((first, second))
+    return list(dict.fromkeys(found))
+
+
+def _surfaces(
+    material: Material, pairs: Sequence[tuple[int, int]], on_stage: Stage
+) -> tuple[int, Iterator[dict[str, Any]]]:
+    """Return how many pairs of weights there are, and for each the pictures from afar and from near with their key."""
+
+    def drawn() -> Iterator[dict[str, Any]]:
+        shown = material.windows[0], material.windows[-1]
+        for done, (first, second) in enumerate(pairs):
+            names = material.names[first], material.names[second]
+            marks = {
+                str(place): None if there is None else there[[first, second]]
+                for place, weights in enumerate(material.others.values(), 1)
+                for there in [in_plane(weights, material.weights, (first, second), material.lines.spread)]
             }
-    kind = "good" if material.result.status.proved else "open"
-    found = element("header", element("h1", sentence(told), class_=kind))
-    if not material.result.status.proved:
-        add(found, element("p", told["message"][0].upper() + told["message"][1:] + "."))
-    for one in material.documents.of_kind("check"):
-        content = one.content
-        add(found, element("p", f"The weights checked have loss {number(content['loss'])}: {_excess(content)}."))
-    for warning in told["warnings"]:
-        add(found, element("p", f"Warning: {warning['message']}", class_="warning"))
-    if missing:
-        add(found, element("p", f"There was no time for {', '.join(missing)}.", class_="warning"))
-    add(found, figure_list(figures(told)), weights_table(told))
-    if material.problem is None and not missing:
-        note = "With the lists (--data), this page also shows error surfaces, profiles of weights, and changed lists."
-        add(found, element("p", note, class_="note"))
-    return found
+            key: list[tuple[str, str, str]] = [
+                (place, name, "" if marks[place] is not None else "not in this plane")
+                for place, name in zip(marks, material.others, strict=True)
+            ]
+            drawings = []
+            for part, window in enumerate(shown, 1):
+                checkpoint()
+                halves = window.halves[[first, second]]
+                found = surface(material.lines, material.weights, (first, second), (float(halves[0]), float(halves[1])))
+                middle = material.weights[[first, second]]
+                inside = {
+                    place: at for place, at in marks.items() if at is not None and (abs(at - middle) <= halves).all()
+                }
+                if part == 1:
+                    key = [
+                        (place, name, note or ("" if place in inside else "outside of these windows"))
+                        for place, name, note in key
+                    ]
+                low, high = number(float(found.losses.min())), number(float(found.losses.max()))
+                words = f"{window.name}: loss from {low} to {high} over the weights of {names[0]} and {names[1]}"
+                drawings.append(_picture(pictures.surface(found, names, inside, {}), words))
+                on_stage("surfaces", done * len(shown) + part, len(pairs) * len(shown))
+            yield {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
+
+    return len(pairs), drawn()
 
 
-def _excess(content: dict[str, Any]) -> str:
-    if content["wins_by_ties"]:
-        return "less than the optimum, but only by ties"
-    if content["excess"] > 0:
-        return f"{number(content['excess'])} more than the best found"
-    return "they are optimal" if content["optimum"]["status"] == "optimal" else "none better is known"
+def _profiles(material: Material, on_stage: Stage) -> tuple[int, Iterator[dict[str, Any]]]:
+    """Return how many weights there are, and for each the loss along it, from afar and from near."""
+    features = shown_features(material.lines, material.weights, _MOST_PROFILES).tolist()
+
+    def drawn() -> Iterator[dict[str, Any]]:
+        widest, _, nearest = material.windows
+        for done, feature in enumerate(features, 1):
+            name, drawings = material.names[feature], []
+            for window in (widest, nearest):
+                checkpoint()
+                found = profile(material.lines, material.weights, feature, window, widest)
+                words = (
+                    f"Loss from {number(float(found.losses.min()))} to {number(float(found.losses.max()))} while "
+                    f"{name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
+                )
+                figure = pictures.profile(found, name, material.title, material.result.loss)
+                drawings.append(_picture(figure, words))
+            on_stage("profiles", done, len(features))
+            low, high = ("beyond the window" if end is None else number(end) for end in found.best)
+            weight = number(float(material.weights[feature]))
+            yield {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
+
+    return len(features), drawn()
 
 
-def _progress(result: dict[str, Any]) -> Element | None:
-    drawing = progress(result)
-    if drawing is None:
-        return None
-    bound = result["lower_bound"] is not None
-    text = "The best loss found so far" + (", and the bound below which no weights can be." if bound else ".")
-    key = element("p", element("span", "best loss", class_="sample loss"), class_="curves")
-    if bound:
-        add(key, " ", element("span", "bound", class_="sample bound"))
-    figure = element("figure", drawing, element("figcaption", text), key)
-    return element("section", element("h2", "Progress"), figure, id="progress")
+def _changes(material: Material) -> Iterator[dict[str, Any]]:
+    """Yield which lists choose otherwise at each of the other weights than at those of the result."""
+    if material.problem is None:
+        return
+    for name, weights in material.others.items():
+        checkpoint()
+        own = changes(material.problem, weights, material.weights)
+        known = [change.difference for change in own if change.difference is not None]
+        half = _MOST_CHANGES // 2
+        shown: Sequence[Change] = own if len(own) <= _MOST_CHANGES else [*own[:half], *own[-half:]]
+        yield {
+            "name": name,
+            "loss": (loss := material.problem.evaluate(weights).loss),
+            "count": len(own),
+            "better": sum(one < 0 for one in known) if known else None,
+            "worse": sum(one > 0 for one in known) if known else None,
+            "difference": material.result.loss - loss,
+            "rows": [(change, change.pieces()) for change in shown],
+        }
 
 
-def _document(heading: Element, sections: Sequence[Element], data: dict[str, Any]) -> Element:
-    style, program = _part("page.css"), _part("page.js")
-    policy = (
-        f"default-src 'none'; style-src {_source(style)}; script-src {_source(program)}; base-uri 'none'; "
-        "form-action 'none'"
+def _closest(material: Material) -> Iterator[dict[str, Any]]:
+    """Yield the lists with the closest decisions, with the words in which chosen and next differ."""
+    if isinstance(material.problem, Problem):
+        for one in closest(material.problem, material.result.weights, _CLOSEST):
+            texts = one.chosen.text, one.next.text
+            pieces = ([], []) if texts[0] is None or texts[1] is None else edits(texts[0], texts[1])
+            yield {"decision": one, "pieces": pieces}
+
+
+def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) -> Page:
+    """Return the page of these parts, which says what is missing."""
+    told = material.result.to_dict()
+    style = files("lpmert.reporting").joinpath("page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    text = _template().render(
+        style=style,
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'",
+        version=__version__,
+        result=told,
+        proved=material.result.status.proved,
+        verdict=verdict(told),
+        title=material.title,
+        factor=material.factor,
+        documents=material.documents,
+        with_lists=material.problem is not None,
+        missing=missing,
+        progress=_picture(pictures.progress(told), _course(told)) if told["trace"] else None,
+        lists={"surfaces": [], "profiles": [], "changes": [], "closest": [], "varying": None, **parts},
     )
-    names = [(section.get("id"), section.find("h2")) for section in sections]
-    links = [element("a", title.text, href=f"#{place}") for place, title in names if place and title is not None]
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", "lpmert: " + "".join(heading.find("h1").itertext())),  # type: ignore[union-attr]
-        element("style", style),
+    return Page(text + "\n", tuple(missing))
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    source = Environment(
+        loader=PackageLoader("lpmert.reporting", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: pictures.printable(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    footer = element("footer", element("p", f"Made by lpmert {__version__}. This page fetches nothing."))
-    navigation = element("nav", *links, aria_label="Parts of this page")
-    body = element("body", element("main", heading, navigation, *sections), footer)
-    if data:
-        add(body, element("script", _embedded(data), type="application/json", id="data"))
-        add(body, element("script", program))
-    return element("html", head, body, lang="en")
+    filters = {"number": number, "percent": percent, "duration": duration, "short": _short, "ends": _ends}
+    source.filters.update(filters, signed=_signed)
+    return source.get_template("page.html.jinja")
 
 
-def _embedded(data: dict[str, Any]) -> str:
-    """Return data as JSON in which nothing can end the element that holds it."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+class _Picture(NamedTuple):
+    source: str
+    words: str
 
 
-def _part(name: str) -> str:
-    return files("lpmert.reporting").joinpath(name).read_text(encoding="utf-8")
+def _picture(figure: Figure, words: str) -> _Picture:
+    """Return a picture as an address that holds it, and what it shows in words."""
+    return _Picture("data:image/svg+xml," + quote(pictures.svg(figure), safe=" /:;=,+()@!*?$"), words)
 
 
-def _source(text: str) -> str:
-    """Return what a policy calls a part of the page that is as it should be."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
+def _course(result: Mapping[str, Any]) -> str:
+    first, last = result["trace"][0], result["trace"][-1]
+    bounds = [bound for _, bound, _ in result["trace"] if bound is not None]
+    bound = f"the bound from {number(bounds[0])} up to {number(bounds[-1])}" if bounds else "no bound"
+    seconds = duration(result["seconds"].get("total", last[0]))
+    return f"Over {seconds} the best loss went from {number(first[2])} down to {number(last[2])}, {bound}."
+
+
+def verdict(result: Mapping[str, Any]) -> str:
+    """Return what is known about the least loss, from a result as JSON has it, and what it rests on."""
+    loss, bound = number(result["loss"]), result["lower_bound"]
+    if result["status"] == "optimal":
+        known = f"Proved: no weights have a lower loss than {loss}."
+    elif bound is None:
+        known = f"Found weights with loss {loss}. Nothing is proved: a lower loss may exist."
+    elif result["status"] == "optimal_to_tolerance":
+        known = f"Optimal to tolerance: loss {loss}; a lower one, at least {number(bound)}, would hang on rounding."
+    else:
+        gap = f"{number(result['gap_abs'])} ({percent(result['gap_rel'])})"
+        known = f"Found weights with loss {loss}. No weights have less than {number(bound)}: a gap of {gap} is open."
+    return f"{known} This also rests on a checkpoint, from which it was resumed." if result["resumed"] else known
+
+
+_MINUS = "\N{MINUS SIGN}"
+
+
+def _short(value: float | None) -> str:
+    """Return a number with up to seven digits and a true minus; a dash where it is unknown."""
+    return "-" if value is None else f"{value:.7g}".replace("-", _MINUS)
+
+
+def _ends(interval: Mapping[str, float | None]) -> str:
+    low, high = interval["low"], interval["high"]
+    return "" if low is None or high is None else f"{low:.5g} to {high:.5g}".replace("-", _MINUS)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4g}".replace("-", _MINUS) if value else "0"

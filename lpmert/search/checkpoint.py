@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from lpmert.errors import DataError, MethodError, reason_of
+from lpmert.errors import DataError, LpmertError, MethodError, reason_of
 from lpmert.quoting import quoted
 from lpmert.system.scratch import owned, scratch_file
 from lpmert.version import __version__
@@ -36,8 +36,8 @@ _SHARE = 0.02
 
 _ARRAY = "array"
 
-_NO_STATE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
-"""What reading a state raises that no search has written."""
+_NO_STATE = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RuntimeError)
+"""What reading a state raises that no search has written, or going on from it."""
 
 _NO_SUCH = "holds no state of such a search, whatever its checksum says"
 
@@ -108,12 +108,18 @@ class Checkpoint:
             self._due = ended + max(_EVERY, (ended - began) / _SHARE)
 
     @contextmanager
-    def restoring(self) -> Iterator[None]:
-        """Raise `DataError` where the state in the file turns out to be none of this search."""
+    def restoring(self, passing: Callable[[BaseException], bool] | None = None) -> Iterator[None]:
+        """Raise `DataError` where the state in the file turns out to be none of this search; passing: for which errors
+        that is no reason.
+        """
         try:
             yield
+        except LpmertError:
+            raise
         except _NO_STATE as error:
-            raise _refused(_NO_SUCH, self.path) from error
+            if passing is not None and passing(error):
+                raise
+            raise _refused(f"{_NO_SUCH} ({type(error).__name__}: {quoted(str(error))})", self.path) from error
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -139,19 +140,18 @@ def run(
 
     with interrupts, deadline.running():
         seconds["prepare"] = deadline.seconds
-        search = begin(course, find)
+        with course.going_on():
+            search = begin(course, find)
         outcome = course.drive(search)
         searched = deadline.seconds
         seconds["search"] = searched - sum(seconds.values())
-        with deadline.later(_REPORT_SECONDS).running():
+        with deadline.later(_REPORT_SECONDS).running(), course.going_on():
             finish = report(search, outcome)
             del search
             result = finish()
         seconds["report"] = deadline.seconds - searched
-        if deadline.compiling:
-            seconds["compile"] = deadline.compiling
         resumed = checkpoint is not None and checkpoint.state is not None
-        return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds + deadline.compiling)
+        return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds)
 
 
 def _check(method: Method, problem: Problem) -> None:
@@ -220,6 +220,7 @@ class Course(Watch):
         self._trace: list[tuple[float, float | None, float]] = []
         self._told = -inf
         self._told_cost: int | None = None
+        self._of_callback: BaseException | None = None
 
     def drive(self, search: Search) -> Outcome:
         """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.
@@ -227,23 +228,33 @@ class Course(Watch):
         Every way out leaves a valid incumbent and bound. A slice that is given up in the middle counts for what it did
         to the incumbent; the bound stays what it was before.
         """
-        bound = search.lower_bound
-        try:
-            while (status := self._look(search, bound)) is None:
-                with self._deadline.running(), heeding():
-                    search.advance()
-                bound = search.lower_bound
-                self._keep(search)
-        except OutOfTime:
-            status = self._cut_short()
-        except KeyboardInterrupt:
-            logger.info("interrupted; the last incumbent and bound are returned")
-            status = Status.INTERRUPTED
-        self._keep(search, now=True)
+        with self.going_on():
+            bound = search.lower_bound
+            try:
+                while (status := self._look(search, bound)) is None:
+                    with self._deadline.running(), heeding():
+                        search.advance()
+                    bound = search.lower_bound
+                    self._keep(search)
+            except OutOfTime:
+                status = self._cut_short()
+            except KeyboardInterrupt:
+                logger.info("interrupted; the last incumbent and bound are returned")
+                status = Status.INTERRUPTED
+            self._keep(search, now=True)
         found = search.incumbent
         bound = None if bound is None else min(bound, found.cost)
         self.note(search, bound)
         return Outcome(status, found.cost, found.weights, bound, tuple(self._trace))
+
+    def going_on(self) -> AbstractContextManager[None]:
+        """Let a search that rests on a checkpoint fail by the fault of that: its numbers are not all looked at before.
+
+        An error of the callback is none of these.
+        """
+        if self._checkpoint is None or self._checkpoint.state is None:
+            return nullcontext()
+        return self._checkpoint.restoring(lambda error: error is self._of_callback)
 
     def _keep(self, search: Search, *, now: bool = False) -> None:
         if self._checkpoint is not None:
@@ -287,8 +298,12 @@ class Course(Watch):
         counts = search.nodes, search.open_nodes
         gap, weights = relative_gap(loss, lower), self._problem.to_caller(incumbent.weights)
         point = Progress(self._told, *counts, lower, loss, gap, search.lps, source, weights, search.phase)
-        with unheeded():
-            wished = self._callback(point)
+        try:
+            with unheeded():
+                wished = self._callback(point)
+        except BaseException as error:
+            self._of_callback = error
+            raise
         if wished and self.status is None:
             self.status = Status.CALLBACK
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.problem import Problem
-from lpmert.numeric.kernels import decode
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.search.moved import moved, normalised
 from lpmert.system.deadline import OutOfTime, heeding, out_of_time
@@ -127,8 +127,7 @@ def _centred(problem: Problem, found: CallerWeights) -> tuple[CallerWeights, flo
     if len(lists.offsets) < 2 or not len(lists.coordinates.columns) or out_of_time():
         return found, None, ()
     start = lists.coordinates.from_caller(found)
-    rows = np.empty(len(lists.offsets) - 1, dtype=np.int64)
-    decode(lists.features, lists.offsets, start, rows)
+    rows = decode(lists.features, lists.offsets, start)
     optimizer = LinOptimizer(lists.features, lists.offsets)
     try:
         with heeding():

@@ -1,7 +1,5 @@
 """How long a call may take, and how much memory: for preparation, first weights, search and report.
 
-The clock stands still while kernels are compiled.
-
 Work that can end early asks `out_of_time`; work that cannot, because it would leave something half done, calls
 `checkpoint`, which raises `OutOfTime` where somebody `heeding` it will catch that. What has no result before its end is
 `limited`.
@@ -15,7 +13,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-from lpmert.system.compilation import compilation
 from lpmert.system.memory import Allowance
 
 Item = TypeVar("Item")
@@ -46,17 +43,11 @@ class Deadline:
         self.started = time.perf_counter() if started is None else started
         self.limit = limit
         self._stop, self.memory = stop, memory
-        self._compiled_before = compilation().seconds_until(self.started)
-
-    @property
-    def compiling(self) -> float:
-        """Seconds since the start in which kernels were compiled."""
-        return compilation().seconds_until(time.perf_counter()) - self._compiled_before
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start in which no kernels were compiled."""
-        return time.perf_counter() - self.started - self.compiling
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
 
     @property
     def expired(self) -> bool:

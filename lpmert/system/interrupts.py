@@ -83,7 +83,7 @@ class Interrupts:
     """While it is entered, the first Ctrl-C sets `pressed`; a second one raises `KeyboardInterrupt` as usual.
 
     In a command the other `SIGNALS` do the same, and the second one aborts. `number` is the signal that came first. An
-    exception in the middle of a kernel, or of its compilation, can be lost or come out as another one. Where this is
+    exception in the middle of compiled code can be lost or come out as another one. Where this is
     not the main thread, or somebody else handles the signal, nothing changes. Within another of its kind, both note the
     signal, and one that came before counts for both.
     """

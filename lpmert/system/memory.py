@@ -94,35 +94,17 @@ def group_of(leader: int) -> list[int]:
     return found
 
 
-_loaded = 0
-"""Bytes that libraries and kernels took when they were loaded."""
-
-
-@contextmanager
-def loading() -> Iterator[None]:
-    """Note that what memory grows by within the block is what is loaded once: it does not go on to grow like that."""
-    global _loaded
-    before = resident()
-    try:
-        yield
-    finally:
-        after = resident()
-        if before is not None and after is not None:
-            _loaded += max(0, after - before)
+_joined = 0
+"""Bytes that other processes held when they began to count."""
 
 
 def joined(processes: Iterable[int], least: int = 0) -> None:
     """Note that other processes, by their ids, count from now on, as `counting` says: nothing has grown by that."""
-    global _loaded
-    _loaded += _together(dict.fromkeys(processes, least))
+    global _joined
+    _joined += _together(dict.fromkeys(processes, least))
 
 
 _working: list[tuple[Callable[[], Iterable[int]], int]] = []
-
-
-def counted_too(processes: Callable[[], Iterable[int]]) -> None:
-    """Count other processes, by their ids, as long as there are any."""
-    _working.append((processes, 0))
 
 
 @contextmanager
@@ -209,7 +191,7 @@ class Allowance:
 
     def __init__(self, limit: int | None = None, reserve: int = 0) -> None:
         self._held, _ = held()
-        self._loaded, self._given = _loaded, limit is not None
+        self._joined, self._given = _joined, limit is not None
         if limit is None and self._held is not None and (left := free()) is not None:
             limit = self._held + int(_SHARE * left)
         self.limit = limit
@@ -225,8 +207,8 @@ class Allowance:
         self._look = now + _PAUSE * processes
         if now_held is not None:
             before = now_held if self._held is None else self._held
-            self._growth = max(float(now_held - before - (_loaded - self._loaded)), _FADING * self._growth)
-            self._held, self._loaded = now_held, _loaded
+            self._growth = max(float(now_held - before - (_joined - self._joined)), _FADING * self._growth)
+            self._held, self._joined = now_held, _joined
             self._spent = now_held + max(self._kept_of(self.limit), 2.0 * self._growth) > self.limit
         return self._spent
 

@@ -22,7 +22,6 @@ from lpmert.model.canonical import centred, mean_difference
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Distinct, Problem
 from lpmert.model.spread import correlations
-from lpmert.numeric.kernels import decode
 from lpmert.system.deadline import out_of_time
 from lpmert.unseen.energy import switched
 from lpmert.workers import Pending, PerThread, Workers, workers_for
@@ -161,7 +160,7 @@ def average_weights(
     start: weights [d] of the region, not all 0, from which the chains go. temperature: in units of the mean difference
     in loss between two hypotheses of a list. within: only weights count that cost at most so many units for each
     dimension of the sphere more than `start`. effort: a factor on all numbers of steps. The chains are walked in units
-    of work, by the workers of the call. Raises `MethodError` for a metric that kernels cannot compute.
+    of work, by the workers of the call. Raises `MethodError` for a metric whose formula is not known.
     """
     form = problem.canonical
     lists = problem.scaled(problem.as_given())
@@ -171,7 +170,7 @@ def average_weights(
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=True)
     basis = _whitening(problem)
     sphere = _sphere(problem, basis)
-    # what a level of the kernels is worth: they have costs in fixed point, or the loss of all lists
+    # what a level of the core is worth: it has costs in fixed point, or the loss of all lists
     scale = form.unit if form.additive else float(problem.nbest.n_lists)
     first = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
     most = sphere.search.at(_new_state(first).weights) + within * unit * (form.n_features - 1) / scale
@@ -314,9 +313,7 @@ def _whitening(problem: Problem) -> FloatArray:
 
 def _decoded(lists: Distinct, weights: FloatArray) -> IntArray:
     """Return the row chosen in each list [S]."""
-    selection = np.empty(len(lists.offsets) - 1, dtype=np.int64)
-    decode(lists.features, lists.offsets, weights, selection)
-    return selection
+    return core.decode(lists.features, lists.offsets, weights)
 
 
 def _variance(problem: Problem, lists: Distinct, weights: FloatArray, states: Sequence[FloatArray]) -> float:

@@ -62,7 +62,7 @@ def tune(
     nbest : NBest or Lattices
         The lists, or lattices, of which all paths count.
     metric : str or Metric, optional
-        What turns summed statistics into a loss, as for `minimize`: a sum over lists, a ratio that kernels compute, or
+        What turns summed statistics into a loss, as for `minimize`: a sum over lists, a ratio of a known formula, or
         for lattices a metric on texts.
     method : str or Method
         How to search for the optimum.

@@ -1,4 +1,4 @@
-"""What the writer's kernel leaves in a box is what the checker leaves there, in exact arithmetic."""
+"""What the writer leaves in a box is what the checker leaves there, in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.parts import Part, narrowed, whole_part
 from lpmert.certificates.check.shapes import Shape, cover
 from lpmert.certificates.format import BOXES
-from lpmert.certificates.write import survivors
-from lpmert.certificates.write.survivors import left_inside
+from lpmert.certificates.write import cones
+from lpmert.certificates.write.cones import left_inside
 
 
 def same(first: Part, second: Part) -> bool:
@@ -22,7 +22,7 @@ def same(first: Part, second: Part) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(40, 46))
-def test_the_kernel_leaves_what_the_checker_leaves(kind: str, seed: int) -> None:
+def test_the_writer_leaves_what_the_checker_leaves(kind: str, seed: int) -> None:
     _, proof, part = lists_and_cone(kind, seed, BOXES, 10)
     for splits in range(6):
         n, boxed = len(part.shape.rays), part.shape.boxed
@@ -52,8 +52,8 @@ def test_ties_at_the_edge_of_a_box_fall_whether_doubles_are_exact_or_not(
 ) -> None:
     proof, box = tied(spread)
     asked = []
-    exactly = survivors.narrowed
-    monkeypatch.setattr(survivors, "narrowed", lambda *given: asked.append(1) or exactly(*given))
+    exactly = cones.narrowed
+    monkeypatch.setattr(cones, "narrowed", lambda *given: asked.append(1) or exactly(*given))
     found = left_inside(proof, whole_part(proof), box)
     assert same(found, narrowed(proof, whole_part(proof), box))
     # 1 + y and (1 + y) / 2 are at least 0: the first and the fourth fall to the second, but not the third. In the other

@@ -384,7 +384,7 @@ class TestStart:
         assert returned == code
         imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in log.splitlines()}
         assert "click" in imported
-        assert not imported & {"numpy", "numba", "scipy", "highspy", "rich"}
+        assert not imported & {"numpy", "scipy", "highspy", "rich"}
 
     def test_the_version_is_printed(self) -> None:
         import lpmert

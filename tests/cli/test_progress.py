@@ -12,7 +12,6 @@ import click
 import numpy as np
 import pytest
 
-from lpmert.cli import progress as table
 from lpmert.cli.arguments import Scale
 from lpmert.cli.figures import duration, number, percent
 from lpmert.cli.live import picture
@@ -20,7 +19,6 @@ from lpmert.cli.progress import HEADER, ProgressLog, progress_line
 from lpmert.cli.reports import result_report
 from lpmert.findings import Cell
 from lpmert.result import Progress, Result, Status, relative_gap
-from lpmert.system.compilation import Compilation
 
 
 def progress(
@@ -137,36 +135,6 @@ def test_lines_are_written_above_the_live_line(capsys: pytest.CaptureFixture[str
         progress_line(progress(1.0), ""),
         progress_line(progress(2.0), ""),
     ]
-
-
-def test_compiling_is_told_on_the_live_line_or_now_and_then(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1000.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    one = Compilation()
-    monkeypatch.setattr(table, "compilation", lambda: one)
-
-    def compile_some() -> None:
-        nonlocal now
-        for name in "abc":
-            one.need([name])
-            one.begin(name)
-            now += 8.0
-            one.end(name)
-
-    with ProgressLog(live=False):
-        compile_some()
-    assert capsys.readouterr().err.splitlines() == ["compiling kernels, once: 2 of 2"]
-    one = Compilation()
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with ProgressLog(live=True):
-        compile_some()
-    shown = capsys.readouterr().err
-    assert [count for count in range(9) if f"compiling kernels, once: {count} of {count}" in shown] == [1, 2, 3]
-    one.begin("after it was closed")
-    one.end("after it was closed")
-    assert capsys.readouterr().err == ""
 
 
 def seen(report: Progress, first: Progress, limit: float | None = None, columns: int = 80) -> list[str]:

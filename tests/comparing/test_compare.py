@@ -14,7 +14,6 @@ from pathlib import Path
 import commands
 import numpy as np
 import pytest
-from numba.core import event
 from scipy import stats
 from strategies import random_nbest
 
@@ -256,19 +255,6 @@ def test_a_run_that_the_memory_limit_may_have_cut_short_does_not_count():
 def test_time_limits_are_for_single_runs():
     found = lpmert.compare(random_nbest(), {"och": Och(restarts=10**6)}, seeds=2, time_limit=0.05, optimum=None)
     assert [run.status for run in found["och"].runs] == [Status.TIME_LIMIT] * 2
-
-
-@pytest.mark.serial
-def test_a_runs_time_leaves_out_compiling():
-    def compiling(*_):
-        with event.trigger_event("numba:compile", data={"dispatcher": None}):
-            time.sleep(0.5)
-        return [1, 1, 1]
-
-    begin = time.perf_counter()
-    found = lpmert.compare(random_nbest(), {}, callables={"mine": compiling}, seeds=1, optimum=None)
-    whole = time.perf_counter() - begin
-    assert found["mine"].best.seconds <= whole - 0.5
 
 
 def test_the_region_holds_for_methods_and_is_told_of_given_weights():

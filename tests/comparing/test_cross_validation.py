@@ -16,14 +16,14 @@ from strategies import random_nbest
 
 import lpmert
 from lpmert import Limits, NBest, Problem
-from lpmert.comparing import cross_validation, picture
+from lpmert.comparing import cross_validation
 from lpmert.comparing.cross_validation import Split
 from lpmert.comparing.expected import OPTIMUM
 from lpmert.comparing.significance import corrected_error, corrected_reach, corrected_test
 from lpmert.comparing.work import Judge
 from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
+from lpmert.reporting import pictures
 from lpmert.result_schema import schema_of
-from lpmert.system import pictures
 from lpmert.unseen.estimate import expected_of, folds_of
 
 FAST = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging(chains=1)}
@@ -298,11 +298,11 @@ def table(tmp_path_factory):
 class TestPicture:
     @pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
     def test_it_is_drawn_in_the_form_of_its_ending(self, found, tmp_path, ending, begins):
-        picture.draw(found, tmp_path / f"p.{ending}")
+        pictures.write_picture(pictures.cross_validation(found.to_dict()), tmp_path / f"p.{ending}")
         assert (tmp_path / f"p.{ending}").read_bytes().startswith(begins)
 
     def test_it_shows_the_figures(self, found):
-        figure = picture._figure(found)
+        figure = pictures.cross_validation(found.to_dict())
         left, right = figure.axes
         assert [label.get_text() for label in left.get_yticklabels()] == [*FAST, OPTIMUM]
         drawn = {tuple(line.get_xydata()[0]) for line in left.lines if len(line.get_xydata()) == 1}
@@ -313,11 +313,12 @@ class TestPicture:
         assert shown == pytest.approx([0.0, *differences])
 
     def test_what_cannot_be_drawn_is_told(self, found, tmp_path, monkeypatch):
+        figure = pictures.cross_validation(found.to_dict())
         with pytest.raises(lpmert.DataError, match="must end in one of"):
-            picture.draw(found, tmp_path / "p.gif")
+            pictures.write_picture(figure, tmp_path / "p.gif")
         monkeypatch.setattr(pictures, "find_spec", lambda _: None)
-        with pytest.raises(lpmert.MethodError, match=r"pip install 'lpmert\[plots\]'"):
-            picture.draw(found, tmp_path / "p.png")
+        with pytest.raises(lpmert.MethodError, match=r"pip install 'lpmert\[report\]'"):
+            pictures.write_picture(figure, tmp_path / "p.png")
 
 
 class TestCommands:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mutations import damaged, examples, read_or_refused
 
 from lpmert.errors import DataError
-from lpmert.formats.bestofn import read_best_of_n, write_best_of_n
+from lpmert.formats.best_of_n import read_best_of_n, write_best_of_n
 from lpmert.model.nbest import NBest
 
 SET = """{"id": "p1", "prompt": "1 + 1?", "candidates": [\

@@ -25,7 +25,7 @@ from oracle import best_loss
 from shared import SHARED_DATA, needs_shared
 
 from lpmert import DataError, NBest, read, read_table, write
-from lpmert.formats.roles import ColumnsNeeded
+from lpmert.formats.columns import ColumnsNeeded
 
 FORMATS = {
     "tsv": "lists.tsv",

@@ -13,9 +13,9 @@ import pytest
 
 import lpmert
 from lpmert import DataError, NBest, minimize, read, read_table, to_columns, write
+from lpmert.formats.columns import ColumnsNeeded
 from lpmert.formats.mert_data import read_mert_data
 from lpmert.formats.moses import read_moses
-from lpmert.formats.roles import ColumnsNeeded
 from lpmert.formats.scores import read_espnet
 from lpmert.model.texts import measure_texts
 

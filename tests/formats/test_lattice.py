@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from mutations import damaged, examples, read_or_refused
 
 from lpmert.errors import DataError
-from lpmert.formats.kbest import Arc, distinct_best
-from lpmert.formats.lattice import read_lattices
+from lpmert.formats.best_lists import Arc, distinct_best
+from lpmert.formats.lattices import read_lattices
 from lpmert.formats.slf import SCORE_NAMES, Lattice, Link, Node, read_lattice, write_lattice
 
 ON_LINKS = """# made by hand, after the HTK book

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from lpmert import DataError
 from lpmert.errors import FloatArray
-from lpmert.formats.toolkits import TOOLKITS, settings_text
-from lpmert.formats.weights import read_weights
+from lpmert.formats.weights import TOOLKITS, read_weights, settings_text
 
 Score = Callable[[dict[str, float], dict[str, FloatArray]], FloatArray]
 

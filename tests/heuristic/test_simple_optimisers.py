@@ -51,7 +51,7 @@ def test_the_loss_is_what_decoding_gives_and_equal_seeds_give_equal_weights(name
 
 
 class Squares:
-    """A metric that no kernel knows."""
+    """A metric whose formula nobody knows."""
 
     name = signature = "squares"
 

@@ -131,6 +131,7 @@ def test_other_metrics_count_other_statistics() -> None:
         ({"weights": [1.0]}, "2 features"),
         ({"weights": {"x": 1.0, "y": 2.0}}, "feature1"),
         ({"n": 0}, "n must be a whole number"),
+        ({"n": 10**9}, "lists of 1,000,000,000 hypotheses of each lattice are too many"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], message: str) -> None:

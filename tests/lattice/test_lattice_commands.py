@@ -14,7 +14,7 @@ from shared import ROOT
 import lpmert
 from lpmert import Region
 from lpmert.cli.main import main
-from lpmert.formats.lattice import read_lattices
+from lpmert.formats.lattices import read_lattices
 
 LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
 REGION = ("--fix", "acoustic=1", "--bounds", "lm:1..30,words:-20..20")

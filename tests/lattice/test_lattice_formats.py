@@ -19,9 +19,9 @@ from mutations import damaged, examples, read_or_refused
 import lpmert
 from lpmert import DataError
 from lpmert.formats.detect import detect
-from lpmert.formats.lattice_graphs import load_lattices
-from lpmert.formats.links import Edges
-from lpmert.formats.mecab import links_of_lattice
+from lpmert.formats.format import Edges
+from lpmert.formats.lattices import load_lattices
+from lpmert.formats.search_graphs import links_of_lattice
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.registry import FORMATS

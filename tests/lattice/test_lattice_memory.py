@@ -12,7 +12,7 @@ import pytest
 
 import lpmert
 from lpmert import DataError, Lattices, Region
-from lpmert.formats import lattice_graphs
+from lpmert.formats import lattices as lattice_graphs
 from lpmert.model import lattice_problem
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.system.memory import Allowance, resident
@@ -57,7 +57,6 @@ def test_putting_lattices_together_takes_no_more_than_was_asked_for(
 
     taken: list[int] = []
     monkeypatch.setattr(lattice_graphs, "room_for", begin)
-    monkeypatch.setattr(lattice_graphs, "modules_to_load", lambda: 0)
     tracemalloc.start()
     try:
         lpmert.load_lattices(path, {"one": "w1 w2"})
@@ -72,7 +71,6 @@ def test_the_problem_takes_no_more_than_was_asked_for(region: Region | None, mon
     lattices, asked = ladder(8), list[int]()
     LatticeProblem(lattices, "wer", region)
     monkeypatch.setattr(lattice_problem, "room_for", lambda size, _: asked.append(size))
-    monkeypatch.setattr(lattice_problem, "modules_to_load", lambda: 0)
     with traced() as most:
         LatticeProblem(lattices, "wer", region)
     assert most[0] < asked[0]

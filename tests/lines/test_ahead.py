@@ -106,7 +106,7 @@ def test_descents_that_draw_at_random_are_done_one_after_the_other() -> None:
 def test_the_time_limit_holds_while_workers_descend() -> None:
     rng = np.random.default_rng(1)
     nbest = lpmert.NBest(rng.normal(size=(40_000, 6)), np.arange(0, 40_001, 40), rng.integers(0, 9, 40_000))
-    lpmert.minimize(nbest, method=Och(restarts=0))  # compiled before
+    lpmert.minimize(nbest, method=Och(restarts=0))  # modules are loaded before
     found = found_by(Threads(2), nbest, method=Och(restarts=10_000), time_limit=0.5)
     assert found.status is Status.TIME_LIMIT
     assert found.seconds["total"] < 3.0

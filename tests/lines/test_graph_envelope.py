@@ -33,8 +33,7 @@ def drawn(seed: int, n_lattices: int, width: int, *, whole: bool) -> Lattices:
 
 def envelope_of(graph: Graph, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """Intercepts, slopes and links of the lines of the envelope; intercepts and slopes of links given."""
-    nodes = graph.sources, graph.seconds, graph.targets, graph.n_nodes
-    intercepts, slopes, starts, links, ends = core.find_graph_envelope(*nodes, a, b)
+    intercepts, slopes, starts, links, ends = core.find_graph_envelope(graph.links(), a, b)
     assert starts[0] == -np.inf
     assert (np.diff(starts) >= 0).all()
     return intercepts, slopes, np.split(links, ends[1:-1])
@@ -157,7 +156,7 @@ def test_och_on_lattices_is_och_on_the_lists_of_all_paths() -> None:
 def test_links_that_are_not_in_order_are_refused(sources: list[int], targets: list[int]) -> None:
     one, other = np.array(sources, dtype=np.int32), np.array(targets, dtype=np.int32)
     with pytest.raises(ValueError, match="targets must be sorted, and each link must lead to a larger node"):
-        core.find_graph_envelope(one, np.zeros(2, dtype=np.int32), other, 3, np.zeros(2), np.zeros(2))
+        core.Links(one, np.zeros(2, dtype=np.int32), other, 3)
 
 
 def forest(seed: int, n_graphs: int, width: int, most: int = 60) -> Hypergraphs:

@@ -288,7 +288,7 @@ def test_line_search_within_a_cap_is_as_good_as_the_best_of_the_line_inside_it()
         assert search.along(weights, direction).level <= sampled + 1e-12
 
 
-def test_a_metric_that_kernels_cannot_compute_is_refused_with_what_it_lacks():
+def test_a_metric_without_a_known_formula_is_refused_with_what_it_lacks():
     class Odd:
         name = signature = "odd"
 

@@ -130,7 +130,7 @@ def test_the_time_limit_holds_and_leaves_loss_and_bound() -> None:
     lists = gaussian_lists(1, lists=30, hypotheses=10, features=6)
     started = time.perf_counter()
     result = lpmert.minimize(lists.nbest, method="mip", time_limit=2.0)
-    assert time.perf_counter() - started - result.seconds.get("compile", 0.0) < 12.0
+    assert time.perf_counter() - started < 12.0
     assert result.status is Status.TIME_LIMIT
     assert result.lower_bound is not None
     oracle = sum(lists.losses[begin:end].min() for begin, end in pairwise(lists.offsets))

@@ -10,11 +10,11 @@ from long_searches import counted
 from strategies import clear_winners
 
 import lpmert
+from lpmert.core import height_of_loss, loss_of_total
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import OpenBox
 from lpmert.methods.choices.ratio_lists import UNIT, Ratio, ratio_lists
-from lpmert.metrics.ratio_kernels import height_of_loss, loss_of_total
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region

@@ -11,9 +11,9 @@ import pytest
 from strategies import FRACTIONS, RATIOS, attainable_totals, random_lists
 
 import lpmert
-from lpmert import MetricError, NBest, Status
+from lpmert import MetricError, NBest, Status, core
 from lpmert.errors import FloatArray
-from lpmert.metrics import ratio_kernels as kernel
+from lpmert.metrics import kinds
 from lpmert.metrics.base import AdditiveMetric, RatioMetric
 from lpmert.metrics.ratio import Bleu, Chrf, f_beta
 from lpmert.model.problem import Problem
@@ -117,7 +117,7 @@ def test_a_foreign_sum_is_proved_by_every_engine() -> None:
 
 
 def test_a_foreign_fraction_is_proved_by_every_engine() -> None:
-    metric = Ratio(rate, kernel.FRACTION, RATE)
+    metric = Ratio(rate, kinds.FRACTION, RATE)
     assert isinstance(metric, RatioMetric)
     above_one = 0
     for _, nbest, totals in problems("counts", range(40)):
@@ -131,7 +131,7 @@ def test_a_foreign_fraction_is_proved_by_every_engine() -> None:
 
 @pytest.mark.parametrize(
     ("name", "loss", "kind", "parameters"),
-    [("bleu", bleu, kernel.BLEU, np.empty(0)), ("chrf", chrf, kernel.CHRF, np.array([9.0]))],
+    [("bleu", bleu, kinds.BLEU, np.empty(0)), ("chrf", chrf, kinds.CHRF, np.array([9.0]))],
 )
 def test_a_foreign_metric_of_a_known_kind_is_proved_by_every_engine(
     name: str, loss: Callable[[list[float]], float], kind: int, parameters: FloatArray
@@ -153,19 +153,19 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "an unknown kind": ("counts", Ratio(rate, 4, RATE), "kind 4.*BLEU.*FRACTION.*CHRF.*omit kind"),
     "no kind at all": ("counts", Ratio(rate, None, RATE), "kind None"),
     "a truth value": ("counts", Ratio(rate, True, RATE), "kind True"),
-    "the kind of chrF for a fraction": ("counts", Ratio(rate, kernel.CHRF, np.array([4.0])), "matches among"),
-    "another formula": ("bleu", Ratio(lambda t: 0.5 * bleu(t), kernel.BLEU, np.empty(0)), "formula of its kind"),
-    "a loss that is no number": ("bleu", Ratio(lambda _: math.nan, kernel.BLEU, np.empty(0)), "finite"),
-    "too few parameters": ("counts", Ratio(rate, kernel.FRACTION, RATE[:-1]), "8 finite numbers"),
-    "parameters in a list": ("counts", Ratio(rate, kernel.FRACTION, RATE.tolist()), "float64 array"),
-    "infinite parameters": ("chrf", Ratio(chrf, kernel.CHRF, np.array([math.inf])), "finite numbers"),
-    "a weight below 0": ("chrf", Ratio(chrf, kernel.CHRF, np.array([-1.0])), "beta"),
-    "factors that are not whole": ("counts", Ratio(rate, kernel.FRACTION, RATE / 7), "whole numbers.*multiply"),
-    "a numerator below 0": ("counts", Ratio(rate, kernel.FRACTION, -RATE), "numerator of the loss is -"),
-    "a constant below 0": ("counts", Ratio(rate, kernel.FRACTION, RATE - np.eye(8)[3] * 2), "constant"),
-    "another fraction": ("counts", Ratio(rate, kernel.FRACTION, RATE + np.eye(8)[0]), "formula of its kind"),
-    "matches beyond totals": ("counts9", Ratio(bleu, kernel.BLEU, np.empty(0)), "matches among"),
-    "too few columns for BLEU": ("counts", Ratio(bleu, kernel.BLEU, np.empty(0)), "takes 9"),
+    "the kind of chrF for a fraction": ("counts", Ratio(rate, kinds.CHRF, np.array([4.0])), "matches among"),
+    "another formula": ("bleu", Ratio(lambda t: 0.5 * bleu(t), kinds.BLEU, np.empty(0)), "formula of its kind"),
+    "a loss that is no number": ("bleu", Ratio(lambda _: math.nan, kinds.BLEU, np.empty(0)), "finite"),
+    "too few parameters": ("counts", Ratio(rate, kinds.FRACTION, RATE[:-1]), "8 finite numbers"),
+    "parameters in a list": ("counts", Ratio(rate, kinds.FRACTION, RATE.tolist()), "float64 array"),
+    "infinite parameters": ("chrf", Ratio(chrf, kinds.CHRF, np.array([math.inf])), "finite numbers"),
+    "a weight below 0": ("chrf", Ratio(chrf, kinds.CHRF, np.array([-1.0])), "beta"),
+    "factors that are not whole": ("counts", Ratio(rate, kinds.FRACTION, RATE / 7), "whole numbers.*multiply"),
+    "a numerator below 0": ("counts", Ratio(rate, kinds.FRACTION, -RATE), "numerator of the loss is -"),
+    "a constant below 0": ("counts", Ratio(rate, kinds.FRACTION, RATE - np.eye(8)[3] * 2), "constant"),
+    "another fraction": ("counts", Ratio(rate, kinds.FRACTION, RATE + np.eye(8)[0]), "formula of its kind"),
+    "matches beyond totals": ("counts9", Ratio(bleu, kinds.BLEU, np.empty(0)), "matches among"),
+    "too few columns for BLEU": ("counts", Ratio(bleu, kinds.BLEU, np.empty(0)), "takes 9"),
     "losses that do not add up": ("counts", Sum(max, lambda s: s[:, 0]), "is not additive.*omit `losses`"),
     "losses that nearly add up": ("counts", Sum(lambda t: t[0] * (1 + 1e-6), lambda s: s[:, 0]), "is not additive"),
     "losses that are not finite": ("counts", Sum(sum, lambda s: s[:, 0] / 0.0), "one finite number"),
@@ -192,28 +192,32 @@ def test_losses_of_totals_that_differ_from_the_loss_are_refused() -> None:
             return np.full(len(totals), 0.5)
 
     with pytest.raises(MetricError, match="losses_of_totals"):
-        Problem(nbest_of("bleu"), Other(bleu, kernel.BLEU, np.empty(0)))
+        Problem(nbest_of("bleu"), Other(bleu, kinds.BLEU, np.empty(0)))
 
 
 def test_a_bound_above_an_attained_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = kernel.minorant
+    honest = core.lay_minorant
 
     def too_high(kind: int, parameters: FloatArray, *rest: Any) -> float:
         return float(honest(kind, parameters, *rest)) + 1e-3
 
     Problem(nbest_of("bleu"), Bleu())
-    monkeypatch.setattr(kernel, "minorant", too_high)
+    monkeypatch.setattr(core, "lay_minorant", too_high)
     for name, metric in (("bleu", Bleu()), ("chrf", Chrf(char_order=2))):
         with pytest.raises(MetricError, match="bound of its kind lies above"):
             Problem(nbest_of(name), metric)
 
 
-def test_no_kernel_takes_one_kind_for_another() -> None:
+def test_no_formula_takes_what_is_for_another() -> None:
     total, slopes = np.array([4.0, 5.0, 3.0]), np.ones(3)
-    assert math.isnan(kernel.loss_of_total(4, np.array([4.0]), total))
-    for kind, parameters in ((kernel.FRACTION, f_beta().parameters), (4, np.array([4.0]))):
-        assert kernel.minorant(kind, parameters, total, total, total, slopes) == 0.0
-        assert not slopes.any()
+    for kind, parameters in ((4, [4.0]), (-1, [4.0]), (kinds.BLEU, []), (kinds.CHRF, []), (kinds.FRACTION, [1.0])):
+        with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
+            core.loss_of_total(kind, np.array(parameters), total)
+        with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
+            core.lay_minorant(kind, np.array(parameters), total, total, total, slopes)
+    # a fraction has a loss, but no bound
+    assert core.lay_minorant(kinds.FRACTION, f_beta().parameters, total, total, total, slopes) == 0.0
+    assert not slopes.any()
 
 
 def test_a_loss_that_is_neither_a_sum_nor_of_a_known_kind_is_for_heuristics() -> None:

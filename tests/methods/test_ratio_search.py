@@ -31,7 +31,7 @@ SETTINGS: list[Method] = [
     Choices(look_ahead=False),
     Choices(use_cores=True),
     Choices(use_cores=True, look_ahead=False, kept_cores=1),
-    Choices(kept_witnesses=1, kept_cores=1, sharpness=0.5),
+    Choices(kept_cores=1, sharpness=0.5),
     Cells(leaf_lists=1),
     Cells(leaf_lists=2),
     Cells(leaf_lists=20),
@@ -191,7 +191,6 @@ def test_options_of_selections_are_heeded() -> None:
         "use_cores": ("lps_for_cores", Choices(use_cores=True)),
         "look_ahead": ("lps", Choices(look_ahead=False)),
         "use_witnesses": ("lps", Choices(use_witnesses=False)),
-        "kept_witnesses": ("lps", Choices(kept_witnesses=1)),
         "sharpness": ("nodes", Choices(sharpness=0.1)),
     }
     seen = set()
@@ -286,7 +285,7 @@ def test_the_published_method_says_that_it_needs_a_sum() -> None:
             lpmert.minimize(nbest, metric="bleu", method=method)
 
 
-def test_a_metric_that_no_kernel_knows_is_refused() -> None:
+def test_a_metric_without_a_known_formula_is_refused() -> None:
     class Longest:
         name, signature = "longest", "metric:longest"
 

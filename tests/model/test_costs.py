@@ -14,11 +14,11 @@ from strategies import FRACTIONS, short_descent
 
 import lpmert
 from lpmert import Linear, MethodError, MetricError, NBest, Region, Status
+from lpmert.core import INFINITE_COST
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.metrics.ratio import LinearFraction, precision
 from lpmert.model import canonical
 from lpmert.model.canonical import with_limits
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.numeric.leastnorm import sorted_lists
 
 
@@ -142,7 +142,7 @@ def test_forbidden_hypotheses_make_a_cost_infinite_however_many_they_are() -> No
         lists = sorted_lists(rows, np.arange(0, 2 * n_lists + 1, 2), costs)
         selection = np.zeros(n_lists, dtype=np.int64)
         cost, clear = lists.native().decode_clearly(np.ones(1), selection)
-        assert (cost, clear) == (12 if forbidden == 0 else int(INFINITE_COST), True)
+        assert (cost, clear) == (12 if forbidden == 0 else INFINITE_COST, True)
 
 
 def test_no_cone_is_closed_by_weights_outside_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from shared import needs_shared
 
 import lpmert
 from lpmert import NBest, Problem, Result
-from lpmert.formats.gains import losses_of_gains
+from lpmert.formats.columns import losses_of_gains
 from lpmert.model.doubts import gain_in, loss_in
 
 

@@ -18,9 +18,9 @@ from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import SumChoicesSearch
-from lpmert.methods.divide.divide import LpMert
 from lpmert.methods.exhaustive import Exhaustive
 from lpmert.methods.groups import Groups
+from lpmert.methods.lp_mert.method import LpMert
 from lpmert.metrics.ratio import f_beta
 from lpmert.model.form import Canonical, Totals
 from lpmert.numeric.half_spaces import with_half_spaces

@@ -14,15 +14,14 @@ from strategies import KINDS, random_lists
 
 import lpmert
 from lpmert import NBest
+from lpmert.core import possible_winners
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.detect import write
-from lpmert.formats.table_writer import write_table
-from lpmert.formats.tables import read_table
+from lpmert.formats.tables import read_table, write_table
 from lpmert.model.canonical import standardised
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.problem import Problem
-from lpmert.numeric.winners import possible_winners
-from lpmert.picturing.rows import ListLines
+from lpmert.reporting.lines import ListLines
 from lpmert.system.mapped import is_mapped
 from lpmert.unseen.average import loss_unit
 

@@ -14,7 +14,7 @@ from lpmert import DataError, Linear, MethodError, Region, RegionError, Result, 
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.divide.divide import LpMert
+from lpmert.methods.lp_mert.method import LpMert
 from lpmert.model.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("poor_start")

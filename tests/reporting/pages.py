@@ -1,15 +1,17 @@
-"""Pages to look at: their parts as a parser sees them, and lists whose texts try to break out of a page."""
+"""Pages to look at: their parts as a parser sees them, lists whose texts try to break out, and plain decoding."""
 
 from __future__ import annotations
 
-import json
+import itertools
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import numpy as np
 
 import lpmert
+from lpmert.errors import FloatArray
 
 HOSTILE = (
     "</td></tr></table><script>window.hacked=1</script>",
@@ -37,6 +39,32 @@ def hostile_lists(seed: int = 0, n_lists: int = 30, size: int = 6) -> lpmert.NBe
     )
 
 
+def lists(seed: int, width: int, n_lists: int = 6, size: int = 5, statistics: int = 1) -> lpmert.NBest:
+    """Lists of whole features and counts."""
+    rng = np.random.default_rng(seed)
+    features = rng.integers(-9, 10, (n_lists * size, width)).astype(float)
+    counts = rng.integers(0, 5, (n_lists * size, statistics)).astype(float)
+    if statistics == 3:  # matches are no more than predicted and wanted
+        counts[:, 1:] += counts[:, :1]
+        counts[:, 2] = np.repeat(counts[::size, 0] + 9, size)
+    return lpmert.NBest(features, np.arange(n_lists + 1) * size, counts)
+
+
+def brute(nbest: lpmert.NBest, weights: FloatArray, f1: bool = False) -> float | None:
+    """The loss of decoding by plain arithmetic; `None` where two scores nearly tie."""
+    total = np.zeros(nbest.statistics.shape[1])
+    for begin, end in itertools.pairwise(nbest.offsets.tolist()):
+        scores = np.asarray(nbest.features)[begin:end] @ weights
+        first = int(np.argmax(scores))
+        near = scores > scores[first] - 1e-7 * max(1.0, float(np.abs(scores).max()))
+        if len(np.unique(np.asarray(nbest.features)[begin:end][near], axis=0)) > 1:
+            return None
+        total += nbest.statistics[begin + first]
+    if f1:
+        return float(1 - 2 * total[0] / (total[1] + total[2]))
+    return float(total[0])
+
+
 class Parts(HTMLParser):
     """What a page holds: its elements with their attributes, and the text of each kind of element."""
 
@@ -49,7 +77,7 @@ class Parts(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
-        if tag not in ("meta", "input", "link", "br"):
+        if tag not in ("meta", "img", "input", "link", "br"):
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -64,9 +92,18 @@ class Parts(HTMLParser):
         return " ".join(text for tag, texts in self.texts.items() if tag not in ("script", "style") for text in texts)
 
     @property
-    def data(self) -> dict[str, Any]:
-        """What the program of the page draws."""
-        return dict(json.loads(self.texts["script"][0]))
+    def pictures(self) -> list[tuple[str, str]]:
+        """What its pictures show in words, and their SVG, which is well-formed and without programs and addresses."""
+        found = [(own["alt"] or "", unquote(own["src"] or "")) for tag, own in self.elements if tag == "img"]
+        start = "data:image/svg+xml,"
+        for _, source in found:
+            assert source.startswith(start)
+            for part in ElementTree.fromstring(source.removeprefix(start)).iter():
+                assert part.tag.rpartition("}")[2] not in ("script", "foreignObject", "a", "iframe", "animate", "set")
+                for name, value in part.attrib.items():
+                    assert not name.startswith("on")
+                    assert not name.endswith("href") or value.startswith(("#", "data:image/png;base64,"))
+        return [(words, source.removeprefix(start)) for words, source in found]
 
 
 def parts(path: Path) -> Parts:

@@ -15,7 +15,7 @@ from shared import ROOT
 
 
 def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib", reason="needs matplotlib, of lpmert[plots]")
+    pytest.importorskip("matplotlib", reason="needs matplotlib, of lpmert[report]")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from pages import hostile_lists
-from test_picturing import brute, lists
+from pages import brute, hostile_lists, lists
 
 import lpmert
 
-pytest.importorskip("matplotlib", reason="needs matplotlib, of lpmert[plots]")
+pytest.importorskip("matplotlib", reason="needs matplotlib, of lpmert[report]")
 
 NBEST = lists(7, 3)
 RESULT = lpmert.minimize(NBEST, initial_weights=[1.0, 0.0, 0.0])
@@ -36,20 +36,17 @@ def test_every_picture_is_written(tmp_path: Path, ending: str) -> None:
 @pytest.mark.parametrize("window", ["wide", "medium", "near"])
 def test_the_cells_of_a_surface_have_the_loss_of_decoding(window: str) -> None:
     axes = lpmert.plots.surface(RESULT, NBEST, ("feature1", "feature2"), window=window).axes[0]
-    (cells,) = axes.collections
-    losses, checked = cells.get_array(), 0
+    (image,) = axes.images
+    losses, (left, right, low, high), checked = image.get_array(), image.get_extent(), 0
     rng = np.random.default_rng(0)
-    for k in rng.integers(len(losses), size=60).tolist():
-        corners = cells.get_paths()[k].vertices[:4]
-        middle = corners.mean(axis=0)
+    for row, column in rng.integers(losses.shape, size=(60, 2)).tolist():
         weights = RESULT.weights.copy()
-        weights[:2] = middle
-        # of a strip that is not drawn cell by cell only the line through its middle is exact; that is where this is
-        if np.ptp(corners[:, 0]) > 1e-6:
-            expected = brute(NBEST, weights)
-            if expected is not None:
-                assert losses[k] == expected
-                checked += 1
+        weights[0] = left + (column + 0.5) / losses.shape[1] * (right - left)
+        weights[1] = low + (row + 0.5) / losses.shape[0] * (high - low)
+        expected = brute(NBEST, weights)
+        if expected is not None:
+            assert losses[row, column] == expected
+            checked += 1
     assert checked > 20
 
 
@@ -85,3 +82,31 @@ def test_what_cannot_be_drawn_is_refused_by_name() -> None:
         lpmert.plots.profile(RESULT, NBEST, "feature1", window="far")
     with pytest.raises(lpmert.DataError, match="other lists than those of"):
         lpmert.plots.surface(RESULT, hostile_lists())
+
+
+def test_the_same_picture_has_the_same_bytes(tmp_path: Path) -> None:
+    for ending in ("svg", "pdf", "png"):
+        for name in ("a", "b"):
+            lpmert.plots.save(lpmert.plots.surface(RESULT, NBEST), tmp_path / f"{name}.{ending}")
+        assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
+
+
+def test_names_are_names_whatever_dollars_they_hold(tmp_path: Path) -> None:
+    nbest = lpmert.NBest(
+        [[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [0, 1, 1, 0], names=[r"$\frac{a}$", "<b>\x00&$_^$"]
+    )
+    lpmert.plots.save(lpmert.plots.surface(lpmert.minimize(nbest), nbest), tmp_path / "x.svg")
+    texts = [one.text or "" for one in ElementTree.parse(tmp_path / "x.svg").iter() if one.tag.endswith("}text")]
+    assert {r"weight of $\frac{a}$", "weight of <b>\ufffd&$_^$"} <= set(texts)
+
+
+def test_without_the_extra_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.reporting.pictures.find_spec", lambda _: None)
+    for draw in (
+        lambda: lpmert.plots.progress(RESULT),
+        lambda: lpmert.plots.surface(RESULT, NBEST),
+        lambda: lpmert.report(RESULT, tmp_path / "r.html"),
+    ):
+        with pytest.raises(lpmert.MethodError, match=r"is not installed; pip install 'lpmert\[report\]'"):
+            draw()
+    assert not (tmp_path / "r.html").exists()

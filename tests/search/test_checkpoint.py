@@ -43,10 +43,10 @@ from lpmert.cli.reports import result_report, summary
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.divide.divide import LpMert
 from lpmert.methods.groups import Groups
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
+from lpmert.methods.lp_mert.method import LpMert
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.result import Limits
 from lpmert.result_schema import schema_of
@@ -308,6 +308,46 @@ def test_a_state_that_no_search_writes_is_refused_whatever_its_checksum(method: 
                 cut_off(method, path, resume=True)
 
 
+def test_what_a_forged_state_leads_to_is_refused_too_but_no_error_of_the_callback(kept: Path, tmp_path: Path) -> None:
+    # The numbers of open nodes are looked at when their turn comes.
+    path = tmp_path / "edited"
+
+    def far_away(state: dict[str, Any]) -> None:
+        for part in state["search"]["parts"]:
+            part["ends"] = part["ends"] + 1
+
+    edited(kept, path, far_away)
+    with pytest.raises(DataError, match=rf"^{path}: holds no state of such a search, .*ends must increase from 0"):
+        lpmert.minimize(noise_of(1), method="cells", checkpoint=path, resume=True)
+
+    def fail(_: object) -> bool:
+        raise IndexError("of the caller")
+
+    with pytest.raises(IndexError, match="of the caller"):
+        lpmert.minimize(noise_of(1), method="cells", checkpoint=kept, resume=True, callback=fail)
+
+
+def test_lattices_of_a_forged_state_are_looked_at_before_kernels_go_through_them(tmp_path: Path) -> None:
+    kept, path = tmp_path / "kept", tmp_path / "edited"
+    with long_searches():
+        first = search_lattices(2, "wer", limits=Limits(node_limit=15), keeping=Keeping(kept))
+        assert first.status is Status.NODE_LIMIT
+        edits: list[Callable[[dict[str, Any]], object]] = [
+            lambda found: found["findings"]["known"].__setitem__(0, np.zeros((10_000, 3))),
+            lambda found: found["findings"]["catalogue"]["ways"].__setitem__(0, np.array([10**6], dtype=np.int32)),
+            lambda found: found["findings"]["catalogue"]["numbers"].__setitem__(0, -1),
+            lambda found: found["cones"][0]["numbers"].__setitem__(0, 10**6),
+            lambda found: found["cones"][0].update(mixes=np.zeros((10_000, 3))),
+            lambda found: found["cones"][0]["rays"].__setitem__((0, 0), np.nan),
+            lambda found: found["lattices"]["marks"][0].fill(0),
+            lambda found: found["lattices"]["count"].__setitem__(0, 10**6),
+        ]
+        for edit in edits:
+            edited(kept, path, lambda state, edit=edit: edit(state["search"]))  # type: ignore[misc]
+            with pytest.raises(DataError, match=rf"^{path}: holds no state of such a search"):
+                search_lattices(2, "wer", keeping=Keeping(path, resume=True))
+
+
 def test_one_number_of_an_array_changed_is_refused(kept: Path, tmp_path: Path) -> None:
     path = tmp_path / "changed"
     content = bytearray(kept.read_bytes())
@@ -335,8 +375,8 @@ def test_a_result_says_that_it_rests_on_a_checkpoint(tmp_path: Path) -> None:
     assert again.resumed
     assert again.message == said
     lpmert.report(result, tmp_path / "page.html")
-    for page in (result._repr_html_(), (tmp_path / "page.html").read_text()):
-        assert f"lower loss than {result.loss:.0f}. This also rests on a checkpoint, from which it was resumed." in page
+    page = (tmp_path / "page.html").read_text()
+    assert f"lower loss than {result.loss:.0f}. This also rests on a checkpoint, from which it was resumed." in page
     document = json.loads(saved.read_text())
     assert document["resumed"] is True
     schema = schema_of("result")

@@ -14,8 +14,8 @@ import lpmert
 from lpmert import Region, RegionError, Status
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.divide.divide import LpMert
-from lpmert.methods.divide.search import DivideSearch
+from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert.search import LpMertSearch
 from lpmert.metrics.ratio import Bleu, Chrf
 from lpmert.model.canonical import possible_winners
 from lpmert.model.problem import Problem
@@ -109,7 +109,7 @@ def test_the_published_test_misses_a_cell_that_reaches_into_the_cap() -> None:
     first = {}
     for test in ("exact", "published"):
         start = Incumbent(10**9, np.ones(2), "")
-        search = DivideSearch(LpMert(cosine_test=test, look_ahead=False), problem.canonical, start)
+        search = LpMertSearch(LpMert(cosine_test=test, look_ahead=False), problem.canonical, start)
         while search.root is None or not search.root.found:
             search.advance()
         first[test] = problem.canonical.loss_of(search.root.found[0].cost)

@@ -26,12 +26,11 @@ DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
 CHOICES = [
     Choices(),
     Choices(look_ahead=False),
-    Choices(by_gain=False),
     Choices(use_cores=False),
     Choices(use_witnesses=False),
     Choices(look_ahead=False, use_cores=False, use_witnesses=False),
-    Choices(sharpness=0.5, core_preference=1.0),
-    Choices(kept_witnesses=1, kept_cores=1),
+    Choices(sharpness=0.5),
+    Choices(kept_cores=1),
 ]
 CELLS = [
     Cells(leaf_lists=1),
@@ -302,7 +301,6 @@ def test_the_sweep_refuses_three_features() -> None:
         lpmert.minimize(random_lists("generic", 18).nbest, method="sweep")
 
 
-@pytest.mark.parametrize("option", ["kept_cores", "kept_witnesses"])
-def test_a_node_remembers_one_core_and_one_witness_at_least(option: str) -> None:
-    with pytest.raises(lpmert.MethodError, match=rf"{option}.*1"):
-        Choices(**{option: 0})
+def test_a_node_remembers_one_core_at_least() -> None:
+    with pytest.raises(lpmert.MethodError, match=r"kept_cores.*1"):
+        Choices(kept_cores=0)

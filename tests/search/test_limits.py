@@ -45,9 +45,9 @@ def optimum() -> float:
     return first.loss
 
 
-def assert_in_time(result: Result, began: float, limit: float) -> None:
-    """The limit does not count the kernels that are compiled meanwhile."""
-    assert time.perf_counter() - began - result.seconds.get("compile", 0.0) < limit + LATE
+def assert_in_time(began: float, limit: float) -> None:
+    """The limit is kept."""
+    assert time.perf_counter() - began < limit + LATE
 
 
 def assert_sound(result: Result, lists: Lists) -> None:
@@ -73,13 +73,10 @@ def assert_sound(result: Result, lists: Lists) -> None:
 @pytest.mark.serial
 @pytest.mark.parametrize("method", RATIOS)
 def test_the_time_limit_is_kept(method: str) -> None:
-    for compiles in ("cells", "choices"):  # without a limit: one would end the run before the search is compiled
-        lpmert.minimize(MEDIUM.nbest, method=compiles)
-    lpmert.minimize(MEDIUM.nbest, method=method, time_limit=0.1)
     for limit in (0.0, 1.0):
         began = time.perf_counter()
         result = lpmert.minimize(HARD.nbest, method=method, time_limit=limit)
-        assert_in_time(result, began, limit)
+        assert_in_time(began, limit)
         assert result.status is Status.TIME_LIMIT
         assert not result.success
         assert_sound(result, HARD)
@@ -93,7 +90,7 @@ def test_the_time_limit_is_kept_on_any_size(size: tuple[int, int, int], method: 
     lists = gaussian(*size)
     began = time.perf_counter()
     result = lpmert.minimize(lists.nbest, method=method, time_limit=5.0)
-    assert_in_time(result, began, 5.0)
+    assert_in_time(began, 5.0)
     assert result.status is Status.TIME_LIMIT
     assert_sound(result, lists)
 
@@ -108,7 +105,7 @@ def test_the_time_limit_is_kept_where_nothing_is_clear_of_rounding(method: str) 
     lists = Lists(features, offsets, rng.integers(0, 8, offsets[-1]).astype(float))
     began = time.perf_counter()
     result = lpmert.minimize(lists.nbest, method=method, time_limit=5.0)
-    assert_in_time(result, began, 5.0)
+    assert_in_time(began, 5.0)
     assert_sound(result, lists)
 
 

@@ -19,7 +19,7 @@ from shared import ROOT
 import lpmert
 from lpmert import DataError, Status
 from lpmert.formats.arrays import read_npz
-from lpmert.formats.table_writer import write_table
+from lpmert.formats.tables import write_table
 from lpmert.system import memory
 from lpmert.system.deadline import Deadline
 from lpmert.system.memory import Allowance, room_for
@@ -63,12 +63,10 @@ def written(path: Path, n_lists: int, size: int, seed: int = 1) -> Path:
 def test_a_search_ends_before_the_limit_with_a_bound_that_holds(tmp_path: Path) -> None:
     path, tiny = str(written(tmp_path / "lists.npz", 5000, 100)), str(written(tmp_path / "tiny.npz", 100, 100))
     code, text, _, free_peak = commanded("solve", path, "--json", "-q")
-    if "compile" in json.loads(text)["seconds"]:  # which takes memory, too
-        code, text, _, free_peak = commanded("solve", path, "--json", "-q")
     optimum = json.loads(text)
     assert (code, optimum["status"]) == (0, "optimal")
     _, _, _, least = commanded("solve", tiny, "--json", "-q")
-    limit = least + (free_peak - least) * 3 // 4
+    limit = least + (free_peak - least) * 9 // 10  # with less, the canonical form is refused before the search
     code, text, _, peak = commanded("solve", path, "--json", "-q", "--memory-limit", str(limit))
     found = json.loads(text)
     assert (code, found["status"]) == (3, "memory_limit")
@@ -224,20 +222,6 @@ def test_the_limit_is_near_when_memory_grows_fast(monkeypatch: pytest.MonkeyPatc
     assert allowance.spent
 
 
-def test_what_is_loaded_once_is_no_growth(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = [100]
-    monkeypatch.setattr(memory, "resident", lambda: held[0] * MIB)
-    monkeypatch.setattr(memory, "_PAUSE", 0.0)
-    allowance = Allowance(1000 * MIB)
-    with memory.loading():
-        held[0] = 800
-    assert not allowance.spent  # 700 more of the same would be too many
-    held[0] = 805
-    assert not allowance.spent
-    held[0] = 980  # what is kept for the report
-    assert allowance.spent
-
-
 @pytest.mark.parametrize("told", [True, False])
 def test_what_workers_held_before_they_joined_is_no_growth(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     others = {7: 200, 8: 300}
@@ -274,8 +258,7 @@ def test_what_workers_will_load_counts_from_their_start(monkeypatch: pytest.Monk
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")
 def test_a_limit_just_above_what_a_small_search_takes_is_enough(tmp_path: Path) -> None:
     path = str(written(tmp_path / "lists.npz", 100, 100))
-    for _ in range(2):  # the first one may have to compile, which takes memory, too
-        _, _, _, peak = commanded("solve", path, "--json", "-q")
+    _, _, _, peak = commanded("solve", path, "--json", "-q")
     limit = peak * 27 // 25
     code, text, _, limited = commanded("solve", path, "--json", "-q", "--memory-limit", str(limit))
     assert (code, json.loads(text)["status"]) == (0, "optimal")

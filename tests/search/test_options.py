@@ -74,8 +74,8 @@ FROM_THE_COMMAND_LINE = {
     ),
     "msr": ({"kept": "1", "considered": "none", "alpha": "0.5"}, MinimumSampleRisk(kept=1, alpha=0.5)),
     "lp-mert": (
-        {"lp": "highs", "objective": "published", "lazy": "off", "chain": "no"},
-        LpMert(lp="highs", objective="published", lazy=False, chain=False),
+        {"lp": "highs", "published": "yes", "lazy": "off", "chain": "no"},
+        LpMert(lp="highs", published=True, lazy=False, chain=False),
     ),
     "beam": ({"beam": "5"}, Beam(beam=5)),
     "grid": ({"ranges": "lm:-3..15e0", "points": "4"}, Grid(ranges=(("lm", -3.0, 15.0),), points=4)),

@@ -152,7 +152,7 @@ def test_one_feature_leaves_nothing_to_average(lists):
 @pytest.mark.serial
 def test_a_time_limit_holds_for_everything(lists):
     dev = lists[0]
-    lpmert.tune(dev.restrict(slice(0, 10)))  # compiles and loads
+    lpmert.tune(dev.restrict(slice(0, 10)))  # loads modules
     began = time.process_time()
     tuned = lpmert.tune(dev, time_limit=0.0)
     assert time.process_time() - began < 5.0

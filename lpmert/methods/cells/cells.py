@@ -271,11 +271,11 @@ class CellsSearch(Search):
         self.unsettled = state["unsettled"]
 
     def _cover(self, canonical: Canonical) -> Any:
-        """Return the cones [K, d, d] that cover the weight space, or the numbers of the faces of the cube."""
+        """Return the cones [d, d] that cover the weight space, or the numbers of the faces of the cube."""
         if self._task.boxed:
             return range(2 * canonical.n_features)
         around = None if canonical.cap is None else cone_around(canonical.cap)
-        return covering_cones(canonical.n_features) if around is None else around[None, :, :]
+        return covering_cones(canonical.n_features) if around is None else [around]
 
     def _explore_alone(self) -> None:
         """Search the part with the least bound, depth first, for a slice."""

@@ -18,7 +18,6 @@ from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import UNIT, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
-from lpmert.metrics.ratio_kernels import loss_of_height
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.numeric.leastnorm import SortedLists
@@ -57,7 +56,7 @@ class Loss(ABC):
     def in_core(self) -> tuple[Any, Any, Any]:
         """The lists, the ratio metric or `None`, and how selections of small nodes are searched, for the core."""
         switches = self._choices.switches(self.granularity, cores=True)
-        return self.lists.native(), self._ratio_in_core(), core.ChoiceSettings(*switches, 64, 64, 32)
+        return self.lists.native(), self._ratio_in_core(), core.ChoiceSettings(*switches, 64, 32)
 
     @property
     def least(self) -> int | None:
@@ -168,7 +167,9 @@ class RatioLoss(Loss):
         return int(core.height_limit(self._ratio.kind, self._canonical.loss_of(cost)))
 
     def cost_of(self, bound: int) -> int:
-        return max(self._least, self._canonical.cost_of_loss(min(1.0, loss_of_height(self._ratio.kind, bound * UNIT))))
+        return max(
+            self._least, self._canonical.cost_of_loss(min(1.0, core.loss_of_height(self._ratio.kind, bound * UNIT)))
+        )
 
     def attained(self, weights: FloatArray, cost: int) -> int | None:
         loss = self._canonical.totals.attained(CanonicalWeights(weights))

@@ -137,7 +137,7 @@ class OpenBox(NamedTuple):
         """The hypotheses of lists that are no pairs [n_rows]."""
         if self.packed.dtype != np.uint8:
             return self.packed
-        return np.flatnonzero(np.unpackbits(self.packed)).astype(np.int32)
+        return np.flatnonzero(np.unpackbits(self.packed).view(np.bool_)).astype(np.int32)
 
     @property
     def n_lists(self) -> int:

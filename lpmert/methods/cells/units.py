@@ -27,7 +27,6 @@ from lpmert.methods.cells.nodes import (
     widened,
 )
 from lpmert.numeric.cone import enclosing_cone
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.search.method import Incumbent
 from lpmert.system.deadline import out_of_time
 from lpmert.workers import SERIAL, Pending, PerThread, Shared, current_workers
@@ -197,7 +196,7 @@ class NodeSearch:
         """
         alone = NodeSearch(self._task, self.found()[1])
         alone.load(node)
-        alone.prune_root(cost, int(INFINITE_COST) - 1)
+        alone.prune_root(cost, core.INFINITE_COST - 1)
         return alone._survivors() if alone.n_nodes else None, alone.found()
 
 

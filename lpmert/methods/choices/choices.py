@@ -15,16 +15,11 @@ class Choices(Method):
     """Branch and bound over the choices of hypotheses, with learnt conflicts; no option changes the optimum."""
 
     sharpness: float = option(2.0, "how steeply excess cost counts when the next list is chosen", least=0)
-    core_preference: float = option(
-        3.0, "how much lists outside every core are held back then, the more the cores raise the bound; 1: not", least=1
-    )
     look_ahead: bool = option(True, "test each undecided list at every node, not only at the root")
-    by_gain: bool = option(True, "begin with lists in which such tests have raised bounds most")
     use_cores: bool | None = option(
         None, "raise bounds by disjoint cores; none: for sums of losses, as they do not pay for ratio metrics"
     )
     use_witnesses: bool = option(True, "save linear programs by remembered weights")
-    kept_witnesses: int = option(3000, "weights that a node remembers", least=1)
     lanes: int = option(
         8, "parts searched side by side once a search is long; so many workers find something to do", least=1
     )
@@ -38,17 +33,9 @@ class Choices(Method):
     keeps_checkpoints = True
 
     def switches(self, granularity: int, *, cores: bool) -> ChoiceSettings:
-        """Return what kernels need to know; cores: whether these are used where nothing is said."""
+        """Return what the core needs to know; cores: whether these are used where nothing is said."""
         use_cores = cores if self.use_cores is None else self.use_cores
-        return ChoiceSettings(
-            granularity,
-            self.sharpness,
-            self.core_preference,
-            self.look_ahead,
-            self.by_gain,
-            use_cores,
-            self.use_witnesses,
-        )
+        return ChoiceSettings(granularity, self.sharpness, self.look_ahead, use_cores, self.use_witnesses)
 
     def start(self, task: Task) -> SharedChoices:
         """Return a search over the whole weight space that begins with this incumbent."""

@@ -14,9 +14,9 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.choices.ratio_lists import UNIT, Bound, Ratio
-from lpmert.metrics.ratio_kernels import BLEU, CHRF, PER, minorant
-from lpmert.numeric.kernels import EPSILON, INFINITE_COST
+from lpmert.metrics.kinds import BLEU, CHRF, PER
 from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.rounding import EPSILON
 
 _LENGTH = {BLEU: 1, CHRF: 0, PER: 1}
 """The statistic that says how long hypotheses are, by kind of metric."""
@@ -31,7 +31,7 @@ def close_oracle_height(lists: SortedLists, ratio: Ratio, height: int, bound: Bo
     height, bound: those of `oracle_height`; the answer is never less. The range of lengths is halved where its bound is
     the least, again and again.
     """
-    if height >= INFINITE_COST or any((numbers % 1.0).any() for numbers in (ratio.statistics, ratio.constant)):
+    if height >= core.INFINITE_COST or any((numbers % 1.0).any() for numbers in (ratio.statistics, ratio.constant)):
         return height  # sums that are rounded may lie outside of a piece
     column = _LENGTH[ratio.kind]
     pieces = _Pieces(ratio, lists.offsets, column)
@@ -67,14 +67,14 @@ class _Pieces:
         ratio = self._ratio
         low, high = np.maximum(low, first + self._least), np.minimum(high, last + self._most)
         if (low > high).any():
-            return int(INFINITE_COST)  # no selection has such a length
+            return core.INFINITE_COST  # no selection has such a length
         slopes = np.zeros(len(low))
         found = -1
         for trial in range(_TANGENTS):
             at = np.clip(at, low, high)
-            constant = float(minorant(ratio.kind, ratio.parameters, low, high, at, slopes))
+            constant = core.lay_minorant(ratio.kind, ratio.parameters, low, high, at, slopes)
             if constant == math.inf:
-                return int(INFINITE_COST)
+                return core.INFINITE_COST
             best, sums = self._over_multipliers(constant, slopes, first, last)
             found = max(found, best)
             at = at + 2.0 / (trial + 2.0) * (sums - at)

@@ -1,4 +1,4 @@
-"""Lists with the statistics of a ratio metric, for kernels: decoding to a loss, and heights in fixed point.
+"""Lists with the statistics of a ratio metric, for the core: decoding to a loss, and heights in fixed point.
 
 A height is a monotone function of the loss (`height_of_loss`) that linear functions of summed statistics bound from
 below. Searches compare heights as whole numbers of units, rounded down for bounds and up for limits.
@@ -15,11 +15,10 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import RatioMetric
-from lpmert.metrics.ratio_kernels import BLEU, CHRF, PER, loss_of_height
+from lpmert.metrics.kinds import BLEU, CHRF, PER
 from lpmert.model.canonical import group_identical
 from lpmert.model.form import Canonical
 from lpmert.numeric.half_spaces import with_half_spaces
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.numeric.leastnorm import SortedLists, sorted_lists
 from lpmert.quoting import quoted
 
@@ -36,8 +35,8 @@ FORBIDDEN = -1
 class Ratio(NamedTuple):
     """What the hypotheses of `SortedLists` mean to a ratio metric.
 
-    kind, parameters: see `ratio_kernels`. statistics [M, K]; constant [K]: of lists that are settled for good; reach
-    [K]: the largest of each statistic. classes [M]: equal within a list where the statistics are.
+    kind, parameters: see `lpmert.metrics.kinds`. statistics [M, K]; constant [K]: of lists that are settled for good;
+    reach [K]: the largest of each statistic. classes [M]: equal within a list where the statistics are.
     """
 
     kind: int
@@ -74,10 +73,10 @@ def new_bound(n_rows: int, n_columns: int) -> Bound:
 
 
 def ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
-    """Return lists for kernels, and after them one list {a, 0} for each limit, a.w > 0.
+    """Return lists for the core, and after them one list {a, 0} for each limit, a.w > 0.
 
     Hypotheses keep their order. All who ask about the same lists get the same arrays, not to be written to. Raises
-    `MethodError` for a metric that kernels do not know.
+    `MethodError` for a metric whose formula is not known.
     """
     found = _known.get(canonical)
     if found is None:
@@ -122,7 +121,7 @@ def best_height(offsets: IntArray, ratio: Ratio, bound: Bound, tangents: int = T
         height = core.height_of_all(native, offsets, at, bound.low, bound.high, bound.costs)
         if height > most:
             most, best = height, at
-        if height >= INFINITE_COST:
+        if height >= core.INFINITE_COST:
             return most
         cheapest = [begin + int(bound.costs[begin:end].argmin()) for begin, end in pairwise(offsets.tolist())]
         sums = ratio.constant + ratio.statistics[cheapest].sum(axis=0)
@@ -133,5 +132,5 @@ def best_height(offsets: IntArray, ratio: Ratio, bound: Bound, tangents: int = T
 
 def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:
     """Return a cost that nothing of at least this height, in units, undercuts."""
-    loss = loss_of_height(kind, height * UNIT)
+    loss = core.loss_of_height(kind, height * UNIT)
     return max(canonical.cost_of_loss(0.0), canonical.cost_of_loss(min(1.0, loss)))

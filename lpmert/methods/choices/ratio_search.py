@@ -18,7 +18,6 @@ from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import TANGENTS, Ratio, cost_of_height, ratio_lists
 from lpmert.methods.choices.search import ChoicesSearch, Options
-from lpmert.metrics.ratio_kernels import loss_of_total
 from lpmert.model.form import Canonical
 from lpmert.numeric.leastnorm import SortedLists
 from lpmert.numeric.rounding import Rounding
@@ -38,7 +37,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(canonical: Canonical) -> Prepared:
-    """Prepare lists with a ratio metric; raises `MethodError` for a metric that kernels do not know."""
+    """Prepare lists with a ratio metric; raises `MethodError` for a metric whose formula is not known."""
     lists, ratio = ratio_lists(canonical)
     return Prepared(lists, ratio, None if canonical.rounding is None else canonical.rounding.with_limits())
 
@@ -105,4 +104,4 @@ class RatioChoicesSearch(ChoicesSearch):
     def _cost_of_rows(self, rows: IntArray) -> int:
         ratio = self._ratio
         total = ratio.constant + ratio.statistics[rows].sum(axis=0)
-        return self._canonical.cost_of_loss(float(loss_of_total(ratio.kind, ratio.parameters, total)))
+        return self._canonical.cost_of_loss(core.loss_of_total(ratio.kind, ratio.parameters, total))

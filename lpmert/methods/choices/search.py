@@ -20,7 +20,6 @@ from lpmert.methods.choices.open_selections import OpenSelections
 from lpmert.model.form import Canonical
 from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
-from lpmert.numeric.kernels import INFINITE_COST
 from lpmert.numeric.leastnorm import SortedLists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding, exact_differences
@@ -41,26 +40,19 @@ _POOL_BYTES = 1 << 26
 
 
 class ChoiceSettings(NamedTuple):
-    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; core_preference:
-    how much lists outside all cores are held back where these raise the bound; switches turn devices off that never
-    change the optimum.
+    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; switches
+    turn devices off that never change the optimum.
     """
 
     granularity: int
     sharpness: float
-    core_preference: float
     look_ahead: bool
-    by_gain: bool
     use_cores: bool
     use_witnesses: bool
 
 
 class Options(Protocol):
     """What a search takes of the method `Choices`."""
-
-    @property
-    def kept_witnesses(self) -> int:
-        """Most witnesses in the pool."""
 
     @property
     def kept_cores(self) -> int:
@@ -111,7 +103,7 @@ class ChoicesSearch(Divisible[OpenSelections]):
         n_lists = len(lists.offsets) - 1
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
         switches = options.switches(granularity, cores=cores)
-        self._settings = core.ChoiceSettings(*switches, pool_size, options.kept_witnesses, options.kept_cores)
+        self._settings = core.ChoiceSettings(*switches, pool_size, options.kept_cores)
         self._state = WORKING
         self._exact_decisions = 0
 
@@ -201,7 +193,7 @@ class ChoicesSearch(Divisible[OpenSelections]):
         if self.unsettled is not None:
             upper = min(upper, self.unsettled)
         bound = self._core.least_open
-        if bound >= INFINITE_COST:
+        if bound >= core.INFINITE_COST:
             return upper
         least = min(upper, self._cost_of_bound(bound))
         return upper if least > upper - self.granularity else least

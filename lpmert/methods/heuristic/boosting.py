@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
 from lpmert.methods.heuristic.softmax import first_best
-from lpmert.methods.heuristic.sparse import SparseLists, Trained, dense_lists, sparse_lists
-from lpmert.methods.heuristic.sparse_kernels import boosting_rounds, boosting_start
+from lpmert.methods.heuristic.sparse import SparseLists, Trained, dense_lists, rows_of, sparse_lists
 from lpmert.metrics.base import Metric
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -75,38 +75,11 @@ class Boosting(Comparator):
         """Return weights [D] without the base's, and the rounds taken; ends early once `expired(rounds)` is true."""
         pairs = differences(lists)
         weights = np.zeros(lists.n_features)
-        above, below, reach, gains = (np.zeros(lists.n_features) for _ in range(4))
-        boosting_start(
-            pairs.by_feature.indptr,
-            pairs.by_feature.indices,
-            pairs.by_feature.data,
-            pairs.weights,
-            above,
-            below,
-            reach,
-            gains,
-        )
         rounds, least = 0, _NOTHING * float(pairs.weights.sum())
+        steps = core.Boosting(rows_of(pairs.by_feature), rows_of(pairs.by_pair), pairs.weights)
         while rounds < self.rounds:
             size = min(_SLICE, self.rounds - rounds)
-            taken = boosting_rounds(
-                size,
-                self.smoothing,
-                self.tolerance,
-                least,
-                pairs.by_feature.indptr,
-                pairs.by_feature.indices,
-                pairs.by_feature.data,
-                pairs.by_pair.indptr,
-                pairs.by_pair.indices,
-                pairs.by_pair.data,
-                pairs.weights,
-                above,
-                below,
-                reach,
-                gains,
-                weights,
-            )
+            taken = steps.run(size, self.smoothing, self.tolerance, least, weights)
             rounds += taken
             if expired(taken) or taken < size:
                 break

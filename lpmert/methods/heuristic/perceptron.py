@@ -12,11 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
-from lpmert.methods.heuristic.sparse import SparseLists, Trained, dense_lists, sparse_lists
-from lpmert.methods.heuristic.sparse_kernels import perceptron_pass
+from lpmert.methods.heuristic.sparse import SparseLists, Trained, dense_lists, rows_of, sparse_lists
 from lpmert.metrics.base import Metric
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -60,26 +60,17 @@ class Perceptron(Comparator):
     def learn(self, lists: SparseLists, seed: int, expired: Callable[[int], bool]) -> tuple[FloatArray, dict[str, int]]:
         """Return the averaged weights [D] without the base's, and counts; ends early once `expired(lists)` is true."""
         rng = np.random.default_rng(seed)
-        rows = lists.by_row()
+        rows = rows_of(lists.by_row())
         gold = lists.losses == lists.least()
         weights, weighted = np.zeros(lists.n_features), np.zeros(lists.n_features)
         n_lists = len(lists.offsets) - 1
         visits, updates, passes = 0, 0, 0
         for _ in range(self.passes):
-            visits, wrong = perceptron_pass(
-                rng.permutation(n_lists),
-                rows.indptr,
-                rows.indices,
-                rows.data,
-                lists.offsets,
-                lists.base,
-                gold,
-                self.rate,
-                weights,
-                weighted,
-                visits,
+            order = rng.permutation(n_lists)
+            wrong = core.perceptron_pass(
+                rows, order, lists.offsets, lists.base, gold, self.rate, weights, weighted, visits
             )
-            updates, passes = updates + wrong, passes + 1
+            visits, updates, passes = visits + n_lists, updates + wrong, passes + 1
             if expired(n_lists) or not wrong:
                 break
         return weights - weighted / visits, {"passes": passes, "updates": updates}

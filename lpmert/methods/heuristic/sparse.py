@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.methods.heuristic import sparse_kernels as kernels
 from lpmert.methods.heuristic.softmax import first_best, lists_of, own_losses
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.of_columns import metric_of
@@ -84,10 +83,10 @@ class SparseLists:
         chosen = first_best(self.base + self.by_feature @ weights, self.offsets)
         return self.metric.loss(self.statistics[chosen].sum(axis=0))
 
-    def entries(self, feature: int) -> tuple[NDArray[np.signedinteger], FloatArray]:
-        """Return the rows and values of a feature's entries."""
+    def entries(self, feature: int) -> tuple[IntArray, FloatArray]:
+        """Return the rows, ascending, and values of a feature's entries."""
         begin, end = self.by_feature.indptr[feature : feature + 2]
-        return self.by_feature.indices[begin:end], self.by_feature.data[begin:end]
+        return self.by_feature.indices[begin:end].astype(np.int64, copy=False), self.by_feature.data[begin:end]
 
     def visited(self) -> IntArray:
         """Return for each feature [D] how many lists it varies in."""
@@ -147,12 +146,19 @@ def _build(
     columns.sort_indices()
     numbers = list_numbers(offsets)
     varies = np.empty(columns.nnz, dtype=np.bool_)
-    kernels.mark_varying(columns.indptr, columns.indices, columns.data, numbers, offsets, varies)
+    core.FeatureLines(offsets).mark_varying(rows_of(columns), varies)
     for feature in frozen.tolist():
         varies[columns.indptr[feature] : columns.indptr[feature + 1]] = False
     starts = np.concatenate([[0], np.cumsum(varies, dtype=np.int64)])[columns.indptr]
     by_feature = csc_array((columns.data[varies], columns.indices[varies], starts), shape=columns.shape)
     return SparseLists(by_feature, offsets, numbers, base, statistics, own_losses(metric, statistics), metric)
+
+
+def rows_of(matrix: csr_array | csc_array) -> core.SparseRows:
+    """Return the rows of a matrix that is kept by rows for the compiled core, or the columns of one kept by columns."""
+    n_columns = matrix.shape[1 if matrix.format == "csr" else 0]
+    starts, places = (part.astype(np.int64, copy=False) for part in (matrix.indptr, matrix.indices))
+    return core.SparseRows(starts, places, matrix.data, n_columns)
 
 
 class Line(NamedTuple):
@@ -191,11 +197,7 @@ class SparseLineSearch:
         self._loss: Callable[[FloatArray], FloatArray] = (
             (lambda totals: totals[:, 0]) if additive else (lambda totals: losses_of_totals(lists.metric, totals))
         )
-        count, n_lists = len(lists.base), len(lists.offsets) - 1
-        largest = int(np.diff(lists.offsets).max())
-        self._groups = np.empty((3, largest)), np.empty(largest, dtype=np.int64)
-        self._lists, self._rows = np.empty(n_lists, dtype=np.int64), np.empty(n_lists, dtype=np.int64)
-        self._thresholds, self._changes = np.empty(count), np.empty((count, 2), dtype=np.int64)
+        self._lines = core.FeatureLines(lists.offsets)
         self.refresh()
 
     def refresh(self) -> None:
@@ -212,29 +214,15 @@ class SparseLineSearch:
 
     def line(self, feature: int) -> Line | None:
         """Return the loss along the feature's weight, `None` if no choice hangs on it for weights up to 1e100."""
-        lists = self.lists
-        rows, values = lists.entries(feature)
-        n_lists, n_events = kernels.line_events(
-            rows,
-            values,
-            self.weights[feature],
-            self.scores,
-            lists.offsets,
-            lists.numbers,
-            *self._groups,
-            self._lists,
-            self._rows,
-            self._thresholds,
-            self._changes,
+        lists, first, thresholds, left, entered = self._lines.events(
+            *self.lists.entries(feature), self.weights[feature], self.scores
         )
-        if not n_events:
+        if not len(thresholds):
             return None
-        before = self.chosen[self._lists[:n_lists]]
-        start = self._total + (self._statistics[self._rows[:n_lists]] - self._statistics[before]).sum(axis=0)
-        order = np.argsort(self._thresholds[:n_events], kind="stable")
-        thresholds = self._thresholds[order]
-        left, entered = self._changes[:n_events][order].T
-        changes = np.cumsum(self._statistics[entered] - self._statistics[left], axis=0)
+        start = self._total + (self._statistics[first] - self._statistics[self.chosen[lists]]).sum(axis=0)
+        order = np.argsort(thresholds, kind="stable")
+        thresholds = thresholds[order]
+        changes = np.cumsum(self._statistics[entered[order]] - self._statistics[left[order]], axis=0)
         totals = np.concatenate([start[None], start + changes])
         begin, end = np.searchsorted(thresholds, [-_FARTHEST, _FARTHEST])
         return Line(thresholds[begin:end], self._loss(totals[begin : end + 1])) if begin < end else None
@@ -257,11 +245,7 @@ class SparseLineSearch:
 
     def choices_at(self, feature: int, weight: float) -> tuple[IntArray, IntArray]:
         """Return the lists in which the feature varies and the rows they choose once it has this weight."""
-        lists = self.lists
-        rows, values = lists.entries(feature)
-        step = weight - self.weights[feature]
-        count = kernels.winners(rows, values, step, self.scores, lists.offsets, lists.numbers, self._lists, self._rows)
-        return self._lists[:count].copy(), self._rows[:count].copy()
+        return self._lines.choices(*self.lists.entries(feature), weight - self.weights[feature], self.scores)
 
     def loss_with(self, visited: IntArray, rows: IntArray) -> float:
         """Return the loss if the visited lists choose these rows."""

@@ -13,7 +13,6 @@ from lpmert.methods.choices.ratio_lists import Ratio, best_height, cost_of_heigh
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.ideal import Ideal, ideals, tokens_of_words
 from lpmert.model.hypergraphs import Hypergraphs
-from lpmert.model.lattice_kernels import best_so_far, most_matches
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.word_graphs import SILENT
 
@@ -120,10 +119,7 @@ class Ideals:
 
     def _most(self, number: int, links: NDArray[np.integer], lengths: FloatArray) -> int:
         """Return the largest sum of lengths [L] of links along a path."""
-        graph = self._problem.graphs[number]
-        best = np.empty(graph.n_nodes)
-        best_so_far(graph.sources[links], graph.seconds[links], graph.targets[links], lengths, best)
-        return int(best[-1])
+        return int(self._problem.graphs[number].links(links).largest_sums(lengths[:, None])[0])
 
     def _matches(
         self, number: int, which: int, target: Ideal, spelling: Spelling, links: NDArray[np.integer]
@@ -140,15 +136,8 @@ class Ideals:
             of_words = np.add.reduceat(np.append(spelled > 0, 0), spelling.ends)[:-1] * (np.diff(spelling.ends) > 0)
             known = self._most(number, links, _sums(place, of_words[words], len(links)))
             return np.full(len(target.most), known)
-        chosen = graph.sources[links], graph.targets[links], graph.words[links]
-        room, most = 4 * graph.n_nodes + 64, np.empty(len(target.most), dtype=np.int64)
-        first = np.empty(graph.n_nodes + 1, dtype=np.int64)
-        while True:
-            states, counts = np.empty(room, dtype=np.int64), np.empty((room, len(most)), dtype=np.int64)
-            spelled_by = spelled, spelling.ends, automaton.follow, automaton.depth
-            if most_matches(*chosen, *spelled_by, first, states, counts, most):
-                return most
-            room *= 4
+        read = spelled, spelling.ends, automaton.follow, automaton.depth
+        return graph.links(links).most_matches(graph.words[links], *read, len(target.most))
 
 
 def _sums(places: IntArray, values: NDArray[Any], count: int) -> FloatArray:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from lpmert.methods.lattice.lists import Lists
-from lpmert.methods.lattice.parts import OpenLattice
+from lpmert.errors import FloatArray
+from lpmert.methods.lattice.lists import Catalogue, as_kept
+from lpmert.methods.lattice.parts import OpenLattice, all_mixes
 from lpmert.methods.lattice.sight import Cone
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.checkpoint import State, plain
 
 
@@ -38,22 +41,63 @@ def state_of_cones(cones: Sequence[Cone]) -> State:
     }
 
 
-def cones_of(state: State) -> list[Cone]:
-    """Return the cones of a state; they share what they shared."""
-    lists = [Lists(**one) for one in state["lists"]]
+def cones_of(state: State, catalogue: Catalogue, problem: LatticeProblem) -> list[Cone]:
+    """Return the cones of a state; they share what they shared; raises `ValueError` for what is none."""
+    lists = [catalogue.lists_of(one) for one in state["lists"]]
     columns = (state["lattices"][name] for name in ("marks", "count", "least", "needed", "rows"))
     lattices = [
         OpenLattice(marks, int(count), int(least), float(needed), rows)
         for marks, count, least, needed, rows in zip(*columns, strict=True)
     ]
-    return [
-        Cone(
-            one["rays"],
-            one["mixes"],
-            one["depth"],
-            one["bound"],
-            lists[one["lists"]],
-            {n: lattices[place] for n, place in zip(one["numbers"].tolist(), one["open"].tolist(), strict=True)},
-        )
-        for one in state["cones"]
-    ]
+    width = problem.canonical.n_features
+    most = len(all_mixes(width))
+    checked: set[tuple[int, int]] = set()
+    cones = []
+    found = [sight["found"] for sight in state["sights"]]
+    for place, one in enumerate(state["cones"]):
+        size = len(one["numbers"])
+        numbers = as_kept(one["numbers"], np.int64, (size,), len(problem.graphs)).tolist()
+        parts = as_kept(one["open"], np.int64, (size,), len(lattices)).tolist()
+        for number, part in {*zip(numbers, parts, strict=True)} - checked:
+            _check(lattices[part], problem, number)
+            checked.add((number, part))
+        own, gone = lists[one["lists"]], found[place] if place < len(found) else []
+        if sorted([*numbers, *own.numbers.tolist(), *gone]) != list(range(len(problem.graphs))):
+            raise ValueError("lattices are missing, or there twice")
+        open = dict(zip(numbers, (lattices[part] for part in parts), strict=True))
+        rays = rays_of(one["rays"], width)
+        mixes = as_kept(one["mixes"], np.float64, (min(len(one["mixes"]), most), width))
+        cones.append(Cone(rays, mixes, whole(one["depth"]), whole(one["bound"]), own, open))
+    return cones
+
+
+def rays_of(value: Any, width: int) -> FloatArray:
+    """Return the rays [d, d] of a cone of a state."""
+    return as_kept(value, np.float64, (width, width))
+
+
+def whole(value: Any) -> int:
+    """Return a whole number of a state."""
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def _check(lattice: OpenLattice, problem: LatticeProblem, number: int) -> None:
+    """Refuse what is not left of a lattice: links of which no path can be made, or other numbers of them."""
+    graph = problem.graphs[number]
+    n_links = len(graph.sources)
+    as_kept(lattice.marks, np.uint8, (-(-n_links // 8),), 256)
+    kept = np.unpackbits(lattice.marks)
+    if not (0 < lattice.count == np.count_nonzero(kept[:n_links]) == np.count_nonzero(kept)):
+        raise ValueError("marks of other links")
+    if not np.isfinite(lattice.needed):
+        raise ValueError("work without end")
+    if lattice.rows is not None:
+        as_kept(lattice.rows, np.float64, (len(lattice.rows), len(problem.settings.columns)))
+    reached = np.zeros(graph.n_nodes, dtype=np.bool_)
+    reached[0] = True
+    for link in np.flatnonzero(kept).tolist():
+        reached[graph.targets[link]] |= reached[graph.sources[link]] and reached[graph.seconds[link]]
+    if not reached[-1]:
+        raise ValueError("marks without a path")

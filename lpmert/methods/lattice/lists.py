@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,10 +60,26 @@ class Catalogue:
         return {"numbers": np.array(self.numbers, dtype=np.int64), "ways": self.ways, **found}
 
     def restore(self, state: State) -> None:
-        """Append the hypotheses of a state to none: they have their numbers again."""
-        columns = (state[name] for name in ("numbers", "ways", "features", "statistics"))
-        for number, way, features, statistics in zip(*columns, strict=True):
-            self.append(int(number), way, features, statistics)
+        """Append the hypotheses of a state to none: they have their numbers again; `ValueError` for what are none."""
+        size, graphs = len(state["ways"]), self._problem.exact_graphs
+        numbers = as_kept(state["numbers"], np.int64, (size,), len(graphs))
+        features = as_kept(state["features"], np.float64, (size, self.features.shape[1]))
+        statistics = as_kept(state["statistics"], np.float64, (size, self.statistics.shape[1]))
+        for number, way, row, values in zip(numbers.tolist(), state["ways"], features, statistics, strict=True):
+            links = len(graphs[number].sources)
+            self.append(number, as_kept(way, np.int32, (len(way),), links), row, values)
+
+    def lists_of(self, state: State) -> Lists:
+        """Return lists of a state; `ValueError` for what are none of these hypotheses."""
+        size, ids = len(state["numbers"]), as_kept(state["ids"], np.int64, (len(state["ids"]),), len(self.ways))
+        numbers = as_kept(state["numbers"], np.int64, (size,), len(self._ids))
+        ends = as_kept(state["ends"], np.int64, (size + 1,), len(ids) + 1)
+        lengths = np.diff(ends)
+        if ends[0] != 0 or ends[-1] != len(ids) or (lengths <= 0).any() or len(set(numbers.tolist())) < size:
+            raise ValueError("lists without hypotheses, or twice")
+        if not np.array_equal(np.array(self.numbers, dtype=np.int64)[ids], np.repeat(numbers, lengths)):
+            raise ValueError("hypotheses of other lattices")
+        return Lists(numbers, ends, ids)
 
     def in_order(self, lists: Lists) -> Lists:
         """Return lists with the hypotheses of each in the order in which they stand for each other."""
@@ -105,6 +121,18 @@ class Lists(NamedTuple):
         ids = [self.ids[begin:end] for begin, end in pairwise(self.ends.tolist())]
         own = dict(zip(self.numbers.tolist(), ids, strict=True))
         return dict(sorted(own.items()))
+
+
+def as_kept(value: Any, dtype: type[np.generic], shape: tuple[int, ...], below: int | None = None) -> NDArray[Any]:
+    """Return an array of a state that has this type and shape, and is finite, or whose entries lie in 0 .. below - 1.
+
+    Raises `ValueError` for anything else: kernels do not look where the numbers lead.
+    """
+    if not (isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == shape):
+        raise ValueError(f"not an array of {np.dtype(dtype)} {shape}")
+    if not (np.isfinite(value).all() if below is None else ((value >= 0) & (value < below)).all()):
+        raise ValueError("numbers out of range")
+    return value
 
 
 def no_lists() -> Lists:

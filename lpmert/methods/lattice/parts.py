@@ -9,16 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lpmert import core
 from lpmert.errors import FloatArray
-from lpmert.methods.lattice import kernels as kernel
 from lpmert.methods.lattice.ideals import Ideals
-from lpmert.methods.lattice.kernels import Ahead, Links, Space
-from lpmert.methods.lattice.link_kernels import Sought, Workbench, look_through, new_workbench
 from lpmert.methods.lattice.lists import Way
-from lpmert.methods.lattice.mixtures import Game, new_game
-from lpmert.model.lattice_kernels import longest_path
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.numeric.kernels import EPSILON
 from lpmert.system.deadline import checkpoint
 from lpmert.workers import PerThread
 
@@ -86,7 +81,7 @@ class Expander:
         self._problem, self._labels = problem, labels
         self.longest = np.array([longest_sums(problem, number) for number in range(len(problem.graphs))])
         self.ideals = Ideals(problem)
-        self._rooms: PerThread[tuple[Workbench, Space, Game]] = PerThread()
+        self._finders: PerThread[core.PathFinder] = PerThread()
 
     def at_rays(self, rays: FloatArray) -> FloatArray:
         """See `LatticeProblem.at_rays`."""
@@ -107,73 +102,42 @@ class Expander:
         It stays open where more work than that for each link is needed. known: paths that rule out others. mixes [m, R]
         of the rays: where the best paths are looked at, first in the middle; none where much more work is needed.
         """
-        bench, space, game = self._rooms.get(self._new_room)
+        finder = self._finders.get(lambda: core.PathFinder(self._labels))
         needed = before.needed * _SHRINKING
-        n_rays, n_features = rays.shape
         reach = np.abs(rays) @ self.longest[number]
-        tolerance = 2.0 * (n_features + 3) * EPSILON * reach
+        paths = np.array([*known.values()]).reshape(-1, rays.shape[1])
         if needed > _HOPELESS * link_work * before.count:
-            leading = _leading(known, rays, tolerance, game)
-            return View(replace(before, needed=needed), [], rays[:0], None, {}, leading, 0)
+            return View(replace(before, needed=needed), [], rays[:0], None, {}, finder.lead(rays, reach, paths), 0)
         graph = self._problem.exact_graphs[number]
-        sought = Sought(
-            np.empty(graph.most_links, dtype=np.int32),
-            np.empty_like(before.marks),
-            np.array([*known.values(), *np.zeros((len(mixes), n_features))]),
-            np.empty((len(known) + len(mixes), n_rays)),
-            np.empty(len(known) + len(mixes), dtype=np.bool_),
-        )
-        slack = 4.0 * (graph.most_links + n_features + 5) * EPSILON * reach
-        links = Links(graph.sources, graph.seconds, graph.targets, graph.features)
-        n_chosen, count, length, n_leading = look_through(
-            links, graph.n_nodes, before.marks, rays, mixes, slack, tolerance, bench, game, sought
-        )
-        middle = sought.middle[:length].copy()
+        lattice = graph.links(), graph.features, graph.most_links
+        n_chosen, left, middle, best, leading = finder.look_through(*lattice, before.marks, rays, reach, mixes, paths)
         new: Paths = {}
-        for row in sought.paths[len(known) :]:
+        for row in best:
             new.pop(row.tobytes(), None)
             new[row.tobytes()] = row.copy()
-        leading = sought.scores[:n_leading].copy()
-        ahead = Ahead(bench.to_come[: graph.n_nodes], leading, slack, tolerance)
-        sources, seconds, targets, features = bench.links
-        links = Links(sources[:count], seconds[:count], targets[:count], features[:count])
-        chosen = bench.chosen[:count]
-        work = 2 * (n_rays + len(mixes)) * n_chosen
+        count = len(left)
+        work = 2 * (len(rays) + len(mixes)) * n_chosen
         narrower = count < n_chosen
         most_work = link_work * (count + 100)
         crowded = needed <= most_work
         if crowded:
-            first, end, more, done = kernel.frontier(links, graph.n_nodes, rays, ahead, most_work, space, game)
+            found, more, done = finder.list(most_work)
             work += more
-            if first >= 0:
-                ways = _ways(space, graph.n_nodes, chosen, first, end)
-                return View(None, ways, space.labels[first:end].copy(), middle, new, leading, work)
+            if found:
+                features, links, ends = finder.listed()
+                ways = [links[begin:stop] for begin, stop in pairwise(ends.tolist())]
+                return View(None, ways, features, middle, new, leading, work)
             needed = more * count / max(1, done)
-        least, rows = before.least, before.rows
+        least, rows, marks = before.least, before.rows, before.marks
         if narrower:
-            least = max(least, self._problem.least_loss(number, chosen))
-            rows = None if rows is None else self.ideals.rows(number, chosen)
+            chosen = np.zeros(len(graph.sources), dtype=np.bool_)
+            chosen[left] = True
+            marks = np.packbits(chosen)
+            least = max(least, self._problem.least_loss(number, left))
+            rows = None if rows is None else self.ideals.rows(number, left)
             work += count
-        marks = sought.marks if narrower else before.marks
         part = OpenLattice(marks, count, least, needed, rows)
         return View(part, [], rays[:0], middle, new, leading, work, crowded)
-
-    def _new_room(self) -> tuple[Workbench, Space, Game]:
-        graphs, n_rays = self._problem.exact_graphs, self._problem.canonical.n_features
-        labels, n_features = self._labels + 1, graphs[0].features.shape[1]
-        n_links = max(len(graph.sources) for graph in graphs)
-        n_nodes = max(graph.n_nodes for graph in graphs)
-        space = Space(
-            np.empty((labels, n_features)),
-            np.empty((labels, n_rays)),
-            np.empty((labels, 3), dtype=np.int64),
-            np.empty(labels, dtype=np.bool_),
-            np.empty(n_nodes + 1, dtype=np.int64),
-            np.empty(n_rays),
-        )
-        # Whole paths that are compared with each other need as much room as labels.
-        most = max(labels, MOST_KNOWN + len(all_mixes(n_rays)))
-        return new_workbench(n_links, n_nodes, n_features, n_rays), space, new_game(n_rays, most)
 
 
 Before = tuple[int, OpenLattice, Paths]
@@ -194,33 +158,10 @@ def joined(known: Paths, new: Paths) -> Paths:
     return {key: row for key, row in known.items() if key not in new} | new
 
 
-def _leading(known: Paths, rays: FloatArray, tolerance: FloatArray, game: Game) -> FloatArray:
-    """Return the scores [P, R] at the rays of those paths that no others beat."""
-    paths = np.array(list(known.values())).reshape(-1, rays.shape[1])
-    scores, dead = np.empty((len(paths), len(rays))), np.zeros(len(paths), dtype=np.bool_)
-    kernel.leading(paths, rays, tolerance, scores, dead, game)
-    return scores[~dead]
-
-
-def _ways(space: Space, n_nodes: int, chosen: NDArray[np.integer], first: int, end: int) -> list[Way]:
-    """Return the links of the hypotheses whose labels stand in the work space."""
-    lengths, stack = np.empty(end - first, dtype=np.int64), np.empty(n_nodes + 1, dtype=np.int64)
-    flat = np.empty(0, dtype=np.int64)
-    flat = np.empty(kernel.trace(space.came, first, end, stack, lengths, flat), dtype=np.int64)
-    kernel.trace(space.came, first, end, stack, lengths, flat)
-    links = chosen[flat].astype(np.int32)
-    return [links[begin:stop] for begin, stop in pairwise([0, *np.cumsum(lengths).tolist()])]
-
-
 def longest_sums(problem: LatticeProblem, number: int) -> FloatArray:
     """Return for each feature [d] the largest sum of magnitudes along a path of a lattice."""
     graph = problem.exact_graphs[number]
-    found = []
-    for column in np.abs(graph.features.T):
-        longest = np.empty(graph.n_nodes)
-        longest_path(graph.sources, graph.seconds, graph.targets, np.ascontiguousarray(column), longest)
-        found.append(longest[-1])
-    return np.array(found)
+    return graph.links().largest_sums(np.abs(graph.features))
 
 
 def all_mixes(n_rays: int) -> FloatArray:

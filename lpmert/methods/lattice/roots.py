@@ -54,7 +54,7 @@ def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[Floa
             known[key] = Ray(entries, tuple(products))
         return known[key]
 
-    whole = covering_cones(limits.shape[1]) if around is None else around[None, :, :]
+    whole = covering_cones(limits.shape[1]) if around is None else [around]
     cones = [[exact(ray) for ray in cone.tolist()] for cone in whole]
     cones = [cone for cone in cones if all(any(ray.products[k] > 0 for ray in cone) for k in range(len(limits)))]
     most = min(_MOST_CONES, _MOST_NUMBERS // max(1, limits.shape[1]) ** 2)

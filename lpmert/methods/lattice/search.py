@@ -18,7 +18,7 @@ from lpmert.configurable import Configurable, option
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.lattice.edges import even_edges
-from lpmert.methods.lattice.kept import cones_of, state_of_cones
+from lpmert.methods.lattice.kept import cones_of, rays_of, state_of_cones
 from lpmert.methods.lattice.lists import Lists, no_lists
 from lpmert.methods.lattice.parts import Before, Expander, View, all_mixes, look
 from lpmert.methods.lattice.roots import cones_of_region
@@ -191,7 +191,7 @@ class LatticeSearch(Combined):
             return
         self._begun = True
         self._findings.restore(state["findings"])
-        cones = cones_of(state)
+        cones = cones_of(state, self.catalogue, self.problem)
         for sight in state["sights"]:
             self._sights.append(Sight(self._findings, cones.pop(0), self._settings.comparisons, sight))
         for cone in cones:
@@ -219,8 +219,9 @@ class LatticeSearch(Combined):
         lattices = {number: self._expander.whole(number) for number in range(len(self.problem.graphs))}
         bound = sum(lattice.least for lattice in lattices.values())
         bound = max(bound, self._findings.bound_of_ratio(no_lists(), lattices, None))
+        mixes = all_mixes(self.problem.canonical.n_features)
         for rays in cones_of_region(self.problem.canonical.limits, self.problem.canonical.cap):
-            self._push(Cone(rays, all_mixes(len(rays)), 0, bound, no_lists(), lattices))
+            self._push(Cone(rays, mixes, 0, bound, no_lists(), lattices))
         self._begun = True
 
     def _push(self, cone: Cone) -> None:
@@ -321,7 +322,8 @@ class LatticeSearch(Combined):
 
     def _leaf_of(self, state: Mapping[str, Any]) -> Leaf:
         start = Incumbent(state["cost"], CanonicalWeights(state["weights"]), "")
-        leaf = self._new_leaf(state["rays"], Lists(**state["lists"]), state["below"], start)
+        rays = rays_of(state["rays"], self.problem.canonical.n_features)
+        leaf = self._new_leaf(rays, self.catalogue.lists_of(state["lists"]), state["below"], start)
         leaf.search.restore(state["search"])
         leaf.claimed = state["claimed"]
         return leaf

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lattice.list_kernels import narrow
-from lpmert.methods.lattice.lists import Catalogue, Lists
-from lpmert.methods.lattice.mixtures import new_game
+from lpmert.methods.lattice.lists import Catalogue, Lists, as_kept
 from lpmert.methods.lattice.parts import MOST_KNOWN, Before, Expander, OpenLattice, Paths, View, joined
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.checkpoint import State
@@ -62,7 +61,6 @@ class Findings:
         self._problem, self._longest, self._ideals = problem, expander.longest, expander.ideals
         self.catalogue = Catalogue(problem)
         self._known: list[Paths] = [{} for _ in problem.graphs]
-        self._game, self._room = new_game(problem.canonical.n_features, 0), 0
         self.work = self.expanded = self.failed = 0
 
     def bound_of_ratio(self, lists: Lists, open: Mapping[int, OpenLattice], middle: FloatArray | None) -> int:
@@ -83,17 +81,10 @@ class Findings:
         """
         rays = self._problem.at_rays(rays)
         reach = self._longest @ np.abs(rays).T
-        kept, scores = Lists(*map(np.empty_like, lists)), np.empty((len(lists.ids), len(rays)))
-        middle = np.empty_like(lists.numbers)
-        if len(lists.ids) > self._room:
-            self._room = 2 * len(lists.ids)
-            self._game = new_game(len(rays), self._room)
-        narrow(self.catalogue.features, lists, rays, reach, self._game, kept, scores, middle)
-        n = int(kept.ends[-1])
+        ends, ids, scores, middle = core.narrow(self.catalogue.features, *lists, rays, reach)
         self.work += 20 * len(lists.ids) + 2000
-        kept = kept._replace(ids=kept.ids[:n].copy())
-        least = sum(np.minimum.reduceat(self.catalogue.losses(kept.ids), kept.ends[:-1]).tolist()) if n else 0
-        return kept, least, self.catalogue.statistics[middle].sum(axis=0), scores[:n]
+        least = sum(np.minimum.reduceat(self.catalogue.losses(ids), ends[:-1]).tolist()) if len(ids) else 0
+        return Lists(lists.numbers, ends, ids), least, self.catalogue.statistics[middle].sum(axis=0), scores
 
     def state(self) -> State:
         """Return all of it as a checkpoint has it."""
@@ -104,7 +95,11 @@ class Findings:
     def restore(self, state: State) -> None:
         """Go on from what a state holds, before anything is found."""
         self.catalogue.restore(state["catalogue"])
-        self._known = [{row.tobytes(): row for row in paths} for paths in state["known"]]
+        width = self.catalogue.features.shape[1]
+        for paths, known in zip(state["known"], self._known, strict=True):
+            if len(paths):
+                rows = as_kept(paths, np.float64, (min(len(paths), MOST_KNOWN), width))
+                known.update((row.tobytes(), row) for row in rows)
         self.work, self.expanded, self.failed = state["counts"]
 
     def known(self, number: int) -> Paths:
@@ -147,9 +142,16 @@ class Sight:
         self._again = True
         if state is not None:
             self.bound, self.middle, self.link_work, self._again = (state[name] for name in _KEPT)
-            self._found = dict(zip(state["found"], state["ids"], strict=True))
+            known = len(findings.catalogue.ways)
+            self._found = {
+                number: as_kept(ids, np.int64, (len(ids),), known)
+                for number, ids in zip(state["found"], state["ids"], strict=True)
+            }
             self._waiting = state["waiting"]
-            self._scores += [(scores, np.array([len(scores)])) for scores in state["scores"]]
+            if set(self._waiting) - set(self.open) or not all(map(len, self._found.values())):
+                raise ValueError("lattices that are not open")
+            for own in state["scores"]:
+                self._scores.append((as_kept(own, np.float64, (len(own), len(cone.rays))), np.array([len(own)])))
         if self.complete:
             self._conclude()
 

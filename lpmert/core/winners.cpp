@@ -1,0 +1,222 @@
+// Hypotheses that win nowhere in a part of the weight space, as another one of their list is at least as good there.
+//
+// In a cone: who is beaten at all rays by one and the same hypothesis, by more than rounding, is beaten by it
+// everywhere in it (lemma K1 of proofs/cones.md). In a box: the difference of two scores is least at the corner where
+// every side lowers it, as in lemma B1 of proofs/boxes.md.
+#include <algorithm>
+
+#include "bound.hpp"
+
+namespace lpmert {
+
+namespace {
+
+// The cover has two to this power cones at most; with more features nearly all hypotheses win somewhere anyway.
+constexpr Index CONES = 10;
+
+// A cone of the cover: rays [D, D], the rows that may win in it, their scores [n, D] at the rays, and how often it was
+// split from an orthant. All rays have entries that are multiples of a power of two, and absolute values that sum to 1.
+struct CoverCone {
+    std::vector<double> rays;
+    std::vector<Index> rows;
+    std::vector<double> scores;
+    Index splits = 0;
+};
+
+// Marks the rows of one list after the other that may win in a cone of the cover.
+class Cover {
+    Rows<const double> features;
+    Index n;
+    std::vector<char> kept;
+    std::vector<CoverCone> open;
+
+    // The best row at a ray, for k = D at the sum of all.
+    Index best_at(const CoverCone& cone, Index k) const {
+        Index best = 0;
+        double highest = -std::numeric_limits<double>::infinity();
+        const auto n_rows = static_cast<Index>(cone.rows.size());
+        const double* own = cone.scores.data();
+        for (Index i = 0; i < n_rows; ++i, own += n) {
+            double score = 0.0;
+            if (k < n) {
+                score = own[k];
+            } else {
+                for (Index d = 0; d < n; ++d) score += own[d];
+            }
+            if (score > highest) best = i, highest = score;
+        }
+        return best;
+    }
+
+    // Drop the rows that one of the best at the rays and in the middle beats at all rays by more than `least`.
+    void propagate(CoverCone& cone, double least) const {
+        for (Index k = 0; k <= n; ++k) {
+            const Index best = best_at(cone, k);
+            const std::vector<double> top(cone.scores.begin() + best * n, cone.scores.begin() + (best + 1) * n);
+            const auto n_rows = static_cast<Index>(cone.rows.size());
+            Index left = 0;
+            for (Index i = 0; i < n_rows; ++i) {
+                const double* const own = cone.scores.data() + i * n;
+                Index d = 0;
+                while (d < n && top[static_cast<std::size_t>(d)] - own[d] > least) ++d;
+                if (d == n) continue;
+                cone.rows[static_cast<std::size_t>(left)] = cone.rows[static_cast<std::size_t>(i)];
+                std::copy_n(own, n, cone.scores.begin() + left * n);
+                ++left;
+            }
+            cone.rows.resize(static_cast<std::size_t>(left));
+            cone.scores.resize(static_cast<std::size_t>(left * n));
+        }
+    }
+
+    // Split a cone between the two rays that are the farthest apart; return the other part.
+    CoverCone split(CoverCone& cone) const {
+        Index first = 0, second = 1;
+        double longest = -1.0;
+        for (Index a = 0; a < n; ++a) {
+            for (Index b = a + 1; b < n; ++b) {
+                double distance = 0.0;
+                for (Index d = 0; d < n; ++d) {
+                    const double step =
+                        cone.rays[static_cast<std::size_t>(a * n + d)] - cone.rays[static_cast<std::size_t>(b * n + d)];
+                    distance += step * step;
+                }
+                if (distance > longest) first = a, second = b, longest = distance;
+            }
+        }
+        ++cone.splits;
+        CoverCone other = cone;
+        for (Index d = 0; d < n; ++d) {
+            double& one = cone.rays[static_cast<std::size_t>(first * n + d)];
+            double& two = other.rays[static_cast<std::size_t>(second * n + d)];
+            one = two = 0.5 * (one + two);
+        }
+        for (std::size_t i = 0; i < cone.rows.size(); ++i) {
+            double& one = cone.scores[i * static_cast<std::size_t>(n) + static_cast<std::size_t>(first)];
+            double& two = other.scores[i * static_cast<std::size_t>(n) + static_cast<std::size_t>(second)];
+            one = two = 0.5 * (one + two);
+        }
+        return other;
+    }
+
+  public:
+    explicit Cover(Rows<const double> features_)
+        : features(features_), n(features_.columns()), kept(static_cast<std::size_t>(features_.rows())) {}
+
+    bool may_win(Index row) const { return kept[static_cast<std::size_t>(row)]; }
+
+    void mark(Index begin, Index end) {
+        const Index most = CONES - n;
+        double reach = 0.0;
+        for (Index i = begin; i < end; ++i)
+            for (const double value : features[i]) reach = std::max(reach, std::abs(value));
+        // beyond what scores of weights are rounded by, here and where they are decoded
+        const double least = 8.0 * static_cast<double>(n + most + 8) * EPSILON * reach;
+        for (Index orthant = 0; orthant < Index{1} << n; ++orthant) {
+            CoverCone start;
+            const auto sign = [&](Index k) { return (orthant >> k) & 1 ? -1.0 : 1.0; };
+            start.rays.assign(static_cast<std::size_t>(n * n), 0.0);
+            for (Index k = 0; k < n; ++k) start.rays[static_cast<std::size_t>(k * n + k)] = sign(k);
+            for (Index i = begin; i < end; ++i) {
+                start.rows.push_back(i);
+                for (Index k = 0; k < n; ++k) start.scores.push_back(sign(k) * features[i][k]);
+            }
+            open.push_back(std::move(start));
+            while (!open.empty()) {
+                CoverCone cone = std::move(open.back());
+                open.pop_back();
+                propagate(cone, least);
+                const auto known = [&](Index row) { return may_win(row); };
+                if (std::all_of(cone.rows.begin(), cone.rows.end(), known)) continue;
+                if (cone.rows.size() == 1 || cone.splits == most) {
+                    for (const Index row : cone.rows) kept[static_cast<std::size_t>(row)] = true;
+                    continue;
+                }
+                CoverCone other = split(cone);
+                open.push_back(std::move(cone));
+                open.push_back(std::move(other));
+            }
+        }
+    }
+};
+
+Owned<Index> possible_winners(const Array& features, const Array& offsets) {
+    const Rows<const double> rows = matrix<double>(features, "features");
+    const Span<const Index> ends = vector<Index>(offsets, "offsets");
+    check_offsets(ends, rows.rows(), "offsets");
+    std::vector<Index> found;
+    unlocked([&] {
+        const bool covered = rows.columns() >= 2 && rows.columns() <= CONES;
+        Cover cover(rows);
+        for (Index s = 0; covered && s + 1 < ends.size(); ++s) cover.mark(ends[s], ends[s + 1]);
+        for (Index i = 0; i < rows.rows(); ++i)
+            if (!covered || cover.may_win(i)) found.push_back(i);
+    });
+    return owned(std::move(found));
+}
+
+// A box of points [d, d]: its centre, and half of each side. Nothing is rounded, who asks has seen to that.
+struct ExactBox {
+    Rows<const double> points;
+
+    // Whether one row scores at least as much as another everywhere.
+    bool beats(Span<const double> winner, Span<const double> loser) const {
+        double spare = 0.0;
+        for (Index d = 0; d < winner.size(); ++d) spare += points[0][d] * (winner[d] - loser[d]);
+        for (Index k = 1; k < points.rows() && spare >= 0.0; ++k) {
+            double change = 0.0;
+            for (Index d = 0; d < winner.size(); ++d) change += points[k][d] * (winner[d] - loser[d]);
+            spare -= std::abs(change);
+        }
+        return spare >= 0.0;
+    }
+
+    double at_centre(Span<const double> row) const {
+        double score = 0.0;
+        for (Index d = 0; d < row.size(); ++d) score += points[0][d] * row[d];
+        return score;
+    }
+};
+
+void mark_left_in_box(const Array& points, const Array& features, const Array& rows, const Array& starts,
+                      const Writable& left) {
+    const ExactBox box{matrix<double>(points, "points")};
+    const Rows<const double> table = matrix<double>(features, "features");
+    const Span<const Index> ids = vector<Index>(rows, "rows"), begins = vector<Index>(starts, "starts");
+    const Span<bool> marks = vector<bool>(left, "left");
+    check_size(box.points.columns(), table.columns(), "a point");
+    check_size(box.points.rows(), table.columns(), "points");
+    check_size(marks.size(), ids.size(), "left");
+    if (box.points.rows() == 0) throw std::invalid_argument("points must not be empty");
+    for (const Index id : ids)
+        if (id < 0 || id >= table.rows()) throw std::invalid_argument("rows must be rows of features");
+    for (Index a = 0; a < begins.size(); ++a) {
+        const Index low = begins[a], high = a + 1 < begins.size() ? begins[a + 1] : ids.size();
+        if (low < 0 || high <= low || high > ids.size())
+            throw std::invalid_argument("starts must increase within the rows");
+        Index best = low;
+        double top = -std::numeric_limits<double>::infinity();
+        for (Index i = low; i < high; ++i) {
+            const double score = box.at_centre(table[ids[i]]);
+            if (score > top) best = i, top = score;
+        }
+        Index first = best;
+        for (Index i = low; i < high; ++i) {
+            marks[i] = i == best || !box.beats(table[ids[best]], table[ids[i]]);
+            if (marks[i] && i < first) first = i;
+        }
+        for (Index i = first + 1; i < high && marks[first]; ++i)
+            marks[first] = !(marks[i] && box.beats(table[ids[i]], table[ids[first]]));
+    }
+}
+
+}  // namespace
+
+void bind_winners(nb::module_& module) {
+    using nb::literals::operator""_a;
+    module.def("possible_winners", &possible_winners, "features"_a, "offsets"_a);
+    module.def("mark_left_in_box", &mark_left_in_box, "points"_a, "features"_a, "rows"_a, "starts"_a, "left"_a,
+               nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace lpmert

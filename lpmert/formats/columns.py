@@ -1,0 +1,254 @@
+"""Which columns of a table are what: as the caller says, as the file records it, or as the names tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lpmert.errors import DataError
+from lpmert.metrics.columns import LOSSES, named_like_statistics
+from lpmert.model.nbest import NBest
+from lpmert.quoting import listed, quoted
+
+SEGMENT = "list"
+TEXT = "text"
+ALL = "all"
+"""Stands for all columns, or features, that have no other role."""
+
+_SEGMENTS = (SEGMENT, "segment")
+_MARK = "statistic:"
+"""Begins the name of a column of statistics that would not be known for one by its own name."""
+
+_LIKELY_SEGMENTS = ("utt", "utterance", "sent", "sentence", "id", "qid", "query", "prompt", "doc", "case", "context")
+_LIKELY_LOSSES = (*LOSSES, "error", "wer", "edits", "cost")
+_OPTIONS = {
+    "segment": "which list a row belongs to",
+    "features": "what the weights are for: names, patterns, or all",
+    "loss": "what a hypothesis costs; or statistics: what the metric sums",
+    "text": "what is compared with the references",
+}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns to read; segment is `None` where each record is a list of its own."""
+
+    segment: str | None
+    features: tuple[str, ...]
+    statistics: tuple[str, ...]
+    text: str | None
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns of numbers."""
+        return self.features + self.statistics
+
+    @property
+    def cells(self) -> list[str]:
+        """All columns but the list's: the numbers, then the text if there is one."""
+        return [*self.numbers, *([] if self.text is None else [self.text])]
+
+    @property
+    def all(self) -> list[str]:
+        """All columns, the list's first."""
+        return [*([] if self.segment is None else [self.segment]), *self.cells]
+
+    @property
+    def statistic_names(self) -> list[str]:
+        """What the statistics are called."""
+        return [name.removeprefix(_MARK) for name in self.statistics]
+
+
+class Head(NamedTuple):
+    """What a table says before its rows: the names of its columns, the line they stand on, and the first row's cells.
+
+    recorded: the columns that the file says to read. spread: whether a record may hold all hypotheses of a list.
+    rows: how many there are, if that is known.
+    """
+
+    names: Sequence[str]
+    line: int | None
+    first: Mapping[str, Any]
+    recorded: Columns | None = None
+    spread: bool = False
+    rows: int | None = None
+
+
+class ColumnsNeeded(DataError):
+    """A table does not tell which of its columns are what; `suggestion` has likely ones by option."""
+
+    def __init__(self, message: str, suggestion: Mapping[str, str], *, path: str | Path, line: int | None) -> None:
+        super().__init__(message, path=path, line=line)
+        self.suggestion = suggestion
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns as the caller names them; `None` leaves it to the file.
+
+    features: names, patterns such as `LM*`, or `all`. measured: the statistics are to come from the texts.
+    """
+
+    segment: str | None = None
+    features: tuple[str, ...] | None = None
+    statistics: tuple[str, ...] | None = None
+    text: str | None = None
+    measured: bool = False
+
+    def choose(self, head: Head, path: str | Path) -> Columns:
+        """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known, and
+        `DataError` where one that the caller names is not there.
+        """
+        known = head.recorded or recognised(head.names)
+        segment = self.segment or known.segment
+        statistics = known.statistics if self.statistics is None else _marked(self.statistics, head.names)
+        text = self.text or (known.text if self.features is None or self.measured else None)
+        given = [self.segment, *([] if self.statistics is None else statistics), self.text]
+        refuse_absent([name for name in given if name is not None], head, path)
+        missing = [] if segment or head.spread else ["segment"]
+        as_known = segment == known.segment and (self.measured or statistics == known.statistics != ())
+        if self.features is None and not (as_known and known.features):
+            missing.append("features")
+        missing += [] if statistics or self.measured else ["loss"]
+        missing += ["text"] if self.measured and text is None else []
+        if missing:
+            likely = self._likely(head, known)
+            what = "; ".join(f"{option} ({_OPTIONS[option]})" for option in missing)
+            raise ColumnsNeeded(
+                f"say which columns to use: {what}. The columns are {listed(head.names)}",
+                {option: likely[option] for option in missing},
+                path=path,
+                line=head.line,
+            )
+        others = {segment, text, known.text, *statistics}
+        free = [name for name in head.names if name not in others]
+        features = known.features if self.features is None else matched(self.features, free, head.names, path)
+        return Columns(segment, features, () if self.measured else statistics, text)
+
+    def _likely(self, head: Head, known: Columns) -> dict[str, str]:
+        """Return columns that may be meant, or a word in capitals, by option."""
+        names = head.names
+
+        def first_of(likely: Iterable[str], otherwise: str) -> str:
+            return next((name for one in likely for name in names if name.lower() == one), otherwise)
+
+        segment = self.segment or known.segment or first_of((*_SEGMENTS, *_LIKELY_SEGMENTS), "COLUMN")
+        losses = self.statistics or known.statistics or (first_of(_LIKELY_LOSSES, "COLUMN"),)
+        text = self.text or known.text or first_of(("text", "hypothesis", "output", "summary"), "COLUMN")
+        taken = {segment, text, *losses}
+        features = [name for name in names if name not in taken and _is_number(head.first.get(name))]
+        return {
+            "segment": segment,
+            "features": ",".join(features) or "A,B,C",
+            "loss": ",".join(losses),
+            "text": text,
+        }
+
+
+def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
+    """Raise `DataError` unless a table has all of these columns."""
+    for name in wanted:
+        if name not in head.names:
+            there = f"the columns are {listed(head.names)}"
+            if len(head.names) == 1 and any(mark in head.names[0] for mark in ",;\t"):
+                there = (
+                    f"there is one column only, {quoted(head.names[0])}: give its format (--from, format), tsv or csv"
+                )
+            raise DataError(f"no column {quoted(name)}; {there}", path=path, line=head.line)
+
+
+def recognised(names: Sequence[str]) -> Columns:
+    """Return the roles that names tell: `list` (or `segment`) first, features, statistics with known names, `text`."""
+    segment = names[0] if names and names[0] in _SEGMENTS else None
+    left = list(names[1:] if segment else names)
+    text = left.pop() if left[-1:] == [TEXT] else None
+    statistics = tuple(name for name in left if name.startswith(_MARK))
+    if not statistics:
+        ends = (tuple(left[start:]) for start in range(1, len(left)))
+        statistics = next((end for end in ends if named_like_statistics(end)), ())
+    features = tuple(left[: len(left) - len(statistics)])
+    return Columns(segment, features if segment and not {*features} & {*statistics} else (), statistics, text)
+
+
+def header_of(columns: Columns) -> list[str]:
+    """Return names of columns by which the roles are recognised; statistics get a mark where that needs one."""
+    found = recognised([SEGMENT, *columns.features, *columns.statistics, *([] if columns.text is None else [TEXT])])
+    marked = columns.statistics
+    if (found.features, found.statistics) != (columns.features, columns.statistics):
+        marked = tuple(_MARK + name for name in columns.statistics)
+    return Columns(columns.segment, columns.features, marked, columns.text).all
+
+
+def matched(
+    patterns: Sequence[str], free: Sequence[str], names: Sequence[str], path: str | Path | None = None
+) -> tuple[str, ...]:
+    """Return the names meant by names, by patterns (`LM*`) of those in `free`, and by `all`, which means all in `free`.
+
+    A name that is no pattern is returned as it is. Raises `DataError` for a pattern that no name fits.
+    """
+    found: dict[str, None] = {}
+    for one in patterns:
+        if one in names or not ({*one} & {*"*?["} or one == ALL):
+            fitting = [one]
+        else:
+            fitting = [name for name in free if one == ALL or fnmatchcase(name, one)]
+        if not fitting:
+            raise DataError(f"no name is like {quoted(one)}; there are {listed(names)}", path=path)
+        found |= dict.fromkeys(fitting)
+    return tuple(found)
+
+
+def _marked(names: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
+    return tuple(_MARK + name if name not in there and _MARK + name in there else name for name in names)
+
+
+def _is_number(cell: Any) -> bool:
+    while isinstance(cell, list) and cell:
+        cell = cell[0]
+    if isinstance(cell, str):
+        try:
+            float(cell)
+        except ValueError:
+            return False
+        return True
+    return isinstance(cell, int | float)
+
+
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def truth_as_numbers(cells: Any, *, textual: bool) -> Any:
+    """Return the cells of a column with 1 for true and 0 for false; in TSV and CSV, `textual`, these are words."""
+    if isinstance(cells, np.ndarray) and cells.dtype != object:
+        return cells.astype(np.float64) if cells.dtype == bool else cells
+    if textual:
+        return [str(_TRUTH[word]) if (word := cell.strip().lower()) in _TRUTH else cell for cell in cells]
+    return [float(cell) if isinstance(cell, bool) else cell for cell in cells]
+
+
+def losses_of_gains(nbest: NBest) -> NBest:
+    """Return the lists with a loss in the place of their one statistic, of which more is better.
+
+    It is 1 - gain where all gains lie between 0 and 1, such as flags and shares, or else minus the gain; its name says
+    which. Raises `DataError` for several statistics.
+    """
+    if nbest.statistics.shape[1] != 1:
+        raise DataError(f"a gain is one column; the lists have {nbest.statistics.shape[1]} statistics")
+    gains, name = nbest.statistics, nbest.statistic_names[0]
+    share = bool(((gains >= 0) & (gains <= 1)).all())
+    losses = 1.0 - gains if share else -gains
+    return NBest(
+        nbest.features,
+        nbest.offsets,
+        np.asarray(losses + 0.0),
+        nbest.names,
+        nbest.list_ids,
+        (f"1 - {name}" if share else f"-{name}",),
+        nbest.texts,
+        copy=False,
+    )

@@ -1,0 +1,456 @@
+"""Lattices and hypergraphs from files, with all their paths, and the n-best lists of these."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray
+from lpmert.formats.best_lists import best_lists
+from lpmert.formats.columns import matched
+from lpmert.formats.format import (
+    Edges,
+    Format,
+    Graphs,
+    Links,
+    check_paths,
+    edges_of_links,
+    kind_of_graph,
+    links_of_edges,
+)
+from lpmert.formats.fst import EPSILON, Symbols, fst_lattices, kaldi_lattices, read_symbols
+from lpmert.formats.hypergraphs import cdec_hypergraphs, text_hypergraphs, travatar_hypergraphs
+from lpmert.formats.search_graphs import mecab_lattices, moses_graphs, pocketsphinx_lattices
+from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS, slf_lattices
+from lpmert.formats.utterances import References, references_by_list, utterance_files, utterance_of
+from lpmert.model.given import checked_sequence
+from lpmert.model.hypergraphs import Hypergraphs
+from lpmert.model.lattices import Lattices
+from lpmert.model.nbest import NBest
+from lpmert.quoting import listed, quoted
+from lpmert.registry import FORMATS
+from lpmert.system.archives import archive_members, is_archive
+from lpmert.system.files import check_lines, line_limit, read_text
+from lpmert.system.memory import give_back, room_for
+from lpmert.system.packing import COMPRESSED_ENDINGS
+from lpmert.system.pipes import pipes_kept
+
+if TYPE_CHECKING:
+    from lpmert.metrics.text import TextMetric
+
+
+SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
+"""Words of a lattice that are no words of the hypothesis."""
+
+_SLF_ENDINGS = frozenset({".slf", ".lat", ".lattice", ".htk"})
+_HEAD = 1 << 16
+"""Characters that tell the format."""
+
+_LINK, _FEATURE, _SORTING = 76, 40, 110
+"""Bytes that putting lattices together takes for each link, for each of its features, and for each of the largest."""
+
+_VARIANT = re.compile(r"\(\d+\)$")
+
+Counts = Mapping[str, Iterable[str]]
+Sources = str | Path | Sequence[str | Path]
+Parse = Callable[[str, str | Path, Symbols | None], Iterable[tuple[str | None, Links | Edges]]]
+
+
+class Loaded(NamedTuple):
+    """Lattices or hypergraphs, and for each what its file gives as factors of the scores."""
+
+    lattices: Lattices | Hypergraphs
+    scales: list[Mapping[str, float]]
+
+
+def load_lattices(
+    source: Sources,
+    references: References | Sequence[str | Path],
+    *,
+    format: str | None = None,
+    features: Sequence[str] | str | None = None,
+    counts: Counts | None = None,
+    silent: Iterable[str] = (),
+    variants: bool = False,
+    symbols: str | Path | None = None,
+    partial: bool = False,
+    by_position: bool = False,
+    max_line_length: int | None = None,
+) -> Lattices | Hypergraphs:
+    """Read lattices or hypergraphs with all their paths.
+
+    Parameters
+    ----------
+    source : str or path, or a sequence of them
+        A file, several, a tar archive or a folder of them, or a manifest as for `lpmert.formats.read_lattices`; all of
+        them perhaps compressed. Utterances are called as the file says, or else like their files.
+    references : str, path, sequence or mapping
+        Words by utterance: a Kaldi `text` file, a trn file, a table with the header utterance, reference, or a mapping;
+        or, where utterances are called by numbers, one sentence a line. Several files for several references.
+    format : str, optional
+        slf, kaldi-lattice, fst, pocketsphinx, moses-graph, hypergraph, cdec, travatar, or mecab; by default what each
+        file looks like.
+    features : sequence of str, optional
+        Those to take: names, or patterns such as `LM*`.
+    counts : mapping from name to words, optional
+        More features: how many of these words (silences, fillers) a path holds. They are no words of the text.
+    silent : iterable of str
+        More words that are left out of the text, beside !NULL, <eps> and the sentence marks.
+    variants : bool
+        Whether `word(2)` is a second pronunciation of `word`.
+    symbols : str or path, optional
+        Words by number, for lattices of Kaldi and OpenFst that have numbers: lines `word number`.
+    partial : bool
+        Whether there may be references without a lattice.
+    by_position : bool
+        Whether the lines of references are sentences in order, the first for utterance 0, whatever they look like.
+    max_line_length : int, optional
+        Most bytes of a line, 64 MiB by default.
+
+    Returns
+    -------
+    Lattices or Hypergraphs
+        The features are the scores that the files hold, and, unless these are all features of a decoder's model,
+        `words`; and those of `counts`. Hypergraphs only where an edge has several tails.
+
+    Raises
+    ------
+    DataError
+        With file and, where there is one, line.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lattices = lpmert.load_lattices("examples/speech/lattices", "examples/speech/text")
+    >>> lattices.n_lists, lattices.names
+    (12, ('acoustic', 'lm', 'words'))
+    """
+    with line_limit(max_line_length), pipes_kept():
+        speech = Speech.of(counts, silent, variants)
+        settings = {"partial": partial, "by_position": by_position}
+        return load(source, references, speech, format, symbols, features=features, **settings).lattices
+
+
+class _Part(NamedTuple):
+    """One graph, and where it comes from."""
+
+    utterance: str
+    path: str | Path
+    graph: Links | Edges
+
+
+class Speech(NamedTuple):
+    """What words are: those counted, under which of these names, those left out, and whether word(2) is word."""
+
+    names: tuple[str, ...]
+    counted: Mapping[str, str]
+    left_out: frozenset[str]
+    variants: bool
+
+    @staticmethod
+    def of(counts: Counts | None, silent: Iterable[str], variants: bool) -> Speech:
+        """Return what the arguments of `load_lattices` say; raises `DataError` for a word under two names."""
+        return Speech(tuple(counts or ()), counted_words(counts or {}), SILENT | frozenset(silent), variants)
+
+    def spoken(self, word: str | None) -> tuple[str | None, str | None]:
+        """Return the word of the text, `None` for none, and the name under which it is counted."""
+        if word is None:
+            return None, None
+        plain = (_VARIANT.sub("", word) if self.variants else word) or word
+        mute = word in self.left_out or word in self.counted or plain in self.left_out
+        return None if mute else plain, self.counted.get(word)
+
+
+def load(
+    source: Sources,
+    references: References | Sequence[str | Path],
+    speech: Speech,
+    format: str | None,
+    symbols: str | Path | None,
+    *,
+    features: Sequence[str] | str | None = None,
+    partial: bool,
+    by_position: bool,
+) -> Loaded:
+    """Return what `load_lattices` returns, and the factors that files give for scores."""
+    table = None if symbols is None else read_symbols(symbols)
+    found: dict[str, _Part] = {}
+    for part in _parts(source, format, table):
+        if part.utterance in found:
+            raise DataError(f"utterance {quoted(part.utterance)} comes twice; rename one", path=part.path)
+        found[part.utterance] = part
+    if not found:
+        raise DataError("no lattice in it", path=str(source))
+    ids, parts = list(found), [*found.values()]
+    spoken = references_by_list(ids, references, partial, by_position, what="lattice")
+    linear = [links_of_edges(part.graph) if isinstance(part.graph, Edges) else part.graph for part in parts]
+    scales = [{} if isinstance(part.graph, Edges) else part.graph.scales for part in parts]
+    if any(one is None for one in linear):
+        edges = [_edges(part, speech) for part in parts]
+        return Loaded(_hypergraphs(edges, spoken, features), scales)
+    graphs = [part._replace(graph=one) for part, one in zip(parts, linear, strict=True) if one is not None]
+    lattices = _lattices(graphs, spoken, features, speech)
+    del found, parts, linear, graphs
+    give_back()
+    return Loaded(lattices, scales)
+
+
+def counted_words(counts: Counts) -> dict[str, str]:
+    """Return the name under which each word is counted; raises `DataError` for a word under two names."""
+    counted: dict[str, str] = {}
+    for name, words in counts.items():
+        if isinstance(words, str):
+            raise DataError(f"counts[{quoted(name)}] must be a sequence of words, not the one string {quoted(words)}")
+        for word in words:
+            if counted.setdefault(word, name) != name:
+                raise DataError(
+                    f"counts has {quoted(word)} under {quoted(counted[word])} and {quoted(name)}; choose one"
+                )
+    return counted
+
+
+def _lattices(
+    parts: Sequence[_Part],
+    references: Sequence[tuple[str, ...]],
+    features: Sequence[str] | str | None,
+    speech: Speech,
+) -> Lattices:
+    graphs: list[Links] = [part.graph for part in parts if isinstance(part.graph, Links)]
+    names = _names(parts, speech.names, features)
+    give_back()
+    sizes = [len(graph.words) for graph in graphs]
+    size = (_LINK + _FEATURE * len(names)) * sum(sizes) + _SORTING * max(sizes)
+    room_for(size, "putting lattices together")
+    vocabulary: dict[str, int] = {}
+    silences = -1
+    known = []
+    for graph in graphs:
+        said = [speech.spoken(word) for word in graph.vocabulary]
+        numbers = [silences if word is None else vocabulary.setdefault(word, len(vocabulary)) for word, _ in said]
+        known.append((np.array(numbers, dtype=np.int32)[graph.words], [name for _, name in said]))
+    numbers_of_links = np.concatenate([numbers for numbers, _ in known])
+    rows = np.zeros((len(numbers_of_links), len(names)))
+    for column, name in enumerate(names):
+        if name == WORDS and not any(WORDS in graph.scores for graph in graphs):
+            rows[:, column] = numbers_of_links >= 0
+        elif name in speech.names:
+            own = [
+                np.array([counted == name for counted in names_counted])[graph.words]
+                for graph, (_, names_counted) in zip(graphs, known, strict=True)
+            ]
+            rows[:, column] = np.concatenate(own)
+        else:
+            rows[:, column] = np.concatenate([graph.scores.get(name, np.zeros(len(graph.words))) for graph in graphs])
+    for graph in graphs:
+        graph.scores.clear()  # which are in the rows now
+    try:
+        return Lattices(
+            rows,
+            np.cumsum([0, *(len(graph.words) for graph in graphs)]),
+            np.concatenate([graph.sources for graph in graphs]),
+            np.concatenate([graph.targets for graph in graphs]),
+            numbers_of_links,
+            references,
+            vocabulary=list(vocabulary),
+            starts=[graph.start for graph in graphs],
+            ends=[graph.end for graph in graphs],
+            names=names,
+            list_ids=[part.utterance for part in parts],
+        )
+    except DataError:
+        for part, graph in zip(parts, graphs, strict=True):
+            check_paths(graph, part.path)  # says in which file and line
+        raise
+
+
+def _names(parts: Sequence[_Part], counts: Sequence[str], features: Sequence[str] | str | None) -> list[str]:
+    """Return the names of the features; raises `DataError` where a lattice lacks one that it must have."""
+    graphs = [part.graph for part in parts]
+    scores = dict.fromkeys(chain.from_iterable(graph.scores for graph in graphs))
+    complete = [isinstance(graph, Edges) or graph.complete for graph in graphs]
+    order = {name: place for place, name in enumerate(SCORE_NAMES)}
+    names = sorted(scores, key=lambda name: order.get(name, len(order)))
+    if not all(complete):
+        names.append(WORDS)
+    names += counts
+    if len(set(names)) < len(names):
+        raise DataError(f"counts has a name that is a feature already: {listed(names)}")
+    for part, whole in zip(parts, complete, strict=True):
+        missing = sorted(scores.keys() - part.graph.scores.keys())
+        alone = isinstance(part.graph, Links) and len(part.graph.sources) < 2
+        if missing and not whole and not alone:
+            raise DataError(
+                f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately",
+                path=part.path,
+            )
+    if not names:
+        raise DataError("no scores, so that there is nothing to weight", path=parts[0].path)
+    if features is None:
+        return names
+    chosen = list(matched([features] if isinstance(features, str) else features, names, names))
+    for name in chosen:
+        if name not in names:
+            raise DataError(f"no feature {quoted(name)}; the features are {listed(names)}")
+    return chosen
+
+
+def _edges(part: _Part, speech: Speech) -> _Part:
+    """Return a hypergraph without the words that are not spoken, and with those counted as scores."""
+    graph = part.graph
+    if isinstance(graph, Links):
+        words = [graph.vocabulary[word] for word in graph.words.tolist()]
+        graph = edges_of_links(graph, words)
+    outputs, counted = [], {name: np.zeros(len(graph.heads)) for name in speech.names}
+    for place, own in enumerate(graph.outputs):
+        kept = []
+        for one in own:
+            word, name = (one, None) if isinstance(one, int) else speech.spoken(one)
+            if word is not None:
+                kept.append(word)
+            if name is not None:
+                counted[name][place] += 1.0
+        outputs.append(tuple(kept))
+    return part._replace(graph=graph._replace(outputs=outputs, scores={**graph.scores, **counted}))
+
+
+def _hypergraphs(
+    parts: Sequence[_Part],
+    references: Sequence[tuple[str, ...]],
+    features: Sequence[str] | str | None,
+) -> Hypergraphs:
+    names = _names(parts, (), features)
+    try:
+        return _joined(parts, references, names)
+    except DataError:
+        for part, own in zip(parts, references, strict=True):
+            try:
+                _joined([part], [own], names)
+            except DataError as error:  # says in which file
+                raise DataError(str(error), path=part.path) from error
+        raise
+
+
+def _joined(parts: Sequence[_Part], references: Sequence[tuple[str, ...]], names: Sequence[str]) -> Hypergraphs:
+    graphs: list[Edges] = [part.graph for part in parts if isinstance(part.graph, Edges)]
+    rows: list[FloatArray] = [
+        np.column_stack([graph.scores.get(name, np.zeros(len(graph.heads))) for name in names]) for graph in graphs
+    ]
+    return Hypergraphs(
+        np.concatenate(rows),
+        np.cumsum([0, *(len(graph.heads) for graph in graphs)]),
+        np.array([head for graph in graphs for head in graph.heads], dtype=np.int64),
+        [tails for graph in graphs for tails in graph.tails],
+        [outputs for graph in graphs for outputs in graph.outputs],
+        references,
+        goals=[graph.goal for graph in graphs],
+        names=names,
+        list_ids=[part.utterance for part in parts],
+    )
+
+
+def _parts(source: Sources, format: str | None, symbols: Symbols | None) -> Iterator[_Part]:
+    """Yield every graph of files, archives and folders."""
+    if not isinstance(source, str | Path):
+        if not source:
+            raise DataError("no lattices; name at least one file")
+        for one in checked_sequence(source, "source"):
+            yield from _parts(one, format, symbols)
+        return
+    path = Path(source)
+    if not path.is_dir() and is_archive(path):
+        members = sorted(archive_members(path), key=lambda member: member[0])
+        for name, member in members:
+            yield from _of_text(utterance_of(Path(name)), f"{path}/{name}", member, format, symbols)
+        return
+    text = "" if path.is_dir() else read_text(path)
+    if not path.is_dir() and (format or _kind(text, path)):
+        yield from _of_text(utterance_of(path), path, text, format, symbols)
+        return
+    for utterance, file in utterance_files(path):
+        yield from _of_text(utterance, file, read_text(file), format, symbols)
+
+
+def _of_text(
+    utterance: str, path: str | Path, text: str, format: str | None, symbols: Symbols | None
+) -> Iterator[_Part]:
+    check_lines(text, path)
+    kind = format or _kind(text, path)
+    if kind is None:
+        raise DataError(f"is no lattice of {listed(kinds_of_graphs())}; give the format", path=path)
+    parse = FORMATS.build(kind).graphs
+    if parse is None:
+        raise DataError(f"format {quoted(kind)} has no lattices; choose one of {listed(kinds_of_graphs())}", path=path)
+    for own, graph in parse(text, path, symbols):
+        yield _Part(utterance if own is None else own, path, graph)
+
+
+def _kind(text: str, path: str | Path) -> str | None:
+    """Return the format that a text looks like, or, where it tells nothing, the ending of its file."""
+    endings = [ending for ending in Path(path).suffixes[-2:] if ending not in COMPRESSED_ENDINGS]
+    return kind_of_graph(text[:_HEAD]) or ("slf" if endings[-1:] and endings[-1] in _SLF_ENDINGS else None)
+
+
+def kinds_of_graphs() -> list[str]:
+    """Return the names of the formats of lattices and hypergraphs."""
+    return [name for name in FORMATS.names() if FORMATS.build(name).graphs is not None]
+
+
+_UNSCALED = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation", "transition"), 1.0)
+_COSTS = dict.fromkeys(("cost", "graph_cost", "acoustic_cost", "word_cost", "connection_cost"), -1.0)
+
+
+def read_lattices(
+    source: Sources,
+    references: References | Sequence[str | Path],
+    *,
+    format: str | None = None,
+    n_best: int = 100,
+    scales: Mapping[str, float] | None = None,
+    counts: Counts | None = None,
+    silent: Iterable[str] = (),
+    variants: bool = False,
+    symbols: str | Path | None = None,
+    metric: str | TextMetric = "wer",
+    partial: bool = False,
+    by_position: bool = False,
+) -> NBest:
+    """Read lattices and return their N-best lists.
+
+    The arguments are those of `lpmert.load_lattices`, and so are the features. A list has the `n_best` best hypotheses
+    with different words by the sum of features times `scales`; without a scale there, the one in the header of the
+    lattice counts, as in HTK and SRILM, and without that 1 for scores of a decoder, -1 for costs, and 0 for others. The
+    scores of a hypothesis are those of its best path. metric counts the statistics, as in `read_srilm`. Raises
+    `DataError` with file and, where there is one, line.
+    """
+    if n_best < 1:
+        raise DataError(f"n_best is {n_best}; a list needs at least one hypothesis")
+    speech = Speech.of(counts, silent, variants)
+    lattices, given = load(source, references, speech, format, symbols, partial=partial, by_position=by_position)
+    place = source if isinstance(source, str | Path) else None
+    for name in scales or {}:
+        if name not in lattices.names:
+            raise DataError(f"scales has {quoted(name)}; the features are {listed(lattices.names)}", path=place)
+    known = {**_UNSCALED, **_COSTS}
+    weights = [{**known, **own, **(scales or {})} for own in given]
+    rows = [np.array([own.get(name, 0.0) for name in lattices.names]) for own in weights]
+    return best_lists(lattices, rows, n_best, metric)
+
+
+def _format(name: str, description: str, graphs: Graphs) -> Format:
+    return Format(description, read_lattices, pooled=True, fixed={"format": name}, graphs=graphs)
+
+
+SLF = _format("slf", "HTK lattices, one utterance a file", slf_lattices)
+KALDI = _format("kaldi-lattice", "lattices of Kaldi as text, plain or compact", kaldi_lattices)
+FST = _format("fst", "acceptors or transducers of OpenFst as text, one utterance a file", fst_lattices)
+POCKETSPHINX = _format("pocketsphinx", "lattices of PocketSphinx, one utterance a file", pocketsphinx_lattices)
+MOSES_GRAPH = _format("moses-graph", "search graphs of Moses", moses_graphs)
+HYPERGRAPH = _format("hypergraph", "hypergraphs of Moses and Joshua, one sentence a file", text_hypergraphs)
+CDEC = _format("cdec", "hypergraphs of cdec (JSON)", cdec_hypergraphs)
+TRAVATAR = _format("travatar", "hypergraphs of travatar (JSON)", travatar_hypergraphs)
+MECAB = _format("mecab", "sentences that MeCab analyses: utterance, sentence", mecab_lattices)

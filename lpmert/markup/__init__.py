@@ -1,1 +1,0 @@
-"""Numbers, tables and curves as text and HTML."""

@@ -1,0 +1,187 @@
+"""LinOptimizer on sparse combinations: are these choices attainable together?
+
+The oracle solves one program for each question, and uses exact arithmetic where rounding hides the answer;
+`published_weights` is the linear program of the paper.
+
+Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import linprog
+
+from lpmert import core
+from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.lp_mert.streams import WarmStart
+from lpmert.numeric.cap import Cap
+from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, SortedLists
+from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.rounding import Rounding
+from lpmert.system.deadline import checkpoint
+
+_CORRAL_BYTES = 1 << 25
+_MOST_CORRALS = 8192
+_PUBLISHED_TOLERANCE = 1e-9
+"""What the published objective must exceed, for differences scaled to at most 1; what does not counts as interior."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attainability:
+    """Attainable: `start`, whose weights are `None` where no double precision weights show it. Else a `core` of triples
+    (list, chosen row, other row), at most d + 1.
+    """
+
+    start: WarmStart | None
+    core: tuple[tuple[int, int, int], ...] = ()
+
+
+class AttainabilityOracle:
+    """Decides about choices from lists in order of cost; `counters` count programs and their rows.
+
+    rows_in_full are all comparisons of the questions asked, rows_held those that took part in a program. lp,
+    row_generation, cosine_test: as in `LpMert`.
+    """
+
+    def __init__(
+        self,
+        sorted_lists: SortedLists,
+        cap: Cap | None = None,
+        rounding: Rounding | None = None,
+        *,
+        lp: str = "least-norm",
+        row_generation: bool = True,
+        cosine_test: str = "exact",
+    ) -> None:
+        self.sorted_lists = sorted_lists
+        self._cap, self._rounding = cap, rounding
+        self.sizes = np.diff(sorted_lists.offsets)
+        self.counters: Counter[str] = Counter(lps=0, rows_in_full=0, rows_held=0, exact_decisions=0)
+        self._lp, self._row_generation, self._cosine_test = lp, row_generation, cosine_test
+        self.native = sorted_lists.native()
+        self._least_norm = core.LeastNorm(self.native)
+        self._nowhere = np.zeros(sorted_lists.rows.shape[1])
+        self._corrals = [core.Corral(len(self._nowhere))]
+        kept = int(np.clip(_CORRAL_BYTES // self._corrals[0].nbytes, 16, _MOST_CORRALS))
+        self._owners: list[WarmStart | None] = [None] * kept
+        self._slot = 0
+        self._chosen = np.zeros(len(self.sizes), dtype=np.int64)
+
+    @cached_property
+    def _optimizer(self) -> LinOptimizer:
+        return LinOptimizer(self.sorted_lists.rows, self.sorted_lists.offsets, self._cap, self._rounding)
+
+    @property
+    def memory(self) -> int:
+        """Bytes held, about."""
+        return len(self._corrals) * self._corrals[0].nbytes
+
+    def ask(self, lists: IntArray, positions: IntArray, near: WarmStart | None = None) -> Attainability:
+        """Decide whether these positions in these lists can be strictly best together.
+
+        near: what the program of the first choices of the lists left.
+        """
+        checkpoint()
+        self.counters["lps"] += 1
+        self.counters["rows_in_full"] += int(self.sizes[lists].sum()) - len(lists)
+        near = near if self._row_generation else None
+        decide = self._separate if self._lp == "least-norm" else self._optimize
+        answer = decide(lists, positions, near)
+        if self._cap is None or self._cosine_test == "exact" or answer.start is None:
+            return answer
+        return answer if self._passes_published_test(lists, positions, self._cap) else Attainability(None)
+
+    def keep(self, start: WarmStart) -> None:
+        """Keep the corral of the last answer for programs to come, in place of the oldest one."""
+        if start.corral >= 0:
+            self._owners[start.corral] = start
+            self._slot = (start.corral + 1) % len(self._owners)
+            if self._slot == len(self._corrals):
+                self._corrals.append(core.Corral(len(self._nowhere)))
+
+    def _separate(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> Attainability:
+        slot = self._slot
+        corral = self._corrals[slot]
+        self._owners[slot] = None
+        self._start(corral, near)
+        self._chosen[lists] = positions
+        first = 0 if near is None else near.length % len(lists)
+        rounds = self._least_norm.rounds
+        verdict = self._least_norm.separate(lists, self._chosen, first, corral)
+        self.counters["rows_held"] += self._least_norm.rounds - rounds
+        if verdict == FEASIBLE:
+            return Attainability(WarmStart(len(lists), corral.point, corral=slot))
+        if verdict == INFEASIBLE:
+            owners = corral.lists
+            heads = self.sorted_lists.offsets[owners]
+            triples = np.column_stack([owners, heads + self._chosen[owners], heads + corral.others])
+            return Attainability(None, core=tuple(map(tuple, triples.tolist())))
+        return self._optimize(lists, positions, WarmStart(len(lists), corral.point))
+
+    def _start(self, corral: core.Corral, near: WarmStart | None) -> None:
+        if near is not None and near.corral >= 0 and self._owners[near.corral] is near:
+            corral.take(self._corrals[near.corral])
+        else:
+            corral.restart(self._nowhere if near is None or near.weights is None else near.weights)
+
+    def _optimize(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> Attainability:
+        """Decide with certainty: HiGHS, confirmed in exact arithmetic."""
+        if self._lp == "least-norm":
+            self.counters["exact_decisions"] += 1
+        held = self._optimizer.counters["lp_rows"]
+        start = near.weights if near is not None and near.weights is not None and near.weights.any() else None
+        rows = None if near is None else near.rows
+        if not self._row_generation:
+            rows = np.arange(len(self.sorted_lists.costs))
+        verdict = self._optimizer.solve((lists, self.sorted_lists.offsets[lists] + positions), start=start, rows=rows)
+        self.counters["rows_held"] += self._optimizer.counters["lp_rows"] - held
+        if verdict.attainable:
+            return Attainability(WarmStart(len(lists), verdict.weights, rows=verdict.rows))
+        return Attainability(None, core=verdict.core)
+
+    def _passes_published_test(self, lists: IntArray, positions: IntArray, cap: Cap) -> bool:
+        """Whether the weights of the cell with the largest product with the cap's centre lie in the cap.
+
+        Galley and Quirk, EMNLP 2011, on searches within a cosine. The answer is a corner of the box around the origin,
+        which can lie outside of the cap although the cell reaches into it.
+        """
+        answer = _box_program(cap.unit, self._differences(lists, positions))
+        return answer is not None and cap.cosine_of(answer) >= cap.cosine
+
+    def published_weights(self, lists: IntArray, positions: IntArray) -> FloatArray | None:
+        """Return weights [d] of the linear program of the paper; `None` if these choices count as interior.
+
+        Maximise w.(h - centroid) with w.(h - h_j) >= 0 for all j, in a box; within a cosine maximise w.(its centre)
+        instead, whose answer must lie there. What is not clearly positive counts as interior.
+        """
+        differences = self._differences(lists, positions)
+        objective = differences.mean(axis=0) if self._cap is None else self._cap.unit
+        weights = _box_program(objective, differences)
+        if weights is None or weights @ objective <= _PUBLISHED_TOLERANCE:
+            return None
+        inside = self._cap is None or self._cap.cosine_of(weights) >= self._cap.cosine
+        return weights if inside else None
+
+    def _differences(self, lists: IntArray, positions: IntArray) -> FloatArray:
+        """Return the chosen hypotheses minus all of their lists [R, d], to a common scale."""
+        rows, offsets = self.sorted_lists.rows, self.sorted_lists.offsets
+        pairs = zip(lists.tolist(), positions.tolist(), strict=True)
+        differences = np.concatenate([rows[offsets[s] + h] - rows[offsets[s] : offsets[s + 1]] for s, h in pairs])
+        return np.asarray(differences / (np.abs(differences).max() or 1.0))
+
+
+def _box_program(objective: FloatArray, differences: FloatArray) -> FloatArray | None:
+    """Return the w in [-1, 1]^d with differences w >= 0 and the largest objective; `None` if HiGHS ends without."""
+    answer = linprog(
+        -objective,
+        A_ub=-differences,
+        b_ub=np.zeros(len(differences)),
+        bounds=(-1, 1),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10},
+    )
+    return np.asarray(answer.x) if answer.status == 0 else None

@@ -1,0 +1,328 @@
+"""The loss along lines of weights, exactly: profiles of one weight, surfaces over two, and the windows they show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.lines.lattice_search import LatticeLineSearch
+from lpmert.lines.line_search import lists_with_costs
+from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
+from lpmert.model.canonical import Costs, fixed_point, varying_columns
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.problem import Problem
+from lpmert.model.spread import units
+from lpmert.quoting import listed, quoted
+from lpmert.system.deadline import checkpoint
+
+REACH = 1.25
+"""Half the width of the widest window, where the length of the weights, in units of score, is 1."""
+
+NEAREST = 1 / 4000
+"""Half the width of the narrowest window at least, in units of that of the widest."""
+
+_CELLS = 2.5
+"""Half the width of the narrowest window, in widths of the interval in which the loss stays what it is."""
+
+PIECES = 1000
+"""Pieces of a profile that is drawn; more cannot be told apart."""
+
+COLUMNS = 401
+"""Points on each line of a surface, odd as its lines."""
+
+_HYPOTHESES, _LINKS = 700_000_000, 8_000_000
+"""Those that the lines of one surface go through at most, which takes some five seconds."""
+
+_FEWEST_ROWS = 9
+
+_ALONG = 1e-9
+"""Weights lie in the plane of a surface if all others are those of its middle, up to a factor and this share."""
+
+
+class Row(NamedTuple):
+    """What happens on a part of a line.
+
+    left [S]: the hypothesis that each list chooses at its beginning, by numbers that mean the same on all lines;
+    thresholds [E], ascending: where a choice changes; keys [E, 2]: from which hypothesis to which; losses [E + 1]:
+    those between the thresholds.
+    """
+
+    left: IntArray
+    thresholds: FloatArray
+    keys: IntArray
+    losses: FloatArray
+
+    def passes_the_same_cells(self, other: Row) -> bool:
+        """Whether all lists make the same choices in the same order as on another line."""
+        return np.array_equal(self.left, other.left) and np.array_equal(self.keys, other.keys)
+
+
+class Lines(Protocol):
+    """Lines of weights, as the caller gives them, through lists or lattices."""
+
+    @property
+    def spread(self) -> FloatArray:
+        """How far each feature [D] varies within lists; 0 where it does not."""
+
+    rows: int
+    """How many lines a surface shows: odd, so that one of them goes through its middle."""
+
+    def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
+        """Return what happens on weights + t direction [D] for low < t < high."""
+
+
+def lines_of(problem: Problem | LatticeProblem) -> Lines:
+    """Return the lines through the lists or lattices of a problem, whose region does not matter."""
+    return ListLines(problem) if isinstance(problem, Problem) else LatticeLines(problem)
+
+
+def place_of(name: str, names: Sequence[str], lines: Lines) -> int:
+    """Return which feature has this name; raises `DataError` where none does, or where its weight does not matter."""
+    if name not in names:
+        raise DataError(f"no feature {quoted(name)}; the features are {listed(names)}")
+    place = names.index(name)
+    if not lines.spread[place] > 0.0:
+        raise DataError(f"feature {quoted(name)} does not vary within the lists: its weight does not matter")
+    return place
+
+
+def _rows(budget: int, size: int, most: int) -> int:
+    """Return how many lines a surface has, an odd number."""
+    return min(max(budget // max(size, 1), _FEWEST_ROWS), most) // 2 * 2 + 1
+
+
+class _Sums:
+    """The losses of choices, of which one after another is replaced."""
+
+    def __init__(self, metric: Metric, statistics: FloatArray, costs: Costs | None) -> None:
+        self._metric, self._statistics, self._costs = metric, statistics, costs
+
+    def losses(self, left: IntArray, leaving: IntArray, entering: IntArray) -> FloatArray:
+        """Return the loss of rows left [S], and after each [E] replacement of a row by another."""
+        if self._costs is not None:
+            costs = self._costs.costs
+            found = np.cumsum(np.concatenate([[costs[left].sum()], costs[entering] - costs[leaving]]))
+            return np.asarray((self._costs.constant + found) * self._costs.unit)
+        first = self._statistics[left].sum(axis=0, keepdims=True)
+        totals = np.cumsum(np.concatenate([first, self._statistics[entering] - self._statistics[leaving]]), axis=0)
+        return np.asarray(losses_of_totals(self._metric, totals))
+
+
+class ListLines:
+    """Lines through N-best lists: see `Lines`. Not for use by several threads at a time."""
+
+    def __init__(self, problem: Problem) -> None:
+        features, self._offsets, statistics = problem.as_given()
+        self._search = lists_with_costs(features, self._offsets, np.zeros(len(features), dtype=np.int64))
+        self.rows = _rows(_HYPOTHESES, len(features), 255)
+        self._lists = np.repeat(np.arange(len(self._offsets) - 1), np.diff(self._offsets))
+        metric, costs = problem.metric, None
+        if isinstance(metric, AdditiveMetric):
+            costs = fixed_point(np.asarray(metric.losses(statistics), dtype=np.float64), self._offsets)
+        self._sums = _Sums(metric, statistics, costs)
+        varies = np.isin(np.arange(features.shape[1]), varying_columns(features, self._offsets))
+        spread = units(block[:2] for block in problem.blocks())
+        self.spread: FloatArray = np.where(varies, spread, 0.0)
+
+    def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
+        """Return what happens on weights + t direction [D] for low < t < high."""
+        checkpoint()
+        left, thresholds, leaving, entering = self._search.events(weights, direction)
+        begin, end = np.searchsorted(thresholds, low, "right"), np.searchsorted(thresholds, high, "left")
+        left[self._lists[entering[:begin]]] = entering[:begin]  # the last one stands
+        leaving, entering = leaving[begin:end], entering[begin:end]
+        losses = self._sums.losses(left, leaving, entering)
+        return Row(left, thresholds[begin:end], np.column_stack([leaving, entering]), losses)
+
+
+class LatticeLines:
+    """Lines through all paths of lattices: see `Lines`. Not for use by several threads at a time."""
+
+    def __init__(self, problem: LatticeProblem) -> None:
+        self._problem = problem
+        self._search = LatticeLineSearch(problem)
+        self.rows = _rows(_LINKS, sum(len(graph.sources) for graph in problem.graphs), 127)
+        scales = problem.coordinates.scales
+        self.spread: FloatArray = np.asarray(self._search.spread / scales)
+        self._numbers: dict[tuple[int, bytes], int] = {}
+        self._statistics: list[FloatArray] = []
+
+    def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
+        """Return what happens on weights + t direction [D] for low < t < high."""
+        scales = self._problem.coordinates.scales
+        left, events = [], []
+        for number in range(self._problem.lattices.n_lists):
+            checkpoint()
+            starts, ways = self._search.winners(number, weights / scales, direction / scales)
+            known = [self._number(number, way) for way in ways]
+            first = int(np.searchsorted(starts, low, "right")) - 1
+            left.append(known[first])
+            for place in range(first + 1, int(np.searchsorted(starts, high, "left"))):
+                events.append((float(starts[place]), known[place - 1], known[place]))
+        events.sort(key=lambda event: event[0])
+        keys = np.array([event[1:] for event in events], dtype=np.int64).reshape(-1, 2)
+        statistics = np.array(self._statistics)
+        costs = Costs(statistics[:, 0].astype(np.int64), 0, 1.0, False) if self._problem.additive else None
+        sums = _Sums(self._problem.metric, statistics, costs)
+        first_choices = np.array(left, dtype=np.int64)
+        losses = sums.losses(first_choices, keys[:, 0], keys[:, 1])
+        return Row(first_choices, np.array([event[0] for event in events]), keys, losses)
+
+    def _number(self, lattice: int, way: IntArray) -> int:
+        key = lattice, way.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = len(self._statistics)
+            self._statistics.append(self._problem.statistics(lattice, way))
+        return self._numbers[key]
+
+
+class Window(NamedTuple):
+    """How far to go from the weights in the middle, in each of them [D]; 0 for those that do not matter."""
+
+    name: str
+    halves: FloatArray
+
+
+def windows(lines: Lines, weights: FloatArray) -> list[Window]:
+    """Return three windows around weights [D], from the widest to the narrowest.
+
+    The widest goes as far in each weight as to outweigh all others; the narrowest shows some dozen cells.
+    """
+    spread = lines.spread
+    length = float(np.linalg.norm(weights * spread)) or 1.0
+    with np.errstate(divide="ignore"):
+        wide = np.where(spread > 0.0, REACH * length / spread, 0.0)
+    near = wide.copy()
+    for d in np.flatnonzero(wide):
+        low, high = interval(lines, weights, int(d), float(wide[d]))
+        near[d] = min(max(_CELLS * (high - low), NEAREST * wide[d]), wide[d] / 4)
+    return [Window("wide", wide), Window("medium", np.sqrt(wide * near)), Window("near", near)]
+
+
+def interval(lines: Lines, weights: FloatArray, feature: int, half: float) -> tuple[float, float]:
+    """Return how far one weight can move before the loss changes, at most by half: down, up; 0 is between them."""
+    direction = np.zeros(len(weights))
+    direction[feature] = half
+    row = lines.row(weights, direction, -1.0, 1.0)
+    ends = np.concatenate([[-1.0], row.thresholds, [1.0]])
+    here = int(np.searchsorted(row.thresholds, 0.0, "right"))
+    low = high = here
+    while low > 0 and row.losses[low - 1] == row.losses[here]:
+        low -= 1
+    while high + 1 < len(row.losses) and row.losses[high + 1] == row.losses[here]:
+        high += 1
+    return min(float(ends[low]), 0.0) * half, max(float(ends[high + 1]), 0.0) * half
+
+
+def shown_features(lines: Lines, weights: FloatArray, most: int) -> IntArray:
+    """Return the features, at most so many, whose weights matter most for scores, in their order."""
+    share = np.abs(weights) * lines.spread
+    chosen = np.lexsort((-lines.spread, -share))[:most]
+    return np.sort(chosen[lines.spread[chosen] > 0.0])
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The loss along one weight, from low to high, constant between ends.
+
+    feature: whose weight it is; value: what it is in the middle; ends [n + 1]; losses [n]; best: the interval around
+    the value in which the loss stays what it is, `None` at an end beyond the widest window. whole: whether no piece
+    was too short to be drawn.
+    """
+
+    feature: int
+    value: float
+    ends: FloatArray
+    losses: FloatArray
+    best: tuple[float | None, float | None]
+    whole: bool
+
+
+def profile(lines: Lines, weights: FloatArray, feature: int, window: Window, widest: Window) -> Profile:
+    """Return the loss along a weight in a window around weights [D]."""
+    half, value, reach = float(window.halves[feature]), float(weights[feature]), float(widest.halves[feature])
+    direction = np.zeros(len(weights))
+    direction[feature] = half
+    row = lines.row(weights, direction, -1.0, 1.0)
+    last = np.append(row.losses[1:] != row.losses[:-1], True)
+    ends, losses = np.append(row.thresholds, 1.0)[last], row.losses[last]
+    whole = len(losses) <= PIECES
+    if not whole:
+        centres = (2 * np.arange(PIECES) + 1) / PIECES - 1.0
+        losses = losses[np.minimum(np.searchsorted(ends, centres, "right"), len(losses) - 1)]
+        last = np.append(losses[1:] != losses[:-1], True)
+        ends, losses = ((2 * np.arange(PIECES) + 2) / PIECES - 1.0)[last], losses[last]
+    low, high = interval(lines, weights, feature, reach)
+    best = (value + low if low > -reach else None, value + high if high < reach else None)
+    return Profile(feature, value, value + half * np.concatenate([[-1.0], ends]), losses, best, whole)
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """The loss over two weights around others: exact at the centres of equal rectangles that fill a window.
+
+    features: the two; weights [D]: the point in the middle; halves: how far the window goes in both directions;
+    losses [rows, columns], from the least second and first weights up.
+    """
+
+    features: tuple[int, int]
+    weights: FloatArray
+    halves: tuple[float, float]
+    losses: FloatArray
+
+
+def surface(lines: Lines, weights: FloatArray, features: tuple[int, int], halves: tuple[float, float]) -> Surface:
+    """Return the loss over two weights around others, which go as far as halves.
+
+    Between two parallel lines on which all lists make the same choices in the same order lie no other choices: the
+    cells of a list are convex. Only where lines differ are those between them searched.
+    """
+    first, second = features
+    direction, step = np.zeros(len(weights)), np.zeros(len(weights))
+    direction[first], step[second] = halves
+    centres = (2 * np.arange(COLUMNS) + 1) / COLUMNS - 1.0
+    losses = np.empty((lines.rows, COLUMNS))
+
+    def row(place: int) -> Row:
+        return lines.row(weights + ((2 * place + 1) / lines.rows - 1.0) * step, direction, -1.0, 1.0)
+
+    waiting = [(0, lines.rows - 1, row(0), row(lines.rows - 1))]
+    while waiting:
+        bottom, top, one, other = waiting.pop()
+        between = top - bottom
+        if one.passes_the_same_cells(other):
+            for place in range(between + 1):
+                ends = one.thresholds + place / between * (other.thresholds - one.thresholds)
+                losses[bottom + place] = one.losses[np.searchsorted(ends, centres, "right")]
+        elif between == 1:
+            losses[bottom] = one.losses[np.searchsorted(one.thresholds, centres, "right")]
+            losses[top] = other.losses[np.searchsorted(other.thresholds, centres, "right")]
+        else:
+            middle = (bottom + top) // 2
+            found = row(middle)
+            waiting += [(bottom, middle, one, found), (middle, top, found, other)]
+    return Surface(features, weights, halves, losses)
+
+
+def in_plane(
+    weights: FloatArray, middle: FloatArray, features: tuple[int, int], matters: FloatArray
+) -> FloatArray | None:
+    """Return weights [D] times the positive factor that brings them into the plane of a surface; `None` without one.
+
+    matters [D]: positive for features that vary; the weights of others are left out of account.
+    """
+    rest = matters > 0.0
+    rest[list(features)] = False
+    own, there = weights[rest], middle[rest]
+    if there.any():
+        along = float(own @ there)
+        factor = float(there @ there) / along if along > 0.0 else 0.0
+    else:
+        factor = float(np.linalg.norm(middle)) / (float(np.linalg.norm(weights)) or 1.0)
+    off = np.abs(factor * own - there).max(initial=0.0)
+    near = factor > 0.0 and off <= _ALONG * np.abs(there).max(initial=0.0)
+    return factor * weights if near else None

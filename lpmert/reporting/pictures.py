@@ -1,0 +1,353 @@
+"""All pictures, drawn by matplotlib: searches, profiles, surfaces, changed lists, cross-validations, loops.
+
+A picture for a page is an SVG with its own colours for dark screens; the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray, MethodError
+from lpmert.quoting import listed, number
+from lpmert.system.files import atomic_writer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from lpmert.reporting.lines import Profile, Surface
+
+ENDINGS = (".png", ".svg", ".pdf")
+_DPI = 150
+
+_PAPER, _INK, _FAINT, _LINE = "#fdfdfb", "#1c2024", "#5b636b", "#d5d9dd"
+_LOSS, _BOUND, _BAND = "#b3400c", "#1763b8", "#f4c9a2"
+_DARK = {
+    **{_PAPER: "#16191d", _INK: "#e6e8ea", _FAINT: "#a0a8b0", _LINE: "#383f47"},
+    **{_LOSS: "#ff9a5c", _BOUND: "#75b5f5", _BAND: "#5a3a20"},
+}
+"""Colours for light screens, and those in their place for dark ones: orange and blue, which all eyes tell apart."""
+
+_PATHS = ("#ffffff", "#ff9f1c", "#ff6ad5", "#ff4d4d", "#b8f2ff", "#c2ff5c")
+"""Colours of paths, which are seen on all of a surface's."""
+
+_STYLE: dict[str, Any] = {
+    **{"figure.facecolor": _PAPER, "savefig.facecolor": _PAPER, "axes.facecolor": "none", "legend.frameon": False},
+    **{"axes.edgecolor": _FAINT, "axes.labelcolor": _INK, "text.color": _INK, "xtick.color": _FAINT},
+    **{"ytick.color": _FAINT, "grid.color": _LINE, "axes.spines.top": False, "axes.spines.right": False},
+    **{
+        "axes.titlesize": "medium",
+        "legend.fontsize": "small",
+        "axes.formatter.useoffset": False,
+        "axes.axisbelow": True,
+    },
+    "text.parse_math": False,  # names are names, whatever dollars they hold
+    "svg.fonttype": "none",
+    "svg.hashsalt": "lpmert",
+}
+
+_DECADES = 50.0
+"""Times between the first and the last point from which on the time is shown by its logarithm."""
+
+_ALL_BUT = 98.0
+"""Percent of a surface whose losses have colours of their own; those beyond have that of the highest."""
+
+_BESIDE = 0.05
+"""Marks nearer to each other than this share of the window have one label."""
+
+MOST_BARS = 40
+
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\u202a-\u202e\u2066-\u2069]"
+)
+"""What pages may not hold, and what turns the direction of all text after it."""
+
+
+def printable(text: str) -> str:
+    """Return a text with a sign in place of each character that pages may not hold or that turns them."""
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def check_installed(*packages: str) -> None:
+    """Raise `MethodError` where a package of the extra is missing."""
+    for name in packages:
+        if find_spec(name) is None:
+            raise MethodError(f"{name} is not installed; pip install 'lpmert[report]'")
+
+
+def check_picture(path: str | Path) -> None:
+    """Raise `MethodError` where nothing can draw, and `DataError` for an ending that means no picture."""
+    check_installed("matplotlib")
+    if Path(path).suffix.lower() not in ENDINGS:
+        raise DataError(f"the name of a picture must end in one of {listed(ENDINGS)}", path=str(path))
+
+
+def write_picture(figure: Figure, path: str | Path) -> None:
+    """Write a picture to a file, which appears whole or not at all; its ending says in which form.
+
+    Raises `MethodError` without matplotlib, `DataError` for another ending or where the file cannot be written.
+    """
+    check_picture(path)
+    with atomic_writer(path) as stream:
+        stream.buffer.write(_bytes(figure, Path(path).suffix[1:].lower()))
+
+
+def svg(figure: Figure) -> str:
+    """Return a picture as SVG, which takes other colours on dark screens."""
+    rules = [f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}' for light, dark in _DARK.items()
+             for kind in ("fill", "stroke")]  # fmt: skip
+    dark = f"@media (prefers-color-scheme:dark){{{''.join(rules)}}}"
+    return _bytes(figure, "svg").decode("utf-8").replace("</style>", f"{dark}</style>", 1)
+
+
+def _bytes(figure: Figure, form: str) -> bytes:
+    picture = io.BytesIO()
+    undated = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
+    with styled(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # readers of SVG have fonts of their own
+        figure.savefig(picture, format=form, dpi=_DPI, metadata=undated[form])
+    return picture.getvalue()
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw in the block as all pictures here are drawn, whatever the settings of matplotlib."""
+    check_installed("matplotlib")
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", _STYLE]):
+        yield
+
+
+def _empty(width: float, height: float) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure as Canvas  # no window, no global state
+
+    figure = Canvas(figsize=(width, height), layout="constrained")
+    axes: Any = figure.add_subplot()
+    return figure, axes
+
+
+def _places(losses: FloatArray | Sequence[float], most: int) -> Any:
+    """Return what finds places for numbers at an axis: whole ones where all losses are."""
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(most, integer=bool((np.asarray(losses) == np.rint(losses)).all()))
+
+
+def progress(result: Mapping[str, Any], width: float = 5.2, height: float = 2.8) -> Figure:
+    """Draw the best loss and the bound over the time of a search, from its result as JSON has it."""
+    with styled():
+        figure, axes = _empty(width, height)
+        trace: Sequence[tuple[float, float | None, float]] = result["trace"]
+        axes.set(xlabel="seconds", ylabel="loss")
+        if not trace:
+            return figure
+        first, last = trace[0][0], trace[-1][0]
+        end = max(result["seconds"].get("total", last), last, first + 1e-9)
+        bounds = [(time, bound) for time, bound, _ in trace if bound is not None]
+        curves = [("best loss", [(time, loss) for time, _, loss in trace], _LOSS, "-")]
+        curves += [("bound", bounds, _BOUND, "--")] if bounds else []
+        for label, points, colour, line in curves:
+            ends, values = [*(time for time, _ in points), end], [value for _, value in points]
+            axes.stairs(values, ends, baseline=None, color=colour, label=label, linewidth=1.8, linestyle=line)
+        if first > 0.0 and end > _DECADES * first:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter("")
+        if end > (begin := max(first, 0.0)):
+            axes.set_xlim(begin, end)
+        axes.grid(axis="y")
+        axes.margins(y=0.08)
+        axes.yaxis.set_major_locator(_places([value for _, points, *_ in curves for _, value in points], 6))
+        figure.legend(loc="outside upper left", ncols=2)
+    return figure
+
+
+def profile(found: Profile, name: str, title: str, loss: float, width: float = 4.4, height: float = 2.6) -> Figure:
+    """Draw the loss along one weight, with the interval in which it stays what it is and the weights in the middle."""
+    with styled():
+        figure, axes = _empty(width, height)
+        first, last = float(found.ends[0]), float(found.ends[-1])
+        begin, end = found.best
+        low, high = first if begin is None else max(begin, first), last if end is None else min(end, last)
+        axes.axvspan(low, high, color=_BAND, linewidth=0.8, label="same loss")
+        axes.stairs(found.losses, found.ends, baseline=None, color=_LOSS, linewidth=1.4)
+        axes.plot(
+            found.value, loss, "o", color=_LOSS, markeredgecolor=_PAPER, label=f"{title}: {number(loss)}", zorder=3
+        )
+        axes.set(xlabel=f"weight of {printable(name)}", ylabel="loss", xlim=(first, last))
+        axes.grid(axis="y")
+        axes.margins(y=0.1)
+        axes.yaxis.set_major_locator(_places(found.losses, 6))
+        axes.locator_params(axis="x", nbins=5)
+        figure.legend(loc="outside upper left", ncols=2)
+    return figure
+
+
+def surface(
+    found: Surface,
+    names: tuple[str, str],
+    marks: Mapping[str, FloatArray],
+    paths: Mapping[str, FloatArray],
+    label: str | None = None,
+    width: float = 4.4,
+    height: float = 3.7,
+) -> Figure:
+    """Draw the loss over two weights; names: of their features.
+
+    marks: points [2] by the labels that stand beside them; paths: points [P, 2] by name, each from a square on; label:
+    of the ring in the middle, `None` for a picture without a legend.
+    """
+    from matplotlib.colors import PowerNorm
+    from matplotlib.patheffects import Normal, Stroke
+    from matplotlib.ticker import FixedLocator
+
+    places = list(found.features)
+    middle, halves = found.weights[places], np.array(found.halves)
+    losses = found.losses
+    with styled():
+        figure, axes = _empty(width, height)
+        least, beyond, most = (float(np.percentile(losses, share)) for share in (0.0, _ALL_BUT, 100.0))
+        high = beyond if beyond > least else most
+        norm = PowerNorm(0.5, least, high if high > least else least + 1.0)
+        ends = np.column_stack([middle - halves, middle + halves])
+        look: dict[str, Any] = {"origin": "lower", "aspect": "auto", "interpolation": "none", "cmap": "viridis"}
+        image = axes.imshow(losses, extent=ends.ravel().tolist(), norm=norm, **look)
+        scale = figure.colorbar(image, label="loss", extend="max" if most > high else "neither")
+        scale.outline.set_visible(False)
+        scale.locator = _places(losses, 6) if most > least else FixedLocator([least])
+        for (name, points), colour in zip(paths.items(), cycle(_PATHS), strict=False):
+            edge = [Stroke(linewidth=3.0, foreground="black"), Normal()]
+            style = {"color": colour, "markeredgecolor": "black", "markeredgewidth": 0.6, "zorder": 4}
+            axes.plot(*points.T, "o-", linewidth=1.6, markersize=4, label=printable(name), path_effects=edge, **style)
+            axes.plot(*points[0], "s", markersize=7, **style)
+        box = {"boxstyle": "round,pad=0.15", "facecolor": "black", "alpha": 0.65, "linewidth": 0.0}
+        for at, text in _together(marks, ends):
+            style = {"color": "white", "weight": "bold", "fontsize": 9, "bbox": box, "zorder": 7}
+            axes.annotate(text, at, xytext=(9, 8), textcoords="offset points", **style)
+        for at in marks.values():
+            axes.plot(*at, "o", markersize=5, color="white", markeredgecolor="black", markeredgewidth=0.8, zorder=5)
+        ring: dict[str, Any] = {"markersize": 10, "fillstyle": "none"}
+        axes.plot(*middle, "o", color="white", markeredgewidth=3.0, zorder=5, **ring)
+        axes.plot(*middle, "o", color="black", markeredgewidth=1.4, label=label, zorder=6, **ring)
+        first, second = map(printable, names)
+        axes.set(xlim=ends[0], ylim=ends[1], xlabel=f"weight of {first}", ylabel=f"weight of {second}")
+        axes.locator_params(nbins=5)
+        if label is not None:
+            legend = {"ncols": 3, "frameon": True, "facecolor": "0.75", "framealpha": 1.0, "labelcolor": "black"}
+            figure.legend(loc="outside lower center", **legend)
+    return figure
+
+
+def _together(marks: Mapping[str, FloatArray], ends: FloatArray) -> Iterator[tuple[FloatArray, str]]:
+    """Yield where labels of marks stand, one for all marks that lie too near to each other for labels of their own."""
+    groups: list[tuple[FloatArray, list[str]]] = []
+    for name, at in marks.items():
+        near = (own for there, own in groups if (np.abs(at - there) < _BESIDE * np.ptp(ends, axis=1)).all())
+        own = next(near, None)
+        if own is None:
+            groups.append((at, [name]))
+        else:
+            own.append(name)
+    yield from ((at, ", ".join(names)) for at, names in groups)
+
+
+def changes(differences: Sequence[tuple[str, float]]) -> Figure:
+    """Draw what each list loses more or less, from the greatest gain on; of many lists those with the largest."""
+    half = MOST_BARS // 2
+    shown = differences if len(differences) <= MOST_BARS else [*differences[:half], *differences[-half:]]
+    with styled():
+        figure, axes = _empty(7.0, 1.2 + 0.22 * max(len(shown), 4))
+        colours = [_BOUND if difference < 0 else _LOSS for _, difference in shown]
+        axes.barh(range(len(shown)), [difference for _, difference in shown], color=colours)
+        axes.set_yticks(range(len(shown)), [printable(name) for name, _ in shown], fontsize=8)
+        axes.invert_yaxis()
+        axes.axvline(0.0, color=_FAINT, linewidth=0.8)
+        better, worse = sum(one < 0 for _, one in differences), sum(one > 0 for _, one in differences)
+        title = f"{len(differences):,} lists change: {better:,} better, {worse:,} worse"
+        axes.set(xlabel="difference in loss", title=title)
+    return figure
+
+
+def cross_validation(found: Mapping[str, Any]) -> Figure:
+    """Draw what methods cost here and on unseen lists, and their differences, from what JSON has of it."""
+    from matplotlib.figure import Figure as Canvas
+
+    entries = found["methods"]
+    names = [printable(entry["name"]) for entry in entries]
+    with styled():
+        figure = Canvas(figsize=(9.0, 1.5 + 0.42 * len(entries)), layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True)
+        left.set_yticks(range(len(names)), names)
+        left.invert_yaxis()
+        for place, entry in enumerate(entries):
+            loss, here, difference = entry["loss"], entry["here"], entry["difference"]
+            labels = ["on unseen lists", "on these lists"] if place == 0 else [None, None]
+            bar: dict[str, Any] = {"fmt": "o", "color": _BOUND, "capsize": 3}
+            left.errorbar(loss["value"], place, xerr=_half_width(loss), label=labels[0], **bar)
+            if here is not None:
+                left.plot([here, loss["value"]], [place, place], color=_LOSS, linewidth=2.5, zorder=0)
+                left.plot(here, place, "D", color=_LOSS, markersize=5, label=labels[1])
+            if difference is None:
+                right.plot(0.0, place, "o", color=_FAINT)
+                continue
+            clear = entry["p_value"] is not None and entry["p_value"] < 0.05
+            bar["color"] = _FAINT if not clear else (_BOUND if difference["value"] < 0 else _LOSS)
+            right.errorbar(difference["value"], place, xerr=_half_width(difference), **bar)
+        left.set(xlabel="loss", ylim=(len(names) - 0.4, -0.6))
+        figure.legend(loc="outside upper left", ncols=2)
+        right.axvline(0.0, color=_FAINT, linewidth=1.0)
+        right.set_xlabel(f"difference from {names[0]} on unseen lists")
+        for axes in (left, right):
+            axes.grid(axis="x")
+        times = "once" if found["repetitions"] == 1 else f"{found['repetitions']} times"
+        figure.suptitle(f"{found['folds']}-fold cross-validation, {times}; intervals of 95 %", fontsize=10)
+    return figure
+
+
+def _half_width(interval: Mapping[str, float | None]) -> float:
+    low, high = interval["low"], interval["high"]
+    return 0.0 if low is None or high is None else (high - low) / 2
+
+
+def loop(found: Mapping[str, Any]) -> Figure:
+    """Draw what the decoder's outputs cost by iteration, and what the pool promised of them, from what JSON has."""
+    from matplotlib.ticker import MaxNLocator
+
+    iterations = found["iterations"]
+    curves = [
+        ("decoder", [(one["number"], one["loss"]) for one in iterations], {"marker": "o", "color": _LOSS}),
+        (
+            "decoder, held-out inputs",
+            [(one["number"], one["held_out_loss"]) for one in iterations if one["held_out_loss"] is not None],
+            {"marker": "s", "color": _BOUND},
+        ),
+        (
+            "promised by the pool of the iteration before",
+            [(one["number"] + 1, one["pool_loss"]) for one in iterations[:-1] if one["pool_loss"] is not None],
+            {"marker": "v", "color": _FAINT, "linestyle": ":"},
+        ),
+    ]
+    with styled():
+        figure, axes = _empty(7.0, 4.0)
+        for label, points, style in curves:
+            if points:
+                axes.plot(*zip(*points, strict=True), label=label, **style)
+        best = iterations[found["best"] - 1]
+        at = best["number"], best["loss"]
+        axes.plot(*at, "o", markersize=12, fillstyle="none", color=_LOSS)
+        axes.annotate(f"{best['loss']:g}", at, xytext=(0, -20), textcoords="offset points", ha="center")
+        axes.set(xlabel="iteration", ylabel="loss", ylim=(0, None))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(axis="y")
+        axes.legend()
+    return figure

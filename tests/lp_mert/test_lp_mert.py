@@ -1,0 +1,318 @@
+"""LP-MERT finds the least loss with every switch on or off, and its streams hold what the published ones must hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+import oracle
+import pytest
+from shared import needs_shared, swahili
+from strategies import KINDS, Lists, best_loss, many_more, random_lists
+from tolerance import Tolerated
+
+import lpmert
+from lpmert import Status
+from lpmert.core import INFINITE_COST
+from lpmert.errors import IntArray
+from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert.saving import Cores, SavingTest, Witnesses
+from lpmert.methods.lp_mert.search import LpMertSearch
+from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, balanced_tree
+from lpmert.model.problem import Problem
+from lpmert.search.method import Incumbent
+
+pytestmark = pytest.mark.usefixtures("poor_start")
+
+SWITCHES = ("row_generation", "use_witnesses", "use_cores", "look_ahead", "lazy", "chain")
+BARE = LpMert(**dict.fromkeys(SWITCHES, False))
+SETTINGS = [
+    LpMert(),
+    *(replace(LpMert(), **{switch: False}) for switch in SWITCHES),
+    *(replace(BARE, **{switch: True}) for switch in SWITCHES),
+    BARE,
+    LpMert(lp="highs"),
+    LpMert(lp="highs", row_generation=False, look_ahead=False),
+]
+OPTIMA = {"0:8": 4.948169, "8:16": 4.641196, "16:24": 5.091451, "24:32": 5.890797}  # proved by the floor prototypes
+
+
+def dearest(problem: Problem) -> Incumbent:
+    """Weights with a cost that every selection undercuts, so that nothing is left out for its cost."""
+    return Incumbent(INFINITE_COST // 4, np.ones(problem.canonical.n_features), "")
+
+
+def all_of(stream: Stream) -> list[Combination]:
+    while stream.bound < INFINITE_COST:
+        stream.get_next_best()
+    return stream.found
+
+
+def tree(test: SavingTest, n_lists: int, *, lazy: bool = True) -> list[Stream]:
+    """All streams of a tree over the lists in order, the root last."""
+    streams: list[Stream] = [OneList(s, test) for s in range(n_lists)]
+
+    def join(left: Stream, right: Stream) -> Stream:
+        streams.append(TwoHalves(left, right, test, lazy=lazy))
+        return streams[-1]
+
+    balanced_tree(streams[:], join)
+    return streams
+
+
+@pytest.mark.parametrize(("seeds", "most"), [(range(8), 200), many_more(range(2000, 2050), 300)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_setting_finds_the_least_loss_and_proves_it(kind: str, seeds: range, most: int) -> None:
+    tolerated = Tolerated(kind)
+    for seed in seeds:
+        lists = random_lists(kind, seed, most_selections=most)
+        least = best_loss(lists)
+        for method in SETTINGS:
+            tolerated.assert_least(lpmert.minimize(lists.nbest, method=method), lists, least)
+    tolerated.assert_rare()
+
+
+@pytest.mark.parametrize("n_lists", range(1, 8))
+@pytest.mark.parametrize("lazy", [False, True])
+def test_the_root_holds_every_attainable_selection_once_in_order_of_cost(n_lists: int, lazy: bool) -> None:
+    for seed in range(6):
+        rng = np.random.default_rng([seed, n_lists])
+        sizes = rng.integers(2, 5 if n_lists < 5 else 3, n_lists)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        features = rng.permutation(60).astype(float)[: 2 * offsets[-1]].reshape(-1, 2)
+        lists = Lists(features, offsets, np.asarray(rng.permutation(int(offsets[-1])), dtype=float))
+        problem = Problem(lists.nbest)
+        form = problem.canonical
+        test = SavingTest(replace(BARE, lazy=lazy), form, dearest(problem))
+        root = tree(test, form.n_lists, lazy=lazy)[-1]
+        found = all_of(root)
+        costs = [combination.cost for combination in found]
+        assert costs == sorted(costs)
+        expected = oracle.all_selections(form.features.tolist(), form.offsets.tolist())
+        order = [np.argsort(form.costs[a:b], kind="stable") for a, b in pairwise(form.offsets)]
+        held = [tuple(int(order[s][h]) for s, h in zip(root.lists, c.positions, strict=True)) for c in found]
+        assert len(held) == len(set(held))
+        assert set(held) == expected
+        for combination, selection in zip(found, held, strict=True):
+            assert combination.cost == sum(
+                form.costs[form.offsets[s] + h] for s, h in zip(root.lists, selection, strict=True)
+            )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("settings", [LpMert(look_ahead=False), BARE], ids=["saving", "bare"])
+def test_costs_never_fall_in_any_stream(kind: str, settings: LpMert) -> None:
+    for seed in range(5):
+        problem = Problem(random_lists(kind, seed, most_selections=100).nbest)
+        form = problem.canonical
+        if form.n_features == 0:
+            continue
+        streams = tree(SavingTest(settings, form, dearest(problem)), form.n_lists)
+        all_of(streams[-1])
+        for stream in streams:
+            costs = [combination.cost for combination in stream.found]
+            assert costs == sorted(costs)
+            assert len({combination.positions.tobytes() for combination in stream.found}) == len(costs)
+
+
+class Recorder:
+    """Passes questions on, and keeps what was asked of each set of lists and what was refused."""
+
+    def __init__(self, saving: SavingTest) -> None:
+        self.saving = saving
+        self.sorted_lists = saving.sorted_lists
+        self.asked: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        self.refused: set[frozenset[tuple[int, int]]] = set()
+
+    def test(
+        self,
+        lists: IntArray,
+        cost: int,
+        positions: IntArray,
+        halves: tuple[Combination, Combination] | None = None,
+    ) -> Combination | None:
+        choices = frozenset(zip(lists.tolist(), positions.tolist(), strict=True))
+        assert not any(core <= choices for core in self.refused), "a dropped combination is part of this one"
+        self.asked.setdefault(tuple(lists.tolist()), []).append(tuple(positions.tolist()))
+        answer = self.saving.test(lists, cost, positions, halves)
+        if answer is None:
+            self.refused.add(choices)
+        return answer
+
+
+@pytest.mark.parametrize("kind", ["generic", "integers", "binary", "parallel"])
+def test_nothing_is_asked_twice_and_what_is_dropped_low_never_comes_up_again(kind: str) -> None:
+    for seed in range(12):
+        problem = Problem(random_lists(kind, seed, most_lists=5, most_selections=150).nbest)
+        form = problem.canonical
+        if form.n_features == 0:
+            continue
+        recorder = Recorder(SavingTest(BARE, form, dearest(problem)))
+        streams: list[Stream] = [OneList(s, recorder) for s in range(form.n_lists)]
+        all_of(balanced_tree(streams, lambda left, right: TwoHalves(left, right, recorder, lazy=False)))  # noqa: B023
+        sizes = np.diff(form.offsets)
+        for lists, positions in recorder.asked.items():
+            assert len(positions) == len(set(positions)) <= prod(int(sizes[s]) for s in lists)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_more_combinations_are_tested_than_there_are(kind: str) -> None:
+    for seed in range(12):
+        lists = random_lists(kind, seed)
+        result = lpmert.minimize(lists.nbest, method=BARE)
+        counters = result.counters
+        if counters["canonical_features"] == 0:
+            continue
+        assert counters["nodes"] == sum(count for name, count in counters.items() if name.startswith("tested_"))
+        if counters["canonical_lists"] > 1:
+            assert counters.get(f"tested_{counters['canonical_lists']}", 0) <= counters["combinations"]
+        assert counters["lps"] == counters["nodes"]
+
+
+@pytest.mark.parametrize("kind", ["generic", "integers", "collinear", "real losses"])
+def test_one_list_gives_the_first_extreme_hypothesis_in_order_of_loss(kind: str) -> None:
+    for seed in range(25):
+        rng = np.random.default_rng([seed, 1])
+        made, losses = KINDS[kind](rng, np.array([0, 12]), int(rng.integers(2, 4)))
+        features = np.unique(made, axis=0)
+        losses = losses[: len(features)]
+        lists = Lists(features, np.array([0, len(features)]), losses)
+        exact = [tuple(map(Fraction, row)) for row in features.tolist()]
+        for h in np.argsort(losses, kind="stable"):
+            rows = [tuple(a - b for a, b in zip(exact[h], o, strict=True)) for i, o in enumerate(exact) if i != h]
+            if not rows or oracle.strictly_feasible(rows):
+                break
+        result = lpmert.minimize(lists.nbest, method=BARE)
+        assert result.loss == losses[h]
+        if result.counters["canonical_features"]:
+            assert {name for name in result.counters if name.startswith("tested_")} <= {"tested_1"}
+
+
+def test_bounds_hold_at_any_time_and_never_fall() -> None:
+    for seed in range(10):
+        lists = random_lists("generic", seed, most_selections=400)
+        problem = Problem(lists.nbest)
+        form = problem.canonical
+        if form.n_features == 0:
+            continue
+        optimum = lpmert.minimize(lists.nbest, method="exhaustive").loss
+        search = LpMertSearch(LpMert(look_ahead=False), form, dearest(problem))
+        bounds = [search.lower_bound]
+        while not search.finished:
+            if search.root is None:
+                search.advance()
+            else:
+                search.root.get_next_best()
+                search._take(search.root)
+            assert form.loss_of(search.lower_bound) <= optimum <= form.loss_of(search.incumbent.cost)
+            bounds.append(search.lower_bound)
+        assert bounds == sorted(bounds)
+        assert form.loss_of(search.incumbent.cost) == optimum
+
+
+def hard() -> lpmert.NBest:
+    rng = np.random.default_rng(3)
+    return lpmert.NBest(rng.normal(size=(400, 8)), np.arange(0, 401, 50), rng.random((400, 1)))
+
+
+@pytest.mark.parametrize("method", [LpMert(), LpMert(chain=False), LpMert(lp="highs")], ids=["chain", "tree", "highs"])
+def test_limits_leave_a_valid_bound(method: LpMert) -> None:
+    stopped = lpmert.minimize(hard(), method=method, node_limit=50)
+    assert stopped.status is Status.NODE_LIMIT
+    assert stopped.lower_bound is not None
+    assert stopped.lower_bound <= lpmert.minimize(hard()).loss <= stopped.loss
+    assert lpmert.minimize(hard(), method=method, time_limit=0).status is Status.TIME_LIMIT
+
+
+def test_the_same_settings_count_the_same() -> None:
+    lists = random_lists("generic", 5).nbest
+    first, second = (lpmert.minimize(lists, method=LpMert(chain=False)) for _ in range(2))
+    assert first.counters == second.counters
+    assert first.weights.tolist() == second.weights.tolist()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"lp": "cplex"}, "least-norm, highs"),
+        ({"lanes": 0}, "lanes"),
+    ],
+)
+def test_wrong_settings_are_named_with_what_is_allowed(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(lpmert.MethodError, match=message):
+        LpMert(**wrong)  # type: ignore[arg-type]
+
+
+def test_cores_are_found_in_exactly_the_choices_that_hold_them() -> None:
+    rng = np.random.default_rng(0)
+    cores, kept = Cores(5), []
+    for _ in range(60):
+        lists = rng.choice(5, size=rng.integers(1, 4), replace=False).tolist()
+        core = {(s, int(rng.integers(3))) for s in lists}
+        kept.append(core)
+        cores.learn(core)
+        for _ in range(20):
+            part = rng.choice(5, size=rng.integers(1, 6), replace=False).tolist()
+            positions = rng.integers(0, 3, len(part)).tolist()
+            choices = set(zip(part, positions, strict=True))
+            assert cores.inside(part, positions) == any(core <= choices for core in kept)
+    assert len(cores) == 60
+
+
+def test_witnesses_are_found_by_any_part_of_their_choices() -> None:
+    rng = np.random.default_rng(1)
+    pool, kept = Witnesses(np.full(4, 3), 1000), []
+    for number in range(40):
+        selection = rng.integers(0, 3, 4)
+        if selection.tolist() not in kept:
+            kept.append(selection.tolist())
+        pool.add(np.full(2, float(number)), selection)
+        part = rng.choice(4, size=rng.integers(1, 5), replace=False)
+        wanted = rng.integers(0, 3, len(part)).tolist()
+        agreeing = [i for i, s in enumerate(kept) if [s[p] for p in part] == wanted]
+        assert pool.agreeing(part, wanted).tolist() == agreeing
+        attained = pool.attained(np.array(agreeing, dtype=np.int64))
+        assert {(int(s), int(h)) for s, h in np.argwhere(attained)} == {
+            (s, kept[i][s]) for i in agreeing for s in range(4)
+        }
+    assert len(pool) == len(kept)
+
+
+def test_a_full_pool_takes_no_more_witnesses() -> None:
+    pool = Witnesses(np.full(2, 9), 3)
+    for h in range(9):
+        pool.add(np.ones(1), np.array([h, h]))
+    assert len(pool) == 3
+    assert len(Witnesses(np.full(2, 9), 0).agreeing(np.array([0]), [0])) == 0
+
+
+def swahili_set(name: str) -> lpmert.NBest:
+    first, last = map(int, name.split(":"))
+    return swahili().restrict(slice(first, last))
+
+
+@needs_shared
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPTIMA)
+def test_published_optima_of_eight_lists(name: str) -> None:
+    result = lpmert.minimize(swahili_set(name), method="lp-mert")
+    assert result.status is Status.OPTIMAL
+    assert result.loss == pytest.approx(OPTIMA[name], abs=1e-6)
+
+
+@needs_shared
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "tested"), [("0:8", (412, 4225, 64282, 116094)), ("24:32", (296, 3064, 40638, 48728))]
+)
+def test_without_additions_as_many_combinations_are_tested_as_by_another_program(
+    name: str, tested: tuple[int, ...]
+) -> None:
+    """Counts of a plain prototype that shares no code; they may differ a little by the order among equal losses."""
+    result = lpmert.minimize(swahili_set(name), method=BARE)
+    assert result.loss == pytest.approx(OPTIMA[name], abs=1e-6)
+    for length, count in zip((1, 2, 4, 8), tested, strict=True):
+        assert result.counters[f"tested_{length}"] == pytest.approx(count, rel=0.01)

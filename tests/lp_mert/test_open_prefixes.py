@@ -1,0 +1,209 @@
+"""What is open in a chain of streams holds everything that it has not found, once; searches in units lose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import oracle
+import pytest
+from long_searches import long_searches, noise_of, same
+from strategies import KINDS, Lists, assert_closes_on, best_loss, gaussian_lists, random_lists
+from tolerance import Tolerated
+
+import lpmert
+from lpmert import Status
+from lpmert.core import INFINITE_COST
+from lpmert.methods.lp_mert import search as lp_mert
+from lpmert.methods.lp_mert import shared
+from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert.saving import SavingTest
+from lpmert.methods.lp_mert.search import Alone, Chain, OpenPrefix, open_prefixes
+from lpmert.methods.lp_mert.shared import ParallelLpMert
+from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves
+from lpmert.model.problem import Problem
+from lpmert.search.method import Incumbent, Task
+from lpmert.search.start import first_incumbent
+
+pytestmark = pytest.mark.usefixtures("poor_start")
+
+SETTINGS = [
+    LpMert(),
+    LpMert(lanes=1),
+    LpMert(look_ahead=False),
+    LpMert(lazy=False),
+    LpMert(use_cores=False, use_witnesses=False),
+    LpMert(lp="highs"),
+]
+
+
+@contextmanager
+def very_short_units(steps: int = 3) -> Iterator[None]:
+    with long_searches(), pytest.MonkeyPatch.context() as patch:
+        for module in (lp_mert, shared):
+            patch.setattr(module, "SLICE_STEPS", steps)
+        yield
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("n_lists", [1, 2, 3, 4])
+def test_every_selection_is_found_or_in_one_open_prefix_at_any_moment(n_lists: int, lazy: bool) -> None:
+    for seed in range(4):
+        rng = np.random.default_rng([seed, n_lists])
+        sizes = rng.integers(2, 5, n_lists)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        features = rng.permutation(60).astype(float)[: 2 * offsets[-1]].reshape(-1, 2)
+        lists = Lists(features, offsets, np.asarray(rng.permutation(int(offsets[-1])), dtype=float))
+        form = Problem(lists.nbest).canonical
+        test = SavingTest(LpMert(look_ahead=False), form, Incumbent(INFINITE_COST // 4, np.ones(form.n_features), ""))
+        streams = [OneList(s, test) for s in range(form.n_lists)]
+        chain = rng.permutation(form.n_lists)
+        root: Stream = streams[chain[0]]
+        for s in chain[1:].tolist():
+            root = TwoHalves(root, streams[s], test, lazy=lazy)
+        place = [np.argsort(np.argsort(form.costs[a:b], kind="stable")) for a, b in pairwise(form.offsets)]
+        attainable = {
+            tuple(int(place[s][h]) for s, h in enumerate(selection))
+            for selection in oracle.all_selections(form.features.tolist(), form.offsets.tolist())
+        }
+        costs = test.costs
+        while True:
+            parts = open_prefixes(root, streams, test, 0)
+            found = {tuple(c.positions[np.argsort(root.lists)].tolist()) for c in root.found}
+            assert found <= attainable
+            for selection in attainable:
+                held = [part for part in parts if holds(part, root.lists, selection)]
+                assert len(held) == (selection not in found)
+                cost = sum(int(costs[s, p]) for s, p in enumerate(selection))
+                assert all(part.bound <= cost for part in held)
+            if root.bound >= INFINITE_COST:
+                break
+            root.get_next_best()
+        assert found == attainable
+        assert not parts
+
+
+def holds(part: OpenPrefix, order: np.ndarray, selection: tuple[int, ...]) -> bool:
+    depth = len(part.positions)
+    chosen = np.array(selection)[order]
+    return bool((chosen[:depth] == part.positions).all() and chosen[depth] >= part.following)
+
+
+def test_a_part_goes_on_to_what_it_holds_and_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    lists = Lists(rng.permutation(40).astype(float)[:32].reshape(16, 2), np.arange(0, 17, 4), rng.permutation(16) / 1.0)
+    form = Problem(lists.nbest).canonical
+    nothing = Incumbent(INFINITE_COST // 4, np.ones(form.n_features), "")
+    test = SavingTest(LpMert(look_ahead=False), form, nothing)
+    order = np.array([2, 0, 3, 1])[: form.n_lists]
+    streams = [OneList(s, test) for s in range(form.n_lists)]
+    whole: Stream = streams[order[0]]
+    for s in order[1:].tolist():
+        whole = TwoHalves(whole, streams[s], test, lazy=True)
+    for _ in range(25):
+        whole.get_next_best()
+    parts = open_prefixes(whole, streams, test, 0)
+    assert {len(part.positions) for part in parts} >= {1, 2}
+    known = [Alone.of(stream) for stream in streams]
+    chain = Chain(SavingTest(LpMert(look_ahead=False), form, nothing), order, known, lazy=True)
+    of_parts = []
+    for part in parts:
+        root = chain.root(part)
+        while root.bound < INFINITE_COST:
+            root.get_next_best()
+        assert all(holds(part, np.arange(form.n_lists), tuple(c.positions.tolist())) for c in root.found)
+        assert all(part.bound <= c.cost for c in root.found)
+        of_parts += [c.positions.tobytes() for c in root.found]
+    before = [c.positions.tobytes() for c in whole.found]
+    while whole.bound < INFINITE_COST:
+        whole.get_next_best()
+    assert sorted(before + of_parts) == sorted(c.positions.tobytes() for c in whole.found)
+
+
+def test_parts_can_be_divided_again_and_again() -> None:
+    """What is known of single lists from the beginning makes no difference."""
+    rng = np.random.default_rng(1)
+    lists = Lists(rng.permutation(40).astype(float)[:32].reshape(16, 2), np.arange(0, 17, 4), rng.permutation(16) / 1.0)
+    form = Problem(lists.nbest).canonical
+    test = SavingTest(LpMert(look_ahead=False), form, Incumbent(INFINITE_COST // 4, np.ones(form.n_features), ""))
+    streams = [OneList(s, test) for s in range(form.n_lists)]
+    for stream in streams:
+        while stream.bound < INFINITE_COST:
+            stream.get_next_best()
+    known = [Alone.of(stream) for stream in streams]
+    nothing = np.zeros(0, dtype=np.int64)
+    parts = [OpenPrefix(nothing, 0, 0, np.zeros(form.n_lists, dtype=np.int64), None)]
+    found, order = [], rng.permutation(form.n_lists)
+    while parts:
+        part = parts.pop(int(rng.integers(len(parts))))
+        chain = Chain(test, order, known, lazy=True)
+        root = chain.root(part)
+        for _ in range(int(rng.integers(1, 5))):
+            root.get_next_best()
+        found += [tuple(c.positions[np.argsort(order)].tolist()) for c in root.found]
+        parts += chain.open_in(root, part.bound)
+    place = [np.argsort(np.argsort(form.costs[a:b], kind="stable")) for a, b in pairwise(form.offsets)]
+    selections = oracle.all_selections(form.features.tolist(), form.offsets.tolist())
+    assert sorted(found) == sorted(tuple(int(place[s][h]) for s, h in enumerate(one)) for one in selections)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_units_find_the_least_loss_and_prove_it(kind: str) -> None:
+    tolerated = Tolerated(kind)
+    for seed in range(10):
+        lists = random_lists(kind, seed, most_selections=200)
+        least = best_loss(lists)
+        for method in SETTINGS:
+            with very_short_units():
+                result = lpmert.minimize(lists.nbest, method=method)
+            tolerated.assert_least(result, lists, least)
+    tolerated.assert_rare()
+
+
+@pytest.mark.parametrize("method", SETTINGS, ids=str)
+def test_the_bound_never_exceeds_the_optimum_and_never_falls(method: LpMert) -> None:
+    for seed in range(2):
+        nbest = noise_of(seed, 6, 4)
+        optimum = lpmert.minimize(nbest, method="cells")
+        assert optimum.status is Status.OPTIMAL
+        problem = Problem(nbest)
+        with very_short_units():
+            search = method.start(Task(problem, problem.canonical, partial(first_incumbent, problem, 0, None)))
+            assert isinstance(search, ParallelLpMert)
+            assert_closes_on(optimum.loss, search, problem.canonical)
+            assert search._queue.shared
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_number_of_threads_gives_the_same_search(seed: int) -> None:
+    nbest = noise_of(seed, 7, 5)
+    with very_short_units(10):
+        results = [lpmert.minimize(nbest, method="lp-mert", jobs=jobs) for jobs in (1, 2, 5)]
+    assert results[0].status is Status.OPTIMAL
+    assert same(results[0], results[1])
+    assert same(results[0], results[2])
+
+
+def test_what_hands_nothing_out_is_known_by_its_options() -> None:
+    assert LpMert().parallel
+    for other in ({"chain": False}, {"published": True}):
+        assert not replace(LpMert(), **other).parallel
+
+
+def test_limits_leave_a_valid_bound() -> None:
+    lists = gaussian_lists(6, lists=12, hypotheses=8, features=5)
+    optimum = lpmert.minimize(lists.nbest, method="cells").loss
+    with very_short_units(20):
+        for limits, status in (
+            ({"node_limit": 200}, Status.NODE_LIMIT),
+            ({"time_limit": 0.0}, Status.TIME_LIMIT),
+            ({"memory_limit": 1}, Status.MEMORY_LIMIT),
+        ):
+            result = lpmert.minimize(lists.nbest, method="lp-mert", jobs=2, **limits)
+            assert result.status is status
+            assert result.lower_bound is not None
+            assert result.lower_bound <= optimum <= result.loss

@@ -1,0 +1,305 @@
+"""Formulas of ratio metrics: losses, heights, and linear bounds that never lie above the height."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lpmert import core
+from lpmert.core import height_of_loss, lay_minorant, loss_of_height, loss_of_total, losses_of_totals
+from lpmert.errors import FloatArray
+from lpmert.methods.choices.ratio_lists import UNIT, Ratio
+from lpmert.metrics.kinds import BLEU, CHRF, FRACTION, PER
+from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
+
+BOUNDED = [
+    Bleu(),
+    Chrf(),
+    Chrf(char_order=1),
+    Chrf(char_order=2, word_order=1, beta=1.0),
+    Chrf(char_order=1, beta=0.0),
+    Per(),
+]
+BOUNDED_IDS = ["bleu", "chrf", "chrf1", "chrf++", "chrf-precision", "per"]
+FRACTIONS = [f_beta(), f_beta(0.5), precision(), recall()]
+
+
+def sums(rng: np.random.Generator, metric: Any, largest: int, count: int) -> FloatArray:
+    """Return possible summed statistics [count, K], many of them with zeros."""
+    if isinstance(metric, Bleu):
+        totals = np.maximum(
+            rng.integers(0, largest + 1, (count, 1)) - rng.integers(0, largest // 4 + 2) * np.arange(4), 0
+        )
+        matches = rng.binomial(totals, rng.random((count, 1)))
+        reference = rng.integers(0, largest + 1, (count, 1))
+        return np.hstack([np.stack([matches, totals], axis=2).reshape(count, 8), reference]).astype(float)
+    if isinstance(metric, Chrf):
+        sizes = rng.integers(0, largest + 1, (count, len(metric.columns) // 3, 2))
+        matches = rng.binomial(sizes.min(axis=2), rng.random((count, 1)))
+        return np.concatenate([sizes, matches[:, :, None]], axis=2).reshape(count, -1).astype(float)
+    sizes = rng.integers(0, largest + 1, (count, 2))
+    return np.column_stack([rng.binomial(sizes.min(axis=1), rng.random()), sizes]).astype(float)
+
+
+def loss_by_hand(metric: Any, total: FloatArray) -> float:
+    """Return the loss by the textbook's formula, in rationals as far as they go."""
+    counts = [Fraction(int(value)) for value in total]
+    if isinstance(metric, Bleu):
+        matches, totals = counts[0:8:2], counts[1:8:2]
+        if not all(matches):
+            return 1.0
+        precisions = [float(match / size) for match, size in zip(matches, totals, strict=True)]
+        brevity = min(1.0, math.exp(1 - counts[8] / totals[0]))
+        return 1 - brevity * math.prod(precisions) ** 0.25
+    if isinstance(metric, LinearFraction):
+        above = sum(f * count for f, count in zip(metric.numerator, counts, strict=True))
+        below = sum(f * count for f, count in zip(metric.denominator, counts, strict=True))
+        return float(above / below) if below else 1.0
+    return float(loss_in_rationals(metric, counts))
+
+
+def loss_in_rationals(metric: Any, counts: list[Fraction]) -> Fraction:
+    """Return the loss of chrF or PER in rationals."""
+    if isinstance(metric, Per):
+        correct, length, reference = counts
+        if not reference:
+            return Fraction(1)
+        score = (correct - max(Fraction(0), length - reference)) / reference  # as PerScorer.cpp has it
+        return 1 - max(Fraction(0), score)
+    return chrf_loss(metric, counts)
+
+
+def chrf_loss(metric: Chrf, counts: list[Fraction]) -> Fraction:
+    """Return the loss of chrF in rationals."""
+    orders = [counts[n : n + 3] for n in range(0, len(counts), 3) if counts[n] and counts[n + 1]]
+    if not any(match for *_, match in orders):
+        return Fraction(1)
+    mean_precision = sum((match / size for size, _, match in orders), Fraction()) / len(orders)
+    mean_recall = sum((match / size for _, size, match in orders), Fraction()) / len(orders)
+    squared = Fraction(metric.beta) ** 2
+    return 1 - (1 + squared) * mean_precision * mean_recall / (squared * mean_precision + mean_recall)
+
+
+@pytest.mark.parametrize("metric", [*BOUNDED, *FRACTIONS], ids=[*BOUNDED_IDS, "f1", "f0.5", "precision", "recall"])
+@pytest.mark.parametrize("largest", [2, 30, 10**6])
+def test_losses_are_those_of_the_formula_and_of_the_metric(metric: Any, largest: int) -> None:
+    totals = sums(np.random.default_rng(largest), metric, largest, 200)
+    found = np.empty(len(totals))
+    losses_of_totals(metric.kind, metric.parameters, totals, found)
+    for loss, total in zip(found.tolist(), totals, strict=True):
+        assert loss == loss_of_total(metric.kind, metric.parameters, total) == metric.loss(total)
+        assert loss == pytest.approx(loss_by_hand(metric, total), abs=1e-14)
+        assert 0 <= loss <= 1
+
+
+def test_each_metric_has_a_kind_of_its_own() -> None:
+    assert (Bleu().kind, f_beta().kind, Chrf().kind, Per().kind) == (BLEU, FRACTION, CHRF, PER)
+    assert len({BLEU, FRACTION, CHRF, PER}) == 4
+
+
+@pytest.mark.parametrize("metric", [*BOUNDED, *FRACTIONS], ids=[*BOUNDED_IDS, "f1", "f0.5", "precision", "recall"])
+def test_heights_rise_with_losses_and_lead_back_to_no_more_than_the_loss(metric: Any) -> None:
+    losses = np.sort(np.append(np.random.default_rng(1).random(2000), [0.0, 1e-17, 1e-9, 1 - 1e-16, 1.0]))
+    heights = [height_of_loss(metric.kind, loss) for loss in losses.tolist()]
+    assert heights == sorted(heights)
+    for loss, height in zip(losses.tolist(), heights, strict=True):
+        back = loss_of_height(metric.kind, height)
+        assert 0 <= back <= loss
+        assert loss - back < 1e-14
+
+
+def bound_exactly(constant: float, slopes: FloatArray, total: FloatArray) -> Fraction:
+    """Return constant + slopes . total in rationals."""
+    terms = (Fraction(slope) * int(x) for slope, x in zip(slopes.tolist(), total.tolist(), strict=True))
+    return sum(terms, Fraction(constant))
+
+
+def height_exactly(metric: Any, total: FloatArray) -> Fraction:
+    """Return the height of possible sums with a loss below 1: for BLEU to 40 digits, otherwise in rationals."""
+    counts = [int(value) for value in total]
+    if isinstance(metric, Bleu):
+        with localcontext(prec=45):
+            logs = (
+                sum(
+                    (Decimal(t).ln() - Decimal(m).ln() for m, t in zip(counts[0:8:2], counts[1:8:2], strict=True)),
+                    Decimal(0),
+                )
+                / 4
+            )
+        return Fraction(logs) + max(Fraction(0), Fraction(counts[8], counts[1]) - 1) + Fraction(1, 10**40)
+    return loss_in_rationals(metric, [Fraction(count) for count in counts])
+
+
+def box(rng: np.random.Generator, metric: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return low, high, a point at which the bound is asked for, and points [n, K] of the box that can occur."""
+    largest = int(rng.choice([1, 3, 12, 200, 10**5]))
+    spread = sums(rng, metric, max(1, int(largest * rng.choice([0.01, 0.3, 1.0]))), 12)
+    base = sums(rng, metric, largest, 1)[0] if rng.random() < 0.6 else np.zeros(spread.shape[1])
+    if rng.random() < 0.15:
+        spread = spread[:1]  # a box of one point
+    if rng.random() < 0.2 and isinstance(metric, Bleu):
+        spread[:, 8] = spread[0, 8]  # one reference length
+    if rng.random() < 0.2:
+        starts = (
+            slice(0, 8, 2)
+            if isinstance(metric, Bleu)
+            else slice(0, 1)
+            if isinstance(metric, Per)
+            else slice(2, None, 3)
+        )
+        spread[:, starts] = 0.0  # no new match
+    points = base + spread
+    low, high = points.min(axis=0), points.max(axis=0)
+    return low, high, points[0], points
+
+
+def corners(metric: Any, low: FloatArray, high: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return points of the box, corners too, that statistics can be, whether or not hypotheses sum to them."""
+    drawn = np.where(rng.random((60, len(low))) < 0.7, np.where(rng.random((60, len(low))) < 0.5, low, high), -1.0)
+    inside = np.floor(low + rng.random((60, len(low))) * (high - low + 1))
+    points = np.where(drawn < 0, np.minimum(inside, high), drawn)
+    if isinstance(metric, Bleu):
+        possible = (points[:, 0:8:2] <= points[:, 1:8:2]).all(axis=1)
+    elif isinstance(metric, Per):
+        possible = points[:, 0] <= np.minimum(points[:, 1], points[:, 2])
+    else:
+        possible = (points[:, 2::3] <= np.minimum(points[:, 0::3], points[:, 1::3])).all(axis=1)
+    chosen: FloatArray = points[possible]
+    return chosen
+
+
+@pytest.mark.parametrize("metric", BOUNDED, ids=BOUNDED_IDS)
+def test_minorants_never_lie_above_the_height(metric: Any) -> None:
+    rng = np.random.default_rng(11)
+    slopes = np.zeros(len(sums(rng, metric, 1, 1)[0]))
+    useful = everything_lost = met = 0
+    for _ in range(1000):
+        low, high, at, points = box(rng, metric)
+        given = low.copy(), high.copy(), at.copy()
+        constant = lay_minorant(metric.kind, metric.parameters, low, high, at, slopes)
+        assert all((a == b).all() for a, b in zip(given, (low, high, at), strict=True))
+        assert not np.isnan(constant)
+        assert np.isfinite(slopes).all()
+        tried = np.vstack([points, corners(metric, low, high, rng)])
+        losses = np.empty(len(tried))
+        losses_of_totals(metric.kind, metric.parameters, tried, losses)
+        heights = np.array([height_of_loss(metric.kind, loss) for loss in losses.tolist()])
+        if constant == np.inf:
+            everything_lost += 1
+            assert (losses == 1).all()
+            continue
+        values = constant + tried @ slopes
+        assert (values <= heights + 1e-9).all()
+        for near in np.flatnonzero((values > heights - 1e-9) & np.isfinite(heights))[:2]:
+            met += 1
+            assert bound_exactly(constant, slopes, tried[near]) <= height_exactly(metric, tried[near])
+        useful += bool(slopes.any())
+    assert useful > 150
+    assert met > 100
+    assert (everything_lost > 20) == (metric.kind == BLEU)
+
+
+@pytest.mark.parametrize("metric", BOUNDED, ids=BOUNDED_IDS)
+def test_minorants_of_one_point_are_its_height(metric: Any) -> None:
+    rng = np.random.default_rng(4)
+    met = 0
+    for total in sums(rng, metric, 400, 800):
+        loss = metric.loss(total)
+        if loss == 1.0:
+            continue
+        slopes = np.zeros(len(total))
+        constant = lay_minorant(metric.kind, metric.parameters, total, total, total, slopes)
+        assert constant + slopes @ total == pytest.approx(height_of_loss(metric.kind, loss), abs=1e-10)
+        met += 1
+    assert met > 100
+
+
+@pytest.mark.parametrize("metric", BOUNDED, ids=BOUNDED_IDS)
+def test_minorants_meet_the_height_at_the_corner_asked_for(metric: Any) -> None:
+    rng = np.random.default_rng(8)
+    met = 0
+    for first in sums(rng, metric, 300, 600) + 40.0:
+        # a corner: every statistic at one end of its interval, matches not a small share of their largest sum
+        if isinstance(metric, Bleu):
+            first[8] = rng.integers(20, 500)
+        elif isinstance(metric, Per):
+            first[0] = np.minimum(first[0], first[1:].min())
+        else:
+            first[2::3] = np.minimum(first[2::3], np.minimum(first[0::3], first[1::3]))
+        other = np.maximum(1.0, first + rng.integers(-15, 16, len(first)))
+        low, high = np.minimum(first, other), np.maximum(first, other)
+        if isinstance(metric, Bleu) and low[1] < high[8] and high[1] > low[8] and low[8] < high[8]:
+            continue  # the brevity term may bend within the box
+        if isinstance(metric, Per):
+            low[2] = high[2] = first[2]  # the references of lists are given
+            if high[1] - low[0] > first[2]:
+                continue  # the loss stops at 1 within the box
+        slopes = np.zeros(len(first))
+        constant = lay_minorant(metric.kind, metric.parameters, low, high, first, slopes)
+        height = height_of_loss(metric.kind, metric.loss(first))
+        assert constant + slopes @ first == pytest.approx(height, abs=1e-10)
+        met += 1
+    assert met > 50
+
+
+@pytest.mark.parametrize("metric", [Bleu(), Chrf(char_order=1)], ids=["bleu", "chrf"])
+def test_smaller_boxes_give_bounds_that_end_at_the_height(metric: Any) -> None:
+    rng = np.random.default_rng(9)
+    for total in sums(rng, metric, 3000, 40) + 2000.0:
+        gaps = []
+        for width in (500.0, 50.0, 5.0, 0.0):
+            low, high = total - width, total + width
+            slopes = np.zeros(len(total))
+            constant = lay_minorant(metric.kind, metric.parameters, low, high, total, slopes)
+            gaps.append(height_of_loss(metric.kind, metric.loss(total)) - constant - slopes @ total)
+        assert gaps[0] > gaps[1] - 1e-9 > gaps[2] - 2e-9
+        assert gaps[3] == pytest.approx(0, abs=1e-10)
+        assert gaps[2] < gaps[0] / 20 + 1e-9
+
+
+def test_a_box_without_matches_has_no_finite_height() -> None:
+    low, high = np.zeros(9), np.array([5, 9, 3, 8, 0, 7, 0, 6, 12.0])
+    slopes = np.ones(9)
+    assert lay_minorant(BLEU, np.empty(0), low, high, high, slopes) == np.inf
+    assert Bleu().loss(high) == 1.0
+
+
+def test_a_chrf_without_ngrams_has_the_height_one_everywhere() -> None:
+    metric, nothing = Chrf(char_order=2), np.zeros(6)
+    slopes = np.ones(6)
+    constant = lay_minorant(CHRF, metric.parameters, nothing, nothing, nothing, slopes)
+    assert constant == pytest.approx(1.0, abs=1e-12)
+    assert not slopes.any()
+    assert metric.loss(nothing) == 1.0
+
+
+def test_every_small_box_of_f_scores_of_one_order_is_bounded() -> None:
+    metric = Chrf(char_order=1)
+    slopes = np.zeros(3)
+    points = [np.array(p, dtype=float) for p in product(range(4), repeat=3) if p[2] <= min(p[0], p[1])]
+    for first, second in product(points, repeat=2):
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        constant = lay_minorant(CHRF, metric.parameters, low, high, first, slopes)
+        for point in points:
+            if (low <= point).all() and (point <= high).all():
+                assert constant + slopes @ point <= metric.loss(point) + 1e-15
+
+
+@pytest.mark.parametrize(("reach", "useful"), [(60.0, True), (2.0**53, True), (2.0**62, False)])
+def test_a_bound_stays_below_the_height_however_unlike_the_counts_are(reach: float, useful: bool) -> None:
+    total = np.array([6.0, 7.0, 5.0] * 8)
+    width = len(total)
+    counts = np.vstack([total, np.full(width, reach)])
+    ratio = Ratio(CHRF, np.array([4.0]), counts, np.zeros(width), counts.max(axis=0), np.arange(2))
+    slopes = np.zeros(width)
+    units, found = core.lay_in_units(ratio.native(), total, total, total, np.zeros(width), 8, slopes)
+    assert found is useful
+    height = Chrf(char_order=8).loss(total)
+    assert units * UNIT + slopes @ total <= height
+    assert units >= -(2**61)

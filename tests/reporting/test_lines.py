@@ -1,0 +1,189 @@
+"""Surfaces and profiles have the loss that decoding gives, at every point that they claim to show exactly."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from drawn_lattices import Drawn
+from pages import brute, lists
+
+import lpmert
+from lpmert.errors import FloatArray
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.reporting.decisions import changes, closest, edits
+from lpmert.reporting.lines import Surface, interval, lines_of, profile, shown_features, surface, windows
+
+
+def shown(found: Surface, seed: int, count: int = 60) -> Iterator[tuple[FloatArray, float]]:
+    """Yield weights at centres of what a surface is made of, and the loss that it shows there."""
+    rows, columns = found.losses.shape
+    rng = np.random.default_rng(seed)
+    for row, column in zip(rng.integers(rows, size=count), rng.integers(columns, size=count), strict=True):
+        weights = found.weights.copy()
+        weights[found.features[0]] += ((2 * column + 1) / columns - 1) * found.halves[0]
+        weights[found.features[1]] += ((2 * row + 1) / rows - 1) * found.halves[1]
+        yield weights, float(found.losses[row, column])
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("f1", [False, True])
+def test_a_surface_has_the_loss_of_decoding(seed: int, f1: bool) -> None:
+    nbest = lists(seed, 2 + seed % 3, statistics=3 if f1 else 1)
+    lines = lines_of(lpmert.Problem(nbest, "f1" if f1 else "loss"))
+    weights = np.random.default_rng(seed).normal(size=nbest.n_features)
+    checked = 0
+    for window in windows(lines, weights):
+        found = surface(lines, weights, (0, 1), (float(window.halves[0]), float(window.halves[1])))
+        for there, loss in shown(found, seed):
+            expected = brute(nbest, there, f1)
+            if expected is not None:
+                assert loss == pytest.approx(expected, abs=1e-12)
+                checked += 1
+    assert checked > 120
+
+
+def test_the_border_between_two_cells_is_straight() -> None:
+    # one list, the second hypothesis wins where x > y: with halves 2 and 1, where twice the place across exceeds the
+    # height
+    nbest = lpmert.NBest([[0.0, 1.0], [1.0, 0.0]], [0, 2], [0, 1])
+    losses = surface(lines_of(lpmert.Problem(nbest)), np.array([0.0, 0.0]), (0, 1), (2.0, 1.0)).losses
+    height, across = ((2 * np.arange(n) + 1) / n - 1 for n in losses.shape)
+    clear = np.abs(2 * across[None, :] - height[:, None]) > 1e-9
+    assert np.array_equal(losses[clear], (2 * across[None, :] > height[:, None])[clear].astype(float))
+
+
+def test_the_border_that_is_parallel_to_the_lines_is_seen() -> None:
+    # the choice changes at y = 0.3 only: no line along x has an event, yet the lines differ
+    nbest = lpmert.NBest([[0.0, 10.0, 0.0], [0.0, 0.0, 3.0], [1.0, 0.0, 0.0]], [0, 2, 3], [0, 1, 0])
+    losses = surface(lines_of(lpmert.Problem(nbest)), np.array([1.0, 0.0, 1.0]), (0, 1), (1.0, 1.0)).losses
+    height = (2 * np.arange(len(losses)) + 1) / len(losses) - 1
+    assert np.array_equal(losses, np.repeat((height < 0.3)[:, None], losses.shape[1], axis=1))
+
+
+def test_large_lists_have_fewer_lines_and_always_one_through_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = lists(1, 3)
+    found = []
+    for budget in (1, 30 * 20, 1 << 60):
+        monkeypatch.setattr("lpmert.reporting.lines._HYPOTHESES", budget)
+        found.append(lines_of(lpmert.Problem(nbest)).rows)
+    assert found == [9, 21, 255]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_profile_has_the_loss_of_decoding_and_its_best_interval(seed: int) -> None:
+    nbest = lists(seed + 50, 3)
+    result = lpmert.minimize(nbest)
+    lines = lines_of(lpmert.Problem(nbest))
+    around = windows(lines, result.weights)
+    rng = np.random.default_rng(seed)
+    for feature, window in itertools.product(range(3), around):
+        found = profile(lines, result.weights, feature, window, around[0])
+        assert len(found.losses) == len(found.ends) - 1
+        for value in rng.uniform(found.ends[0], found.ends[-1], 20):
+            weights = result.weights.copy()
+            weights[feature] = value
+            expected = brute(nbest, weights)
+            if expected is not None:
+                assert found.losses[np.searchsorted(found.ends, value) - 1] == expected
+        for end, way in zip(found.best, (-1, 1), strict=True):
+            if end is not None:
+                inside, outside = result.weights.copy(), result.weights.copy()
+                inside[feature], outside[feature] = end - way * 1e-9, end + way * 1e-6
+                assert brute(nbest, inside) in (None, result.loss)
+                assert brute(nbest, outside) != result.loss
+
+
+def test_a_long_profile_is_cut_down_and_says_so() -> None:
+    rng = np.random.default_rng(1)
+    angles = rng.uniform(0, 2 * np.pi, 20_000)  # every hypothesis wins somewhere
+    corners = np.column_stack([np.cos(angles), np.sin(angles)])
+    nbest = lpmert.NBest(corners, np.arange(201) * 100, rng.integers(0, 99, 20_000))
+    lines = lines_of(lpmert.Problem(nbest))
+    around = windows(lines, np.array([0.3, 0.7]))
+    found = profile(lines, np.array([0.3, 0.7]), 0, around[0], around[0])
+    assert not found.whole
+    assert 500 < len(found.losses) <= 1000
+    assert (found.ends[0], found.ends[-1]) == pytest.approx((0.3 - around[0].halves[0], 0.3 + around[0].halves[0]))
+
+
+def test_the_middle_of_every_window_has_the_loss_of_the_weights_in_it() -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "asr" / "nbest.tsv.gz"
+    nbest = lpmert.read_table(example, segment="utterance", features=["am", "lm", "words"], loss="errors")
+    lines, weights = lines_of(lpmert.Problem(nbest)), np.array([1.0, 7.5, -10.8])
+    for window, pair in itertools.product(windows(lines, weights), itertools.combinations(range(3), 2)):
+        found = surface(lines, weights, pair, (float(window.halves[pair[0]]), float(window.halves[pair[1]])))
+        rows, columns = found.losses.shape
+        assert found.losses[rows // 2, columns // 2] == brute(nbest, weights)
+
+
+def test_features_that_do_not_vary_are_not_shown() -> None:
+    nbest = lpmert.NBest([[1.0, 5, 0], [0, 5, 1], [3, 2, 1], [4, 2, 1]], [0, 2, 4], [0, 1, 1, 0])
+    lines = lines_of(lpmert.Problem(nbest))
+    assert shown_features(lines, np.array([0.1, 0.8, 0.1]), 4).tolist() == [0, 2]
+    assert windows(lines, np.array([0.1, 0.8, 0.1]))[0].halves[1] == 0.0
+    assert interval(lines, np.array([1.0, 0.0, 0.0]), 2, 0.5) == (-0.5, 0.5)  # loss 1 for all c < 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_surface_over_lattices_has_the_loss_of_all_paths(seed: int) -> None:
+    drawn = Drawn(seed, "integers", 3, 2 + seed % 2)
+    problem = LatticeProblem(drawn.lattices())
+    features, offsets, losses = drawn.listed()
+    paths = lpmert.NBest(np.array(features, dtype=float), offsets, np.array(losses, dtype=float))
+    lines = lines_of(problem)
+    weights = np.random.default_rng(seed).normal(size=paths.n_features)
+    window = windows(lines, weights)[0]
+    found = surface(lines, weights, (0, 1), (float(window.halves[0]), float(window.halves[1])))
+    checked = 0
+    for there, loss in shown(found, seed):
+        expected = brute(paths, there)
+        if expected is not None:
+            assert loss == expected
+            checked += 1
+    assert checked > 20
+
+
+class TestDecisions:
+    LISTS = lpmert.NBest(
+        [[1, 0], [0, 1], [2, 1], [1, 3], [1, 1], [1, 1]],
+        [0, 2, 4, 6],
+        [[0], [1], [1], [0], [5], [7]],
+        list_ids=["u", "v", "w"],
+        texts=["the cat sat", "a cat sat down", "x", "x y", "same", "same"],
+    )
+
+    def test_lists_that_choose_otherwise_are_found(self) -> None:
+        # a picks hypotheses 0, 0; b picks 1, 1; the third list has one feature vector only
+        found = changes(lpmert.Problem(self.LISTS), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
+        assert [(one.list_id, one.before.number, one.after.number, one.difference) for one in found] == [
+            ("v", 0, 1, -1.0),
+            ("u", 0, 1, 1.0),
+        ]
+        assert found[1].pieces() == (
+            [(True, "the"), (False, "cat sat")],
+            [(True, "a"), (False, "cat sat"), (True, "down")],
+        )
+
+    def test_the_closest_decisions_come_first(self) -> None:
+        # at (3, 1) the leads are 3 - 1 = 2 and 7 - 6 = 1, divided by the length of the weights
+        found = closest(lpmert.Problem(self.LISTS), np.array([3.0, 1.0]), 5)
+        assert [(one.list_id, one.chosen.number, one.next.number) for one in found] == [("v", 0, 1), ("u", 0, 1)]
+        assert [one.lead for one in found] == pytest.approx([1 / 10**0.5, 2 / 10**0.5])
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_edits_keep_both_texts_and_agree_on_what_is_the_same(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        first, second = (" ".join(rng.choice(list("abc"), rng.integers(0, 9))) for _ in range(2))
+        left, right = edits(first, second)
+        assert " ".join(words for _, words in left) == first
+        assert " ".join(words for _, words in right) == second
+        kept = [" ".join(words for changed, words in side if not changed) for side in (left, right)]
+        assert kept[0] == kept[1]
+
+    def test_very_long_texts_are_not_compared_word_by_word(self) -> None:
+        left, right = edits("a " * 3000, "a " * 3000 + "b")
+        assert [changed for changed, _ in (*left, *right)] == [True, True]
