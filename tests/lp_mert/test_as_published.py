@@ -44,7 +44,7 @@ class Paper:
         answer = linprog(
             points.mean(axis=0) - here, A_ub=points - here, b_ub=np.zeros(len(points)), bounds=(-1, 1), method="highs"
         )
-        return answer.status == 0 and bool(-answer.fun > 1e-9)
+        return answer.status == 0 and float(here @ answer.x - points.mean(axis=0) @ answer.x) > 1e-9
 
     def single(self, s: int) -> Iterator[Found]:
         """Algorithm 1."""
@@ -132,7 +132,9 @@ def test_as_many_programs_where_many_combinations_are_only_tied(kind: str) -> No
 
 @needs_shared
 @pytest.mark.slow
-@pytest.mark.parametrize(("first", "last", "width"), [(4, 8, 13), (8, 12, 13), *((0, n, 5) for n in range(3, 9))])
+@pytest.mark.parametrize(
+    ("first", "last", "width"), [(4, 8, 13), (8, 12, 13), *((0, n, 5) for n in range(3, 7)), (0, 7, 2), (0, 8, 2)]
+)
 def test_as_many_programs_on_translations(first: int, last: int, width: int) -> None:
     lists = swahili().restrict(slice(first, last))
     cut = lpmert.NBest(lists.dense_features()[:, :width], lists.offsets, lists.statistics)
@@ -165,11 +167,12 @@ def test_bounds_never_fall_nor_exceed_the_optimum() -> None:
         if form.n_features == 0:
             continue
         optimum = lpmert.minimize(lists.nbest, method="exhaustive").loss
-        search, bounds = PublishedSearch(form), []
+        search, bounds = PublishedSearch(form), [0]
         while not search.finished:
             search.advance()
+            assert search.lower_bound is not None
             bounds.append(search.lower_bound)
-            assert form.loss_of(search.lower_bound or 0) <= optimum <= form.loss_of(search.incumbent.cost)
+            assert form.loss_of(search.lower_bound) <= optimum <= form.loss_of(search.incumbent.cost)
         assert bounds == sorted(bounds)
         assert form.loss_of(bounds[-1]) == optimum == form.loss_of(search.incumbent.cost)
 
