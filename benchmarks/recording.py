@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
-from lpmert.methods.cells.units import Explored
-from lpmert.parallel.workers import SERIAL, Pending, Shared, T, Unit, Workers
+from lpmert.workers import SERIAL, Pending, Shared, T, Unit, Workers
 
 
 class Piece(NamedTuple):
@@ -126,13 +125,13 @@ class Recorder(Workers):
     hands out some time, which is not counted.
     """
 
-    def __init__(self, hands: Workers = SERIAL, *, packed: bool = True) -> None:
-        self.jobs, self.far = hands.jobs, hands.far
-        self._hands, self._packed = hands, packed
+    def __init__(self, workers: Workers = SERIAL, *, packed: bool = True) -> None:
+        self.jobs, self.remote = workers.jobs, workers.remote
+        self._workers, self._packed = workers, packed
         self._pieces: dict[int, Piece] = {}
         self._events: list[Event] = []
         self._makers: dict[int, tuple[object, int]] = {}
-        self._workers: dict[tuple[int, int], int] = {}
+        self._numbers: dict[tuple[int, int], int] = {}
         self._first: int | None = None
         self._out = self._shared = 0
         self._began = time.perf_counter()
@@ -140,16 +139,16 @@ class Recorder(Workers):
 
     @property
     def pids(self) -> Sequence[int]:
-        return self._hands.pids
+        return self._workers.pids
 
     def share(self, value: object) -> Shared:
         if self._packed:
             self._shared = len(_packed(value)[0])
-        return self._hands.share(value)
+        return self._workers.share(value)
 
-    def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
+    def submit(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
         if not _has_parts(arguments):
-            return self._hands.hand_out(unit, shared, *arguments)
+            return self._workers.submit(unit, shared, *arguments)
         number = self._out
         self._out += 1
         self._note(number, taken=False)
@@ -161,7 +160,7 @@ class Recorder(Workers):
         makers = [self._makers[id(part)][1] for part in parts if id(part) in self._makers]
         known = Piece(0.0, len(sent), 0, packing, min(part.bound for part in parts), cost, tuple(sorted(set(makers))))
         self._go_on()
-        return _Recorded(self, number, known, self._hands.hand_out(_timed, shared, unit, *arguments))
+        return _Recorded(self, number, known, self._workers.submit(_timed, shared, unit, *arguments))
 
     def close(self) -> None:
         """Leave those who did the units to whoever hired them."""
@@ -185,12 +184,12 @@ class Recorder(Workers):
             received=len(received),
             packing=round(known.packing + more, 6),
             found=answer.cost if known.found is None or answer.cost < known.found else None,
-            worker=self._workers.setdefault(timed.worker, len(self._workers)),
+            worker=self._numbers.setdefault(timed.worker, len(self._numbers)),
             begin=round(timed.begin - self._began, 6),
             end=round(timed.end - self._began, 6),
         )
         if self._packed:  # the part is kept, so that no other gets its identity
-            left = answer.nodes if isinstance(answer, Explored) else answer.parts
+            left = answer.nodes
             self._makers |= {id(part): (part, number) for part in left}
         self._go_on()
 

@@ -127,8 +127,8 @@ def minimize(
     >>> lpmert.minimize(lists, method=lpmert.methods.Och(restarts=3)).lower_bound is None
     True
     """
-    from lpmert.parallel.backends import hired
     from lpmert.result import warned
+    from lpmert.workers import using_workers
 
     solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
     problem, search = _prepared(nbest, metric, ties, region, limits, keeping_of(checkpoint, resume))
@@ -137,7 +137,7 @@ def minimize(
         from lpmert.formats.weights import given_weights
 
         initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
-    with hired(backend, jobs):
+    with using_workers(backend, jobs):
         return warned(search(solver, limits, callback, seed, initial))
 
 
@@ -190,14 +190,14 @@ def check(
     """
     from lpmert.checked import Check
     from lpmert.formats.weights import given_weights
-    from lpmert.parallel.backends import hired
     from lpmert.result import warned
+    from lpmert.workers import using_workers
 
     solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
     problem, search = _prepared(nbest, metric, ties, region, limits)
     given = problem.checked_weights(given_weights(weights, "weights"))
     evaluation = told(problem, given)
-    with hired(backend, jobs):
+    with using_workers(backend, jobs):
         optimum = warned(search(solver, limits, callback, seed, given))
     same = {field.name for field in fields(evaluation)} & {field.name for field in fields(Check)}
     figures = {name: getattr(evaluation, name) for name in same}
@@ -256,8 +256,6 @@ def certify(
     region: Region | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
     on_stage: Callable[[str, int, int | None], object] | None = None,
 ) -> None:
     """Write down why no weights do better than the optimum that `minimize` found, for `verify`.
@@ -274,8 +272,6 @@ def certify(
         Seconds.
     memory_limit : int, optional
         Bytes that the process may hold, as for `minimize`.
-    checkpoint, resume
-        File of what is written so far, from which a later call with resume goes on; gone at the end.
     on_stage : callable, optional
         Gets a stage, how much of it is done, and of how much, `None` where nobody knows.
 
@@ -304,8 +300,6 @@ def certify(
     >>> lpmert.verify(path, lists).proved
     True
     """
-    from pathlib import Path
-
     from lpmert.certificates.write.certify import write_certificate, write_certificate_of_graphs
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
@@ -313,19 +307,14 @@ def certify(
     from lpmert.values import checked_limits
 
     checked_limits(time_limit, None, None, None, memory_limit)
-    again: Any = {"checkpoint": checkpoint, "resume": resume, "on_stage": on_stage or (lambda *_: None)}
+    told = on_stage or (lambda *_: None)
 
-    def said(why: str) -> str:
-        kept = checkpoint is not None and Path(checkpoint).exists()
-        rest = f"; what there is of it is in {checkpoint}, to go on with (resume)" if kept else ""
-        return f"no certificate written: {why}{rest}"
-
-    with limited(time_limit, memory_limit, said) as allowance, allowance.kept():
+    with limited(time_limit, memory_limit, lambda why: f"no certificate written: {why}") as allowance, allowance.kept():
         problem = problem_of(nbest, metric, ties, region)
         if isinstance(problem, Problem) and isinstance(nbest, NBest):
-            write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region, **again)
+            write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region, on_stage=told)
         elif not isinstance(problem, Problem):
-            write_certificate_of_graphs(path, problem, result, **again)
+            write_certificate_of_graphs(path, problem, result, on_stage=told)
 
 
 def _prepared(

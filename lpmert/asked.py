@@ -80,13 +80,13 @@ def settings_of(
     seed: int,
     backend: str = "threads",
 ) -> tuple[Method, Limits, int]:
-    from lpmert.parallel.backends import checked_backend
     from lpmert.values import checked_limits, whole_number
+    from lpmert.workers import checked_backend
 
     jobs = whole_number(jobs, "jobs", 1)
     checked_backend(backend)
     solver = method_of(method)
-    if jobs > 1 and not solver.hands_out:
+    if jobs > 1 and not solver.parallel:
         logger.warning("jobs=%d: method %r hands no work out, and searches in one thread", jobs, solver.name)
     limits = checked_limits(time_limit, node_limit, gap, target, memory_limit)
     return solver, limits, whole_number(seed, "seed", 0)

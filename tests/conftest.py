@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from strategies import short_descent
 
-from lpmert.parallel.processes import Processes
 from lpmert.system import memory
+from lpmert.workers import Processes
 
 # The same examples every time, however long the machine takes for them. `--hypothesis-profile=default` draws others.
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -26,8 +26,8 @@ from lpmert.methods.lp_mert import search as lp_mert
 from lpmert.methods.lp_mert import shared as shared_lp_mert
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.lattices import Lattices
-from lpmert.parallel.workers import Workers
 from lpmert.search.checkpoint import Keeping
+from lpmert.workers import Workers
 
 SLICE = 2000
 
@@ -40,8 +40,8 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr("lpmert.search.start._MOST", 1)
         patch.setattr(cells, "_SLICE", SLICE)
         patch.setattr("lpmert.methods.choices.search.SLICE", SLICE)
-        patch.setattr(cells, "_AT_HOME", 1)
-        patch.setattr(shared, "_AT_HOME", 1)
+        patch.setattr(cells, "_LOCAL_UNITS", 1)
+        patch.setattr(shared, "_LOCAL_UNITS", 1)
         patch.setattr(cells, "_ANSWERS", 1)
         patch.setattr(cells, "_SHORT", 0)
         for module in (cells, shared):
@@ -56,7 +56,7 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr(lp_mert, "SLICE_STEPS", 8)
         patch.setattr(shared_lp_mert, "SLICE_STEPS", 8)
         patch.setattr(lattice_search, "_ALONE", 0)
-        patch.setattr(lattice_search, "_AT_HOME", 0)
+        patch.setattr(lattice_search, "_LOCAL_WORK", 0)
         patch.setattr(sight, "_UNIT", 1)
         yield
 
@@ -105,7 +105,7 @@ def lattices_of(seed: int) -> Lattices:
 
 
 def search_lattices(seed: int, metric: str, **more: Any) -> Result:
-    """Search in many cones, with the workers that are hired."""
+    """Search in many cones, with the workers of the call."""
     problem = LatticeProblem(lattices_of(seed), metric)
     return solve_lattices(problem, Auto(), settings=LatticeSettings(comparisons=1), **more)
 
@@ -157,8 +157,8 @@ def same(first: Result, second: Result) -> bool:
 
 
 @contextmanager
-def using(hands: Workers) -> Iterator[None]:
-    """Have whoever hires workers within the block get these."""
+def with_workers(workers: Workers) -> Iterator[None]:
+    """Have whoever asks for workers within the block get these."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.parallel.backends.workers_of", lambda *_: nullcontext(hands))
+        patch.setattr("lpmert.workers.workers_of", lambda *_: nullcontext(workers))
         yield

@@ -35,9 +35,8 @@ from lpmert.methods.choices import shared as choices_shared
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.heuristic.och import Och
 from lpmert.model.problem import Problem
-from lpmert.parallel.backends import employed, workers_of
-from lpmert.parallel.workers import Pending, Shared, T, Threads, Unit
 from lpmert.search.driver import solve
+from lpmert.workers import Pending, Shared, T, Threads, Unit, using, workers_of
 
 
 def piece(seconds: float, *parents: int, bound: int = 0, found: int | None = None, size: int = 0) -> Piece:
@@ -165,7 +164,7 @@ def test_what_is_recorded_is_the_search_itself_and_a_tree_where_there_is_room_fo
         for lanes in (8, scaling.TREE):
             plain = solve(Cells(lanes=lanes), Problem(lists))
             recorder = Recorder()
-            with employed(recorder):
+            with using(recorder):
                 result = solve(Cells(lanes=lanes), Problem(lists))
             assert (result.loss, result.counters) == (plain.loss, plain.counters)
             outcomes.append(result)
@@ -190,8 +189,8 @@ def test_what_is_recorded_is_the_search_itself_and_a_tree_where_there_is_room_fo
 
 
 def test_as_many_units_wait_for_those_who_are_far_as_the_search_keeps_at_home() -> None:
-    assert scale.AT_HOME == cells_search._AT_HOME
-    assert scale.SELECTIONS_AT_HOME == choices_shared._AT_HOME
+    assert scale.LOCAL_UNITS == cells_search._LOCAL_UNITS
+    assert scale.SELECTIONS_LOCAL_UNITS == choices_shared._LOCAL_UNITS
     pieces = tuple(piece(10.0) for _ in range(4))
     events = [Event(0.0, k, False) for k in range(4)] + [Event(0.0, k, True) for k in range(4)]
     record = Record(pieces, (*events, Event(1.0, -1, True)), 0, 1, 0, at_home=2)
@@ -210,7 +209,7 @@ def test_runs_of_two_threads_keep_to_the_simulated_schedule(method: type[Cells |
             with workers_of("threads", jobs) as hands:
                 recorder = Recorder(hands, packed=False)
                 begin = time.perf_counter()
-                with employed(recorder):
+                with using(recorder):
                     result = solve(method(lanes=8), Problem(lists))
                 walls[jobs] = time.perf_counter() - begin
                 records[jobs] = recorder.record(1)
@@ -266,17 +265,17 @@ def test_in_order_all_units_are_done_by_any_number_of_workers(record: Record, wo
 
 
 def test_descents_that_workers_begin_for_a_ratio_are_not_recorded_as_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.parallel.backends._WORTH_SHARING", 0.0)
+    monkeypatch.setattr("lpmert.workers._WORTH_SHARING", 0.0)
     lists = counted(1, "bleu")
     plain = lpmert.minimize(lists, metric="bleu", method="och")
     handed: list[str] = []
 
     class Noted(Threads):
-        def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
+        def submit(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
             handed.append(unit.__name__)
-            return super().hand_out(unit, shared, *arguments)
+            return super().submit(unit, shared, *arguments)
 
-    with Noted(2) as hands, employed(recorder := Recorder(hands)):
+    with Noted(2) as hands, using(recorder := Recorder(hands)):
         result = solve(Och(), Problem(lists, lpmert.metrics.Bleu()))
     assert result.loss == plain.loss
     assert "_descended" in handed  # else nothing is shown

@@ -19,7 +19,7 @@ from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.lp_mert.method import LpMert
 from lpmert.model.nbest import NBest
-from lpmert.parallel.backends import hired
+from lpmert.workers import using_workers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -139,7 +139,7 @@ class Threads(Solve):
 
     def solve(self, data: Any, objective: Poses, seed: int, time_limit: float) -> Answer:
         """Solve with so many threads; starting them is part of the time."""
-        with hired("threads", self.jobs):
+        with using_workers("threads", self.jobs):
             return super().solve(data, objective, seed, time_limit)
 
 

@@ -25,10 +25,9 @@ from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
-from lpmert.parallel.backends import employed, hired, workers_of
-from lpmert.parallel.workers import SERIAL, Workers
 from lpmert.result import Limits
 from lpmert.search.driver import solve
+from lpmert.workers import SERIAL, Workers, using, using_workers, workers_of
 
 TIME_LIMIT = 600.0
 N, D = 30, 3
@@ -38,7 +37,7 @@ OPTIMUM = 1767.0
 ROUNDS = 3
 """How often threads are measured: the machine may be busy."""
 
-AT_HOME, SELECTIONS_AT_HOME = 40, 6
+LOCAL_UNITS, SELECTIONS_LOCAL_UNITS = 40, 6
 """As in `lpmert.methods.cells.cells` and `lpmert.methods.choices.shared`."""
 
 MOST_ROWS = {"npz": 10_000_000, "parquet": 3_000_000, "tsv": 1_000_000}
@@ -47,16 +46,16 @@ MOST_ROWS = {"npz": 10_000_000, "parquet": 3_000_000, "tsv": 1_000_000}
 
 @dataclass(frozen=True)
 class Long:
-    """A search that units are recorded of. at_home: so many units whoever hands out does before any goes far."""
+    """A search that units are recorded of. at_home: so many units whoever workers out does before any goes far."""
 
     dataset: Dataset
     method: type[Cells | Choices] = Cells
-    at_home: int = AT_HOME
+    at_home: int = LOCAL_UNITS
 
 
 LONG = (
     Long(datasets.libri(5)),
-    Long(datasets.swahili(slice(0, 16)), Choices, SELECTIONS_AT_HOME),
+    Long(datasets.swahili(slice(0, 16)), Choices, SELECTIONS_LOCAL_UNITS),
     Long(datasets.generated(33333, N, D)),
 )
 """Real lists, selections of 16 lists with 14 features, and many lists."""
@@ -129,23 +128,23 @@ class Hired:
     def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
         """Solve, and write down what each unit cost. Other seeds are repetitions of the same search."""
         del seed
-        with workers_of(self.backend, self.jobs) as hands:
+        with workers_of(self.backend, self.jobs) as workers:
             for _ in range(2 if self.backend == "processes" else 1):
-                answer = _recorded(self.long, data, objective, time_limit, LANES[0], hands)
+                answer = _recorded(self.long, data, objective, time_limit, LANES[0], workers)
         return answer
 
 
 def _recorded(
-    long: Long, data: NBest, objective: Poses, time_limit: float, lanes: int, hands: Workers | None = None
+    long: Long, data: NBest, objective: Poses, time_limit: float, lanes: int, workers: Workers | None = None
 ) -> Answer:
     """Solve, by these workers or alone; alone, what messages would hold is recorded, too."""
-    recorder = Recorder(hands or SERIAL, packed=hands is None)
+    recorder = Recorder(workers or SERIAL, packed=workers is None)
     begin = time.perf_counter()
-    with employed(recorder):
+    with using(recorder):
         problem: Problem = objective.problem(data)
         result = solve(long.method(lanes=lanes), problem, Limits(time_limit=time_limit))
     seconds = time.perf_counter() - begin
-    record = recorder.record(problem.canonical.granularity, at_home=long.at_home if hands is None else 0)
+    record = recorder.record(problem.canonical.granularity, at_home=long.at_home if workers is None else 0)
     details = {"record": record.to_json(), "seconds": seconds}
     return Answer(result.weights, result.status.name.lower(), result.lower_bound, dict(result.counters), details)
 
@@ -233,14 +232,14 @@ class Messages:
         return self._send(self.backend)
 
     def _send(self, backend: str) -> Answer:
-        with hired(backend, 2) as hands:
-            shared = hands.share(None)
+        with using_workers(backend, 2) as workers:
+            shared = workers.share(None)
             times: dict[int, list[float]] = {0: [], _LARGE: []}
             for size, found in times.items():
                 for _ in range(_MESSAGES):
                     content = bytes(size)
                     begin = time.perf_counter()
-                    hands.hand_out(_echo, shared, content).wait()
+                    workers.submit(_echo, shared, content).wait()
                     found.append(time.perf_counter() - begin)
         small, large = (float(np.median(found)) for found in times.values())
         bandwidth = 2 * _LARGE / max(large - small, 1e-9)

@@ -135,7 +135,7 @@ def size(text: str) -> int:
 def backend(text: str) -> str:
     """Return the name of workers; raises `click.BadParameter` for anything else."""
     from lpmert.errors import MethodError
-    from lpmert.parallel.backends import checked_backend
+    from lpmert.workers import checked_backend
 
     try:
         return checked_backend(text)

@@ -15,7 +15,7 @@ from lpmert.cli.figures import duration, number
 from lpmert.cli.held_out import held_out_options, read_with_held_out
 from lpmert.cli.main import _logging_to_stderr, naming
 from lpmert.cli.progress import ProgressLog
-from lpmert.cli.shared import Shared, checkpoint_options, shared_options
+from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.stages import Stages
 from lpmert.cli.text_tables import side_by_side
 from lpmert.cli.unseen import Asked, source_option, sources_of
@@ -97,7 +97,6 @@ def _weights_by_name(text: str) -> tuple[str, str]:
     "--repeat", type=WholeNumber(min=1), default=REPETITIONS, metavar="N", help="Draw the parts so often for --cv."
 )
 @source_option
-@checkpoint_options("runs that have ended")
 @click.option("--picture", type=click.Path(), metavar="FILE", help="Draw what --cv finds: .png, .svg, .pdf.")
 def compare(
     methods: tuple[str, ...] | None,
@@ -112,8 +111,6 @@ def compare(
     cv: int | None,
     repeat: int,
     source: re.Pattern[str] | None,
-    checkpoint: str | None,
-    resume: bool,
     picture: str | None,
     **options: Any,
 ) -> None:
@@ -165,7 +162,7 @@ def compare(
     if len(set(names)) < len(names):
         raise click.UsageError("--weights gives a name twice.")
 
-    with _logging_to_stderr(shared), delivering(shared, picture, checkpoint) as deliver:
+    with _logging_to_stderr(shared), delivering(shared, picture) as deliver:
         known = None if optimum is None else Result.load(optimum)
         data, others = read_with_held_out(shared, held_out, held_out_references)
         with naming(shared.reading.name):
@@ -191,8 +188,6 @@ def compare(
                     cv=cv,
                     repeat=repeat,
                     groups=sources_of(data, source),
-                    checkpoint=checkpoint,
-                    resume=resume,
                     on_stage=None if shared.quiet else Stages(),
                     on_run=None if shared.quiet else _say_run,
                     callback=callback,
@@ -233,8 +228,7 @@ def _optimum(optimum: Result | None) -> str:
     if optimum is None or optimum.lower_bound is None:
         return click.style("no bound on the least loss is known", fg="yellow", bold=True)
     if optimum.status.proved:
-        resumed = "; resumed from a checkpoint, on which this also rests" if optimum.resumed else ""
-        return click.style(f"the least loss is {number(optimum.loss)}, proved{resumed}", fg="green", bold=True)
+        return click.style(f"the least loss is {number(optimum.loss)}, proved", fg="green", bold=True)
     found = f"the least loss lies between {number(optimum.lower_bound)} and {number(optimum.loss)}"
     return click.style(f"{found} ({optimum.message})", fg="yellow", bold=True)
 

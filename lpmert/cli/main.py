@@ -173,7 +173,7 @@ def main(ctx: click.Context) -> None:
 @click.option(
     "--initial-weights", metavar="WEIGHTS", help="Weights to start from; same syntax as `lpmert check --weights`."
 )
-@checkpoint_options("what is open, every minute and at the end,")
+@checkpoint_options
 @click.option("--certificate", type=click.Path(), metavar="FILE", help="Write a proof for `lpmert verify`.")
 @click.option(
     "--write",
@@ -245,21 +245,11 @@ def solve(
         else:
             arguments = shared.search_arguments()
             settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
-            kept = None if checkpoint is None else f"{checkpoint}.proof"
             left = None
             if shared.time_limit is not None:
                 left = max(0.0, shared.time_limit - result.seconds["total"])
             on_stage = None if shared.quiet else Stages(slower=True)
-            lpmert.certify(
-                data,
-                result,
-                certificate,
-                checkpoint=kept,
-                resume=resume,
-                time_limit=left,
-                on_stage=on_stage,
-                **settings,
-            )
+            lpmert.certify(data, result, certificate, time_limit=left, on_stage=on_stage, **settings)
 
     _run(
         Shared.of(**options),

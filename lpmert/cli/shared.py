@@ -289,18 +289,13 @@ _SHARED_OPTIONS = (
 )
 
 
-def checkpoint_options(kept: str) -> Callable[[Command], Command]:
-    """Return what adds the options of a file of checkpoints; kept: what is kept there."""
-
-    def add(command: Command) -> Command:
-        command = click.option(
-            "--resume", is_flag=True, callback=_with_checkpoint, help="Go on from --checkpoint FILE."
-        )(command)
-        text = f"Keep {kept} in FILE, to go on from there."
-        path = click.Path()
-        return click.option("--checkpoint", type=path, metavar="FILE", is_eager=True, help=text)(command)
-
-    return add
+def checkpoint_options(command: Command) -> Command:
+    """Add the options of a file of checkpoints."""
+    command = click.option("--resume", is_flag=True, callback=_with_checkpoint, help="Go on from --checkpoint FILE.")(
+        command
+    )
+    text = "Keep what is open, every minute and at the end, in FILE, to go on from there."
+    return click.option("--checkpoint", type=click.Path(), metavar="FILE", is_eager=True, help=text)(command)
 
 
 def _with_checkpoint(context: click.Context, _: click.Parameter, resume: bool) -> bool:

@@ -15,7 +15,7 @@ from lpmert.cli.held_out import held_out_options, read_with_held_out
 from lpmert.cli.main import _logging_to_stderr, naming, say_outcome
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reports import warned
-from lpmert.cli.shared import Shared, checkpoint_options, shared_options
+from lpmert.cli.shared import Shared, shared_options
 from lpmert.cli.stages import Stages
 from lpmert.cli.text_tables import labelled, side_by_side
 from lpmert.cli.unseen import source_option, sources_of
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 @held_out_options
 @source_option
 @click.option("--folds", type=WholeNumber(min=2), default=5, metavar="N", help="Parts for cross-validation.")
-@checkpoint_options("the average, folds and the optimum, each when it has ended,")
 @click.option("--quick", is_flag=True, help="Estimate without cross-validation.")
 @click.option("--weights-out", type=click.Path(), metavar="FILE", help="Write the recommended weights.")
 @click.option(
@@ -48,8 +47,6 @@ def tune(
     held_out_references: tuple[str, ...],
     source: re.Pattern[str] | None,
     folds: int,
-    checkpoint: str | None,
-    resume: bool,
     quick: bool,
     weights_out: str | None,
     weights_like: str | None,
@@ -70,7 +67,7 @@ def tune(
     beside = BesideOutcome.of(weights_out, weights_like)
     from lpmert.unseen.tune import tune as tune_weights
 
-    with _logging_to_stderr(shared), delivering(shared, weights_out, checkpoint) as deliver:
+    with _logging_to_stderr(shared), delivering(shared, weights_out) as deliver:
         nbest, others = read_with_held_out(shared, held_out, held_out_references)
         with naming(shared.reading.name):
             shared = shared.on(nbest)
@@ -85,8 +82,6 @@ def tune(
                     groups=groups,
                     folds=folds,
                     quick=quick,
-                    checkpoint=checkpoint,
-                    resume=resume,
                     averaging=cast("Averaging", averaging),
                     callback=callback,
                     on_stage=None if shared.quiet else Stages(),

@@ -60,8 +60,6 @@ def compare(
     jobs: int = 1,
     backend: str = "processes",
     seed: int = 0,
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
     on_run: Callable[[str, Run], object] | None = None,
     on_stage: Callable[[str, int, int], object] | None = None,
     callback: Callback | None = None,
@@ -111,10 +109,6 @@ def compare(
         What they are, as for `minimize`.
     seed : int
         The first seed.
-    checkpoint : str or Path, optional
-        File in which runs are kept as they end, and the optimum; see docs/scale.md.
-    resume : bool
-        Go on from that file. Without, it must not be there.
     on_run : callable, optional
         Sees the name of each run and the run as it ends, and stops the comparison by a true answer.
     on_stage : callable, optional
@@ -146,7 +140,7 @@ def compare(
     >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
     (0.0, 1.0, 1.0)
     """
-    from lpmert.asked import keeping_of, method_of, problem_of
+    from lpmert.asked import method_of, problem_of
     from lpmert.comparing.comparison import Comparison, Entry
     from lpmert.comparing.cross_validation import expected
     from lpmert.comparing.cross_validation import folds as refits
@@ -158,13 +152,12 @@ def compare(
     from lpmert.methods.lattice.solve import method_on_lattices
     from lpmert.model.given import checked_sequence
     from lpmert.model.problem import Problem
-    from lpmert.parallel.backends import checked_backend, hired
     from lpmert.result import Limits, Result
-    from lpmert.search.checkpoint import asked_for, finished_parts, optimum_found, told_apart
     from lpmert.system.interrupts import Interrupts
     from lpmert.system.memory import Allowance
     from lpmert.unseen.material import data_of, held_out_like, searched
     from lpmert.values import checked_limits, whole_number
+    from lpmert.workers import checked_backend, using_workers
 
     seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
     replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
@@ -217,34 +210,19 @@ def compare(
         "" if split is None else f"|folds:{split.folds}x{split.repetitions}"
     )
 
-    def asked() -> dict[str, str]:
-        solving = "none" if solver is None else solver.settings()
-        fixed = [one.find(problem, limits, None, 0).weights.tolist() for one in compared if one.fixed]
-        return {
-            **asked_for(nbest.fingerprint, problem.signature, f"{solving} at the end", seed, initial),
-            "held-out data": "none" if held_out is None else held_out.fingerprint,
-            "number of seeds, replications or folds": signature,
-            "list of methods": ", ".join(f"{one.name} ({one.settings})" for one in compared),
-            "set of weights given": told_apart(fixed),
-            "limit of runs": str(limits),
-            "limit of the search for the optimum": str(replace(at_most, memory_limit=None)),
-            "grouping of lists": told_apart(None if split is None else split.group.tolist()),
-        }
-
-    keeping = finished_parts(keeping_of(checkpoint, resume), asked)
-    with Interrupts() as interrupts, keeping as finished, hired(checked_backend(backend), jobs):
-        complete = collect(judge, tasks, runs, told, interrupts, finished, "run", memory)
+    with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):
+        complete = collect(judge, tasks, runs, told, interrupts, memory)
         if solver is not None and complete:
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             try:
                 start = problem.checked_weights(best.weights)
-                known = optimum_found(finished, lambda: searched(solver, problem, at_most, callback, seed, start))
+                known = searched(solver, problem, at_most, callback, seed, start)
             except MethodError as error:
                 logger.warning("no bound: %s", error)
                 refitted = [replace(fold, solver=None) for fold in refitted]
         if refitted and complete:
             ground = data_of(problem)
-            complete = collect(ground, refitted, of_folds, told_of_fold, interrupts, finished, "fold", memory)
+            complete = collect(ground, refitted, of_folds, told_of_fold, interrupts, memory)
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)

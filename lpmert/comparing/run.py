@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,16 +32,6 @@ class Run:
     status: Status | None
     chosen: FloatArray
     held_out_chosen: FloatArray | None
-
-    def state(self) -> dict[str, Any]:
-        """Return the run as a checkpoint has it."""
-        return {**vars(self), "status": None if self.status is None else self.status.name}
-
-    @classmethod
-    def of(cls, state: Mapping[str, Any]) -> Run:
-        """Return the run of which this is the `state`."""
-        status = state["status"]
-        return cls(**{**state, "status": None if status is None else Status[status]})
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the run as plain numbers and strings, without what it chose."""

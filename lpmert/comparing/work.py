@@ -1,4 +1,4 @@
-"""What a comparison has to do: runs of methods and their judgement, units of work of whoever is hired."""
+"""What a comparison has to do: runs of methods and their judgement, units of work of the workers of the call."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from lpmert.comparing.significance import bootstrap_interval, permutation_test
 from lpmert.errors import FloatArray
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
-from lpmert.parallel.backends import workers
-from lpmert.parallel.workers import SERIAL, Pending
 from lpmert.result import Limits, Status
-from lpmert.search.checkpoint import Finished
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 from lpmert.system.threads import one_thread
 from lpmert.unseen.material import AnyProblem, chosen_statistics
+from lpmert.workers import SERIAL, Pending, current_workers
 
 logger = logging.getLogger("lpmert")
 
@@ -114,56 +112,37 @@ def _done(ground: Any, task: Work[Any]) -> list[tuple[str, Run]]:
     return task.run(ground)
 
 
-def _runs_of(kept: Sequence[tuple[str, Any]]) -> list[tuple[str, Run]]:
-    return [(name, Run.of(state)) for name, state in kept]
-
-
 def collect(
     ground: Ground,
     tasks: Sequence[Work[Ground]],
     runs: dict[str, list[Run]],
     told: Callable[[list[tuple[str, Run]]], object],
     interrupts: Interrupts,
-    finished: Finished,
-    stage: str,
     memory: Allowance | None = None,
 ) -> bool:
     """Have all tasks done and gather their runs by name, in order; return whether all were done.
 
-    ground: what they share. told: sees the named runs of each task, and stops by a true answer. finished: what is done
-    already is not done again; stage: what tells these tasks from others there. memory: what this process and whoever is
-    hired may hold; where it is spent, no more is done.
+    ground: what they share. told: sees the named runs of each task, and stops by a true answer. memory: what this
+    process and its workers may hold; where it is spent, no more is done.
     """
-    hands, over = workers(), False
-    kept = [finished.get(f"{stage} {number}", _runs_of) for number in range(len(tasks))]
+    workers, over = current_workers(), False
     pending: list[Pending[list[tuple[str, Run]]]] = []
     with Deadline(stop=lambda: over or interrupts.pressed, memory=memory).running() as deadline:
         try:
-            shared = hands.share(ground)
-            pending = [
-                hands.hand_out(_done, shared, task) for task, done in zip(tasks, kept, strict=True) if done is None
-            ]
-            left = iter(pending)
-            for number, (task, done) in enumerate(zip(tasks, kept, strict=True)):
-                if done is not None:
-                    found = done
-                    if interrupts.pressed:
+            shared = workers.share(ground)
+            pending = [workers.submit(_done, shared, task) for task in tasks]
+            for task, one in zip(tasks, pending, strict=True):
+                # methods heed Ctrl-C on their own; functions that the caller has to wait for do not
+                with interrupts.raising() if workers is SERIAL and task.foreign else nullcontext():
+                    in_time = one.in_time()
+                    if deadline.out_of_memory:  # which may have cut this run short, too
+                        logger.warning("the memory limit is near; the runs so far are compared")
                         return False
-                else:
-                    # methods heed Ctrl-C on their own; functions that the caller has to wait for do not
-                    with interrupts.raising() if hands is SERIAL and task.foreign else nullcontext():
-                        one = next(left)
-                        in_time = one.in_time()
-                        if deadline.out_of_memory:  # which may have cut this run short, too
-                            logger.warning("the memory limit is near; the runs so far are compared")
-                            return False
-                        if not in_time:
-                            return False
-                        found = one.answer()
-                    if interrupts.pressed and hands is not SERIAL:
-                        return False  # a run that heeded it would look like one that a limit has stopped
-                    if not any(run.status is Status.INTERRUPTED for _, run in found):
-                        finished.add(f"{stage} {number}", [(name, run.state()) for name, run in found])
+                    if not in_time:
+                        return False
+                    found = one.answer()
+                if interrupts.pressed and workers is not SERIAL:
+                    return False  # a run that heeded it would look like one that a limit has stopped
                 for name, run in found:
                     if run.status is Status.INTERRUPTED:
                         runs.setdefault(name, [run])  # beside whole runs it would count as one

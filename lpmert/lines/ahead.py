@@ -1,4 +1,4 @@
-"""Descents that are begun before their turn, by whoever is hired, from where they will start if none before helps.
+"""Descents that the workers of the call begin before their turn, from where they will start if none before helps.
 
 What is begun ahead only waits to be asked for. A descent from other weights is done when its turn comes, and the steps
 of each are counted as if it had been done then: the outcome is that of one descent after the other.
@@ -17,10 +17,8 @@ import numpy as np
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Steps
 from lpmert.lines.line_search import Lineal
-from lpmert.parallel.backends import hands_for
-from lpmert.parallel.of_thread import OfThread
-from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
 from lpmert.system.deadline import Deadline, out_of_time
+from lpmert.workers import SERIAL, Pending, PerThread, Shared, Workers, workers_for
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -44,7 +42,7 @@ class DescentKind(Generic[S, T]):
         draws: bool,
     ) -> None:
         self.descend, self.draws = descend, draws
-        self._make, self._searches = make, OfThread[S]()
+        self._make, self._searches = make, PerThread[S]()
 
     @property
     def search(self) -> S:
@@ -96,7 +94,7 @@ class Ahead(Generic[S, T]):
     def __init__(self, kind: DescentKind[S, T]) -> None:
         self._kind = kind
         self._clock, self._done = Deadline(), 0
-        self._hands: Workers = SERIAL
+        self._workers: Workers = SERIAL
         self._shared: Shared | None = None
         self._out: dict[bytes, Pending[_Ended[T]]] = {}
 
@@ -108,16 +106,16 @@ class Ahead(Generic[S, T]):
         if self._shared is None:
             if self._kind.draws or self._done == 0:
                 return
-            self._hands = hands_for(self._clock.seconds / self._done * left)
-            if self._hands is SERIAL:
+            self._workers = workers_for(self._clock.seconds / self._done * left)
+            if self._workers is SERIAL:
                 return
-            self._shared = self._hands.share(self._kind)
-        next_ones = {start.tobytes(): start for start in islice(starts, self._hands.jobs)}
+            self._shared = self._workers.share(self._kind)
+        next_ones = {start.tobytes(): start for start in islice(starts, self._workers.jobs)}
         for name in self._out.keys() - next_ones.keys():
             self._out.pop(name).give_up()
         for name, start in next_ones.items():
             if name not in self._out:
-                self._out[name] = self._hands.hand_out(_descended, self._shared, start)
+                self._out[name] = self._workers.submit(_descended, self._shared, start)
 
     def descend(self, start: FloatArray, rng: np.random.Generator, clock: Steps) -> T:
         """Return what the descent from weights [d] finds."""

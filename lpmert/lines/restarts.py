@@ -57,7 +57,7 @@ class Restarts:
     ) -> list[tuple[float, FloatArray]]:
         """Descend from the given weights [d] and then from random ones; return all local optima, in order.
 
-        The descents are units of work, some of them begun ahead by whoever is hired.
+        The descents are units of work, some of them begun ahead by the workers of the call.
         """
         found: list[tuple[float, FloatArray]] = []
         best, best_start = inf, 0

@@ -140,12 +140,12 @@ def loop(
     from lpmert.looping.pool import Pool
     from lpmert.looping.rounds import Rounds
     from lpmert.looping.steps import AVERAGE, Stepping, check_first
-    from lpmert.parallel.backends import hired
     from lpmert.quoting import quoted
     from lpmert.system.deadline import Deadline, OutOfTime, heeding
     from lpmert.system.interrupts import Interrupts
     from lpmert.system.memory import Allowance
     from lpmert.values import checked_limits, named_weights, real_number, whole_number
+    from lpmert.workers import using_workers
 
     check_decoder(decoder, "decoder")
     if held_out is not None:
@@ -207,7 +207,7 @@ def loop(
         patience=patience,
         on_iteration=on_iteration,
     )
-    with interrupts, deadline.running(), heeding(), hired("threads", jobs):
+    with interrupts, deadline.running(), heeding(), using_workers("threads", jobs):
         try:
             rounds.run(first, iterations)
         except OutOfTime:

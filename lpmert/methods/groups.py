@@ -4,7 +4,7 @@ Every group is free to use weights of its own, so the sum never exceeds the opti
 are joined two by two; the last group is the problem itself. In turn with that, better weights for all lists are sought.
 Lists that share no feature with the others are a problem of their own: the optima of such parts add up to the optimum.
 
-Units of work are the beginnings of groups, which small ones do not outlast, and then hands of open selections.
+Units of work are the beginnings of groups, which small ones do not outlast, and then batches of open selections.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from lpmert.methods.subspace import improve, random_numbers
 from lpmert.model.canonical import standardised
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
-from lpmert.parallel.backends import workers
-from lpmert.parallel.workers import SERIAL, Pending, Workers
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent, Method, Task
 from lpmert.system.deadline import checkpoint
+from lpmert.workers import SERIAL, Pending, Workers, current_workers
 
 _ALONE = 20 * SLICE
 """Work after which units are handed out."""
@@ -119,8 +118,8 @@ class GroupedSearch(Combined):
         self._to_begin: deque[Group] = deque()
         self._beginning: deque[tuple[Group, Pending[Begun]]] = deque()
         self._open: deque[Group] = deque()
-        self._workers = workers()
-        self._hands: Workers = SERIAL
+        self._workers: Workers = SERIAL
+        self._later = current_workers()  # once it is long
         self._field = SERIAL.share(Field(settings.selections, canonical))
         self._worked = 0
         self._slices = 1
@@ -257,17 +256,17 @@ class GroupedSearch(Combined):
             self.incumbent.improve(cost, weights, source)
 
     def _send(self) -> None:
-        """Hand out the beginnings of the groups that come next, at first one by one; the whole problem stays here."""
-        lanes = 1
+        """Submit the beginnings of the groups that come next, at first one by one; the whole problem stays here."""
+        places = 1
         if self._worked >= _ALONE:
-            lanes = self._settings.selections.lanes
-            if self._hands is not self._workers:
-                self._hands = self._workers
-                self._field = self._hands.share(self._field.value)
-        while self._to_begin and self._to_begin[0] is not self._root and len(self._beginning) < lanes:
+            places = self._settings.selections.lanes
+            if self._workers is not self._later:
+                self._workers = self._later
+                self._field = self._workers.share(self._field.value)
+        while self._to_begin and self._to_begin[0] is not self._root and len(self._beginning) < places:
             group = self._to_begin.popleft()
             best = self.incumbent.weights
-            self._beginning.append((group, self._hands.hand_out(begin, self._field, group.lists, best, _BEGINNING)))
+            self._beginning.append((group, self._workers.submit(begin, self._field, group.lists, best, _BEGINNING)))
 
     def _take_begun(self) -> None:
         """Take the beginning of the group that went out first; small ones are finished with it."""
@@ -283,7 +282,7 @@ class GroupedSearch(Combined):
         self._counted["groups"] += 1
         self._worked_on(begun.searched.work)
         group.begin(begun)
-        if begun.searched.parts:
+        if begun.searched.nodes:
             found = begun.searched
             group.search = self._search_of(group, found.cost, found.weights, found.source)
             group.search.go_on_from(found)

@@ -28,10 +28,10 @@ from lpmert.model.region import Region, limits_of
 from lpmert.model.texts import text_metric
 from lpmert.model.word_graphs import SILENT, WordGraphs
 from lpmert.numeric.rounding import Rounding
-from lpmert.parallel.backends import workers
 from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
 from lpmert.values import weights_array
+from lpmert.workers import current_workers
 
 _LARGEST_LOSS = 2**40
 
@@ -304,14 +304,14 @@ class LatticeProblem:
         return self._decoded[key]
 
     def _winners(self, weights: CallerWeights, exact: Sequence[Fraction] | None = None) -> list[Winners]:
-        """Return the best paths of all lattices; threads that are hired share them."""
-        hands, lattices = workers(), self.lattices
-        units = 1 if hands.far else min(hands.jobs, 1 + lattices.n_links // _LINKS_OF_UNIT)
+        """Return the best paths of all lattices; threads share them."""
+        workers, lattices = current_workers(), self.lattices
+        units = 1 if workers.remote else min(workers.jobs, 1 + lattices.n_links // _LINKS_OF_UNIT)
         if units == 1:
             return _best_of_lattices(lattices, 0, lattices.n_lists, weights, exact)
         shares = np.searchsorted(lattices.offsets, np.linspace(0, lattices.n_links, units + 1)).tolist()
         parts = [(begin, end, weights, exact) for begin, end in pairwise(shares)]
-        return [won for own in hands.each(_best_of_lattices, hands.share(lattices), parts) for won in own]
+        return [won for own in workers.map(_best_of_lattices, workers.share(lattices), parts) for won in own]
 
     def _verdict(self, weights: CallerWeights) -> Verdict:
         winners, nearby = self._winners(weights), []

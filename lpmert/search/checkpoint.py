@@ -1,5 +1,4 @@
-"""Checkpoints: what is open in a search, or done of a longer call, kept in a file from time to time, so that it can go
-on after its process dies.
+"""Checkpoints: what is open in a search, kept in a file from time to time, so that it can go on after its process dies.
 
 A file has a line that names its form, a line of JSON, the numbers of all arrays one after the other, and the SHA-256 of
 all this. The JSON names data and settings, which a search that goes on must have, too.
@@ -14,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,7 +21,6 @@ import numpy as np
 
 from lpmert.errors import DataError, LpmertError, MethodError, reason_of
 from lpmert.quoting import quoted
-from lpmert.result import Result, Status
 from lpmert.system.scratch import owned, scratch_file
 from lpmert.version import __version__
 
@@ -59,20 +57,18 @@ class Keeping(NamedTuple):
 @dataclass
 class Checkpoint:
     """The file of a search. asked: the settings by name that tell one search from another; resume: whether a search
-    that is in the file goes on; every: least seconds between two checkpoints, a minute by default; state: what to go on
-    from, `None` if there is nothing.
+    that is in the file goes on; state: what to go on from, `None` if there is nothing.
     """
 
     path: Path
     asked: Mapping[str, str]
     resume: bool
-    every: float | None = None
     state: State | None = None
     _due: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Let the first one come in due time."""
-        self._due = time.monotonic() + self._pause
+        self._due = time.monotonic() + _EVERY
 
     def begin(self) -> None:
         """Read the state to go on from, if there is one.
@@ -109,7 +105,7 @@ class Checkpoint:
                 else:
                     logger.warning("%s; the search goes on, and the next checkpoint is tried in due time", error)
             ended = time.monotonic()
-            self._due = ended + max(self._pause, (ended - began) / _SHARE)
+            self._due = ended + max(_EVERY, (ended - began) / _SHARE)
 
     @contextmanager
     def restoring(self, passing: Callable[[BaseException], bool] | None = None) -> Iterator[None]:
@@ -125,15 +121,9 @@ class Checkpoint:
                 raise
             raise _refused(f"{_NO_SUCH} ({type(error).__name__}: {quoted(str(error))})", self.path) from error
 
-    @property
-    def _pause(self) -> float:
-        return _EVERY if self.every is None else self.every
-
 
 @contextmanager
-def opened(
-    keeping: Keeping | None, asked: Callable[[], Mapping[str, str]], every: float | None = None
-) -> Iterator[Checkpoint | None]:
+def opened(keeping: Keeping | None, asked: Callable[[], Mapping[str, str]]) -> Iterator[Checkpoint | None]:
     """Own the file of a search while the block runs, and yield its checkpoint.
 
     Raises `DataError` as `Checkpoint.begin`, and where another search has the file; `MethodError` for no path.
@@ -145,49 +135,9 @@ def opened(
         raise MethodError(f"checkpoint must be a path, or None; got {quoted(keeping.path)}")
     path = Path(keeping.path)
     with owned(path.resolve(), path):
-        checkpoint = Checkpoint(path, asked(), keeping.resume, every)
+        checkpoint = Checkpoint(path, asked(), keeping.resume)
         checkpoint.begin()
         yield checkpoint
-
-
-class Finished:
-    """Parts of a call that are done, by name: they are not done again. Without a checkpoint all of them are done anew.
-
-    A part is written as soon as it is done, unless that would take more than its share of the time.
-    """
-
-    def __init__(self, checkpoint: Checkpoint | None = None) -> None:
-        self._checkpoint = checkpoint
-        self._parts: dict[str, Any] = dict((checkpoint and checkpoint.state) or {})
-
-    def get(self, name: str, read: Callable[[Any], T]) -> T | None:
-        """Return what is read of a part, `None` where it is not done; raises `DataError` where it cannot be read."""
-        if self._checkpoint is None or name not in self._parts:
-            return None
-        with self._checkpoint.restoring():
-            return read(self._parts[name])
-
-    def add(self, name: str, part: Any) -> None:
-        """Keep a part that is done."""
-        if self._checkpoint is not None:
-            self._parts[name] = part
-            self._checkpoint.keep(lambda: self._parts)
-
-    def save(self) -> None:
-        """Write all parts now."""
-        if self._checkpoint is not None and self._parts:
-            self._checkpoint.keep(lambda: self._parts, now=True)
-
-
-@contextmanager
-def finished_parts(keeping: Keeping | None, asked: Callable[[], Mapping[str, str]]) -> Iterator[Finished]:
-    """Yield the parts of a call that are done; however the block ends, all are written. Raises as `opened`."""
-    with opened(keeping, asked, every=0.0) as checkpoint:
-        finished = Finished(checkpoint)
-        try:
-            yield finished
-        finally:
-            finished.save()
 
 
 def asked_for(fingerprint: str, signature: str, method: str, seed: int, initial: Any) -> dict[str, str]:
@@ -195,24 +145,6 @@ def asked_for(fingerprint: str, signature: str, method: str, seed: int, initial:
     start = "none" if initial is None else hashlib.sha256(np.asarray(initial, dtype=float).tobytes()).hexdigest()
     named = {"data": fingerprint, "metric or region": signature, "method": method, "seed": str(seed)}
     return {**named, "initial weights": start, "version of lpmert": __version__}
-
-
-def told_apart(value: Any) -> str:
-    """Return a short text that differs where the texts of values do."""
-    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
-
-
-def optimum_found(finished: Finished, search: Callable[[], Result]) -> Result:
-    """Return the result of a search that is a part of a call, if it is known already; one that was interrupted, or had
-    too little memory, is not kept.
-    """
-    kept = finished.get("optimum", lambda text: replace(Result.from_dict(json.loads(text)), resumed=True))
-    if kept is not None:
-        return kept
-    found = search()
-    if found.status not in (Status.INTERRUPTED, Status.MEMORY_LIMIT):
-        finished.add("optimum", found.to_json())
-    return found
 
 
 def plain(value: Any) -> Any:

@@ -235,7 +235,7 @@ class Method(Configurable, ABC):
     takes_fractions: ClassVar[bool] = False
     """Whether it takes those that are fractions of sums, by way of additive losses."""
     takes_jobs: ClassVar[bool] = False
-    """Whether its searches can hand units of work out."""
+    """Whether its searches can go on in units of work."""
     takes_caps: ClassVar[bool] = False
     """Whether the method keeps to a cosine around given weights."""
     keeps_checkpoints: ClassVar[bool] = False
@@ -249,8 +249,8 @@ class Method(Configurable, ABC):
         return not self.proves
 
     @property
-    def hands_out(self) -> bool:
-        """Whether its searches hand units of work out with these options."""
+    def parallel(self) -> bool:
+        """Whether its searches go on in units of work with these options."""
         return self.takes_jobs
 
     @property

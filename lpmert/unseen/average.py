@@ -22,11 +22,9 @@ from lpmert.model.canonical import centred, mean_difference
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Distinct, Problem
 from lpmert.model.spread import correlations
-from lpmert.parallel.backends import hands_for
-from lpmert.parallel.of_thread import OfThread
-from lpmert.parallel.workers import Pending, Workers
 from lpmert.system.deadline import out_of_time
 from lpmert.unseen.energy import switched
+from lpmert.workers import Pending, PerThread, Workers, workers_for
 
 TEMPERATURE = 3.0
 """In units of the mean difference in loss between two hypotheses of a list."""
@@ -121,7 +119,7 @@ class _Sphere:
     offsets: IntArray
     loss: Loss
     where: _Where
-    _searches: OfThread[core.LineSearch] = field(default_factory=OfThread, repr=False)
+    _searches: PerThread[core.LineSearch] = field(default_factory=PerThread, repr=False)
 
     @property
     def search(self) -> core.LineSearch:
@@ -162,7 +160,7 @@ def average_weights(
     start: weights [d] of the region, not all 0, from which the chains go. temperature: in units of the mean difference
     in loss between two hypotheses of a list. within: only weights count that cost at most so many units for each
     dimension of the sphere more than `start`. effort: a factor on all numbers of steps. The chains are walked in units
-    of work, by whoever is hired. Raises `MethodError` for a metric whose formula is not known.
+    of work, by the workers of the call. Raises `MethodError` for a metric whose formula is not known.
     """
     form = problem.canonical
     lists = problem.scaled(problem.as_given())
@@ -177,10 +175,10 @@ def average_weights(
     first = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
     most = sphere.search.at(_new_state(first).weights) + within * unit * (form.n_features - 1) / scale
     burn_in, steps = (max(1, round(effort * count)) for count in (40 + 8 * form.n_features, 100 + 15 * form.n_features))
-    hands = hands_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
+    workers = workers_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
     rngs = [np.random.default_rng([seed, number]) for number in range(chains)]
     ground = _Ground(sphere, _Law(temperature / scale, most), max(1, _PIECE // len(form.features)))
-    walks = _Walks(hands, ground, first, rngs, burn_in)
+    walks = _Walks(workers, ground, first, rngs, burn_in)
     rounds = 1
     complete = walks.go_on(burn_in + steps, tell)
     while complete and not _agree(walks.means) and rounds < MOST_ROUNDS:
@@ -229,9 +227,9 @@ class _Walks:
     """
 
     def __init__(
-        self, hands: Workers, ground: _Ground, first: FloatArray, rngs: Sequence[np.random.Generator], burn_in: int
+        self, workers: Workers, ground: _Ground, first: FloatArray, rngs: Sequence[np.random.Generator], burn_in: int
     ) -> None:
-        self._hands, self._shared, self._burn_in = hands, hands.share(ground), burn_in
+        self._workers, self._shared, self._burn_in = workers, workers.share(ground), burn_in
         self._unit = _PIECES * ground.piece
         self._places = [_Place(_new_state(first), rng) for rng in rngs]
         self._paths: list[list[FloatArray]] = [[] for _ in rngs]
@@ -258,7 +256,7 @@ class _Walks:
     def go_on(self, count: int, tell: Tell) -> bool:
         """Take so many steps in each chain; return false where the time ends or `tell` stops them."""
         aim = [taken + count for taken in self._taken]
-        out = [self._hand_out(number, end) for number, end in enumerate(aim)]
+        out = [self._submit(number, end) for number, end in enumerate(aim)]
         stopped = False
         while self._taken != aim:
             for number in [number for number, end in enumerate(aim) if self._taken[number] < end]:
@@ -271,15 +269,15 @@ class _Walks:
                     self._paths[number].append(path)
                 self._taken[number] += len(path)
                 if self._taken[number] < aim[number]:
-                    out[number] = self._hand_out(number, aim[number])
+                    out[number] = self._submit(number, aim[number])
                 stopped = bool(tell(self.steps, sum(aim)))
         return not stopped
 
-    def _hand_out(self, number: int, aim: int) -> Pending[tuple[_Place, FloatArray]]:
+    def _submit(self, number: int, aim: int) -> Pending[tuple[_Place, FloatArray]]:
         taken = self._taken[number]
         counted = taken >= self._burn_in
         left = (aim if counted else self._burn_in) - taken
-        return self._hands.hand_out(_walked, self._shared, self._places[number], min(left, self._unit), counted)
+        return self._workers.submit(_walked, self._shared, self._places[number], min(left, self._unit), counted)
 
 
 def _agreement(means: list[FloatArray]) -> float | None:

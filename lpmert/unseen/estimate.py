@@ -22,10 +22,8 @@ from lpmert.model.coordinates import CallerWeights
 from lpmert.model.given import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region
-from lpmert.parallel.backends import hired, workers
 from lpmert.quoting import quoted
 from lpmert.result import Limits
-from lpmert.search.checkpoint import Finished
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.system.interrupts import Interrupts
@@ -34,6 +32,7 @@ from lpmert.unseen.average import Average, Tell
 from lpmert.unseen.averaging import Averaging
 from lpmert.unseen.energy import shares
 from lpmert.unseen.material import AnyProblem, Material, chosen_statistics, found_by_lines, searched
+from lpmert.workers import current_workers, using_workers
 
 FEW = 30
 """Below so many lists, or groups of lists, an estimate is not worth much."""
@@ -119,23 +118,6 @@ def fit(problem: AnyProblem, setting: Setting, chains: int | None = None, tell: 
     return Fit(problem, found, averaged if problem.inside(averaged) else found, average)
 
 
-def fit_once(problem: AnyProblem, setting: Setting, finished: Finished, tell: Tell) -> Fit:
-    """Return `fit`, unless it is known already; one that was cut short is not kept."""
-
-    def known(kept: Mapping[str, Any]) -> Fit:
-        average = Average(**{**kept["average"], "states": tuple(kept["average"]["states"])})
-        return Fit(problem, CallerWeights(kept["found"]), CallerWeights(kept["averaged"]), average)
-
-    done = finished.get("average", known)
-    if done is not None:
-        return done
-    fitted = fit(problem, setting, tell=tell)
-    if fitted.average.complete and not out_of_time():
-        state = {"found": fitted.found, "averaged": fitted.averaged, "average": vars(fitted.average)}
-        finished.add("average", state)
-    return fitted
-
-
 def groups_of(groups: Sequence[Hashable] | None, n_lists: int) -> IntArray:
     """Return the number of each list's group [S], counted from 0; raises `DataError` unless there is one a list."""
     if groups is None:
@@ -159,7 +141,6 @@ def cross_validated(
     group: IntArray,
     folds: int,
     on_fold: Callable[[int, int], object] = lambda *_: None,
-    finished: Finished | None = None,
 ) -> Estimate | None:
     """Return what is to be expected on as many unseen lists, `None` if the time did not suffice.
 
@@ -168,7 +149,7 @@ def cross_validated(
     """
 
     folds = min(folds, int(group.max()) + 1)
-    decoded = _decoded_by_folds(nbest, setting, group, folds, None, on_fold, finished or Finished())
+    decoded = _decoded_by_folds(nbest, setting, group, folds, None, on_fold)
     return None if decoded is None else estimate_of(setting.metric, decoded[0], decoded[1], group, folds)
 
 
@@ -202,11 +183,11 @@ def expected_of(
     interrupts = Interrupts()
     deadline = Deadline(time_limit, None, lambda: interrupts.pressed)
 
-    with interrupts, deadline.running(), hired(backend, jobs):
+    with interrupts, deadline.running(), using_workers(backend, jobs):
         problem = problem_of(nbest, metric, ties, region)
         setting = Setting(problem.metric, ties, problem.region, seed, deadline, asked=metric)
         told = (lambda *_: None) if on_stage is None else partial(on_stage, "cross-validation")
-        decoded = _decoded_by_folds(nbest, setting, group, folds, method, told, Finished())
+        decoded = _decoded_by_folds(nbest, setting, group, folds, method, told)
     if decoded is None:
         return {}
     loss = estimate_of(setting.metric, decoded[0], decoded[0], group, folds).optimum
@@ -260,31 +241,23 @@ def _decoded_by_folds(
     folds: int,
     method: Method | None,
     on_fold: Callable[[int, int], object],
-    finished: Finished,
 ) -> FloatArray | None:
     """Return the statistics [W, S, K] that each of W weights has on lists that it was not fitted to.
 
-    The folds are units of work of whoever is hired.
+    The folds are units of work of the workers of the call.
     """
     fold = folds_of(group, folds, setting.seed)
     metric = setting.metric if setting.asked is None and isinstance(nbest, NBest) else setting.asked
     ground = _Ground(nbest, fold, metric, setting.ties, setting.region, setting.seed, setting.averaging, method)
-    hands = workers()
-    shared = hands.share(ground)
+    workers = current_workers()
+    shared = workers.share(ground)
     decoded: FloatArray | None = None
     with one_thread():
-        known = [finished.get(f"fold {number}", list) for number in range(folds)]
-        pending = {
-            number: hands.hand_out(_fitted_without, shared, number, setting.deadline.left)
-            for number, part in enumerate(known)
-            if part is None
-        }
-        for number, part in enumerate(known):
-            if part is None:
-                if not pending[number].in_time() or out_of_time():
-                    return None
-                part = pending[number].answer()
-                finished.add(f"fold {number}", part)
+        pending = [workers.submit(_fitted_without, shared, number, setting.deadline.left) for number in range(folds)]
+        for number, one in enumerate(pending):
+            if not one.in_time() or out_of_time():
+                return None
+            part = one.answer()
             if decoded is None:
                 decoded = np.empty((len(part), nbest.n_lists, part[0].shape[1]))
             decoded[:, fold == number] = part

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from math import fsum, isfinite
 from typing import TYPE_CHECKING
 
@@ -14,8 +12,6 @@ import numpy as np
 from lpmert.unseen.tuned import AVERAGED, OPTIMUM, Averaged, Tuned
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.lattices import Lattices
@@ -53,8 +49,6 @@ def tune(
     jobs: int = 1,
     backend: str = "threads",
     seed: int = 0,
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
     callback: Callback | None = None,
     on_stage: OnStage | None = None,
 ) -> Tuned:
@@ -96,10 +90,6 @@ def tune(
         What these workers are, as for `minimize`.
     seed : int
         Of all that is random. The average and the estimate depend on nothing else, unless they are stopped.
-    checkpoint : str or Path, optional
-        File in which the average, folds and the optimum are kept as they end; see docs/scale.md.
-    resume : bool
-        Go on from that file. Without, it must not be there.
     callback : callable, optional
         Gets the `Progress` of the search for the optimum, and stops it by a true answer.
     on_stage : callable, optional
@@ -128,18 +118,17 @@ def tune(
     >>> tuned.optimum.loss, tuned.averaged.loss, tuned.recommended
     (0.0, 0.0, 'averaged')
     """
-    from lpmert.asked import keeping_of, problem_of, settings_of
+    from lpmert.asked import problem_of, settings_of
     from lpmert.model.coordinates import CallerWeights
-    from lpmert.parallel.backends import hired
     from lpmert.result import warned
-    from lpmert.search.checkpoint import asked_for, finished_parts, optimum_found, told_apart
     from lpmert.system.deadline import Deadline, unheeded
     from lpmert.system.interrupts import Interrupts
     from lpmert.system.memory import Allowance
     from lpmert.unseen.averaging import Averaging
-    from lpmert.unseen.estimate import Setting, cross_validated, decoded_statistics, estimate_of, fit_once, groups_of
+    from lpmert.unseen.estimate import Setting, cross_validated, decoded_statistics, estimate_of, fit, groups_of
     from lpmert.unseen.material import divisible, held_out_like, searched
     from lpmert.values import whole_number
+    from lpmert.workers import using_workers
 
     solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
     folds = whole_number(folds, "folds", 2)
@@ -153,31 +142,21 @@ def tune(
                 on_stage(stage, done, parts)
 
     averaging = averaging or Averaging()
-
-    def asked() -> dict[str, str]:
-        return {
-            **asked_for(nbest.fingerprint, problem.signature, solver.settings(), seed, None),
-            "averaging": averaging.settings(),
-            "number of folds": str(folds),
-            "grouping of lists": told_apart(group.tolist()),
-        }
-
-    with interrupts, deadline.running(), hired(backend, jobs), ExitStack() as kept:
+    with interrupts, deadline.running(), using_workers(backend, jobs):
         with allowance.kept_if_any():
             problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else held_out_like(held_out, nbest)
         setting = Setting(problem.metric, ties, problem.region, seed, deadline, averaging, metric)
-        finished = kept.enter_context(finished_parts(keeping_of(checkpoint, resume), asked))
         seconds = {}
-        fitted = fit_once(problem, setting, finished, lambda done, parts: told("average", done, parts))
+        fitted = fit(problem, setting, tell=lambda done, parts: told("average", done, parts))
         seconds["average"] = deadline.seconds
         estimate, unestimated = None, ""
         if not quick and group.max() == 0:
             unestimated = "cross-validation needs two lists, or groups of lists, at least"
         elif not quick:
             estimate = cross_validated(
-                nbest, setting, group, folds, lambda done, parts: told("cross-validation", done, parts), finished
+                nbest, setting, group, folds, lambda done, parts: told("cross-validation", done, parts)
             )
             if estimate is None:
                 ended = "was interrupted" if interrupts.pressed else "did not end in time"
@@ -185,8 +164,7 @@ def tune(
         seconds["estimate"] = deadline.seconds - seconds["average"]
         left = OPTIMUM_SECONDS if deadline.left is None else deadline.left
         at_most = replace(limits, time_limit=left)
-        search = partial(searched, solver, problem, at_most, callback, seed, fitted.found)
-        optimum = warned(optimum_found(finished, search))
+        optimum = warned(searched(solver, problem, at_most, callback, seed, fitted.found))
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
         apart = None
         if aside is not None:

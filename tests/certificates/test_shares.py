@@ -17,7 +17,7 @@ from test_certificate_fuzz import change_text, change_values
 import lpmert
 from lpmert import CertificateError, MethodError, Region, verify
 from lpmert.certificates.check import shares
-from lpmert.parallel.workers import Serial
+from lpmert.workers import Workers
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 def at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares of a few records, checked one after another in this process, each by lists that know of no other."""
 
-    monkeypatch.setattr(shares, "Processes", lambda _: Serial())
+    monkeypatch.setattr(shares, "Processes", lambda _: Workers())
     monkeypatch.setattr(shares, "_SHARE", 3)
 
 
@@ -157,10 +157,10 @@ def test_what_a_killed_process_was_to_check_another_one_checks(path: Path, monke
     assert Path(f"{path}.died").exists()
 
 
-class Dead(Serial):
+class Dead(Workers):
     """Others that never answer."""
 
-    def hand_out(self, *_: object) -> Any:
+    def submit(self, *_: object) -> Any:
         return SimpleNamespace(wait=lambda: pytest.fail("waits for a process that has nothing to close"))
 
 

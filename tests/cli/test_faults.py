@@ -393,13 +393,12 @@ class TestFullDisk:
         assert f"error: {out}: cannot be written" in log
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize("name", ["solve", "compare", "tune"])
-    def test_a_checkpoint_without_room_loses_no_outcome(self, name: str, data: Path, tmp_path: Path) -> None:
+    def test_a_checkpoint_without_room_loses_no_outcome(self, data: Path, tmp_path: Path) -> None:
         kept = tmp_path / "kept"
-        arguments = [name, str(data / "small.tsv"), *COLUMNS, "--json", "-q"]
+        arguments = ["solve", str(data / "small.tsv"), *COLUMNS, "--json", "-q"]
         code, text, log = finished(*arguments, "--checkpoint", str(kept), before=little_room)
         assert code == 0, log
-        assert {"loss", "methods", "recommended"} & set(json.loads(text))
+        assert "loss" in json.loads(text)
         assert f"{kept}: cannot be written: File too large; there is no checkpoint of how this run has ended" in log
         assert list(tmp_path.iterdir()) == []
 

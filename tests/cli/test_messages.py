@@ -177,6 +177,8 @@ class TestOverwriting:
         ("command", "more"),
         [
             ("solve", ["--certificate", "dev.tsv"]),
+            ("solve", ["--checkpoint", "dev.tsv"]),
+            ("solve", ["--checkpoint", "dev.tsv", "--resume"]),
             ("solve", ["--cosine", "0.5", "--around", "weights.txt", "-o", "weights.txt"]),
             ("check", ["--weights", "weights.txt", "-o", "weights.txt"]),
             ("evaluate", ["-o", "dev.tsv", "--weights", "1,0"]),
@@ -210,6 +212,7 @@ class TestOverwriting:
         ("command", "more"),
         [
             ("solve", ["-o", "new", "--certificate", "new"]),
+            ("solve", ["-o", "new", "--checkpoint", "./new"]),
             ("tune", ["--quick", "-o", "new", "--weights-out", "./new"]),
         ],
     )

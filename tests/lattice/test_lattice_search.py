@@ -22,8 +22,8 @@ from lpmert.methods.lattice.solve import solve_lattices
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.lattices import Lattices
-from lpmert.parallel.backends import hired
 from lpmert.result import Limits
+from lpmert.workers import using_workers
 
 
 def check(seed: int, kind: str, settings: LatticeSettings | None = None, *, most: int = 400) -> None:
@@ -156,7 +156,7 @@ def test_threads_decode_lattices_side_by_side_as_one_does(jobs: int, monkeypatch
         lattices = Drawn(seed, "ternary", 6, 3).lattices()
         weights = CallerWeights(np.random.default_rng(seed).integers(-2, 3, 3).astype(np.float64))
         alone = LatticeProblem(lattices).decode(weights)
-        with hired("threads", jobs):
+        with using_workers("threads", jobs):
             together = LatticeProblem(lattices).decode(weights)
         assert [sorted(way.tolist() for way in won.ways) for won in alone.winners] == [
             sorted(way.tolist() for way in won.ways) for won in together.winners

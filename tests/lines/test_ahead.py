@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from long_searches import counted, lattices_of, problem_of, same, using
+from long_searches import counted, lattices_of, problem_of, same, with_workers
 
 import lpmert
 from lpmert import Result, Status
 from lpmert.methods.heuristic.och import Och
 from lpmert.methods.heuristic.simplex import NelderMead
 from lpmert.methods.heuristic.stabilised import Stabilised
-from lpmert.parallel.processes import Processes
-from lpmert.parallel.workers import Pending, Shared, Threads, Unit, Workers
+from lpmert.workers import Pending, Processes, Shared, Threads, Unit, Workers
 
 
 class Watched(Threads):
@@ -24,19 +23,19 @@ class Watched(Threads):
         super().__init__(jobs)
         self.handed_out = 0
 
-    def hand_out(self, unit: Unit[Any], shared: Shared, *arguments: object) -> Pending[Any]:
+    def submit(self, unit: Unit[Any], shared: Shared, *arguments: object) -> Pending[Any]:
         self.handed_out += 1
-        return super().hand_out(unit, shared, *arguments)
+        return super().submit(unit, shared, *arguments)
 
 
 @pytest.fixture(autouse=True)
 def _sent_away_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.parallel.backends._WORTH_SHARING", 0.0)
-    monkeypatch.setattr("lpmert.parallel.backends._WORTH_STARTING", 0.0)
+    monkeypatch.setattr("lpmert.workers._WORTH_SHARING", 0.0)
+    monkeypatch.setattr("lpmert.workers._WORTH_STARTING", 0.0)
 
 
 def found_by(hands: Workers, nbest: Any, **settings: Any) -> Result:
-    with using(hands):
+    with with_workers(hands):
         return lpmert.minimize(nbest, jobs=2, **settings)
 
 

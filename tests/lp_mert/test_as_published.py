@@ -253,5 +253,5 @@ def test_a_ratio_is_refused() -> None:
 def test_the_search_hands_nothing_out() -> None:
     lists = random_lists("generic", 1, most_selections=200).nbest
     first, second = (lpmert.minimize(lists, method=PUBLISHED, jobs=jobs) for jobs in (1, 2))
-    assert not PUBLISHED.hands_out
+    assert not PUBLISHED.parallel
     assert first.counters == second.counters

@@ -175,7 +175,7 @@ def test_the_bound_never_exceeds_the_optimum_and_never_falls(method: LpMert) -> 
             search = method.start(Task(problem, problem.canonical, partial(first_incumbent, problem, 0, None)))
             assert isinstance(search, ParallelLpMert)
             assert_closes_on(optimum.loss, search, problem.canonical)
-            assert search._shared is not None
+            assert search._queue.shared
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -189,9 +189,9 @@ def test_any_number_of_threads_gives_the_same_search(seed: int) -> None:
 
 
 def test_what_hands_nothing_out_is_known_by_its_options() -> None:
-    assert LpMert().hands_out
+    assert LpMert().parallel
     for other in ({"chain": False}, {"published": True}):
-        assert not replace(LpMert(), **other).hands_out
+        assert not replace(LpMert(), **other).parallel
 
 
 def test_limits_leave_a_valid_bound() -> None:

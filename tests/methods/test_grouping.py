@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from long_searches import long_searches, using
+from long_searches import long_searches, with_workers
 from scipy.linalg import block_diag
 from shared import needs_shared, swahili
 from strategies import KINDS, Lists, assert_closes_on, best_loss, gaussian_lists, random_lists
@@ -25,9 +25,9 @@ from lpmert.methods.groups import GroupedSearch, Groups
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.model.problem import Problem
-from lpmert.parallel.workers import Pending, Shared, T, Threads, Unit
 from lpmert.search.method import Incumbent, Task
 from lpmert.search.start import first_incumbent
+from lpmert.workers import Pending, Shared, T, Threads, Unit
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -101,27 +101,27 @@ class Recorder(Threads):
         super().__init__(2)
         self.got: Counter[str] = Counter()
 
-    def hand_out(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
+    def submit(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
         self.got[unit.__name__] += 1
-        return super().hand_out(unit, shared, *arguments)
+        return super().submit(unit, shared, *arguments)
 
 
 def test_short_work_stays_at_home_and_all_else_is_handed_out() -> None:
     lists = gaussian_lists(4, lists=24, hypotheses=8, features=5)
-    with Recorder() as hands, using(hands):
+    with Recorder() as hands, with_workers(hands):
         lpmert.minimize(lists.nbest, method="groups", node_limit=5)
         assert not hands.got
         with long_searches(500):
             result = lpmert.minimize(lists.nbest, method="groups", node_limit=2000)
     assert hands.got["begin"] >= result.counters["groups"] - 1 >= 3
-    assert hands.got["search_hand"] > 20
+    assert hands.got["search_batch"] > 20
 
 
 @pytest.mark.parametrize("lanes", [1, 3, 8])
 def test_as_many_beginnings_are_out_at_once_as_there_are_lanes(lanes: int) -> None:
     lists = gaussian_lists(4, lists=48, hypotheses=8, features=5)
     method = Groups(size=2, selections=Choices(lanes=lanes))
-    with Recorder() as hands, using(hands), long_searches(500), pytest.MonkeyPatch.context() as patch:
+    with Recorder() as hands, with_workers(hands), long_searches(500), pytest.MonkeyPatch.context() as patch:
         out: list[int] = []
         whole = GroupedSearch._send
 

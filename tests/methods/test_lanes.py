@@ -142,7 +142,7 @@ def test_lanes_hold_to_brute_force(kind: str, seed: int) -> None:
 @pytest.mark.parametrize(
     ("metric", "shape"), [("loss", "simplices"), ("loss", "boxes"), ("bleu", "simplices"), ("bleu", "boxes")]
 )
-def test_a_long_search_hands_parts_out_to_all_lanes(metric: str, shape: str) -> None:
+def test_a_long_search_submits_nodes_for_all_lanes(metric: str, shape: str) -> None:
     problem = Problem(problem_of(1, 200) if metric == "loss" else counted(1, metric), metric)
     most = (
         int(problem.canonical.costs.max()) * problem.canonical.n_lists + 1
@@ -154,7 +154,7 @@ def test_a_long_search_hands_parts_out_to_all_lanes(metric: str, shape: str) -> 
     out = set()
     while not search.finished:
         search.advance()
-        out.add(len(search._frontier._out))
+        out.add(len(search._queue._out))
     assert max(out) == 3
     assert search.lower_bound == search.incumbent.cost
 

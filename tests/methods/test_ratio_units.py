@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from long_searches import counted, long_searches, same, using
+from long_searches import counted, long_searches, same, with_workers
 
 import lpmert
 from lpmert import Status
@@ -17,12 +17,11 @@ from lpmert.errors import FloatArray
 from lpmert.methods.choices import ratio_search, shared
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.open_selections import OpenSelections
-from lpmert.methods.choices.shared import Ground, Searched, SharedChoices, search_hand
+from lpmert.methods.choices.shared import Common, Searched, SharedChoices, search_batch
 from lpmert.model.problem import Problem
-from lpmert.parallel.processes import Processes
-from lpmert.parallel.workers import SERIAL, Threads
 from lpmert.search.method import Incumbent
 from lpmert.search.start import any_incumbent
+from lpmert.workers import SERIAL, Processes, Threads
 
 
 class Calls:
@@ -46,17 +45,17 @@ def counting(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> Calls:
 def test_lists_are_prepared_once_for_all_units(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = counting(monkeypatch, ratio_search, "ratio_lists")
     bounded = counting(monkeypatch, ratio_search, "close_oracle_height")
-    units = counting(monkeypatch, shared, "search_hand")
+    units = counting(monkeypatch, shared, "search_batch")
     for hands in (SERIAL, Threads(2)):
         prepared.count = bounded.count = units.count = 0
-        with long_searches(), using(hands):
+        with long_searches(), with_workers(hands):
             assert lpmert.minimize(counted(1, metric), metric=metric, method="choices").status is Status.OPTIMAL
         assert units.count > 20
         assert (prepared.count, bounded.count) == (1, 1)
 
 
 def begun(metric: str, monkeypatch: pytest.MonkeyPatch) -> SharedChoices:
-    """A search whose parts are about to be handed out; what it shares is in `_ground`."""
+    """A search whose parts are about to be handed out; what it shares is in `_common`."""
     monkeypatch.setattr(shared, "_ALONE", 0)
     form = Problem(counted(1, metric), metric_of(metric)).canonical
     search = SharedChoices(Choices(), form, any_incumbent(form))
@@ -70,7 +69,7 @@ def metric_of(name: str) -> Any:
     return {"bleu": lpmert.metrics.Bleu, "chrf": lpmert.metrics.Chrf}[name]()
 
 
-def searched_without_preparing(ground: Ground, part: OpenSelections, weights: FloatArray, cost: int) -> Searched:
+def searched_without_preparing(ground: Common, part: OpenSelections, weights: FloatArray, cost: int) -> Searched:
     """A unit that fails where it would prepare anything."""
 
     def refuse(*_: object) -> None:
@@ -80,17 +79,17 @@ def searched_without_preparing(ground: Ground, part: OpenSelections, weights: Fl
         for name in ("ratio_lists", "oracle_height", "close_oracle_height"):
             patch.setattr(ratio_search, name, refuse)
         gains = ground.search(Incumbent(cost, weights, "")).gains
-        return search_hand(ground, [part], cost, weights, gains, 200_000)
+        return search_batch(ground, [part], cost, weights, gains, 200_000)
 
 
 def test_units_elsewhere_prepare_nothing(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     search = begun("bleu", monkeypatch)
     part = OpenSelections.of(search.state()["parts"][0])
     own = part, search.incumbent.weights, search.incumbent.cost
-    here = searched_without_preparing(search._ground(), *own)
-    there = processes.hand_out(searched_without_preparing, processes.share(search._ground()), *own).wait()
+    here = searched_without_preparing(search._common(), *own)
+    there = processes.submit(searched_without_preparing, processes.share(search._common()), *own).wait()
     assert here.counts["nodes"] > 0
-    assert (here.cost, here.counts, len(here.parts)) == (there.cost, there.counts, len(there.parts))
+    assert (here.cost, here.counts, len(here.nodes)) == (there.cost, there.counts, len(there.nodes))
     assert here.weights.tobytes() == there.weights.tobytes()
 
 

@@ -219,6 +219,25 @@ def test_a_finished_search_is_finished(tmp_path: Path) -> None:
         path.unlink()
 
 
+def test_two_at_once_cannot_have_one_file(tmp_path: Path) -> None:
+    path, nbest, refused = tmp_path / "kept.npz", noise_of(2, 8), []
+    said = rf"^{path}: is in use by another run .process {os.getpid()}."
+
+    def meanwhile(_: object) -> bool:
+        for resume in (False, True):
+            with pytest.raises(DataError, match=said) as caught:
+                lpmert.minimize(noise_of(3, 8), method="cells", checkpoint=path, resume=resume)
+            refused.append(caught.value)
+        return False
+
+    found = lpmert.minimize(nbest, method="cells", checkpoint=path, callback=meanwhile)
+    assert found.status is Status.OPTIMAL
+    assert refused
+    assert [file.name for file in tmp_path.iterdir()] == ["kept.npz"]  # and no lock
+    again = lpmert.minimize(nbest, method="cells", checkpoint=path, resume=True)
+    assert (again.loss, again.resumed) == (found.loss, True)
+
+
 def test_other_data_and_settings_are_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "kept.npz"
     nbest = noise_of(2, 8)
@@ -238,9 +257,8 @@ def test_other_data_and_settings_are_refused_by_name(tmp_path: Path) -> None:
             lpmert.minimize(other, checkpoint=path, resume=True, **{"method": "cells", **settings})
     with pytest.raises(MethodError, match="resume needs"):
         lpmert.minimize(nbest, resume=True)
-    for call in (lpmert.minimize, lpmert.tune, lpmert.compare):
-        with pytest.raises(MethodError, match="checkpoint must be a path, or None; got 3"):
-            call(nbest, checkpoint=3)
+    with pytest.raises(MethodError, match="checkpoint must be a path, or None; got 3"):
+        lpmert.minimize(nbest, checkpoint=3)  # type: ignore[arg-type]
     with pytest.raises(MethodError, match="'och' keeps no checkpoints"):
         lpmert.minimize(nbest, method="och", checkpoint=tmp_path / "other.npz")
 

@@ -20,11 +20,10 @@ import lpmert
 from lpmert import DataError, Status
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.tables import write_table
-from lpmert.parallel.backends import employed
-from lpmert.parallel.processes import Processes
 from lpmert.system import memory
 from lpmert.system.deadline import Deadline
 from lpmert.system.memory import Allowance, room_for
+from lpmert.workers import Processes, using
 
 MIB = 1 << 20
 
@@ -153,14 +152,14 @@ def test_processes_that_work_for_this_one_count() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
 @pytest.mark.usefixtures("fresh_memory")
 def test_the_memory_of_workers_spends_the_allowance() -> None:
-    with Processes(1) as hands, employed(hands):
+    with Processes(1) as hands, using(hands):
         shared = hands.share(np.zeros(1))
-        assert hands.hand_out(large, shared, 1, 0.0).wait() == 1
+        assert hands.submit(large, shared, 1, 0.0).wait() == 1
         held, _ = memory.held()
         assert held is not None
         allowance = Allowance(held + 200 * MIB)
         assert not allowance.spent
-        pending = hands.hand_out(large, shared, 400 * MIB, 30.0)
+        pending = hands.submit(large, shared, 400 * MIB, 30.0)
         while not allowance.spent:
             assert not pending.done(0.01)
 
@@ -179,9 +178,9 @@ def test_as_many_workers_start_as_fit(
 ) -> None:
     """Each counts with 96 MiB, as much stays free for this process, and a 32nd of the limit for the report."""
     allowance = Allowance(fresh_memory + room * MIB)
-    with Processes(2) as hands, employed(hands), Deadline(memory=allowance).running():
+    with Processes(2) as hands, using(hands), Deadline(memory=allowance).running():
         shared = hands.share(np.ones(3))
-        assert [hands.hand_out(summed, shared, 1.0 * k).wait() for k in range(3)] == [0.0, 3.0, 6.0]
+        assert [hands.submit(summed, shared, 1.0 * k).wait() for k in range(3)] == [0.0, 3.0, 6.0]
         assert len(hands.pids) == fitting
     assert f"{fitting} of 2 worker processes fit within the memory limit" in caplog.text
 

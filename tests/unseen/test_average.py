@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from long_searches import using
+from long_searches import with_workers
 from slow_reference import (
     chosen_rows,
     cosine,
@@ -30,12 +30,11 @@ from lpmert.model.coordinates import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear, Region
-from lpmert.parallel.backends import hired
-from lpmert.parallel.workers import Threads
 from lpmert.search.driver import solve
 from lpmert.unseen.average import AGREEMENT, average_weights
 from lpmert.unseen.averaging import Averaging
 from lpmert.unseen.energy import shares, switched
+from lpmert.workers import Threads, using_workers
 
 NAMES = ("a", "b", "c")
 REGIONS = {
@@ -196,12 +195,12 @@ def test_in_space_the_average_comes_within_a_degree_of_the_mean_by_exact_areas(k
 
 def test_whoever_walks_the_chains_changes_nothing(monkeypatch, processes):
     monkeypatch.setattr("lpmert.unseen.average._PIECE", 3000)  # units of some 30 steps
-    monkeypatch.setattr("lpmert.parallel.backends._WORTH_STARTING", 0.0)
+    monkeypatch.setattr("lpmert.workers._WORTH_STARTING", 0.0)
     data = random_lists(3, dimension=3, lists=30)
     start = np.array([1.0, 0.2, 0.3])
     alone = fitted(data, "loss", start=start)[2]
     for hands in (Threads(1), Threads(3), processes):
-        with using(hands), hired("threads", 2):
+        with with_workers(hands), using_workers("threads", 2):
             found = fitted(data, "loss", start=start)[2]
         assert np.array_equal(alone.weights, found.weights)
         assert np.array_equal(alone.states, found.states)

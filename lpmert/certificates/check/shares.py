@@ -13,7 +13,7 @@ from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.tree import check_tree
 from lpmert.certificates.format import CertificateReader
 from lpmert.errors import CertificateError
-from lpmert.parallel.processes import Processes
+from lpmert.workers import Processes
 
 _SHARE = 400
 """Lines in a row that are one process's, after which it finds the cones above anew."""
@@ -26,7 +26,7 @@ def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> flo
     """Check a tree as `check_tree` does, with the same outcome, by this process and so many less one others."""
     with Processes(jobs - 1) as others:
         ground = others.share((reader.path, pickle.dumps(lists)))
-        asked = [others.hand_out(_checked, ground, number, jobs, _SHARE) for number in range(1, jobs)]
+        asked = [others.submit(_checked, ground, number, jobs, _SHARE) for number in range(1, jobs)]
         shares = [_share(reader, lists, 0, jobs, _SHARE)]
         for number, other in enumerate(asked, 1):
             if number * _SHARE <= reader.line:  # else the tree ended before there was a leaf for it

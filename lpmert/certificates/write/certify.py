@@ -23,9 +23,8 @@ from lpmert.certificates.format import BOXES, CONES, Header, Record
 from lpmert.certificates.write.cones import ConeTree
 from lpmert.certificates.write.facets import facet_against
 from lpmert.certificates.write.file import certificate_writer
-from lpmert.certificates.write.journal import Journal, Way, journal
 from lpmert.certificates.write.questions import Anywhere, Question
-from lpmert.certificates.write.selections import OtherProof, SelectionTree, Undercut
+from lpmert.certificates.write.selections import SelectionTree, Undercut
 from lpmert.certificates.write.within_cap import WithinCap
 from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import Metric
@@ -62,15 +61,12 @@ def write_certificate(
     ties: str = "first",
     region: Region | None = None,
     kind: str | None = None,
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
     on_stage: OnStage = lambda *_: None,
 ) -> None:
     """Write a certificate of the optimum that an exact method found on these lists.
 
     The arguments are those of the run. kind of tree: BOXES, CONES or SELECTIONS, by default what suits the shape of the
-    problem; a cosine together with equations takes SELECTIONS. The search for the proof takes as long as it
-    takes. checkpoint: a file for the records so far, gone at the end, from which a later call with resume goes on.
+    problem; a cosine together with equations takes SELECTIONS. The search for the proof takes as long as it takes.
     on_stage: gets a stage, and how much of it is done, of how much where that is known.
     Where the run rounded losses, or the best weights are too fine for double precision, the certificate states a
     bound below the loss.
@@ -116,35 +112,26 @@ def write_certificate(
         if kind != SELECTIONS:  # which need no facets
             facets = rational.to_integers(cap.centre[None])
             header = replace(header, facets=facets, exponents=_exponents(nbest, limits, facets, equations, cap))
-    with journal(checkpoint, resume=resume) as kept:
-        if kept is not None:
-            header = kept.claim(header, kind)
-        while True:
-            if cap is not None:
-                lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
-                try:
-                    lists.cap = cap_of(header)
-                except CertificateError as error:
-                    raise MethodError(f"there are no weights to certify: in exact arithmetic, {error}") from error
-            claim.take(header.sums, header.bound)
-            lists.weigh()
+    while True:
+        if cap is not None:
+            lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
             try:
-                _write(path, header, lists, kind, cap, kept, on_stage)
-            except Undercut as found:
-                facet = facet_against(_weights(header, found), nbest, limits, cap) if cap and header.facets else None
-                if facet is not None:
-                    header = replace(header, facets=[*header.facets, facet])
-                else:
-                    header = replace(header, **_restated(lists, found))
-                    logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
-                if kept is not None:
-                    kept.begin(header, kind)
-            except OtherProof:
-                logger.warning("the proof begins anew: this is not the lpmert that began it")
-                if kept is not None:
-                    kept.drop()
+                lists.cap = cap_of(header)
+            except CertificateError as error:
+                raise MethodError(f"there are no weights to certify: in exact arithmetic, {error}") from error
+        claim.take(header.sums, header.bound)
+        lists.weigh()
+        try:
+            _write(path, header, lists, kind, cap, on_stage)
+        except Undercut as found:
+            facet = facet_against(_weights(header, found), nbest, limits, cap) if cap and header.facets else None
+            if facet is not None:
+                header = replace(header, facets=[*header.facets, facet])
             else:
-                return
+                header = replace(header, **_restated(lists, found))
+                logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
+        else:
+            return
 
 
 def _weights(header: Header, found: Undercut) -> list[Fraction]:
@@ -174,8 +161,6 @@ def write_certificate_of_graphs(
     problem: LatticeProblem,
     result: Result,
     *,
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
     on_stage: OnStage = lambda *_: None,
 ) -> None:
     """Write a certificate of the optimum over all paths: one of the N-best lists of all paths that may win.
@@ -188,8 +173,7 @@ def write_certificate_of_graphs(
     told = partial(on_stage, "links of lattices looked through for paths that may win")
     lists = lists_of(graphs, problem.given_metric, limits, equations, told)
     own = replace(result, fingerprint=lists.fingerprint)
-    again: Any = {"checkpoint": checkpoint, "resume": resume, "on_stage": on_stage}
-    write_certificate(path, lists, own, metric=problem.metric, region=problem.region, **again)
+    write_certificate(path, lists, own, metric=problem.metric, region=problem.region, on_stage=on_stage)
 
 
 def _check_result(result: Result, fingerprint: str) -> None:
@@ -230,11 +214,9 @@ def _write(
     lists: ProofLists,
     kind: str,
     cap: Cap | None,
-    kept: Journal | None,
     on_stage: OnStage,
 ) -> None:
-    way = Way() if kept is None else kept.way(lists.features.shape[1])
-    with certificate_writer(path, header, kept) as write:
+    with certificate_writer(path, header) as write:
         count = 0
 
         def add(record: Record) -> None:
@@ -248,9 +230,9 @@ def _write(
             if cap is not None:
                 exponents = {list(header.weights).index(name): value for name, value in header.exponents.items()}
                 ask = WithinCap(lists, ask, cap, header.equations, exponents)
-            SelectionTree(lists, whole_part(lists), ask, add).grow(way.nodes)
+            SelectionTree(lists, whole_part(lists), ask, add).grow()
         else:
-            ConeTree(lists, add).grow(kind, way)
+            ConeTree(lists, add).grow(kind)
 
 
 def _exponents(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -17,9 +15,8 @@ from lpmert.certificates.check.shapes import Shape, cover
 from lpmert.certificates.format import Record
 from lpmert.certificates.write.box_conflicts import BoxCharges, central
 from lpmert.certificates.write.conflicts import conflicts_of
-from lpmert.certificates.write.journal import Way
 from lpmert.certificates.write.questions import Inside
-from lpmert.certificates.write.selections import OtherProof, SelectionTree, point
+from lpmert.certificates.write.selections import SelectionTree, point
 from lpmert.errors import CertificateError, FloatArray
 from lpmert.system.deadline import checkpoint
 
@@ -59,43 +56,29 @@ class ConeTree:
         self._n_features = lists.features.shape[1]
         self._charges = BoxCharges(lists)
 
-    def grow(self, kind: str, way: Way) -> None:
-        """Add the records of a tree over boxes or cones that come after those on this way, if there are any; raises
-        `Undercut` if something attainable undercuts, and `OtherProof` if the way is not this tree's.
-        """
+    def grow(self, kind: str) -> None:
+        """Add the records of a tree over boxes or cones; raises `Undercut` if something attainable undercuts."""
         root: Record = {"split": kind}
-        if not way.cones:
-            self._add(root)
+        self._add(root)
         everywhere = whole_part(self._lists)
         waiting: list[tuple[Part, Shape, int]]
         waiting = [(everywhere, shape, -1) for shape in reversed([*cover(self._n_features, root)])]
-        divided, nodes = deque(way.cones), way.nodes
-        _leave_out(waiting, divided.popleft()[1] if divided else 0)
         while waiting:
             checkpoint()
             whole, shape, stalled = waiting.pop()
             cone = left_inside(self._lists, whole, shape)
             stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0
-            if divided:
-                text, closed_parts = divided.popleft()
-                record = json.loads(text)
-            else:
-                record, closed_parts = self._close(cone, stalled, nodes), 0
-                nodes = ()
-                if record is not None:
-                    self._add(record)
+            record = self._close(cone, stalled)
             if record is not None:
+                self._add(record)
                 stalled = 0 if "corners" in record else stalled
                 waiting += [(cone, own, stalled) for own in reversed(cone.shape.parts(record))]
-                _leave_out(waiting, closed_parts)
 
-    def _close(self, cone: Part, stalled: int, nodes: Sequence[str]) -> Record | None:
-        """Close a cone, or return the record that divides it; nodes: those on the way to where its tree goes on."""
+    def _close(self, cone: Part, stalled: int) -> Record | None:
+        """Close a cone, or return the record that divides it."""
         lists = self._lists
         scores = cone.scores(lists)
         costs, records = self._closing(cone, scores)
-        if records and nodes:
-            raise OtherProof
         for record in records:
             self._add(record)
         if records:
@@ -104,7 +87,7 @@ class ConeTree:
         if cone.shape.boxed and stalled >= _HOPELESS * self._n_features and not few:
             return {"corners": _diagonal(cone, scores, costs)}
         if few or (stalled >= _MOST_STALLED * self._n_features and not cone.shape.boxed):
-            SelectionTree(lists, cone, Inside(lists, cone), self._add).grow(nodes)
+            SelectionTree(lists, cone, Inside(lists, cone), self._add).grow()
             return None
         return {"split": [_axis(cone, scores, costs)] if cone.shape.boxed else list(_edge(cone, scores, costs))}
 
@@ -132,10 +115,6 @@ class ConeTree:
         except CertificateError:
             return costs, []  # what was found in floating point is not so
         return costs, [record]
-
-
-def _leave_out(waiting: list[tuple[Part, Shape, int]], done: int) -> None:
-    del waiting[len(waiting) - done :]
 
 
 def _closing_by_prices(lists: ProofLists, cone: Part, scores: FloatArray) -> tuple[FloatArray, list[Record]]:

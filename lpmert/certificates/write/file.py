@@ -11,19 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.certificates.format import END, OPTIONAL, SCHEMA, SCHEMA_KEY, TREE, Header, Record
-from lpmert.certificates.write.journal import Journal
 from lpmert.system.files import atomic_writer
 
 
 @contextmanager
-def certificate_writer(
-    path: str | Path, header: Header, kept: Journal | None = None
-) -> Iterator[Callable[[Record], None]]:
+def certificate_writer(path: str | Path, header: Header) -> Iterator[Callable[[Record], None]]:
     """Open a certificate for writing and yield the function that adds a record to its tree.
 
     The file appears whole when the block ends, and not at all if it raises; compressed if its name ends in .gz, .xz or
-    .zst. It begins with the records that are kept, and what is added is kept. The same records always give the same
-    bytes. Raises `DataError` if the place cannot be written.
+    .zst. The same records always give the same bytes. Raises `DataError` if the place cannot be written.
     """
     with atomic_writer(path) as file:
         stated = {key: value for key, value in asdict(header).items() if value or key not in OPTIONAL}
@@ -31,19 +27,10 @@ def certificate_writer(
         file.write(json.dumps({SCHEMA_KEY: SCHEMA, **claims})[:-1] + TREE)
         separator = "\n"
 
-        def copy(text: str) -> None:
-            nonlocal separator
-            file.write(separator + text)
-            separator = ",\n"
-
         def add(record: Record) -> None:
-            text = compact(record)
-            copy(text)
-            if kept is not None:
-                kept.add(text)
-
-        for text in kept.texts() if kept is not None else ():
-            copy(text)
+            nonlocal separator
+            file.write(separator + compact(record))
+            separator = ",\n"
 
         yield add
         file.write(f"\n{END}\n")

@@ -7,8 +7,6 @@ say which nodes come next.
 
 from __future__ import annotations
 
-import json
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import exp
 from typing import NamedTuple
@@ -19,7 +17,6 @@ from lpmert.certificates.check.closing import closed, may_undercut, priced
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.parts import Part
 from lpmert.certificates.format import Record
-from lpmert.certificates.write.file import compact
 from lpmert.certificates.write.questions import Choices, Question, SelectionOrCore
 from lpmert.errors import CertificateError
 from lpmert.system.deadline import checkpoint
@@ -39,10 +36,6 @@ class Undercut(Exception):
         self.cost, self.weights = cost, weights
 
 
-class OtherProof(Exception):
-    """The records that are there are not those that would be written now."""
-
-
 class SelectionTree:
     """The tree below a part; `ask` answers for the weights inside its shape."""
 
@@ -52,12 +45,9 @@ class SelectionTree:
         self._root = root
         self._add = add
 
-    def grow(self, way: Sequence[str] = ()) -> None:
-        """Add all records of the tree, or those that come after the last node on a way from the root, which is there;
-        raises `Undercut` if something is attainable below the target, and `OtherProof` if the way is not this tree's.
-        """
+    def grow(self) -> None:
+        """Add all records of the tree; raises `Undercut` if something is attainable below the target."""
         waiting: list[tuple[Iterator[Part], list[Choices]]] = [(iter([self._root]), [])]
-        steps = deque(way)
         while waiting:
             checkpoint()
             parts, witnesses = waiting[-1]
@@ -65,23 +55,13 @@ class SelectionTree:
             if part is None:
                 waiting.pop()
                 continue
-            if steps and part.take is not None and json.loads(steps[0])["take"] != self._place(part.take):
-                continue  # what is below is written already
             if part.take is not None:
                 number, row = part.take
                 witnesses = [witness for witness in witnesses if witness[number] == row]
             record = _Work(self, part, witnesses).record()
             _, children = closed(self.lists, part, record)
-            if not steps:
-                self._add(record)
-            elif steps.popleft() != compact(record):
-                raise OtherProof
+            self._add(record)
             waiting.append((children, witnesses))
-        if steps:
-            raise OtherProof
-
-    def _place(self, take: tuple[int, int]) -> list[int]:
-        return list(self.lists.places[take[1]])
 
 
 class Node(NamedTuple):

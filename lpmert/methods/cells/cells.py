@@ -1,6 +1,6 @@
 """Branch and bound over the weight space: cones of weights, and in each the hypotheses that may still win.
 
-Best first over a frontier of coarse cones, depth first inside each. The bound of a cone is the sum of every list's
+Best first over a queue of coarse cones, depth first inside each. The bound of a cone is the sum of every list's
 cheapest survivor; for a ratio metric it is a linear function below the loss, tight where the sums of the cone are, that
 tells what survivors cost. Small or stalled cones go to the search over selections, restricted to the cone; where
 rounding leaves that undecided, exact arithmetic closes the cone. Cones are simplicial or, where features are many,
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from lpmert.configurable import option
@@ -24,17 +23,14 @@ from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
 from lpmert.numeric.cone import cone_around, covering_cones
-from lpmert.parallel.backends import workers
-from lpmert.parallel.home import home_first
-from lpmert.parallel.workers import Pending, Shared
 from lpmert.search.checkpoint import plain
-from lpmert.search.frontier import Frontier
 from lpmert.search.method import Incumbent, Method, Search, Task
+from lpmert.search.node_queue import Call, NodeQueue
 
 _SLICE = 4_000_000
 """Work after which others have their turn."""
 
-_HAND = 8
+_BATCH = 8
 """Most parts that a unit of work begins with, so that it rarely runs out of them."""
 
 _UNIT = 2 * _SLICE
@@ -46,7 +42,7 @@ _ANSWERS = 4
 _ALONE = _SLICE
 """Work after which a search goes on in units, for whoever does them: short ones need no more than one lane."""
 
-_AT_HOME = 40
+_LOCAL_UNITS = 40
 """Units that the caller does first where workers take long to start: in about a second."""
 
 _LEAF_ROWS = 2500
@@ -71,13 +67,13 @@ smaller ones: the search does not end soon.
 """
 
 _TO_THE_END = 6
-"""With at most so many features no box waits: searches end, and hands of boxes with like bounds are many and small."""
+"""With at most so many features no box waits: searches end, and batches with like bounds are many and small."""
 
 _LEVELS = 16
-"""Steps between the least bound of a hand and the incumbent."""
+"""Steps between the least bound of a batch and the incumbent."""
 
-_FRONTIER_BYTES = 1 << 28
-"""Beyond so much memory the frontier takes no more cones: the one at hand is searched depth first to its end."""
+_QUEUE_BYTES = 1 << 28
+"""Beyond so much memory the queue takes no more cones: the one at hand is searched depth first to its end."""
 
 _BOX_FEATURES = 3
 """Features from which on boxes are better than simplices, where they do not stall."""
@@ -164,7 +160,6 @@ class CellsSearch(Search):
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features if n_features > 1 else 0,
         )
-        self._workers = home_first(workers(), _AT_HOME)
         self._counts = Counts()
         self._exact_leaves = 0
         self._closed: Counter[str] = Counter()
@@ -179,16 +174,15 @@ class CellsSearch(Search):
         uncut = (root for root in begins if not isinstance(root, OpenCone))
         self._roots = Roots(self._task, uncut, self._settings.lanes)
         self._nodes = NodeSearch(self._task, self.incumbent.weights)
-        self._frontier: Frontier[OpenNode, Explored] = Frontier(self._settings.lanes, _HAND, _UNIT)
+        self._queue: NodeQueue[OpenNode, Explored] = NodeQueue(self._settings.lanes, _BATCH, _UNIT, _LOCAL_UNITS)
         for cone in known:
             self._nodes.load(cone)
         self._hard: deque[OpenNode] = deque()
-        self._shared: Shared | None = None
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
 
     @property
     def slices(self) -> float:
-        return self._frontier.size
+        return self._queue.size
 
     @property
     def least(self) -> int | None:
@@ -205,7 +199,7 @@ class CellsSearch(Search):
         upper = self.incumbent.cost
         if self.unsettled is not None:
             upper = min(upper, self.unsettled)
-        bounds = [self._nodes.least_bound, self._frontier.least_bound, *(part.bound for part in self._hard)]
+        bounds = [self._nodes.least_bound, self._queue.least_bound, *(part.bound for part in self._hard)]
         open_bounds = [bound for bound in bounds if bound is not None] + [0] * bool(len(self._roots))
         least = min(upper, self._loss.cost_of(min(open_bounds))) if open_bounds else upper
         return upper if least > upper - self._granularity else min(upper, max(least, self._floor))
@@ -217,7 +211,7 @@ class CellsSearch(Search):
 
     @property
     def open_nodes(self) -> int:
-        return len(self._roots) + len(self._frontier) + len(self._hard) + self._nodes.n_nodes
+        return len(self._roots) + len(self._queue) + len(self._hard) + self._nodes.n_nodes
 
     @property
     def lps(self) -> int:
@@ -225,7 +219,7 @@ class CellsSearch(Search):
 
     @property
     def memory(self) -> int:
-        return self._frontier.nbytes + sum(part.nbytes for part in self._hard) + self._nodes.nbytes
+        return self._queue.nbytes + sum(part.nbytes for part in self._hard) + self._nodes.nbytes
 
     def counters(self) -> Mapping[str, int]:
         return {
@@ -245,13 +239,13 @@ class CellsSearch(Search):
         elif self._hard:
             self._nodes.load(self._hard.popleft())
             self._nodes.hard = True
-        elif self._shared is not None or self._nodes.counts.work >= _ALONE:
+        elif self._queue.shared or self._nodes.counts.work >= _ALONE:
             self._take_answers()
         else:
             self._explore_alone()
 
     def state(self) -> Mapping[str, Any]:
-        parts = [*self._nodes.nodes(), *self._hard, *self._frontier.parts()]
+        parts = [*self._nodes.nodes(), *self._hard, *self._queue.nodes()]
         return {
             "roots": len(self._roots),
             "parts": [plain(part) for part in parts],
@@ -271,7 +265,7 @@ class CellsSearch(Search):
         while len(self._roots) > state["roots"]:
             self._roots.skip()
         kind = OpenBox if self._task.boxed else OpenCone
-        self._frontier.push(kind.of(part) for part in state["parts"])
+        self._queue.push(kind.of(part) for part in state["parts"])
         self._counts = Counts(*state["counts"])
         self._exact_leaves, self._closed = state["exact_leaves"], Counter(state["closed"])
         self.unsettled = state["unsettled"]
@@ -287,17 +281,17 @@ class CellsSearch(Search):
         """Search the part with the least bound, depth first, for a slice."""
         nodes = self._nodes
         if nodes.n_nodes == 0:
-            if not len(self._frontier):
+            if not len(self._queue):
                 self._prune_root()
-            if len(self._frontier):
-                nodes.load(self._frontier.pop())
+            if len(self._queue):
+                nodes.load(self._queue.pop())
         if nodes.n_nodes:
             nodes.explore(self.incumbent.cost, _SLICE)
             self.incumbent.improve(*nodes.found(), "C")
 
     def _prune_root(self) -> None:
         """Let what is left of the next root wait."""
-        self._take(self._roots.next(self.incumbent, self._workers))
+        self._take(self._roots.next(self.incumbent))
 
     def _take_answers(self) -> None:
         """Take some answers, as long as these leave nothing else to do."""
@@ -307,18 +301,16 @@ class CellsSearch(Search):
                 break
 
     def _take_answer(self) -> None:
-        """Hand units out to all lanes, and take the answer to the one that went out first."""
+        """Send units out, and take the answer to the one that went out first."""
         self._put_back()
         if len(self._roots):
             self._prune_root()
             return
-        if self._shared is None:
+        if not self._queue.shared:
             self._task.let_go()
-            self._shared = self._workers.share(self._task)
-        hand_out = partial(self._hand_out, self._shared)
-        self._frontier.send(hand_out)
-        self._take(self._frontier.take())
-        self._frontier.send(hand_out)
+            self._queue.share(self._task)
+        self._take(self._queue.take(self._call))
+        self._queue.send(self._call)
 
     def _take(self, explored: Explored) -> None:
         """Take what a unit has found, and what it has left."""
@@ -328,19 +320,19 @@ class CellsSearch(Search):
         if explored.hard:
             self._hard.append(nodes.pop())
         nodes = [node for node in nodes if not self._ruled_out(node)]
-        (self._frontier.push if self._frontier.nbytes < _FRONTIER_BYTES else self._frontier.stay)(nodes)
+        (self._queue.push if self._queue.nbytes < _QUEUE_BYTES else self._queue.stay)(nodes)
 
-    def _hand_out(self, shared: Shared, parts: list[OpenNode], work: int) -> Pending[Explored]:
-        best, step = self.incumbent, self._step(parts)
-        return self._workers.hand_out(explore, shared, parts, best.cost, best.weights, work, step)
+    def _call(self, nodes: list[OpenNode], work: int) -> Call[Explored]:
+        best = self.incumbent
+        return explore, (nodes, best.cost, best.weights, work, self._step(nodes))
 
     def _step(self, parts: list[OpenNode]) -> int | None:
-        """Return how far apart bounds in a hand may be, `None` as far as they like: a search that does not end soon has
-        its bound higher the closer they are together.
+        """Return how far apart bounds in a batch may be, `None` as far as they like: a search that does not end soon
+        has its bound higher the closer they are together.
         """
         n_features = self._canonical.n_features
         short = n_features <= _TO_THE_END or self._count.looked_at * n_features < _SHORT
-        if not self._task.boxed or short or self._frontier.nbytes >= _FRONTIER_BYTES:
+        if not self._task.boxed or short or self._queue.nbytes >= _QUEUE_BYTES:
             return None
         least = min(part.bound for part in parts)
         return max(0, self._loss.bound_of(self.incumbent.cost) - least) // _LEVELS
@@ -350,8 +342,8 @@ class CellsSearch(Search):
         return self._nodes.counts.plus(self._counts)
 
     def _put_back(self) -> None:
-        """Move the lane's parts to the frontier, so that the least bound of all comes next."""
-        self._frontier.push(part for part in self._nodes.take_all() if not self._ruled_out(part))
+        """Move the nodes at hand to the queue, so that the least bound of all comes next."""
+        self._queue.push(part for part in self._nodes.take_all() if not self._ruled_out(part))
 
     def _ruled_out(self, part: OpenNode) -> bool:
         """Whether a part has nothing better than the incumbent."""

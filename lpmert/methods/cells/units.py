@@ -27,10 +27,9 @@ from lpmert.methods.cells.nodes import (
     widened,
 )
 from lpmert.numeric.cone import enclosing_cone
-from lpmert.parallel.of_thread import OfThread
-from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
 from lpmert.search.method import Incumbent
 from lpmert.system.deadline import out_of_time
+from lpmert.workers import SERIAL, Pending, PerThread, Shared, current_workers
 
 _ROOM = 1 << 24
 """Bytes that open nodes may take in the core before time and memory are looked at; then twice as many."""
@@ -221,7 +220,7 @@ class CellsTask:
     loss: Loss
     settings: NodeSettings
     boxed: bool
-    _searches: OfThread[NodeSearch] = field(default_factory=OfThread, repr=False)
+    _searches: PerThread[NodeSearch] = field(default_factory=PerThread, repr=False)
 
     def search(self, weights: FloatArray) -> NodeSearch:
         """Return the search of this thread, as good as new."""
@@ -231,7 +230,7 @@ class CellsTask:
 
     def let_go(self) -> None:
         """Give back the room of all threads; nobody uses it now."""
-        self._searches = OfThread()
+        self._searches = PerThread()
 
 
 def prune(task: CellsTask, root: Any, cost: int, weights: FloatArray) -> Explored:
@@ -263,7 +262,7 @@ def _explored(search: NodeSearch) -> Explored:
 
 
 class Roots:
-    """Nodes that cover the weight space and wait; workers who are near prune those that come next meanwhile.
+    """Nodes that cover the weight space and wait; threads prune those that come next meanwhile.
 
     ahead: how many of them.
     """
@@ -280,11 +279,12 @@ class Roots:
         """Leave the next root out."""
         self._roots.popleft()
 
-    def next(self, best: Incumbent, workers: Workers) -> Explored:
+    def next(self, best: Incumbent) -> Explored:
         """Return what is left of the next root, and what was found in it; raises `OutOfTime`."""
-        near = SERIAL if workers.far or self._large else workers
+        workers = current_workers()
+        local = SERIAL if workers.remote or self._large else workers
         for root in islice(self._roots, len(self._begun), self._ahead):
-            self._begun.append(near.hand_out(prune, Shared(self._task), root, best.cost, best.weights))
+            self._begun.append(local.submit(prune, Shared(self._task), root, best.cost, best.weights))
         pruned = self._begun[0].wait()
         self._begun.popleft()
         self._roots.popleft()

@@ -23,8 +23,8 @@ from lpmert.numeric.cap import Cap
 from lpmert.numeric.leastnorm import SortedLists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding, exact_differences
-from lpmert.search.in_units import Divisible
 from lpmert.search.method import Incumbent
+from lpmert.search.node_queue import Divisible
 from lpmert.system.deadline import checkpoint
 
 WORKING, ASKING, DONE = range(3)

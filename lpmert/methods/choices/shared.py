@@ -1,4 +1,4 @@
-"""A long search over selections goes on in units: hands of open nodes, for whoever does them."""
+"""A long search over selections goes on in units: batches of open nodes, for whoever does them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from lpmert.methods.choices.ratio_search import Prepared, RatioChoicesSearch
 from lpmert.methods.choices.search import SLICE, ChoicesSearch, Gains, Options, SumChoicesSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
-from lpmert.parallel.workers import Pending, Shared
 from lpmert.search.checkpoint import plain
-from lpmert.search.in_units import InUnits
 from lpmert.search.method import Incumbent
+from lpmert.search.node_queue import Call, ParallelSearch
 
 _ALONE = 5 * SLICE
 """Work after which a search goes on in units: short ones need no more than the caller."""
 
-_AT_HOME = 6
+_LOCAL_UNITS = 6
 """Units that the caller does first where workers take long to start: in some tenths of a second."""
 
 _UNIT = 8 * SLICE
 """Work in a unit, in some hundredths of a second: much more than it takes to send one away."""
 
-_HAND = 2
+_BATCH = 2
 """Most nodes that a unit begins with."""
 
 
@@ -37,7 +36,7 @@ class SharedOptions(Options, Protocol):
         """Units that are out at once."""
 
 
-class Ground(NamedTuple):
+class Common(NamedTuple):
     """What all units of a search share."""
 
     options: Options
@@ -53,11 +52,11 @@ class Ground(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """What is left of a hand; cost, weights [D], source: of the best met; unsettled: as of a search; gains: learnt on
+    """What is left of a batch; cost, weights [D], source: of the best met; unsettled: as of a search; gains: learnt on
     the way; work: done, as searches count it.
     """
 
-    parts: list[OpenSelections]
+    nodes: list[OpenSelections]
     cost: int
     weights: FloatArray
     source: str
@@ -67,11 +66,11 @@ class Searched(NamedTuple):
     work: int
 
 
-def search_hand(
-    ground: Ground, parts: list[OpenSelections], cost: int, weights: FloatArray, gains: Gains, budget: int
+def search_batch(
+    common: Common, parts: list[OpenSelections], cost: int, weights: FloatArray, gains: Gains, budget: int
 ) -> Searched:
     """Search open nodes, the first of them first, for what costs less; weights [D] have this cost; gains: so far."""
-    search = ground.search(Incumbent(cost, CanonicalWeights(weights), ""))
+    search = common.search(Incumbent(cost, CanonicalWeights(weights), ""))
     search.expect(gains)
     left = list(parts)
     while left and search.work < budget:
@@ -89,7 +88,7 @@ def search_hand(
     return Searched(left, found.cost, found.weights, found.source, search.unsettled, learnt, counts, search.work)
 
 
-class SharedChoices(InUnits[OpenSelections, Searched]):
+class SharedChoices(ParallelSearch[OpenSelections, Searched]):
     """A resumable search over selections; least: a cost that nothing undercuts, for a ratio metric, where known."""
 
     phase = "selections"
@@ -97,17 +96,17 @@ class SharedChoices(InUnits[OpenSelections, Searched]):
     def __init__(
         self, options: SharedOptions, canonical: Canonical, incumbent: Incumbent, least: int | None = None
     ) -> None:
-        self._alone = Ground(options, canonical).search(incumbent)
+        self._alone = Common(options, canonical).search(incumbent)
         if least is not None and isinstance(self._alone, RatioChoicesSearch):
             self._alone.least = least
-        super().__init__(self._alone, options.lanes, _HAND, _UNIT, _AT_HOME)
+        super().__init__(self._alone, options.lanes, _BATCH, _UNIT, _LOCAL_UNITS)
         self._options, self._canonical = options, canonical
         self._learnt: Gains | None = None
         self._work = 0
 
     @property
     def lower_bound(self) -> int:
-        return self._alone.lower_bound if self._shared is None else self._least
+        return self._alone.lower_bound if not self._queue.shared else self._least
 
     @property
     def work(self) -> int:
@@ -122,9 +121,9 @@ class SharedChoices(InUnits[OpenSelections, Searched]):
     def _long(self) -> bool:
         return self._alone.work >= _ALONE and self._alone.between_nodes
 
-    def _ground(self) -> Ground:
+    def _common(self) -> Common:
         prepared = self._alone.prepared if isinstance(self._alone, RatioChoicesSearch) else None
-        return Ground(self._options, self._canonical, prepared)
+        return Common(self._options, self._canonical, prepared)
 
     def state(self) -> Mapping[str, Any]:
         least = self._alone.least if isinstance(self._alone, RatioChoicesSearch) else None
@@ -139,12 +138,12 @@ class SharedChoices(InUnits[OpenSelections, Searched]):
     def go_on_from(self, searched: Searched) -> None:
         """Go on, before the first slice, from what a search for the same from its beginning left, and had counted."""
         self._learnt, self._work = searched.gains, searched.work
-        self._go_on(searched.parts, searched.counts, searched.unsettled)
+        self._go_on(searched.nodes, searched.counts, searched.unsettled)
 
     def _learn(self, answer: Searched) -> None:
         self._learnt = self._gains.with_more(answer.gains)
         self._work += answer.work
 
-    def _hand_out(self, shared: Shared, parts: list[OpenSelections], work: int) -> Pending[Searched]:
+    def _call(self, nodes: list[OpenSelections], work: int) -> Call[Searched]:
         upper = self.incumbent
-        return self._workers.hand_out(search_hand, shared, parts, upper.cost, upper.weights, self._gains, work)
+        return search_batch, (nodes, upper.cost, upper.weights, self._gains, work)

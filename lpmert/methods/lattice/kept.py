@@ -12,6 +12,7 @@ from lpmert.methods.lattice.lists import Catalogue, as_kept
 from lpmert.methods.lattice.parts import OpenLattice, all_mixes
 from lpmert.methods.lattice.sight import Cone
 from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.quoting import quoted
 from lpmert.search.checkpoint import State, plain
 
 
@@ -79,7 +80,7 @@ def rays_of(value: Any, width: int) -> FloatArray:
 def whole(value: Any) -> int:
     """Return a whole number of a state."""
     if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{quoted(value)} is no count")
     return value
 
 

@@ -14,8 +14,8 @@ from lpmert.errors import FloatArray
 from lpmert.methods.lattice.ideals import Ideals
 from lpmert.methods.lattice.lists import Way
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.parallel.of_thread import OfThread
 from lpmert.system.deadline import checkpoint
+from lpmert.workers import PerThread
 
 _HOPELESS = 3.0
 """How many times the work that is allowed must be needed for a lattice not to be looked at in a cone."""
@@ -81,7 +81,7 @@ class Expander:
         self._problem, self._labels = problem, labels
         self.longest = np.array([longest_sums(problem, number) for number in range(len(problem.graphs))])
         self.ideals = Ideals(problem)
-        self._finders: OfThread[core.PathFinder] = OfThread()
+        self._finders: PerThread[core.PathFinder] = PerThread()
 
     def at_rays(self, rays: FloatArray) -> FloatArray:
         """See `LatticeProblem.at_rays`."""

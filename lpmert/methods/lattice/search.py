@@ -27,16 +27,15 @@ from lpmert.model.canonical import least_costs, take_rows, with_limits
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.numeric.cone import exact_sum
-from lpmert.parallel.backends import workers
-from lpmert.parallel.workers import SERIAL, Pending, Shared, Workers
 from lpmert.search.checkpoint import plain
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent
+from lpmert.workers import SERIAL, Pending, Shared, Workers, current_workers
 
 _ALONE = 5_000_000
 """Work on lattices, in some hundredths of a second, after which units are handed out to workers."""
 
-_AT_HOME = 60_000_000
+_LOCAL_WORK = 60_000_000
 """The same, in about half a second, where workers take long to start."""
 
 
@@ -243,10 +242,10 @@ class LatticeSearch(Combined):
         self._send()
 
     def _send(self) -> None:
-        """Hand units out until all lanes are taken."""
-        hands = workers()
-        if self._workers is SERIAL and self._findings.work >= (_AT_HOME if hands.far else _ALONE):
-            self._workers, self._shared = hands, hands.share(self._expander)
+        """Hand units out until all places are taken."""
+        workers = current_workers()
+        if self._workers is SERIAL and self._findings.work >= (_LOCAL_WORK if workers.remote else _ALONE):
+            self._workers, self._shared = workers, workers.share(self._expander)
         places = 1 if self._findings.work < _ALONE else self._cells.lanes
         while len(self._out) < places:
             idle = [sight for sight in self._sights if sight.waiting and not sight.out]
@@ -257,7 +256,7 @@ class LatticeSearch(Combined):
             if not able:
                 return
             sent, cone, link_work = able[0].send(), able[0].cone, able[0].link_work
-            pending = self._workers.hand_out(look, self._shared, sent, cone.rays, cone.mixes, link_work)
+            pending = self._workers.submit(look, self._shared, sent, cone.rays, cone.mixes, link_work)
             self._out.append(_Out(able[0], sent, pending))
 
     def _open(self, cone: Cone) -> None:

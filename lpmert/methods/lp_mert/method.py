@@ -66,7 +66,7 @@ class LpMert(Method):
     keeps_checkpoints = True
 
     @property
-    def hands_out(self) -> bool:
+    def parallel(self) -> bool:
         return self.chain and not self.published
 
     def start(self, task: Task) -> Search:
@@ -77,7 +77,7 @@ class LpMert(Method):
                 raise MethodError(f"published=True takes a sum of losses, and metric '{metric}' is none; leave it out")
             return PublishedSearch(task.canonical)
         alone = LpMertSearch(self, task.canonical, task.incumbent)
-        return ParallelLpMert(self, task.canonical, alone) if self.hands_out else alone
+        return ParallelLpMert(self, task.canonical, alone) if self.parallel else alone
 
 
 class PublishedTest:

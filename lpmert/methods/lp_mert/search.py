@@ -18,8 +18,8 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lp_mert.saving import SavingTest, Settings
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.form import Canonical
-from lpmert.search.in_units import Divisible
 from lpmert.search.method import Incumbent
+from lpmert.search.node_queue import Divisible
 from lpmert.system.deadline import checkpoint
 
 SLICE_STEPS = 3000

@@ -1,4 +1,4 @@
-"""A long run of LP-MERT by a chain goes on in units: hands of open prefixes, for whoever does them."""
+"""A long run of LP-MERT by a chain goes on in units: batches of open prefixes, for whoever does them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from lpmert.methods.lp_mert.search import SLICE_LPS, SLICE_STEPS, Alone, Chain, 
 from lpmert.methods.lp_mert.streams import Stream
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
-from lpmert.parallel.workers import Pending, Shared
 from lpmert.search.checkpoint import plain
-from lpmert.search.in_units import InUnits
 from lpmert.search.method import Incumbent
+from lpmert.search.node_queue import Call, ParallelSearch
 from lpmert.system.deadline import checkpoint
 
 _ALONE = 20
@@ -28,11 +27,11 @@ _ALONE = 20
 _UNIT = 8
 """Slices of a unit, some tenths of a second: what a unit learns is lost with it, so that short ones learn it often."""
 
-_HAND = 64
+_BATCH = 64
 """Most prefixes that a unit begins with."""
 
 
-class Ground(NamedTuple):
+class Common(NamedTuple):
     """What all units share. order [S]: in which lists are combined; alone: what is known of each."""
 
     settings: Settings
@@ -42,9 +41,9 @@ class Ground(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """What is left of a hand; cost, weights [D], source: of the best met; unsettled: as of a search."""
+    """What is left of a batch; cost, weights [D], source: of the best met; unsettled: as of a search."""
 
-    parts: list[OpenPrefix]
+    nodes: list[OpenPrefix]
     cost: int
     weights: FloatArray
     source: str
@@ -52,14 +51,14 @@ class Searched(NamedTuple):
     counts: Mapping[str, int]
 
 
-def combine_hand(
-    ground: Ground, parts: list[OpenPrefix], cost: int, weights: FloatArray, steps: int, lps: int
+def combine_batch(
+    common: Common, parts: list[OpenPrefix], cost: int, weights: FloatArray, steps: int, lps: int
 ) -> Searched:
     """Combine open prefixes in order of cost for what costs less; weights [D] have this cost. steps, lps: at most."""
     incumbent = Incumbent(cost, CanonicalWeights(weights), "")
-    test = SavingTest(ground.settings, ground.canonical, incumbent)
-    chain = Chain(test, ground.order, ground.alone, lazy=ground.settings.lazy)
-    granularity, counters = ground.canonical.granularity, test.oracle.counters
+    test = SavingTest(common.settings, common.canonical, incumbent)
+    chain = Chain(test, common.order, common.alone, lazy=common.settings.lazy)
+    granularity, counters = common.canonical.granularity, test.oracle.counters
     bounds = [(part.bound, k) for k, part in enumerate(parts)]
     heapq.heapify(bounds)
     roots: dict[int, Stream] = {}
@@ -88,17 +87,17 @@ def combine_hand(
     return Searched(left, found.cost, found.weights, found.source, unsettled, test.all_counters())
 
 
-class ParallelLpMert(InUnits[OpenPrefix, Searched]):
+class ParallelLpMert(ParallelSearch[OpenPrefix, Searched]):
     """A resumable run of LP-MERT by a chain."""
 
     def __init__(self, settings: Settings, canonical: Canonical, alone: LpMertSearch) -> None:
-        super().__init__(alone, settings.lanes, _HAND, _UNIT)
+        super().__init__(alone, settings.lanes, _BATCH, _UNIT)
         self._alone, self._settings, self._canonical = alone, settings, canonical
-        self._common: Ground | None = None
+        self._known: Common | None = None
 
     @property
     def lower_bound(self) -> int | None:
-        if self._shared is None:
+        if not self._queue.shared:
             return self._alone.lower_bound
         return self._least if self._alone.proves else None
 
@@ -106,23 +105,23 @@ class ParallelLpMert(InUnits[OpenPrefix, Searched]):
     def _long(self) -> bool:
         return self._alone.advances >= _ALONE and self._alone.root is not None
 
-    def _ground(self) -> Ground:
-        self._common = self._known()
-        return self._common
+    def _common(self) -> Common:
+        self._known = self._as_known()
+        return self._known
 
-    def _known(self) -> Ground:
-        if self._common is not None:
-            return self._common
+    def _as_known(self) -> Common:
+        if self._known is not None:
+            return self._known
         root = self._alone.root
         order = np.arange(len(self._alone.lists)) if root is None else root.lists
-        return Ground(self._settings, self._canonical, order, [Alone.of(one) for one in self._alone.lists])
+        return Common(self._settings, self._canonical, order, [Alone.of(one) for one in self._alone.lists])
 
     def state(self) -> Mapping[str, Any]:
         """Return what is open; before the lists are in order, what is known of each."""
-        ground = self._known()
-        planted = self._common is not None or self._alone.root is not None
-        order = ground.order if planted else None
-        return {**super().state(), "order": order, "alone": [plain(one) for one in ground.alone]}
+        common = self._as_known()
+        planted = self._known is not None or self._alone.root is not None
+        order = common.order if planted else None
+        return {**super().state(), "order": order, "alone": [plain(one) for one in common.alone]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         alone = [Alone(**one) for one in state["alone"]]
@@ -131,10 +130,10 @@ class ParallelLpMert(InUnits[OpenPrefix, Searched]):
                 one.put(stream, self._alone.test)
             self._counted = Counter(state["counts"]) - Counter(self._alone.counters())
             return
-        self._common = Ground(self._settings, self._canonical, state["order"], alone)
+        self._known = Common(self._settings, self._canonical, state["order"], alone)
         self._go_on((OpenPrefix(**part) for part in state["parts"]), state["counts"], state["unsettled"])
 
-    def _hand_out(self, shared: Shared, parts: list[OpenPrefix], work: int) -> Pending[Searched]:
+    def _call(self, nodes: list[OpenPrefix], work: int) -> Call[Searched]:
         upper = self.incumbent
         steps, lps = work * SLICE_STEPS, work * SLICE_LPS[self._settings.lp]
-        return self._workers.hand_out(combine_hand, shared, parts, upper.cost, upper.weights, steps, lps)
+        return combine_batch, (nodes, upper.cost, upper.weights, steps, lps)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
@@ -17,10 +15,7 @@ from long_searches import SLICE, counted, long_searches, noise_of, same, search_
 
 import lpmert
 from lpmert import MethodError, Status
-from lpmert.parallel import cluster
-from lpmert.parallel.backends import hired
-from lpmert.parallel.cluster import Cluster
-from lpmert.parallel.workers import Pending
+from lpmert.workers import Cluster, using_workers
 
 distributed = pytest.importorskip("distributed", reason="needs lpmert[dask]")
 
@@ -44,75 +39,26 @@ def doubled(base: np.ndarray, more: np.ndarray) -> np.ndarray:
     return 2.0 * base + more
 
 
-def test_units_get_what_is_shared_and_their_own(local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    base = np.arange(100_000.0)
-    with Cluster(address_of(local)) as hands:
-        assert hands.jobs == 2
-        assert not hands.pids
-        answers = list(hands.each(doubled, hands.share(base), [(np.full(100_000, float(k)),) for k in range(3)]))
-        workers = {nanny.pid for nanny in local.workers.values()}
-        assert {*hands.pids} == workers  # whose memory counts
-        told: list[set[int]] = []
-        monkeypatch.setattr(cluster, "joined", lambda pids: told.append({*pids}))
-        hands.share(base)
-        with Cluster(address_of(local)) as others:
-            others.share(base)
-        assert told == [set(), workers]  # but is no growth
-    assert all(np.array_equal(answer, 2.0 * base + k) for k, answer in enumerate(answers))
-
-
-def late(seconds: float, number: int) -> int:
-    """A unit that takes so long, and fails if its number is 13."""
-    time.sleep(seconds)
+def failing(_: object, number: int) -> int:
     if number == 13:
         raise ValueError("thirteen")
     return number
 
 
-def sent(hands: Cluster, seconds: float, count: int, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], int]:
-    """Have so many units done, of which eight at most are out at once; return answers and errors, and messages."""
-    messages: list[None] = []
-    submit = cluster._submitted
-    shared = hands.share(seconds)
-
-    def counting(*arguments: Any) -> Any:
-        messages.append(None)
-        return submit(*arguments)
-
-    monkeypatch.setattr(cluster, "_submitted", counting)
-    out: deque[Pending[int]] = deque()
-    answers: list[Any] = []
-    for number in range(count + 8):
-        if number < count:
-            out.append(hands.hand_out(late, shared, number))
-        if number >= 8 or number >= count:
-            try:
-                answers.append(out.popleft().wait())
-            except ValueError as error:
-                answers.append(str(error))
-    return answers, len(messages)
+def test_units_get_what_is_shared_and_their_own(local: Any) -> None:
+    base = np.arange(100_000.0)
+    with Cluster(address_of(local)) as workers:
+        assert workers.jobs == 2
+        answers = list(workers.map(doubled, workers.share(base), [(np.full(100_000, float(k)),) for k in range(3)]))
+    assert all(np.array_equal(answer, 2.0 * base + k) for k, answer in enumerate(answers))
 
 
-def test_short_units_go_together_and_long_ones_alone(local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Cluster(address_of(local)) as hands:
-        answers, messages = sent(hands, 0.0, 60, monkeypatch)
-        assert answers == [number if number != 13 else "thirteen" for number in range(60)]
-        assert 20 <= messages <= 50  # two at a time for two workers, once they are known to be short
-        answers, messages = sent(hands, 0.25, 12, monkeypatch)
-        assert answers == list(range(12))
-        assert messages >= 11
-
-
-def test_units_that_nobody_wants_any_more_count_no_longer(local: Any) -> None:
-    with Cluster(address_of(local)) as hands:
-        shared = hands.share(0.0)
-        for number in range(8):
-            assert hands.hand_out(late, shared, number).wait() == number
-        out = [hands.hand_out(late, shared, number) for number in range(7)]
-        for pending in out:
-            pending.give_up()
-        assert not hands._out
-        assert hands.hand_out(late, shared, 5).wait() == 5
+def test_an_error_in_a_unit_is_raised(local: Any) -> None:
+    with Cluster(address_of(local)) as workers:
+        shared = workers.share(None)
+        assert workers.submit(failing, shared, 12).wait() == 12
+        with pytest.raises(ValueError, match="thirteen"):
+            workers.submit(failing, shared, 13).wait()
 
 
 KINDS = (("cells", "loss"), ("choices", "loss"), ("cells", "bleu"), ("choices", "bleu"), ("choices", "chrf"))
@@ -135,7 +81,7 @@ def test_a_cluster_searches_as_one_thread_does(local: Any, method: str, metric: 
 def test_a_cluster_searches_lattices_as_one_thread_does(local: Any) -> None:
     with long_searches():
         alone = search_lattices(2, "wer")
-        with hired(f"dask://{address_of(local)}", 1):
+        with using_workers(f"dask://{address_of(local)}", 1):
             assert same(alone, search_lattices(2, "wer"))
 
 
@@ -190,7 +136,7 @@ def test_many_workers_that_die_change_nothing(local: Any, method: str, metric: s
 def test_a_scheduler_that_dies_changes_nothing(
     call: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1)
+    monkeypatch.setattr("lpmert.workers._CONNECT_SECONDS", 1)
     nbest, calls = lists_for("loss"), count(1)
     with long_searches(20 * SLICE), distributed.LocalCluster(n_workers=1, dashboard_address=None) as mortal:
         alone = lpmert.minimize(nbest, method="cells")

@@ -1,0 +1,319 @@
+"""The open nodes of a long search, and the searches that work through them in units.
+
+A search begins alone, and goes on in units of work once it has turned out to be long. So many batches of nodes are out
+at once, however many workers there are; each begins with the incumbent as it was when the batch went out, and answers
+are taken in that order. What a unit begins with is therefore the same for any number of workers, and so is the search.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import abstractmethod
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from lpmert.errors import FloatArray
+from lpmert.search.checkpoint import plain
+from lpmert.search.method import Incumbent, Search
+from lpmert.workers import SERIAL, Pending, Shared, Unit, Workers, current_workers
+
+_GROWTH, _SMALLEST, _LARGEST = 2, 0.5, 8
+"""After so many units a place each one is for more work, in proportion to how many went out, and up to so many times as
+much: long searches need few messages. But it is for no more, save for the smallest, than nodes wait for each place:
+where few do, as at both ends of a search, what it leaves is divided soon.
+"""
+
+
+class Node(Protocol):
+    """A part of what is to be searched; nothing in it costs less than `bound`."""
+
+    @property
+    def bound(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+class Answer(Protocol):
+    """What a unit has found. nodes: left of its batch; cost, weights [D], source: of the best met; unsettled: as of a
+    search.
+    """
+
+    @property
+    def nodes(self) -> list[Any]: ...
+
+    @property
+    def cost(self) -> int: ...
+
+    @property
+    def weights(self) -> FloatArray: ...
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def unsettled(self) -> int | None: ...
+
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+
+
+N = TypeVar("N", bound=Node)
+A = TypeVar("A")
+B = TypeVar("B", bound=Answer)
+
+Call = tuple[Unit[A], tuple[Any, ...]]
+"""A unit and its arguments beside what is shared."""
+
+
+@dataclass
+class _Out(Generic[N, A]):
+    """A batch that is out. size: of its unit, as a multiple of an ordinary one."""
+
+    nodes: list[N]
+    call: Call[A]
+    size: float
+    pending: Pending[A]
+
+
+class NodeQueue(Generic[N, A]):
+    """Nodes that wait, the least bound first, and batches of nodes that are out with workers.
+
+    places: batches that are out at once; batch: most nodes of one; unit: work of an ordinary one; local_units: so many
+    are left to the caller where workers take long to start, so that short work is not sent away.
+
+    size: of the unit whose answer was taken last, as a multiple of an ordinary one.
+    """
+
+    def __init__(self, places: int, batch: int, unit: int, local_units: int = 0) -> None:
+        self._places, self._batch, self._unit = places, batch, unit
+        workers = current_workers()
+        self._local_units = local_units if workers.remote else 0
+        self._workers: Workers = SERIAL if self._local_units else workers
+        self._shared: Shared | None = None
+        self._waiting: list[tuple[int, int, N]] = []
+        self._out: deque[_Out[N, A]] = deque()
+        self._staying: deque[list[N]] = deque()
+        self._pushed = self._sent = 0
+        self.size = 1.0
+        self.nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting) + sum(map(len, self._batches()))
+
+    @property
+    def shared(self) -> bool:
+        """Whether units can go out."""
+        return self._shared is not None
+
+    @property
+    def least_bound(self) -> int | None:
+        """The least bound of all nodes, `None` if there are none."""
+        bounds = [node.bound for batch in self._batches() for node in batch]
+        return min([*bounds, *(bound for bound, _, _ in self._waiting[:1])], default=None)
+
+    def share(self, value: object) -> None:
+        """Let units go out that share a value."""
+        self._shared = self._workers.share(value)
+
+    def push(self, nodes: Iterable[N]) -> None:
+        """Let nodes wait."""
+        for node in nodes:
+            heapq.heappush(self._waiting, (node.bound, self._pushed, node))
+            self._pushed += 1
+            self.nbytes += node.nbytes
+
+    def pop(self) -> N:
+        """Take the waiting node with the least bound."""
+        node = heapq.heappop(self._waiting)[2]
+        self.nbytes -= node.nbytes
+        return node
+
+    def stay(self, nodes: list[N]) -> None:
+        """Let nodes go out together again before all others."""
+        if nodes:
+            self._staying.append(nodes)
+            self.nbytes += sum(node.nbytes for node in nodes)
+
+    def take(self, call: Callable[[list[N], int], Call[A]]) -> A:
+        """Send batches out, wait for the answer to the one that went out first, and take it; raises `OutOfTime`.
+
+        call: returns the unit for some nodes, and for so much work.
+        """
+        self.send(call)
+        answer = self._out[0].pending.wait()
+        out = self._out.popleft()
+        self.size = out.size
+        self.nbytes -= sum(node.nbytes for node in out.nodes)
+        if self._local_units:
+            self._local_units -= 1
+            if not self._local_units:
+                self._leave_to(current_workers())
+        return answer
+
+    def send(self, call: Callable[[list[N], int], Call[A]]) -> None:
+        """Send batches out until all places are taken; where few nodes wait, places share them."""
+        while (self._waiting or self._staying) and len(self._out) < self._places:
+            if self._staying:
+                nodes = self._staying.popleft()
+            else:
+                free = self._places - len(self._out)
+                count = min(self._batch, -(-len(self._waiting) // free))
+                nodes = [heapq.heappop(self._waiting)[2] for _ in range(count)]
+            grown = max(1, min(_LARGEST, self._sent // (_GROWTH * self._places)))
+            size = max(_SMALLEST, min(grown, len(self._waiting) // self._places))
+            one = call(nodes, max(1, int(size * self._unit)))
+            self._out.append(_Out(nodes, one, size, self._submitted(one)))
+            self._sent += 1
+
+    def give_up(self) -> None:
+        """Let go of the batches that are out; no more answers are taken."""
+        for out in self._out:
+            out.pending.give_up()
+
+    def nodes(self) -> list[N]:
+        """Return all nodes, those that are out as they went out."""
+        waiting = [node for _, _, node in sorted(self._waiting, key=lambda item: item[:2])]
+        return [node for batch in self._batches() for node in batch] + waiting
+
+    def _submitted(self, call: Call[A]) -> Pending[A]:
+        if self._shared is None:
+            raise RuntimeError("nothing is shared yet")
+        return self._workers.submit(call[0], self._shared, *call[1])
+
+    def _leave_to(self, workers: Workers) -> None:
+        """Have workers do all units from now on, those that are out and have not begun among them."""
+        self._workers = workers
+        self.share(self._shared.value if self._shared else None)
+        for out in self._out:
+            out.pending = self._submitted(out.call)
+
+    def _batches(self) -> list[list[N]]:
+        return [out.nodes for out in self._out] + list(self._staying)
+
+
+class Divisible(Search, Generic[N]):
+    """A search that can say what is open in it, for others to go on with."""
+
+    @property
+    @abstractmethod
+    def granularity(self) -> int:
+        """What an improvement is at least."""
+
+    @abstractmethod
+    def open_parts(self) -> list[N]:
+        """Return what is open, the coarsest first."""
+
+
+class ParallelSearch(Search, Generic[N, B]):
+    """A resumable search that begins as another one; the numbers are those of `NodeQueue`."""
+
+    def __init__(self, alone: Divisible[N], places: int, batch: int, unit: int, local_units: int = 0) -> None:
+        self.incumbent: Incumbent = alone.incumbent
+        self._beginning = alone
+        self._queue: NodeQueue[N, B] = NodeQueue(places, batch, unit, local_units)
+        self._counted: Counter[str] = Counter()
+        self._unsettled: int | None = None
+
+    @property
+    @abstractmethod
+    def _long(self) -> bool:
+        """Whether the search alone has taken long enough, and can be left as it is now."""
+
+    @abstractmethod
+    def _common(self) -> object:
+        """Return what all units share."""
+
+    @abstractmethod
+    def _call(self, nodes: list[N], work: int) -> Call[B]:
+        """Return the unit that searches these nodes, for so much work, for what costs less than the incumbent."""
+
+    def _learn(self, answer: B) -> None:
+        """Take what else a unit has learnt."""
+
+    @property
+    def unsettled(self) -> int | None:
+        met = [cost for cost in (self._beginning.unsettled, self._unsettled) if cost is not None]
+        return min(met, default=None)
+
+    @property
+    def finished(self) -> bool:
+        if not self._queue.shared:
+            return self._beginning.finished
+        return not len(self._queue) or self._least >= self.incumbent.cost
+
+    @property
+    def _least(self) -> int:
+        """What everything that is open or left unsettled costs at least, once there are units."""
+        bounds = [self.incumbent.cost, self.unsettled, self._queue.least_bound]
+        upper = min(bound for bound in bounds[:2] if bound is not None)
+        least = min(bound for bound in bounds if bound is not None)
+        return upper if least > upper - self._beginning.granularity else least
+
+    @property
+    def nodes(self) -> int:
+        return self._beginning.nodes + self._counted["nodes"]
+
+    @property
+    def slices(self) -> float:
+        return self._queue.size
+
+    @property
+    def open_nodes(self) -> int:
+        return len(self._queue) if self._queue.shared else self._beginning.open_nodes
+
+    @property
+    def lps(self) -> int:
+        return self._beginning.lps + self._counted["lps"]
+
+    @property
+    def memory(self) -> int:
+        return self._beginning.memory + self._queue.nbytes
+
+    def counters(self) -> Mapping[str, int]:
+        total = Counter(self._beginning.counters())
+        total.update(self._counted)
+        return total
+
+    def state(self) -> Mapping[str, Any]:
+        alone = [] if self._queue.shared or self._beginning.finished else self._beginning.open_parts()
+        parts = [plain(node) for node in (*alone, *self._queue.nodes())]
+        return {"parts": parts, "counts": dict(self.counters()), "unsettled": self.unsettled}
+
+    def give_up(self) -> None:
+        """Let go of the units that are out."""
+        self._queue.give_up()
+
+    def advance(self) -> None:
+        """Search on for a slice, or take the answer to the unit that went out first."""
+        if self.finished:
+            return
+        if self._queue.shared:
+            self._take_answer()
+            return
+        self._beginning.advance()
+        if self._long and not self._beginning.finished:
+            self._share(self._beginning.open_parts())
+
+    def _go_on(self, nodes: Iterable[N], counts: Mapping[str, int], unsettled: int | None) -> None:
+        """Go on, before the first slice, with what another search for the same left open, and what it had counted."""
+        self._counted = Counter(counts) - Counter(self._beginning.counters())
+        self._unsettled = unsettled
+        self._share(nodes)
+
+    def _share(self, nodes: Iterable[N]) -> None:
+        self._queue.push(nodes)
+        self._queue.share(self._common())
+
+    def _take_answer(self) -> None:
+        answer = self._queue.take(self._call)
+        self.incumbent.improve(answer.cost, answer.weights, answer.source)
+        if answer.unsettled is not None and (self._unsettled is None or answer.unsettled < self._unsettled):
+            self._unsettled = answer.unsettled
+        self._counted.update(answer.counts)
+        self._learn(answer)
+        limit = self.incumbent.cost - self._beginning.granularity
+        self._queue.push(node for node in answer.nodes if node.bound <= limit)
+        self._queue.send(self._call)

@@ -1,0 +1,510 @@
+"""Who does units of work: the caller, threads, processes or a Dask cluster; the answers are the same.
+
+A unit is a function of a module, called with what all units share and with arguments of its own. Its answer depends on
+nothing else: a unit whose worker dies is submitted again. Whoever takes the answers in the order of submission goes the
+same way with any number of workers.
+
+The processes are loky's, whose pool ends with the first process that dies; the next unit starts another pool. All
+processes of a pool write to one pipe, and a process that died halfway through an answer would leave its reader waiting
+for the rest. So answers lie in files, and the pipe carries their names: a write of so few bytes is never split.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import tempfile
+import threading
+import time
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar, copy_context
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar, cast
+
+from lpmert.errors import DataError, MethodError, reason_of
+from lpmert.quoting import quoted
+from lpmert.system.deadline import checkpoint, memory_left, out_of_time
+from lpmert.system.interrupts import kept_from_children
+from lpmert.system.memory import counting, joined
+from lpmert.system.scratch import scratch_folder
+
+logger = logging.getLogger("lpmert")
+
+T = TypeVar("T")
+
+Unit = Callable[..., T]
+"""Called with what is shared, and with the arguments of the unit."""
+
+LOCAL = ("threads", "processes")
+"""Workers of this machine."""
+
+_SCHEME = "dask://"
+
+_POLL = 0.05
+"""Seconds after which whoever waits for an answer looks whether to stop."""
+
+_MOST_LOSSES = 8
+"""Times that a unit may be lost with its worker; then the caller does it."""
+
+_WORTH_SHARING, _WORTH_STARTING = 0.05, 5.0
+"""Seconds of work that are sent to threads, and to workers that take long to start."""
+
+_CONNECT_SECONDS = 10
+_WORKER_SECONDS = 60
+"""How long to wait for a Dask scheduler, and for its first worker."""
+
+
+class Shared:
+    """What the units of a search share. value: in this process; place: what workers elsewhere find it by."""
+
+    def __init__(self, value: Any, place: Any = None) -> None:
+        self.value, self.place = value, place
+
+
+class Pending(Generic[T]):
+    """A unit that was submitted; arguments that it was called with stay unchanged until the answer is there."""
+
+    def __init__(self, workers: Workers, unit: Unit[T], shared: Shared, arguments: tuple[Any, ...]) -> None:
+        self._workers, self._work, self._losses = workers, (unit, shared, arguments), 0
+        self._answer: list[T] = []
+        self._future = workers.begin(*self._work)
+
+    def done(self, seconds: float) -> bool:
+        """Wait so long for the answer, and return whether it is there; the caller may do the unit in this call."""
+        if self._answer:
+            return True
+        if self._future is None:
+            self._answer.append(self._done_here())
+        elif not wait([self._future], seconds).done:
+            return False
+        elif self._lost(self._future):
+            self._losses += 1
+            if self._losses < _MOST_LOSSES:
+                logger.info("a worker died, and its unit of work is done again")
+                self._future = self._workers.begin(*self._work)
+            else:
+                logger.warning("workers die again and again, perhaps out of memory; one unit is done without them")
+                self._future = None
+            return False
+        return True
+
+    def answer(self) -> T:
+        """Return the answer, or raise what the unit raised."""
+        if not self._answer:
+            self._answer.append(self._workers.received(cast("Future[Any]", self._future).result()))
+        return self._answer[0]
+
+    def wait(self) -> T:
+        """Wait for the answer; raises `OutOfTime` at the deadline of the running call."""
+        checkpoint()
+        while not self.done(_POLL):
+            checkpoint()
+        return self.answer()
+
+    def in_time(self) -> bool:
+        """Wait for the answer, and return whether it came before the deadline of the running call."""
+        while not out_of_time():
+            if self.done(_POLL):
+                return True
+        return False
+
+    def give_up(self) -> None:
+        """Let go of a unit whose answer nobody will ask for: it is not begun, if it has not begun yet."""
+        if self._future is not None:
+            self._future.cancel()
+
+    def _done_here(self) -> T:
+        unit, shared, arguments = self._work
+        context = copy_context()
+        context.run(_workers.set, SERIAL)
+        return context.run(unit, shared.value, *arguments)
+
+    def _lost(self, future: Future[Any]) -> bool:
+        try:
+            return isinstance(future.exception(), self._workers.losses)
+        except CancelledError:
+            return not self._workers.closed
+
+
+class Workers:
+    """The caller, who does a unit when its answer is asked for.
+
+    jobs: units at once; remote: whether the workers take long to start, and to get what is shared; least_memory: bytes
+    that each of the processes `pids` takes at least; losses: errors of units whose worker died.
+    """
+
+    jobs: int = 1
+    remote: bool = False
+    least_memory: int = 0
+    losses: tuple[type[BaseException], ...] = ()
+    closed: bool = False
+
+    def share(self, value: object) -> Shared:
+        """Give all workers a value, once; it may be collected when nobody holds the answer any more."""
+        return Shared(value)
+
+    def submit(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
+        """Have a unit done."""
+        return Pending(self, unit, shared, arguments)
+
+    def map(self, unit: Unit[T], shared: Shared, arguments: Iterable[Sequence[object]]) -> Iterator[T]:
+        """Yield the answers to units with these arguments, in order."""
+        pending = [self.submit(unit, shared, *own) for own in arguments]
+        return (one.wait() for one in pending)
+
+    def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any] | None:  # noqa: ARG002
+        """Return the future of a unit, `None` if it is left to the caller."""
+        return None
+
+    def received(self, result: Any) -> Any:
+        """Return the answer that the result of a future stands for, or raise what the unit raised."""
+        return result
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """The processes of this machine, other than this one, that do units; their memory counts."""
+        return ()
+
+    def close(self) -> None:
+        """Stop the workers; units whose answers nobody has asked for are given up."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Threads(Workers):
+    """Threads of this process: the core does not hold the interpreter's lock, so that they run side by side."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="lpmert")
+
+    def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any]:
+        context = copy_context()  # threads heed the deadlines of the caller
+        context.run(_workers.set, SERIAL)
+        work: Callable[..., Any] = context.run
+        return self._pool.submit(work, unit, shared.value, *arguments)
+
+    def close(self) -> None:
+        self.closed = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Processes(Workers):
+    """Processes, started with the first unit. What they share lies in files mapped into the memory of each."""
+
+    remote = True
+    least_memory = 96 << 20  # once it has loaded what units need
+    losses = (BrokenExecutor,)
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._pool: Any = None
+        self._fitting: int | None = None
+        self._files = ExitStack()
+        self._folder: Path | None = None
+        self._number = 0
+
+    @property
+    def pids(self) -> Sequence[int]:
+        pool = self._pool
+        return [] if pool is None else list(pool._processes)
+
+    def share(self, value: object) -> Shared:
+        import joblib
+
+        path = self._written(lambda path: joblib.dump(value, path))
+        shared = Shared(value, str(path))
+        weakref.finalize(shared, path.unlink, missing_ok=True)
+        return shared
+
+    def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any] | None:
+        from joblib.externals.loky.backend.reduction import dumps
+
+        if self.closed:
+            raise CancelledError
+        try:
+            request = bytes(dumps((unit, shared.place, arguments)))
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise MethodError(f"not everything can be sent to another process ({error}); use one job") from error
+        if not self._fits():
+            return None
+        path = str(self._written(lambda path: path.write_bytes(request)))
+        for _ in range(_MOST_LOSSES):
+            try:
+                return self._submitted(path)
+            except BrokenExecutor:
+                self._pool = None
+            except OSError as error:
+                self._pool = None
+                logger.warning("no worker process starts (%s); a unit is done without", reason_of(error))
+                break
+        return None
+
+    def received(self, result: Any) -> Any:
+        if isinstance(result, OSError):
+            raise _no_room(result)
+        path = Path(result)
+        good, answer = pickle.loads(path.read_bytes())  # noqa: S301 - by a process of ours
+        path.unlink()
+        if good:
+            return answer
+        raise answer
+
+    def close(self) -> None:
+        self.closed = True
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, kill_workers=True)
+            self._pool = None
+        self._files.close()
+
+    def _fits(self) -> bool:
+        """Whether any process fits into memory, beside as much as one of them for what this process will grow by."""
+        if self._fitting is None:
+            left = memory_left()
+            self._fitting = self.jobs if left is None else max(0, min(self.jobs, left // self.least_memory - 1))
+            if self._fitting < self.jobs:
+                logger.warning("%d of %d worker processes fit within the memory limit", self._fitting, self.jobs)
+        return self._fitting > 0
+
+    def _submitted(self, request: str) -> Future[Any]:
+        """Submit a request to a pool, which is started if there is none; raises `BrokenExecutor` for one that died."""
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        if self._pool is not None:
+            return cast("Future[Any]", self._pool.submit(_done_there, request))
+        _start_tracker()
+        self._pool = ProcessPoolExecutor(self._fitting, initializer=_end_with, initargs=(os.getpid(),))
+        with kept_from_children():
+            future: Future[Any] = self._pool.submit(_done_there, request)
+        joined(self.pids, self.least_memory)
+        return future
+
+    def _written(self, write: Callable[[Path], object]) -> Path:
+        """Return a new file that holds something for other processes."""
+        try:
+            if self._folder is None:
+                self._folder = self._files.enter_context(scratch_folder())
+            self._number += 1
+            path = self._folder / f"{self._number}"
+            write(path)
+        except OSError as error:
+            raise _no_room(error) from error
+        return path
+
+
+def _start_tracker() -> None:
+    """Start the process that removes loky's semaphores if this one is killed, without its complaint about that.
+
+    It would be started with the workers, and lets all signals through again.
+    """
+    from joblib.externals.loky.backend.resource_tracker import ensure_running
+
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
+    try:
+        ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
+
+
+def _no_room(error: OSError) -> DataError:
+    return DataError(
+        f"what worker processes exchange lies in files, and {tempfile.gettempdir()} cannot take them "
+        f"({reason_of(error)}); name another folder in TMPDIR"
+    )
+
+
+def _end_with(parent: int) -> None:
+    """Let this process end when its parent has been killed; a pool would wait for requests for ever."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()
+
+
+@lru_cache(4)
+def _value_of(path: str) -> Any:
+    """Return what is shared, in the memory of this process; copies of what it writes to are its own."""
+    import joblib
+
+    return joblib.load(path, mmap_mode="c")
+
+
+def _done_there(request: str) -> str | OSError:
+    """Do a unit in a worker process; return the file that holds the answer, or why there is none."""
+    from joblib.externals.loky.backend.reduction import dumps
+
+    path = Path(request)
+    try:
+        unit, place, arguments = pickle.loads(path.read_bytes())  # noqa: S301 - by a process of ours
+        path.unlink()
+        answer = dumps((True, unit(_value_of(place), *arguments)))
+    except BaseException as error:  # noqa: BLE001 - whatever a unit raises is for its caller
+        error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+        answer = dumps((False, error))
+    found = path.with_suffix(".answer")
+    try:
+        found.write_bytes(answer)
+    except OSError as error:
+        return error
+    return str(found)
+
+
+class Cluster(Workers):
+    """The workers of the Dask cluster whose scheduler listens at HOST:PORT.
+
+    The cluster itself does units again whose worker died, and makes what is shared again. Once the scheduler is gone,
+    the caller does all units.
+    """
+
+    remote = True
+
+    def __init__(self, address: str) -> None:
+        try:
+            import distributed
+            from distributed.scheduler import KilledWorker
+        except ImportError as error:
+            raise MethodError(f"{quoted(_SCHEME + address)}: install lpmert[dask]") from error
+        connect: Any = distributed.Client
+        try:
+            self._client = connect(f"tcp://{address}", timeout=_CONNECT_SECONDS, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise MethodError(
+                f"{quoted(_SCHEME + address)}: no Dask scheduler answers there; start one with `dask scheduler`, and "
+                "`dask worker` for each worker"
+            ) from error
+        self._executor = self._client.get_executor(pure=False)
+        self.losses = (KilledWorker,)
+        self._address, self._gone = address, False
+
+    @property
+    def jobs(self) -> int:  # type: ignore[override]
+        return 1 if self._lost() else max(1, sum(self._client.nthreads().values()))
+
+    def share(self, value: object) -> Shared:
+        shared = Shared(value)
+        if not self._lost():
+            try:
+                self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
+            except TimeoutError as error:
+                raise MethodError(
+                    "the Dask cluster has no workers that data could be sent to; start some with `dask worker`"
+                ) from error
+            self._send(shared)
+        return shared
+
+    def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any] | None:
+        if self._lost():
+            return None
+        if shared.place is None or shared.place.status in ("error", "lost", "cancelled"):
+            self._send(shared)
+        future: Future[Any] = self._executor.submit(unit, shared.place, *arguments)
+        return future
+
+    def close(self) -> None:
+        self.closed = True
+        self._client.close(timeout=_CONNECT_SECONDS)
+
+    def _send(self, shared: Shared) -> None:
+        """Have the cluster make a value, which it can make again: what is scattered is lost with its worker."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")  # it may have some megabytes
+            shared.place = self._client.submit(_itself, shared.value, pure=False)
+
+    def _lost(self) -> bool:
+        """Whether the scheduler is gone, which is said once."""
+        if not self._gone and self._client.status != "running":
+            self._gone = True
+            logger.warning("%s%s: the Dask scheduler is gone; this process goes on alone", _SCHEME, self._address)
+        return self._gone
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+class PerThread(Generic[T]):
+    """What each thread that does units makes once for itself, such as work space; it is not sent to other processes."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def get(self, make: Callable[[], T]) -> T:
+        """Return the one of this thread, made when it is first asked for."""
+        own: T | None = getattr(self._local, "own", None)
+        if own is None:
+            own = self._local.own = make()
+        return own
+
+    def __reduce__(self) -> tuple[type[PerThread[T]], tuple[()]]:
+        return PerThread, ()
+
+
+SERIAL = Workers()
+
+_workers: ContextVar[Workers] = ContextVar("workers", default=SERIAL)
+"""Who does units of work in the running call; in a unit that is nobody but the one who does it."""
+
+
+def checked_backend(backend: str) -> str:
+    """Return the name of workers if there are such; raises `MethodError`."""
+    host, colon, port = backend.removeprefix(_SCHEME).rpartition(":")
+    if backend in LOCAL or (backend.startswith(_SCHEME) and host and colon and port.isdecimal()):
+        return backend
+    raise MethodError(f"backend={quoted(backend)} is none of {', '.join(LOCAL)}, {_SCHEME}HOST:PORT")
+
+
+def workers_of(backend: str, jobs: int) -> Workers:
+    """Return so many workers; a cluster has as many as it has."""
+    if backend.startswith(_SCHEME):
+        return Cluster(backend.removeprefix(_SCHEME))
+    if jobs == 1:
+        return SERIAL
+    return Threads(jobs) if backend == "threads" else Processes(jobs)
+
+
+def current_workers() -> Workers:
+    """Return who does units of work in the running call: the caller, unless there is a block of `using_workers`."""
+    return _workers.get()
+
+
+def workers_for(seconds: float) -> Workers:
+    """Return who does units that take so many seconds together: the caller, if they are hardly worth sending away."""
+    found = current_workers()
+    return SERIAL if seconds < (_WORTH_STARTING if found.remote else _WORTH_SHARING) else found
+
+
+@contextmanager
+def using_workers(backend: str, jobs: int) -> Iterator[Workers]:
+    """Have so many workers do the units of work within the block."""
+    with using(workers_of(backend, jobs)) as workers:
+        yield workers
+
+
+@contextmanager
+def using(workers: Workers) -> Iterator[Workers]:
+    """Have these workers do the units of work within the block, and stop them. Threads do not pass them on."""
+    with workers as entered, counting(lambda: entered.pids, entered.least_memory):
+        token = _workers.set(entered)
+        try:
+            yield entered
+        finally:
+            _workers.reset(token)
