@@ -264,6 +264,9 @@ class Processes(Workers):
     def close(self) -> None:
         self.closed = True
         if self._pool is not None:
+            for item in [*self._pool._pending_work_items.values()]:
+                if item.future.cancelled():  # loky would fail to tell it of the end, and leave all workers running
+                    item.future = Future()
             self._pool.shutdown(wait=True, kill_workers=True)
             self._pool = None
         self._files.close()
