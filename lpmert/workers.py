@@ -264,6 +264,9 @@ class Processes(Workers):
     def close(self) -> None:
         self.closed = True
         if self._pool is not None:
+            for item in [*self._pool._pending_work_items.values()]:
+                if item.future.cancelled():  # loky would fail to tell it of the end, and leave all workers running
+                    item.future = Future()
             self._pool.shutdown(wait=True, kill_workers=True)
             self._pool = None
         self._files.close()
@@ -304,16 +307,21 @@ class Processes(Workers):
 
 
 def _start_tracker() -> None:
-    """Start the process that removes loky's semaphores if this one is killed, without its complaint about that.
+    """Start the process that removes loky's semaphores if this one is killed, without its complaint about that; and
+    the one of Python itself, which loky starts, too.
 
-    It would be started with the workers, and lets all signals through again.
+    They would be started with the workers, and each lets signals through again.
     """
+    from multiprocessing import resource_tracker
+
     from joblib.externals.loky.backend.resource_tracker import ensure_running
 
     before = os.environ.get("PYTHONWARNINGS")
     os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
     try:
         ensure_running()
+        if os.name == "posix":
+            resource_tracker.ensure_running()
     finally:
         if before is None:
             del os.environ["PYTHONWARNINGS"]
