@@ -27,11 +27,12 @@ from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from lpmert.errors import DataError, MethodError, reason_of
 from lpmert.quoting import quoted
 from lpmert.system.deadline import checkpoint, memory_left, out_of_time
-from lpmert.system.interrupts import kept_from_children
+from lpmert.system.interrupts import kept_from_children, kill
 from lpmert.system.memory import counting, joined
 from lpmert.system.scratch import scratch_folder
 
@@ -118,7 +119,7 @@ class Pending(Generic[T]):
     def give_up(self) -> None:
         """Let go of a unit whose answer nobody will ask for: it is not begun, if it has not begun yet."""
         if self._future is not None:
-            self._future.cancel()
+            self._workers.cancel(self._future)
 
     def _done_here(self) -> T:
         unit, shared, arguments = self._work
@@ -162,6 +163,10 @@ class Workers:
     def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any] | None:  # noqa: ARG002
         """Return the future of a unit, `None` if it is left to the caller."""
         return None
+
+    def cancel(self, future: Future[Any]) -> None:
+        """Let the unit of a future not begin, if it has not begun yet; nobody will ask for its answer."""
+        future.cancel()
 
     def received(self, result: Any) -> Any:
         """Return the answer that the result of a future stands for, or raise what the unit raised."""
@@ -214,6 +219,7 @@ class Processes(Workers):
         self._files = ExitStack()
         self._folder: Path | None = None
         self._number = 0
+        self._requests: WeakKeyDictionary[Future[Any], Path] = WeakKeyDictionary()
 
     @property
     def pids(self) -> Sequence[int]:
@@ -239,10 +245,12 @@ class Processes(Workers):
             raise MethodError(f"not everything can be sent to another process ({error}); use one job") from error
         if not self._fits():
             return None
-        path = str(self._written(lambda path: path.write_bytes(request)))
+        path = self._written(lambda path: path.write_bytes(request))
         for _ in range(_MOST_LOSSES):
             try:
-                return self._submitted(path)
+                future = self._submitted(str(path))
+                self._requests[future] = path
+                return future
             except BrokenExecutor:
                 self._pool = None
             except OSError as error:
@@ -250,6 +258,10 @@ class Processes(Workers):
                 logger.warning("no worker process starts (%s); a unit is done without", reason_of(error))
                 break
         return None
+
+    def cancel(self, future: Future[Any]) -> None:
+        # A worker finds nothing to do. loky's pool does not end where one of its own futures was cancelled.
+        self._requests[future].unlink(missing_ok=True)
 
     def received(self, result: Any) -> Any:
         if isinstance(result, OSError):
@@ -264,10 +276,9 @@ class Processes(Workers):
     def close(self) -> None:
         self.closed = True
         if self._pool is not None:
-            for item in [*self._pool._pending_work_items.values()]:
-                if item.future.cancelled():  # loky would fail to tell it of the end, and leave all workers running
-                    item.future = Future()
-            self._pool.shutdown(wait=True, kill_workers=True)
+            for worker in self.pids:  # where loky itself kills them, it can end in a KeyError
+                kill(worker)
+            self._pool.shutdown(wait=True)
             self._pool = None
         self._files.close()
 

@@ -35,21 +35,27 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def kill(worker: int) -> None:
+    """End another process at once, if it has not ended; not all kinds have a kill() of their own."""
+    with suppress(OSError):
+        os.kill(worker, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
 def abort(number: int, frame: FrameType | None) -> NoReturn:
     """End the process with exit code 128 + number, after what `undone_by_abort` holds and the worker processes.
 
-    No exception: one that is raised anywhere, in an import, a finaliser or a compilation, can be lost, come out as
+    No exception: one that is raised anywhere, in an import or a finaliser, can be lost, come out as
     another one, or be printed with its traceback.
     """
     del frame
     _ignore_signals()
+    threading.excepthook = lambda _: None  # threads that wait for workers would complain of their end
     for undo in list(_undoing.values()):
         with suppress(Exception):
             undo()
     if "multiprocessing" in sys.modules:
         for worker in sys.modules["multiprocessing"].active_children():
-            with suppress(Exception):
-                os.kill(worker.pid, getattr(signal, "SIGKILL", signal.SIGTERM))  # not all have a kill() of their own
+            kill(worker.pid)
     with suppress(OSError):
         os.write(2, b"lpmert: interrupted\n")  # not sys.stderr, in which the signal may have come
     os._exit(128 + number)
