@@ -133,6 +133,7 @@ METHODS = Registry(
         "grid": "lpmert.methods.heuristic.grid:Grid",
         "random": "lpmert.methods.heuristic.random_search:RandomSearch",
         "nelder-mead": "lpmert.methods.heuristic.simplex:NelderMead",
+        "cma-es": "lpmert.methods.heuristic.cma_es:CmaEs",
         "tpe": "lpmert.methods.heuristic.tpe:Tpe",
         "annealing": "lpmert.methods.heuristic.annealing:Annealing",
         "likelihood": "lpmert.methods.heuristic.likelihood:Likelihood",

@@ -106,13 +106,16 @@ class DescentLists:
         return searches
 
 
-def even_basis(features: FloatArray, offsets: IntArray) -> FloatArray:
-    """Return [D, D] such that features @ basis varies alike in all directions within the lists, up to `_RIDGE`."""
+def even_basis(features: FloatArray, offsets: IntArray, ridge: float = _RIDGE) -> FloatArray:
+    """Return [D, D] such that features @ basis varies alike in all directions within the lists.
+
+    Directions in which they vary less than this share (`ridge`) of the widest are not stretched further.
+    """
     checkpoint()
     alike, spread = standardised(features, offsets)
     checkpoint()
     values, vectors = np.linalg.eigh(alike.T @ alike / len(alike))
-    stretch = 1 / np.sqrt(np.maximum(values, 0) + _RIDGE * (values[-1] if values[-1] > 0 else 1.0))
+    stretch = 1 / np.sqrt(np.maximum(values, 0) + ridge * (values[-1] if values[-1] > 0 else 1.0))
     return np.ascontiguousarray(vectors * stretch / spread[:, None])
 
 

@@ -13,6 +13,7 @@ from .exhaustive import Exhaustive as Exhaustive
 from .groups import Groups as Groups
 from .heuristic.annealing import Annealing as Annealing
 from .heuristic.boosting import Boosting as Boosting
+from .heuristic.cma_es import CmaEs as CmaEs
 from .heuristic.grid import Grid as Grid
 from .heuristic.likelihood import Likelihood as Likelihood
 from .heuristic.mira import Mira as Mira

@@ -1,5 +1,5 @@
-"""Better weights while a search goes on: descents near the best weights, or by Powell's method, for metrics that do not
-add up and within regions, from where steps at a temperature lead.
+"""Better weights while a search goes on: evolution, and in turn descents near the best weights, or by Powell's method,
+for metrics that do not add up and within regions, from where steps at a temperature lead.
 
 Sources: Press and others, Numerical Recipes, section on direction set methods; Kirkpatrick, Gelatt and Vecchi,
 Optimization by simulated annealing, Science 1983 (here with exact steps along circles, see lpmert/core/circle.cpp).
@@ -19,12 +19,14 @@ from lpmert.lines.directions import powell
 from lpmert.lines.line_search import LineSearch
 from lpmert.lines.restarts import random_weights
 from lpmert.model.coordinates import CanonicalWeights
+from lpmert.search.evolution import Evolution
 from lpmert.search.method import Task
 from lpmert.search.moved import moved
 from lpmert.search.start import attained_cost
+from lpmert.system.deadline import out_of_time
 
-_SLICE = 100_000
-"""What a search does in a slice for each feature, in hypotheses times line searches, about."""
+_SLICE = 40_000_000
+"""What a search does in a slice, in features times hypotheses times line searches, about: 25 milliseconds."""
 
 _FEWEST_FEATURES = 6
 """Searches with fewer features meet good weights as soon themselves."""
@@ -37,6 +39,18 @@ _WARMTH = (-3.0, -1.5)
 
 _FRESH = 0.2
 """Share of descents that begin anywhere."""
+
+_EVALUATIONS = 4
+"""Weights that can be decoded in the time of one line search."""
+
+_ROUNDS = 20
+"""Draws of evolution in a turn."""
+
+_EAGER_RUNS, _EAGER = 2, 5.0
+"""So many runs of evolution come first, while a search earns so much more: most of what they find, they find soon."""
+
+_FADING, _LEAST_SHARE = 0.97, 0.25
+"""By how much each turn that finds nothing lowers what a search earns, and how far; what it finds brings all back."""
 
 _BESIDE = (1e-8, 1e-6, 1e-4)
 """How far from weights with ties others are tried that have none."""
@@ -54,18 +68,31 @@ class Improver:
         self._near = near
         self._problem, self._form, self._incumbent = task.problem, task.canonical, task.incumbent
         self._rng = np.random.default_rng([task.seed, 1])
-        self._wage = share * _SLICE * self._form.n_features
+        self._wage = share * _SLICE / self._form.n_features
+        self._faith = 1.0
         self._credit = 0.0
         self._turns = 0
+        self._evolved = self._descended = 0.0
 
     def earn(self, slices: float) -> None:
         """Look for better weights as far as more slices of the search allow."""
-        self._credit += slices * self._wage
-        if self._credit > 0.0 and self._form.n_features >= _FEWEST_FEATURES:
+        self._credit += slices * self._wage * (_EAGER if self._eager else self._faith)
+        while self._credit > 0.0 and self._form.n_features >= _FEWEST_FEATURES and not out_of_time():
             before = self._incumbent.cost
             work = self._turn()
             if self._incumbent.cost == before:
                 self._credit -= work
+                self._faith = max(_LEAST_SHARE, _FADING * self._faith)
+            else:
+                self._faith = 1.0
+
+    @property
+    def _eager(self) -> bool:
+        return self._form.n_features >= _FEWEST_FEATURES and self._evolution.runs < _EAGER_RUNS
+
+    @cached_property
+    def _evolution(self) -> Evolution:
+        return Evolution(self._problem, self._incumbent.weights, np.random.default_rng(self._rng.integers(1 << 32)))
 
     @cached_property
     def _search(self) -> LineSearch:
@@ -76,6 +103,27 @@ class Improver:
         return Descents(*self._form.lists, seed=int(self._rng.integers(1 << 32)), initial=self._incumbent.weights)
 
     def _turn(self) -> float:
+        """Let the way to better weights that has worked less have its turn; return the work of that."""
+        if self._eager or self._evolved <= self._descended:
+            work = self._evolve()
+            self._evolved += work
+        else:
+            work = self._descend()
+            self._descended += work
+        return work
+
+    def _evolve(self) -> float:
+        """Draw weights; return the work of that."""
+        evolution, clock = self._evolution, Clock(self._problem)
+        for _ in range(_ROUNDS):
+            if clock.expired(evolution.step(clock)):
+                break
+        form, weights = self._form, clock.best
+        if weights is not None and form.cost_of_loss(clock.loss) < self._incumbent.cost:
+            self._take(weights)
+        return clock.steps * (len(form.features) + OVERHEAD) / _EVALUATIONS
+
+    def _descend(self) -> float:
         """Descend; return the work of that."""
         form = self._form
         if self._near and form.additive and form.cap is None and not len(form.limits):

@@ -1,4 +1,6 @@
-"""Good weights to begin a search with, for any method: by descents on sums of losses, or line searches on a ratio."""
+"""Good weights to begin a search with, for any method: by descents on sums of losses; on a ratio by line searches, or,
+for more features, by evolution.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.model.problem import Problem
 from lpmert.search.capped import descend_in_cap
+from lpmert.search.evolution import Evolution
 from lpmert.search.method import Incumbent
 from lpmert.search.moved import moved
 from lpmert.system.deadline import OutOfTime, heeding, out_of_time
@@ -28,6 +31,9 @@ _RATIO_BUDGET = 30_000_000
 
 _FEWEST, _MOST = 200, 3000
 """Such line searches."""
+
+_EVALUATIONS = 4
+"""Weights that can be decoded in the time of one line search."""
 
 _PERTURBATIONS = 24
 
@@ -90,6 +96,12 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
     if not isinstance(problem.metric, RatioMetric) or not canonical.n_lists or out_of_time():
         return given_weights(canonical, None)
     searches = int(np.clip(_RATIO_BUDGET // len(canonical.features), _FEWEST, _MOST))
+    if canonical.n_features >= _USUAL_FEATURES:
+        clock = Clock(problem, _EVALUATIONS * searches)
+        evolution = Evolution(problem, initial, np.random.default_rng(seed))
+        while not clock.expired(0):
+            evolution.run(clock)
+        return CanonicalWeights(evolution.best)
     clock = Clock(problem, searches)
     lines = lines_along("greedy", partial(LineSearch, canonical))
     optima = local_optima(problem, lines, Restarts(), initial, seed, clock)

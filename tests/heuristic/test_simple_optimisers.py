@@ -1,4 +1,4 @@
-"""Nelder-Mead, grid, random search and TPE: what all comparators promise, and what each one does."""
+"""Nelder-Mead, CMA-ES, grid, random search and TPE: what all comparators promise, and what each one does."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lpmert._doors import check, minimize
 from lpmert.errors import MethodError
 from lpmert.lines.clock import Clock
 from lpmert.methods import Annealing, Boosting, Mira, Perceptron, Pro
+from lpmert.methods.heuristic.cma_es import CmaEs
 from lpmert.methods.heuristic.grid import Grid
 from lpmert.methods.heuristic.random_search import RandomSearch
 from lpmert.methods.heuristic.simplex import NelderMead
@@ -23,11 +24,12 @@ from lpmert.registry import METHODS
 from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
 
-NAMES = ("grid", "random", "nelder-mead", "tpe")
+NAMES = ("grid", "random", "nelder-mead", "cma-es", "tpe")
 SMALL = {
     "grid": Grid(points=5),
     "random": RandomSearch(draws=40),
     "nelder-mead": NelderMead(restarts=1, evaluations=60),
+    "cma-es": CmaEs(restarts=1),
     "tpe": Tpe(trials=12),
 }
 
