@@ -77,7 +77,7 @@ class Evolution:
         draws = self._draws = self._draws or _Draws(*self._start(), self._rng)
         drawn = draws.draw() @ self._axes.T
         if self._inside is not None:
-            drawn = np.array([self._moved_inside(one, self._inside) for one in drawn])
+            drawn = self._moved_inside(drawn, self._inside)
         losses = np.array([self._loss(one) for one in drawn])
         draws.learn(losses)
         found = int(losses.argmin())
@@ -109,10 +109,20 @@ class Evolution:
         return best + _BESIDE * step / sqrt(len(best)), _STEP_BESIDE
 
     def _moved_inside(self, weights: FloatArray, inside: FloatArray) -> FloatArray:
-        """Return weights [d], moved towards the inside [d] of the region as far as it takes to lie within."""
-        way = weights - inside * (float(np.linalg.norm(weights)) / float(np.linalg.norm(inside)))
-        end = self._space.range(weights - way, way)[1]
-        return weights if end > 1.0 else np.asarray(weights - way + end * _WITHIN * way)
+        """Return weights [n, d], moved towards the inside [d] of the region as far as it takes to lie within."""
+        lengths = np.linalg.norm(weights, axis=1) / np.linalg.norm(inside)
+        begin = lengths[:, None] * inside
+        way = weights - begin
+        form = self._space.form
+        ends = np.full(len(weights), inf)
+        if len(form.limits):
+            height, slope = begin @ form.limits.T, way @ form.limits.T
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ends = np.min(-height / slope, axis=1, where=slope < 0.0, initial=inf)
+        if form.cap is not None:
+            ends = np.minimum(ends, [self._space.range(*pair)[1] for pair in zip(begin, way, strict=True)])
+        moved = begin + (np.minimum(ends, 1.0) * _WITHIN)[:, None] * way
+        return np.where((ends > 1.0)[:, None], weights, moved)
 
 
 class _Draws:
