@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lpmert.model.region import Region
     from lpmert.result import Result
     from lpmert.search.method import Method
-    from lpmert.unseen.tuned import Tuned
+    from lpmert.unseen.tune import Tuned
 
     class BaseEstimator:
         """What scikit-learn's estimators derive from."""

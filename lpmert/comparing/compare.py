@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lpmert.comparing.comparison import Comparison
+    from lpmert.comparing.comparison import Comparison, Run
     from lpmert.comparing.cross_validation import Split
-    from lpmert.comparing.run import Run
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.nbest import NBest
@@ -141,12 +140,10 @@ def compare(
     (0.0, 1.0, 1.0)
     """
     from lpmert.asked import method_of, problem_of
-    from lpmert.comparing.comparison import Comparison, Entry
+    from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry
     from lpmert.comparing.cross_validation import expected
     from lpmert.comparing.cross_validation import folds as refits
-    from lpmert.comparing.expected import OPTIMUM
-    from lpmert.comparing.foreign import sources
-    from lpmert.comparing.work import Judge, RunTask, collect
+    from lpmert.comparing.runs import Judge, RunTask, collect, sources
     from lpmert.errors import MethodError
     from lpmert.formats.weights import given_weights
     from lpmert.methods.lattice.solve import method_on_lattices

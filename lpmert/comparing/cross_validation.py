@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.asked import problem_of
-from lpmert.comparing.expected import OPTIMUM, CrossValidation, Expected
-from lpmert.comparing.foreign import Source, of_method
-from lpmert.comparing.run import Run
+from lpmert.comparing.comparison import OPTIMUM, CrossValidation, Expected, Run
+from lpmert.comparing.runs import Judge, Source, of_method
 from lpmert.comparing.significance import corrected_reach, corrected_test
-from lpmert.comparing.work import Judge
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
@@ -29,9 +27,8 @@ from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
 from lpmert.system.threads import one_thread
-from lpmert.unseen.energy import shares
 from lpmert.unseen.estimate import Interval, folds_of
-from lpmert.unseen.material import AnyProblem, Material
+from lpmert.unseen.material import AnyProblem, Material, shares
 
 
 @dataclass(frozen=True)

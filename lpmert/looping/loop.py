@@ -132,13 +132,11 @@ def loop(
     from lpmert.asked import settings_of
     from lpmert.errors import DataError, DecoderError, MethodError, RegionError
     from lpmert.formats.weights import checked_region, given_weights
-    from lpmert.looping.decoder import check_decoder
+    from lpmert.looping.decoder import Measure, check_decoder
     from lpmert.looping.journal import Journal
     from lpmert.looping.looped import Looped
-    from lpmert.looping.measure import Measure
-    from lpmert.looping.part import Part
     from lpmert.looping.pool import Pool
-    from lpmert.looping.rounds import Rounds
+    from lpmert.looping.rounds import Part, Rounds
     from lpmert.looping.steps import AVERAGE, Stepping, check_first
     from lpmert.quoting import quoted
     from lpmert.system.deadline import Deadline, OutOfTime, heeding

@@ -16,7 +16,7 @@ from test_certificate_fuzz import change_text, change_values
 
 import lpmert
 from lpmert import CertificateError, MethodError, Region, verify
-from lpmert.certificates.check import shares
+from lpmert.certificates.check import verify as shares
 from lpmert.workers import Workers
 
 
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 def at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares of a few records, checked one after another in this process, each by lists that know of no other."""
 
-    monkeypatch.setattr(shares, "Processes", lambda _: Workers())
+    monkeypatch.setattr("lpmert.workers.Processes", lambda _: Workers())
     monkeypatch.setattr(shares, "_SHARE", 3)
 
 
@@ -167,7 +167,7 @@ class Dead(Workers):
 def test_short_trees_wait_for_no_other_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest, text = base("cones")
     path.write_text(text)
-    monkeypatch.setattr(shares, "Processes", lambda _: Dead())
+    monkeypatch.setattr("lpmert.workers.Processes", lambda _: Dead())
     monkeypatch.setattr(shares, "_SHARE", len(text.splitlines()) + 1)
     assert verify(path, nbest, jobs=3) == verify(path, nbest)
 

@@ -23,7 +23,7 @@ from lpmert.model.coordinates import CallerWeights
 from lpmert.model.problem import Problem
 from lpmert.reporting.lines import ListLines
 from lpmert.system.mapped import is_mapped
-from lpmert.unseen.average import loss_unit
+from lpmert.unseen.averaging import loss_unit
 
 PLACES = (
     "lpmert.model.problem.MANY",

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.certificates.check.closing import closed, may_undercut, priced
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.parts import Part
+from lpmert.certificates.check.tree import Part, closed, may_undercut, priced
 from lpmert.certificates.format import Record
-from lpmert.certificates.write.questions import Choices, Question, SelectionOrCore
+from lpmert.certificates.write.attainability import Choices, Question, SelectionOrCore
 from lpmert.errors import CertificateError
 from lpmert.system.deadline import checkpoint
 
