@@ -265,8 +265,8 @@ def _profiles(material: Material, on_stage: Stage) -> tuple[int, Iterator[dict[s
                 figure = pictures.profile(found, name, material.title, material.result.loss)
                 drawings.append(_picture(figure, words))
             on_stage("profiles", done, len(features))
-            low, high = ("beyond the window" if end is None else number(end) for end in found.best)
-            weight = number(float(material.weights[feature]))
+            low, high = ("beyond the window" if end is None else _weight(end) for end in found.best)
+            weight = _weight(float(material.weights[feature]))
             yield {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
 
     return len(features), drawn()
@@ -286,8 +286,8 @@ def _changes(material: Material) -> Iterator[dict[str, Any]]:
             "name": name,
             "loss": (loss := material.problem.evaluate(weights).loss),
             "count": len(own),
-            "better": sum(one < 0 for one in known) if known else None,
-            "worse": sum(one > 0 for one in known) if known else None,
+            "better": sum(one < 0 for one in known) if known or not own else None,
+            "worse": sum(one > 0 for one in known) if known or not own else None,
             "difference": material.result.loss - loss,
             "rows": [(change, change.pieces()) for change in shown],
         }
@@ -338,7 +338,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     filters = {"number": number, "percent": percent, "duration": duration, "short": _short, "ends": _ends}
-    source.filters.update(filters, signed=_signed)
+    source.filters.update(filters, signed=_signed, weight=_weight, filled=_filled)
     return source.get_template("page.html.jinja")
 
 
@@ -378,9 +378,22 @@ def verdict(result: Mapping[str, Any]) -> str:
 _MINUS = "\N{MINUS SIGN}"
 
 
+def _filled(table: tuple[Sequence[str], Sequence[Sequence[Any]]]) -> tuple[list[str], list[list[Any]]]:
+    """Return heading and rows of a table without the columns in which nothing is known."""
+    heading, rows = table
+    shown = [k for k in range(len(heading)) if k == 0 or any(row[k] != "-" for row in rows)]
+    return [heading[k] for k in shown], [[row[k] for k in shown] for row in rows]
+
+
+def _weight(value: float) -> str:
+    return f"{value:.6g}".replace("-", _MINUS)
+
+
 def _short(value: float | None) -> str:
-    """Return a number with up to seven digits and a true minus; a dash where it is unknown."""
-    return "-" if value is None else f"{value:.7g}".replace("-", _MINUS)
+    """Return a number with five digits, large and whole ones in full, and a true minus; a dash where it is unknown."""
+    if value is None:
+        return "-"
+    return f"{value:.{7 if value == round(value) or abs(value) >= 1e4 else 5}g}".replace("-", _MINUS)
 
 
 def _ends(interval: Mapping[str, float | None]) -> str:
