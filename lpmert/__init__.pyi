@@ -47,7 +47,10 @@ from .model.problem import Problem as Problem
 from .model.region import Linear as Linear
 from .model.region import Region as Region
 from .reporting.page import report as report
+from .reranker import Reranked as Reranked
 from .reranker import Reranker as Reranker
+from .reranker import rerank as rerank
+from .reranker import vote as vote
 from .result import Limits as Limits
 from .result import Progress as Progress
 from .result import Result as Result

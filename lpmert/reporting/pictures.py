@@ -271,7 +271,7 @@ def _labels(
             continue
         text = ", ".join(names)
         size = np.array([_BESIDE / 2 * (1 + len(text)), 1.5 * _BESIDE])
-        boxes = []
+        boxes: list[tuple[int, int, tuple[int, int], tuple[FloatArray, FloatArray]]] = []
         for side in ((1, 1), (-1, 1), (1, -1), (-1, -1)):
             near_end = place + np.array(side) * _BESIDE * 0.7
             far_end = near_end + np.array(side) * size
