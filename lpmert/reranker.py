@@ -93,10 +93,10 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
     --------
     >>> import lpmert
     >>> lists = lpmert.NBest([[1, 3], [1, 2], [1, 2]], [0, 3], [0, 0, 0], ["count", "logit"], texts=["4", "5", "5"])
-    >>> print(lpmert.rerank(lists, {"count": 0, "logit": 1}))
-    0	4
-    >>> print(lpmert.rerank(lists, {"count": 0, "logit": 1}, vote=True))
-    0	5
+    >>> lpmert.rerank(lists, {"count": 0, "logit": 1}).texts
+    ('4',)
+    >>> lpmert.rerank(lists, {"count": 0, "logit": 1}, vote=True).texts
+    ('5',)
     """
     from lpmert.formats.weights import given_weights
     from lpmert.metrics.additive import SumOfLosses
