@@ -37,6 +37,8 @@ FEW = 30
 
 CONFIDENCE = 0.95
 
+TOO_FEW = "cross-validation needs two lists, or groups of lists, at least"
+
 
 class Setting(NamedTuple):
     """What lists or lattices are judged by, and how weights are found on them; deadline: of the whole call.
@@ -127,6 +129,38 @@ def groups_of(groups: Sequence[Hashable] | None, n_lists: int) -> IntArray:
     return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
 
 
+@dataclass(frozen=True)
+class Split:
+    """How lists are drawn into folds, once or several times; group [S]: the number of each list's group."""
+
+    group: IntArray
+    folds: int
+    seed: int
+    repetitions: int = 1
+
+    @classmethod
+    def of(cls, groups: Sequence[Hashable] | None, n_lists: int, folds: int, seed: int, repetitions: int = 1) -> Split:
+        """Return how lists are drawn; raises `DataError` where there is nothing to draw."""
+        group = groups_of(groups, n_lists)
+        there = int(group.max(initial=-1)) + 1
+        if there < 2:
+            raise DataError(TOO_FEW)
+        return cls(group, min(folds, there), seed, repetitions)
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return int(self.group.max()) + 1
+
+    def of_lists(self, repetition: int = 0) -> IntArray:
+        """Return the fold [S] of each list."""
+        return folds_of(self.group, self.folds, self.seed + repetition)
+
+    def of_groups(self, repetition: int = 0) -> IntArray:
+        """Return the fold [G] of each group."""
+        return folds_of(np.arange(self.groups), self.folds, self.seed + repetition)
+
+
 def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
     """Return the fold of each list [S], the same for lists of a group [S]; nothing else but the seed tells it."""
     order = np.random.default_rng(seed).permutation(int(group.max()) + 1)
@@ -136,19 +170,15 @@ def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
 def cross_validated(
     nbest: Material,
     setting: Setting,
-    group: IntArray,
-    folds: int,
+    split: Split,
     on_fold: Callable[[int, int], object] = lambda *_: None,
 ) -> Estimate | None:
     """Return what is to be expected on as many unseen lists, `None` if the time did not suffice.
 
-    group [S]: the number of each list's group, of which there are at least two. Line searches stand for the optimum,
-    and one chain averages where there are several without refits.
+    Line searches stand for the optimum, and one chain averages where there are several without refits.
     """
-
-    folds = min(folds, int(group.max()) + 1)
-    decoded = _decoded_by_folds(nbest, setting, group, folds, None, on_fold)
-    return None if decoded is None else estimate_of(setting.metric, decoded[0], decoded[1], group, folds)
+    decoded = _decoded_by_folds(nbest, setting, split, None, on_fold)
+    return None if decoded is None else estimate_of(setting.metric, decoded[0], decoded[1], split.group, split.folds)
 
 
 def expected_of(
@@ -174,10 +204,7 @@ def expected_of(
     """
     if method.remembers:
         raise MethodError(f"{quoted(method.name)} goes on from earlier runs, which may have seen the lists held out")
-    group = groups_of(groups, nbest.n_lists)
-    if group.max(initial=0) < 1:
-        raise DataError("cross-validation needs two lists, or groups of lists, at least")
-    folds = min(folds, int(group.max()) + 1)
+    split = Split.of(groups, nbest.n_lists, folds, seed)
     interrupts = Interrupts()
     deadline = Deadline(time_limit, None, lambda: interrupts.pressed)
 
@@ -185,11 +212,11 @@ def expected_of(
         problem = problem_of(nbest, metric, ties, region)
         setting = Setting(problem.metric, ties, problem.region, seed, deadline, asked=metric)
         told = (lambda *_: None) if on_stage is None else partial(on_stage, "cross-validation")
-        decoded = _decoded_by_folds(nbest, setting, group, folds, method, told)
+        decoded = _decoded_by_folds(nbest, setting, split, method, told)
     if decoded is None:
         return {}
-    loss = estimate_of(setting.metric, decoded[0], decoded[0], group, folds).optimum
-    known = {"loss": loss.value, "low": loss.low, "high": loss.high, "folds": float(folds)}
+    loss = estimate_of(setting.metric, decoded[0], decoded[0], split.group, split.folds).optimum
+    known = {"loss": loss.value, "low": loss.low, "high": loss.high, "folds": float(split.folds)}
     return {name: value for name, value in known.items() if value is not None}
 
 
@@ -235,8 +262,7 @@ def _fitted_without(ground: _Ground, number: int, left: float | None) -> list[Fl
 def _decoded_by_folds(
     nbest: Material,
     setting: Setting,
-    group: IntArray,
-    folds: int,
+    split: Split,
     method: Method | None,
     on_fold: Callable[[int, int], object],
 ) -> FloatArray | None:
@@ -244,7 +270,7 @@ def _decoded_by_folds(
 
     The folds are units of work of the workers of the call.
     """
-    fold = folds_of(group, folds, setting.seed)
+    fold, folds = split.of_lists(), split.folds
     metric = setting.metric if setting.asked is None and isinstance(nbest, NBest) else setting.asked
     ground = _Ground(nbest, fold, metric, setting.ties, setting.region, setting.seed, setting.averaging, method)
     workers = current_workers()
@@ -270,8 +296,7 @@ def decoded_statistics(data: Material, setting: Setting, weights: CallerWeights)
 
 def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:
     """Return losses, their difference and intervals from statistics [S, K] of the lists decoded with either."""
-    count = int(group.max()) + 1
-    first, second = (_summed(statistics, group, count) for statistics in (optimum, averaged))
+    first, second = (summed(statistics, group) for statistics in (optimum, averaged))
     losses = [metric.loss(statistics.sum(axis=0)) for statistics in (optimum, averaged)]
     own, other = shares(metric, first), shares(metric, second)
     return Estimate(
@@ -279,15 +304,16 @@ def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group
         averaged=_interval(losses[1], other),
         difference=_interval(losses[1] - losses[0], other - own),
         n_lists=len(optimum),
-        groups=count,
+        groups=len(first),
         folds=folds,
     )
 
 
-def _summed(statistics: FloatArray, group: IntArray, count: int) -> FloatArray:
-    summed = np.zeros((count, statistics.shape[1]))
-    np.add.at(summed, group, statistics)
-    return summed
+def summed(statistics: FloatArray, group: IntArray) -> FloatArray:
+    """Return the sums [G, K] over groups [S] of statistics [S, K]."""
+    found = np.zeros((int(group.max()) + 1, statistics.shape[1]))
+    np.add.at(found, group, statistics)
+    return found
 
 
 def _interval(value: float, parts: FloatArray) -> Interval:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import fsum, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -243,7 +244,16 @@ def tune(
     from lpmert.system.interrupts import Interrupts
     from lpmert.system.memory import Allowance
     from lpmert.unseen.averaging import Averaging
-    from lpmert.unseen.estimate import Setting, cross_validated, decoded_statistics, estimate_of, fit, groups_of
+    from lpmert.unseen.estimate import (
+        TOO_FEW,
+        Setting,
+        Split,
+        cross_validated,
+        decoded_statistics,
+        estimate_of,
+        fit,
+        groups_of,
+    )
     from lpmert.unseen.material import divisible, held_out_like, searched
     from lpmert.values import whole_number
     from lpmert.workers import using_workers
@@ -267,15 +277,14 @@ def tune(
         aside = None if held_out is None else held_out_like(held_out, nbest)
         setting = Setting(problem.metric, ties, problem.region, seed, deadline, averaging, metric)
         seconds = {}
-        fitted = fit(problem, setting, tell=lambda done, parts: told("average", done, parts))
+        fitted = fit(problem, setting, tell=partial(told, "average"))
         seconds["average"] = deadline.seconds
         estimate, unestimated = None, ""
         if not quick and group.max() == 0:
-            unestimated = "cross-validation needs two lists, or groups of lists, at least"
+            unestimated = TOO_FEW
         elif not quick:
-            estimate = cross_validated(
-                nbest, setting, group, folds, lambda done, parts: told("cross-validation", done, parts)
-            )
+            split = Split.of(groups, nbest.n_lists, folds, seed)
+            estimate = cross_validated(nbest, setting, split, partial(told, "cross-validation"))
             if estimate is None:
                 ended = "was interrupted" if interrupts.pressed else "did not end in time"
                 unestimated = f"cross-validation {ended}: nothing is known of unseen lists"
