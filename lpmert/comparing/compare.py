@@ -1,4 +1,4 @@
-"""The door to comparisons: all methods on the same lists, each judged by its distance to the optimum.
+"""`compare`: all methods on the same lists, each judged by its distance to the optimum.
 
 Nothing heavy is imported before it is needed, so that the command line starts at once.
 """
@@ -221,8 +221,8 @@ def compare(
                 logger.warning("no bound: %s", error)
                 refitted = [replace(fold, solver=None) for fold in refitted]
         if refitted and complete:
-            ground = data_of(problem)
-            complete = collect(ground, refitted, of_folds, told_of_fold, interrupts, memory)
+            context = data_of(problem)
+            complete = collect(context, refitted, of_folds, told_of_fold, interrupts, memory)
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)

@@ -107,13 +107,13 @@ class Expected:
 class CrossValidation:
     """All methods on the same folds; groups: of lists that share a source, or the lists themselves.
 
-    asked: repetitions that were asked for; repetitions: those that were completed. left_out: names of weights that
+    planned: repetitions that were to be made; repetitions: those that were completed. left_out: names of weights that
     cannot be fitted again.
     """
 
     folds: int
     repetitions: int
-    asked: int
+    planned: int
     groups: int
     n_lists: int
     entries: tuple[Expected, ...]
@@ -130,8 +130,8 @@ class CrossValidation:
     def notes(self) -> list[str]:
         """What to keep in mind, a sentence each."""
         found = []
-        if self.repetitions < self.asked:
-            found.append(f"only {self.repetitions} of {self.asked} repetitions were made")
+        if self.repetitions < self.planned:
+            found.append(f"only {self.repetitions} of {self.planned} repetitions were made")
         if self.groups < FEW:
             few = "lists" if self.groups == self.n_lists else "groups of lists"
             found.append(f"fewer than {FEW} {few}: cross-validation is not worth much")

@@ -110,17 +110,17 @@ def of_function(name: str, function: Function) -> Source:
 logger = logging.getLogger("lpmert")
 
 
-Ground = TypeVar("Ground", contravariant=True)
+Context = TypeVar("Context", contravariant=True)
 
 
-class Work(Protocol[Ground]):
+class Work(Protocol[Context]):
     """A part of a comparison; foreign: whether functions of the caller take part."""
 
     @property
     def foreign(self) -> bool: ...
 
-    def run(self, ground: Ground) -> list[tuple[str, Run]]:
-        """Return runs by the names of what made them. ground: what all parts share."""
+    def run(self, context: Context) -> list[tuple[str, Run]]:
+        """Return runs by the names of what made them. context: what all parts share."""
 
 
 @dataclass(frozen=True)
@@ -191,14 +191,14 @@ class RunTask:
             return [(self.source.name, judge.run(self.source, self.seed, self.limits, self.initial))]
 
 
-def _done(ground: Any, task: Work[Any]) -> list[tuple[str, Run]]:
+def _done(context: Any, task: Work[Any]) -> list[tuple[str, Run]]:
     """Do a part of a comparison; the unit of work."""
-    return task.run(ground)
+    return task.run(context)
 
 
 def collect(
-    ground: Ground,
-    tasks: Sequence[Work[Ground]],
+    context: Context,
+    tasks: Sequence[Work[Context]],
     runs: dict[str, list[Run]],
     told: Callable[[list[tuple[str, Run]]], object],
     interrupts: Interrupts,
@@ -206,14 +206,14 @@ def collect(
 ) -> bool:
     """Have all tasks done and gather their runs by name, in order; return whether all were done.
 
-    ground: what they share. told: sees the named runs of each task, and stops by a true answer. memory: what this
+    context: what they share. told: sees the named runs of each task, and stops by a true answer. memory: what this
     process and its workers may hold; where it is spent, no more is done.
     """
     workers, over = current_workers(), False
     pending: list[Pending[list[tuple[str, Run]]]] = []
     with Deadline(stop=lambda: over or interrupts.pressed, memory=memory).running() as deadline:
         try:
-            shared = workers.share(ground)
+            shared = workers.share(context)
             pending = [workers.submit(_done, shared, task) for task in tasks]
             for task, one in zip(tasks, pending, strict=True):
                 # methods heed Ctrl-C on their own; functions that the caller has to wait for do not

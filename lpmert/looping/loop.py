@@ -71,8 +71,8 @@ class Part:
         return self._known[key]
 
     def _output(self, number: int, weights: Mapping[str, float]) -> Output:
-        kept = None if self._journal is None else self._journal.decoded(number, self._name, weights)
-        if kept is None:
+        known = None if self._journal is None else self._journal.decoded(number, self._name, weights)
+        if known is None:
             checkpoint()
             started = time.perf_counter()
             try:
@@ -81,13 +81,13 @@ class Part:
                 raise DecoderError(f"iteration {number}{self._where}: {error}") from error
             seconds = time.perf_counter() - started
         else:
-            decoded, seconds = checked(kept[0], tuple(weights), self._ids), kept[1]
+            decoded, seconds = checked(known[0], tuple(weights), self._ids), known[1]
         if self._ids is None:
             self.measure.expect(decoded.ids)
             self._ids = decoded.ids
         measured = replace(decoded, lists=self.measure.lists(decoded.lists))
         output = Output(measured, self.measure.own(measured, measured.lists), seconds)
-        if kept is None and self._journal is not None:  # what cannot be used is not kept
+        if known is None and self._journal is not None:  # what cannot be used is not kept
             with unheeded():
                 self._journal.keep_decoded(number, self._name, weights, decoded, seconds)
         return output
@@ -226,10 +226,10 @@ class Rounds:
             self.warnings.append(
                 f"iteration {number}: {method.name} cannot keep to an angle; {searching.name} searched within it"
             )
-        kept = None if self._journal is None else self._journal.step(number, tuple(before))
-        if kept is not None:
-            self._stepping.remember(kept, start)
-            return kept
+        known = None if self._journal is None else self._journal.step(number, tuple(before))
+        if known is not None:
+            self._stepping.remember(known, start)
+            return known
         checkpoint()
         step = self._stepping.step(self._pool.lists(start), start, angle, self._deadline)
         checkpoint()  # a search that was cut short is not kept

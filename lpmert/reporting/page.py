@@ -183,15 +183,15 @@ def _of_lists(
     }
 
 
-def _pairs(material: Material, asked: Sequence[tuple[str, str]] | None) -> list[tuple[int, int]]:
-    """Return the pairs of features to show: those asked for, or all of the few that matter most.
+def _pairs(material: Material, wanted: Sequence[tuple[str, str]] | None) -> list[tuple[int, int]]:
+    """Return the pairs of features to show: those wanted, or all of the few that matter most.
 
     Raises `DataError` for a feature that is unknown, or does not vary.
     """
-    if asked is None:
+    if wanted is None:
         return list(combinations(shown_features(material.lines, material.weights, _MOST_PAIRED).tolist(), 2))
     found = []
-    for pair in asked:
+    for pair in wanted:
         if pair[0] == pair[1]:
             raise DataError(f"a surface is over two weights, not twice {quoted(pair[0])}")
         first, second = map(material.place, pair)

@@ -47,7 +47,7 @@ AGREEMENT = 0.95
 MOST_ROUNDS = 16
 """As often do chains that do not agree go on for as many steps as at first."""
 
-KEPT = 40
+STATES = 40
 """States of each chain that are kept."""
 
 _PIECE = 1_000_000
@@ -69,8 +69,8 @@ class Average:
 
     unit: mean difference in loss between two hypotheses of a list, S times that of all lists for a metric that is no
     sum; temperature: in the same units. agreement: least cosine of a chain's mean with the mean of all, `None` for a
-    single chain. variance: the sum over lists of the variance of what they cost, over the kept states [d]. complete:
-    whether all steps were taken.
+    single chain. variance: the sum over lists of the variance of what they cost, over some states [d] of the chains.
+    complete: whether all steps were taken.
     """
 
     weights: CanonicalWeights
@@ -137,7 +137,7 @@ class _Sphere:
         )
 
 
-class _Ground(NamedTuple):
+class _Context(NamedTuple):
     """What all chains share. piece: steps between two looks at the clock, for which numbers are drawn together."""
 
     sphere: _Sphere
@@ -185,8 +185,8 @@ def average_weights(
     burn_in, steps = (max(1, round(effort * count)) for count in (40 + 8 * form.n_features, 100 + 15 * form.n_features))
     workers = workers_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
     rngs = [np.random.default_rng([seed, number]) for number in range(chains)]
-    ground = _Ground(sphere, _Law(temperature / scale, most), max(1, _PIECE // len(form.features)))
-    walks = _Walks(workers, ground, first, rngs, burn_in)
+    context = _Context(sphere, _Law(temperature / scale, most), max(1, _PIECE // len(form.features)))
+    walks = _Walks(workers, context, first, rngs, burn_in)
     rounds = 1
     complete = walks.go_on(burn_in + steps, tell)
     while complete and not _agree(walks.means) and rounds < MOST_ROUNDS:
@@ -197,7 +197,7 @@ def average_weights(
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=False)  # stopped before anything counted
     mean = np.mean(means, axis=0)
     answer = CanonicalWeights(_scaled(basis @ mean)) if mean.any() else start
-    states = tuple(CanonicalWeights(basis @ state) for state in walks.kept())
+    states = tuple(CanonicalWeights(basis @ state) for state in walks.states())
     variance = _variance(problem, lists, answer, states)
     return Average(answer, unit, temperature, _agreement(means), variance, chains, walks.steps, complete, states)
 
@@ -215,15 +215,15 @@ def loss_unit(problem: Problem, weights: CanonicalWeights) -> float:
     return mean
 
 
-def _walked(ground: _Ground, place: _Place, steps: int, counted: bool) -> tuple[_Place, FloatArray]:
+def _walked(context: _Context, place: _Place, steps: int, counted: bool) -> tuple[_Place, FloatArray]:
     """Go so many steps on from a place, or fewer if the time ends; return where that leads, and the path [n, d]."""
-    sphere, (state, rng) = ground.sphere, deepcopy(place)
+    sphere, (state, rng) = context.sphere, deepcopy(place)
     path = np.empty((steps, len(state.weights)))
     done = 0
     while done < steps and not (done and out_of_time()):
-        part = path[done : done + ground.piece]
+        part = path[done : done + context.piece]
         directions, draws = rng.normal(size=part.shape), rng.random(len(part))
-        core.walk(sphere.search, *sphere.where, *ground.law, *state, directions, draws, counted, part)
+        core.walk(sphere.search, *sphere.where, *context.law, *state, directions, draws, counted, part)
         done += len(part)
     return _Place(state, rng), path[:done]
 
@@ -235,10 +235,10 @@ class _Walks:
     """
 
     def __init__(
-        self, workers: Workers, ground: _Ground, first: FloatArray, rngs: Sequence[np.random.Generator], burn_in: int
+        self, workers: Workers, context: _Context, first: FloatArray, rngs: Sequence[np.random.Generator], burn_in: int
     ) -> None:
-        self._workers, self._shared, self._burn_in = workers, workers.share(ground), burn_in
-        self._unit = _PIECES * ground.piece
+        self._workers, self._shared, self._burn_in = workers, workers.share(context), burn_in
+        self._unit = _PIECES * context.piece
         self._places = [_Place(_new_state(first), rng) for rng in rngs]
         self._paths: list[list[FloatArray]] = [[] for _ in rngs]
         self._taken = [0 for _ in rngs]
@@ -254,11 +254,11 @@ class _Walks:
         lengths = [float(np.linalg.norm(place.state.total)) for place in self._places]
         return [place.state.total / length for place, length in zip(self._places, lengths, strict=True) if length > 0.0]
 
-    def kept(self) -> Iterator[FloatArray]:
-        """Yield `KEPT` weights [d] of each chain, evenly along the way."""
+    def states(self) -> Iterator[FloatArray]:
+        """Yield `STATES` weights [d] of each chain, evenly along the way."""
         for parts in self._paths:
             path = np.concatenate(parts) if parts else np.empty((0, 0))
-            for number in np.unique(np.linspace(0, len(path) - 1, min(KEPT, len(path))).round().astype(int)):
+            for number in np.unique(np.linspace(0, len(path) - 1, min(STATES, len(path))).round().astype(int)):
                 yield path[number]
 
     def go_on(self, count: int, tell: Tell) -> bool:

@@ -43,7 +43,7 @@ TOO_FEW = "cross-validation needs two lists, or groups of lists, at least"
 class Setting(NamedTuple):
     """What lists or lattices are judged by, and how weights are found on them; deadline: of the whole call.
 
-    asked: the metric as it was asked for, where it is not the same: that of lattices is one on texts.
+    requested: the metric as the caller gave it, where it is not the same: that of lattices is one on texts.
     """
 
     metric: Metric
@@ -52,12 +52,12 @@ class Setting(NamedTuple):
     seed: int
     deadline: Deadline
     averaging: Averaging = Averaging()
-    asked: Any = None
+    requested: Any = None
 
     def problem(self, data: Material, region: Region | None = None) -> AnyProblem:
         """Return the problem on some data, in a region or everywhere."""
-        of_sums = self.asked is None and isinstance(data, NBest)
-        return problem_of(data, self.metric if of_sums else self.asked, self.ties, region)
+        of_sums = self.requested is None and isinstance(data, NBest)
+        return problem_of(data, self.metric if of_sums else self.requested, self.ties, region)
 
 
 class Fit(NamedTuple):
@@ -210,7 +210,7 @@ def expected_of(
 
     with interrupts, deadline.running(), using_workers(backend, jobs):
         problem = problem_of(nbest, metric, ties, region)
-        setting = Setting(problem.metric, ties, problem.region, seed, deadline, asked=metric)
+        setting = Setting(problem.metric, ties, problem.region, seed, deadline, requested=metric)
         told = (lambda *_: None) if on_stage is None else partial(on_stage, "cross-validation")
         decoded = _decoded_by_folds(nbest, setting, split, method, told)
     if decoded is None:
@@ -220,7 +220,7 @@ def expected_of(
     return {name: value for name, value in known.items() if value is not None}
 
 
-class _Ground(NamedTuple):
+class _Context(NamedTuple):
     """What all folds share. fold [S]: of each list; method: whose weights are fitted, `None` for the best that line
     searches find and their average.
     """
@@ -250,12 +250,12 @@ class _Ground(NamedTuple):
         return (CallerWeights(searched(method, problem, limits, seed=self.seed).weights),)
 
 
-def _fitted_without(ground: _Ground, number: int, left: float | None) -> list[FloatArray]:
+def _fitted_without(context: _Context, number: int, left: float | None) -> list[FloatArray]:
     """Return the statistics [s, K] on the lists of a fold of weights that are fitted to all others, in so much time."""
-    aside = ground.fold == number
+    aside = context.fold == number
     with one_thread(), within(left).running() as deadline:
-        weights = ground.weights(ground.problem(~aside, ground.region), deadline)
-        judge = ground.problem(aside, None)
+        weights = context.weights(context.problem(~aside, context.region), deadline)
+        judge = context.problem(aside, None)
         return [chosen_statistics(judge, one) for one in weights]
 
 
@@ -271,10 +271,10 @@ def _decoded_by_folds(
     The folds are units of work of the workers of the call.
     """
     fold, folds = split.of_lists(), split.folds
-    metric = setting.metric if setting.asked is None and isinstance(nbest, NBest) else setting.asked
-    ground = _Ground(nbest, fold, metric, setting.ties, setting.region, setting.seed, setting.averaging, method)
+    metric = setting.metric if setting.requested is None and isinstance(nbest, NBest) else setting.requested
+    context = _Context(nbest, fold, metric, setting.ties, setting.region, setting.seed, setting.averaging, method)
     workers = current_workers()
-    shared = workers.share(ground)
+    shared = workers.share(context)
     decoded: FloatArray | None = None
     with one_thread():
         pending = [workers.submit(_fitted_without, shared, number, setting.deadline.left) for number in range(folds)]

@@ -139,13 +139,13 @@ def test_every_leaf_is_checked_by_one_process(
 _whole = shares._checked
 
 
-def killed(ground: tuple[str | Path, bytes], *which: int) -> shares.Share:
+def killed(context: tuple[str | Path, bytes], *which: int) -> shares.Share:
     """Check a share, but only after a process has died of it."""
-    died = Path(f"{ground[0]}.died")
+    died = Path(f"{context[0]}.died")
     if not died.exists():
         died.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return _whole(ground, *which)
+    return _whole(context, *which)
 
 
 def test_what_a_killed_process_was_to_check_another_one_checks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,11 +195,11 @@ def test_shares_of_two_files_are_no_proof(path: Path, monkeypatch: pytest.Monkey
     nbest, text = base("cones")
     path.write_text(text)
 
-    def late(ground: tuple[str | Path, bytes], *which: int) -> shares.Share:
+    def late(context: tuple[str | Path, bytes], *which: int) -> shares.Share:
         other = path.with_suffix(".new")
         other.write_text(text.replace("\n{},\n", "\n{ },\n"))
         other.replace(path)
-        return _whole(ground, *which)
+        return _whole(context, *which)
 
     monkeypatch.setattr(shares, "_checked", late)
     with pytest.raises(CertificateError, match="changed while it was read"):

@@ -167,10 +167,10 @@ def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> flo
     from lpmert.workers import Processes  # which one process does without
 
     with Processes(jobs - 1) as others:
-        ground = others.share((reader.path, pickle.dumps(lists)))
-        asked = [others.submit(_checked, ground, number, jobs, _SHARE) for number in range(1, jobs)]
+        context = others.share((reader.path, pickle.dumps(lists)))
+        pending = [others.submit(_checked, context, number, jobs, _SHARE) for number in range(1, jobs)]
         shares = [_share(reader, lists, 0, jobs, _SHARE)]
-        for number, other in enumerate(asked, 1):
+        for number, other in enumerate(pending, 1):
             if number * _SHARE <= reader.line:  # else the tree ended before there was a leaf for it
                 shares.append(other.wait())
     for _, met, line, *_ in shares:
@@ -185,9 +185,9 @@ def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> flo
     return min(bound for bound, *_ in shares)
 
 
-def _checked(ground: tuple[str | Path, bytes], *which: int) -> Share:
+def _checked(context: tuple[str | Path, bytes], *which: int) -> Share:
     """Do as `_share`, in another process."""
-    path, lists = ground
+    path, lists = context
     reader = CertificateReader(path)
     reader.header()
     return _share(reader, pickle.loads(lists), *which)  # noqa: S301 - by a process of ours

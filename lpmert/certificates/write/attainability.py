@@ -45,7 +45,7 @@ class SelectionOrCore(NamedTuple):
     weights: Sequence[float] = ()
 
 
-class Question(Protocol):
+class Feasibility(Protocol):
     """Decides whether choices go together."""
 
     def __call__(self, chosen: Choices, /) -> SelectionOrCore: ...
@@ -201,18 +201,18 @@ _CORE_BITS = (8, 16, 24, 32, 44, 53)
 class WithinCap:
     """Decides whether weights within a cosine make choices: in orthonormal coordinates of those that fulfil equations.
 
-    ask: whether any weights do; exponents: those of the lists' features, by their number among all.
+    feasible: whether any weights do; exponents: those of the lists' features, by their number among all.
     """
 
     def __init__(
         self,
         lists: ProofLists,
-        ask: Question,
+        feasible: Feasibility,
         cap: Cap,
         equations: Sequence[Sequence[Fraction]],
         exponents: Mapping[int, int],
     ) -> None:
-        self._lists, self._ask = lists, ask
+        self._lists, self._everywhere = lists, feasible
         basis, _ = basis_of(equations, len(cap.centre))
         spanned = basis.astype(np.float64)
         frame, factor = np.linalg.qr(spanned) if equations else (spanned, spanned)
@@ -226,7 +226,7 @@ class WithinCap:
 
     def __call__(self, chosen: Choices, /) -> SelectionOrCore:
         """Return the answer for choices of at least one list; that of all weights where rounding hides it."""
-        answer = self._ask(chosen)
+        answer = self._everywhere(chosen)
         if answer.selection is None:
             return answer
         pairs = self._pairs(chosen)

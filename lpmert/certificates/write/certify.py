@@ -21,7 +21,7 @@ from lpmert.certificates.check.regions import basis_of, cap_of
 from lpmert.certificates.check.tree import whole_part
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES, CONES, END, OPTIONAL, SCHEMA, SCHEMA_KEY, TREE, Header, Record
-from lpmert.certificates.write.attainability import Anywhere, Question, WithinCap, facet_against
+from lpmert.certificates.write.attainability import Anywhere, Feasibility, WithinCap, facet_against
 from lpmert.certificates.write.cones import ConeTree
 from lpmert.certificates.write.selections import SelectionTree, Undercut
 from lpmert.errors import CertificateError, DataError, MethodError
@@ -225,11 +225,11 @@ def _write(
             on_stage("records of the certificate", count, None)
 
         if kind == SELECTIONS:
-            ask: Question = Anywhere(lists)
+            feasible: Feasibility = Anywhere(lists)
             if cap is not None:
                 exponents = {list(header.weights).index(name): value for name, value in header.exponents.items()}
-                ask = WithinCap(lists, ask, cap, header.equations, exponents)
-            SelectionTree(lists, whole_part(lists), ask, add).grow()
+                feasible = WithinCap(lists, feasible, cap, header.equations, exponents)
+            SelectionTree(lists, whole_part(lists), feasible, add).grow()
         else:
             ConeTree(lists, add).grow(kind)
 
