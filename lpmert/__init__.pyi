@@ -27,7 +27,6 @@ from .formats.detect import write as write
 from .formats.lattices import load_lattices as load_lattices
 from .formats.rows import to_columns as to_columns
 from .formats.tables import read_table as read_table
-from .looping.command import Command as Command
 from .looping.decoder import Decoded as Decoded
 from .looping.decoder import Decoder as Decoder
 from .looping.loop import loop as loop
@@ -35,7 +34,8 @@ from .looping.looped import Consistency as Consistency
 from .looping.looped import Iteration as Iteration
 from .looping.looped import Looped as Looped
 from .looping.pool import Pool as Pool
-from .looping.worker import Worker as Worker
+from .looping.programs import Command as Command
+from .looping.programs import Worker as Worker
 from .model.converters import from_choices as from_choices
 from .model.converters import from_classification as from_classification
 from .model.converters import from_groups as from_groups
@@ -47,12 +47,15 @@ from .model.problem import Problem as Problem
 from .model.region import Linear as Linear
 from .model.region import Region as Region
 from .reporting.page import report as report
+from .reranker import Reranked as Reranked
 from .reranker import Reranker as Reranker
+from .reranker import rerank as rerank
+from .reranker import vote as vote
 from .result import Limits as Limits
 from .result import Progress as Progress
 from .result import Result as Result
 from .result import Status as Status
+from .unseen.tune import Tuned as Tuned
 from .unseen.tune import tune as tune
-from .unseen.tuned import Tuned as Tuned
 
 __version__: str

@@ -17,10 +17,8 @@ from lpmert.formats.weights import given_weights
 from lpmert.quoting import listed, number, quoted
 from lpmert.reporting import pictures
 from lpmert.reporting.decisions import changes as changed_lists
-from lpmert.reporting.documents import Material, check_same, documents, ties_of
-from lpmert.reporting.lines import Window, in_plane, place_of
-from lpmert.reporting.lines import profile as along
-from lpmert.reporting.lines import surface as over
+from lpmert.reporting.documents import Material, documents
+from lpmert.reporting.lines import Window
 from lpmert.values import weights_array
 
 if TYPE_CHECKING:
@@ -106,13 +104,7 @@ def profile(
     >>> figure = lpmert.plots.profile(lpmert.minimize(lists), lists, "b")
     """
     material = _material(result, data, metric)
-    found = along(
-        material.lines,
-        result.weights,
-        place_of(weight, result.names, material.lines),
-        _window(material.windows, window),
-        material.windows[0],
-    )
+    found = material.profile(material.place(weight), _window(material, window))
     return pictures.profile(found, weight, _title(result), result.loss, *_SIZE)
 
 
@@ -163,19 +155,17 @@ def surface(
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     >>> figure = lpmert.plots.surface(lpmert.minimize(lists), lists, ("a", "b"))
     """
-    material = _material(result, data, metric, 1.0 if scale is None else result.factor_to(*scale))
-    lines, middle = material.lines, material.weights
-    varying = [name for name, spread in zip(result.names, lines.spread, strict=True) if spread > 0.0]
+    material = _material(result, data, metric, scale)
+    varying = [name for name, spread in zip(result.names, material.lines.spread, strict=True) if spread > 0.0]
     names = weights or tuple(varying[:2])
     if len(names) != 2 or names[0] == names[1]:
         raise DataError(f"a surface is over the weights of two features that vary; here {listed(varying)} do")
-    places = place_of(names[0], result.names, lines), place_of(names[1], result.names, lines)
-    halves = _window(material.windows, window).halves
-    found = over(lines, middle, places, (float(halves[places[0]]), float(halves[places[1]])))
+    places = material.place(names[0]), material.place(names[1])
+    found = material.surface(places, _window(material, window))
     ways: dict[str, Any] = {}
     for name, path in (paths or {}).items():
-        there = (in_plane(weights_array(one, result.names), middle, places, lines.spread) for one in path)
-        inside = np.array([one[list(places)] for one in there if one is not None]).reshape(-1, 2)
+        there = (material.in_plane(weights_array(one, result.names), places) for one in path)
+        inside = np.array([one for one in there if one is not None]).reshape(-1, 2)
         if len(inside):
             ways[name] = inside
     return pictures.surface(found, (names[0], names[1]), {}, ways, f"{_title(result)}: {number(result.loss)}", 7.2, 5.6)
@@ -251,19 +241,18 @@ def save(figure: Figure, path: str | Path) -> None:
     pictures.write_picture(figure, path)
 
 
-def _material(result: Result, data: NBest | WordGraphs, metric: Any, factor: float = 1.0) -> Material:
+def _material(
+    result: Result, data: NBest | WordGraphs, metric: Any, scale: tuple[str, float] | None = None
+) -> Material:
     pictures.check_installed("matplotlib")
-    problem = problem_of(data, metric, ties_of(result.signature), None)
-    found = documents([result])
-    check_same(problem, found, "data")
-    return Material(found, problem, factor=factor)
+    return Material.of(documents([result]), data, metric, {}, scale)
 
 
-def _window(around: Sequence[Window], name: str) -> Window:
-    for one in around:
+def _window(material: Material, name: str) -> Window:
+    for one in material.windows:
         if one.name == name:
             return one
-    raise DataError(f"window={quoted(name)} is none of {', '.join(one.name for one in around)}")
+    raise DataError(f"window={quoted(name)} is none of {', '.join(one.name for one in material.windows)}")
 
 
 def _title(result: Result) -> str:

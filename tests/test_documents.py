@@ -15,7 +15,7 @@ from shared import ROOT
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "proofs" / "README.md"]
 COMPARED = re.compile(
     r"(the least loss|certificate holds|och|grid|mira|nelder-mead|proved|stopped|optimal|there are|loss|"
-    r"lower bound|gap|auto|on unseen|average|best|optimum|excess|search|am|lm|words|passes=60|step=0.01)\b"
+    r"lower bound|gap|auto|on unseen|average|best|optimum|excess|search|am|lm|words|passes=60|step=0.01|q[0-9]+)\b"
 )
 DIGITS = 2e-3
 TIME = re.compile(r"[0-9.]+s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 from commands import environment
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -103,6 +105,31 @@ def test_cross_validation_with_groups_by_routing_and_by_column() -> None:
     with_column = np.column_stack([features, groups])
     model = lpmert.Reranker(method="auto", group_column=3)
     assert cross_val_score(model, with_column, losses, groups=groups, cv=GroupKFold(4)).tolist() == expected
+
+
+def test_what_is_requested_of_routing_is_cloned() -> None:
+    model = lpmert.Reranker(seed=4).set_fit_request(groups=True).set_score_request(groups="groups_of_rows")
+    again = clone(model)
+    assert again is not model
+    assert repr(again) == repr(model) == "Reranker(seed=4)"
+    assert again.get_metadata_routing().fit.requests == {"groups": True}
+    assert again.get_metadata_routing().score.requests == {"groups": "groups_of_rows"}
+    assert lpmert.Reranker().get_metadata_routing().fit.requests == {"groups": None}
+
+
+@pytest.mark.serial
+def test_the_default_fit_searches_no_optimum_that_it_would_throw_away() -> None:
+    """100 lists of 14 features take about a second; a proof would take minutes."""
+    rng = np.random.default_rng(0)
+    losses = rng.integers(0, 2, 2000).astype(float)
+    features = rng.normal(size=(2000, 14)) - np.outer(losses, rng.normal(size=14) * 0.3)
+    groups = np.repeat(np.arange(100), 20)
+    started = time.process_time()
+    model = lpmert.Reranker().fit(features, losses, groups)
+    assert time.process_time() - started < 10.0
+    assert model.decision_function(features).tolist() == model.predict(features).tolist()
+    tuned = lpmert.tune(lpmert.from_groups(features, losses, groups), quick=True, method="och")
+    assert model.coef_.tolist() == tuned.averaged.weights.tolist()
 
 
 def test_a_grid_search_chooses_parameters() -> None:

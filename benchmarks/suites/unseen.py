@@ -24,7 +24,7 @@ from lpmert.model.coordinates import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
-from lpmert.unseen.average import TEMPERATURE, average_weights
+from lpmert.unseen.averaging import TEMPERATURE, average_weights
 
 SPLITS = 10
 TIME_LIMIT = 3.0

@@ -35,9 +35,7 @@ from lpmert.system.interrupts import Interrupts
 if TYPE_CHECKING:
     import re
 
-    from lpmert.comparing.comparison import Comparison
-    from lpmert.comparing.expected import CrossValidation
-    from lpmert.comparing.run import Run
+    from lpmert.comparing.comparison import Comparison, CrossValidation, Run
     from lpmert.result import Result
     from lpmert.search.method import Method
 

@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "report": ("lpmert.cli.report:report", "Write a page about results, with pictures of the error surface."),
     "schema": ("lpmert.cli.schema:schema", "Print the JSON Schema of what other commands write."),
     "convert": ("lpmert.cli.convert:convert", "Convert N-best lists from one format to another."),
+    "rerank": ("lpmert.cli.rerank:rerank", "Print the best hypothesis of each list; no losses are needed."),
     "nbest": ("lpmert.cli.nbest:nbest", "Write the best hypotheses of lattices as N-best lists."),
     "methods": ("lpmert.cli.methods:methods", "List the methods, or the options of one of them."),
     "loop": ("lpmert.cli.loop:loop", "Tune a decoder's weights with the decoder in the loop."),

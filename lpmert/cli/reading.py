@@ -106,7 +106,7 @@ class Reading:
         """All that is read: the files, and those that flags name."""
         found = [*self.files]
         for name in ("references", "statistics_file", "text_file", "losses", "symbols"):
-            value = self.flags.get(name, ())
+            value = self.flags.get(name) or ()  # references are false where lists have no statistics
             found += [value] if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value
         return found
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lpmert.formats.weights import Keeps
     from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Estimate
-    from lpmert.unseen.tuned import Tuned
+    from lpmert.unseen.tune import Tuned
 
 
 @click.command()
@@ -104,7 +104,7 @@ def _keeps(tuned: Tuned, nbest: Data, arguments: dict[str, Any]) -> Keeps:
 
 def tuned_report(tuned: Tuned) -> str:
     """Return what `tune` found as text."""
-    from lpmert.unseen.tuned import AVERAGED
+    from lpmert.unseen.tune import AVERAGED
 
     which = "the averaged weights" if tuned.recommended == AVERAGED else "the optimum"
     optimum, averaged = tuned.optimum, tuned.averaged

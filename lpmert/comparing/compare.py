@@ -1,4 +1,4 @@
-"""The door to comparisons: all methods on the same lists, each judged by its distance to the optimum.
+"""`compare`: all methods on the same lists, each judged by its distance to the optimum.
 
 Nothing heavy is imported before it is needed, so that the command line starts at once.
 """
@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lpmert.comparing.comparison import Comparison
-    from lpmert.comparing.cross_validation import Split
-    from lpmert.comparing.run import Run
+    from lpmert.comparing.comparison import Comparison, Run
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.nbest import NBest
@@ -141,12 +139,10 @@ def compare(
     (0.0, 1.0, 1.0)
     """
     from lpmert.asked import method_of, problem_of
-    from lpmert.comparing.comparison import Comparison, Entry
+    from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry
     from lpmert.comparing.cross_validation import expected
     from lpmert.comparing.cross_validation import folds as refits
-    from lpmert.comparing.expected import OPTIMUM
-    from lpmert.comparing.foreign import sources
-    from lpmert.comparing.work import Judge, RunTask, collect
+    from lpmert.comparing.runs import Judge, RunTask, collect, sources
     from lpmert.errors import MethodError
     from lpmert.formats.weights import given_weights
     from lpmert.methods.lattice.solve import method_on_lattices
@@ -155,6 +151,7 @@ def compare(
     from lpmert.result import Limits, Result
     from lpmert.system.interrupts import Interrupts
     from lpmert.system.memory import Allowance
+    from lpmert.unseen.estimate import Split
     from lpmert.unseen.material import data_of, held_out_like, searched
     from lpmert.values import checked_limits, whole_number
     from lpmert.workers import checked_backend, using_workers
@@ -194,7 +191,10 @@ def compare(
     ]
     at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
     at_most = at_most if most is None else replace(at_most, memory_limit=most)
-    split = None if cv is None else _split(groups, nbest.n_lists, cv, repeat, seed)
+    split = None
+    if cv is not None:
+        cv, repeat = whole_number(cv, "cv", 2), whole_number(repeat, "repeat", 1)
+        split = Split.of(groups, nbest.n_lists, cv, seed, repeat)
     refitted = [] if split is None else refits(problem, ties, split, compared, solver, limits, at_most)
     counter = count(1)
 
@@ -221,8 +221,8 @@ def compare(
                 logger.warning("no bound: %s", error)
                 refitted = [replace(fold, solver=None) for fold in refitted]
         if refitted and complete:
-            ground = data_of(problem)
-            complete = collect(ground, refitted, of_folds, told_of_fold, interrupts, memory)
+            context = data_of(problem)
+            complete = collect(context, refitted, of_folds, told_of_fold, interrupts, memory)
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)
@@ -245,21 +245,6 @@ def compare(
         held_out_fingerprint=None if held_out is None else held_out.fingerprint,
         unseen=found,
     )
-
-
-def _split(groups: Sequence[Hashable] | None, n_lists: int, cv: int, repeat: int, seed: int) -> Split:
-    """Return how lists are drawn into folds; raises `DataError` where there is nothing to draw."""
-    from lpmert.comparing.cross_validation import Split
-    from lpmert.errors import DataError
-    from lpmert.unseen.estimate import groups_of
-    from lpmert.values import whole_number
-
-    cv, repeat = whole_number(cv, "cv", 2), whole_number(repeat, "repeat", 1)
-    group = groups_of(groups, n_lists)
-    there = int(group.max(initial=-1)) + 1
-    if there < 2:
-        raise DataError("cross-validation needs two lists, or groups of lists, at least")
-    return Split(group, min(cv, there), seed, repeat)
 
 
 def _checked(optimum: Result, problem: AnyProblem) -> Result:

@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.asked import problem_of
-from lpmert.comparing.expected import OPTIMUM, CrossValidation, Expected
-from lpmert.comparing.foreign import Source, of_method
-from lpmert.comparing.run import Run
+from lpmert.comparing.comparison import OPTIMUM, CrossValidation, Expected, Run
+from lpmert.comparing.runs import Judge, Source, of_method
 from lpmert.comparing.significance import corrected_reach, corrected_test
-from lpmert.comparing.work import Judge
-from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.errors import FloatArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
@@ -29,27 +27,8 @@ from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
 from lpmert.system.threads import one_thread
-from lpmert.unseen.energy import shares
-from lpmert.unseen.estimate import Interval, folds_of
-from lpmert.unseen.material import AnyProblem, Material
-
-
-@dataclass(frozen=True)
-class Split:
-    """How the lists are drawn into folds: the fold of each list in each repetition [R, S], and of each group [R, G]."""
-
-    group: IntArray
-    folds: int
-    seed: int
-    repetitions: int
-
-    def of_lists(self, repetition: int) -> IntArray:
-        """Return the fold [S] of each list."""
-        return folds_of(self.group, self.folds, self.seed + repetition)
-
-    def of_groups(self, repetition: int) -> IntArray:
-        """Return the fold [G] of each group."""
-        return folds_of(np.arange(int(self.group.max()) + 1), self.folds, self.seed + repetition)
+from lpmert.unseen.estimate import Interval, Split, summed
+from lpmert.unseen.material import AnyProblem, Material, shares
 
 
 @dataclass(frozen=True)
@@ -160,9 +139,8 @@ def expected(
             p_value = corrected_test(values - first, ratio)
         here, held_out = (fmean(losses) if losses else None for losses in known.get(name, ((), ())))
         entries.append(Expected(name, here, _interval(loss, values, ratio), difference, p_value, held_out, tuple(fits)))
-    groups = int(split.group.max()) + 1
     return CrossValidation(
-        split.folds, done, split.repetitions, groups, len(split.group), tuple(entries), tuple(left_out)
+        split.folds, done, split.repetitions, split.groups, len(split.group), tuple(entries), tuple(left_out)
     )
 
 
@@ -186,9 +164,7 @@ def _costs(metric: Metric, split: Split, tasks: Sequence[Fold], fits: Sequence[R
 def _by_fold(metric: Metric, chosen: FloatArray, split: Split, repetition: int) -> Iterator[float]:
     """Yield what the groups of each fold say about the loss of all lists."""
     fold = split.of_groups(repetition)
-    summed = np.zeros((len(fold), chosen.shape[1]))
-    np.add.at(summed, split.group, chosen)
-    parts = shares(metric, summed)
+    parts = shares(metric, summed(chosen, split.group))
     for number in range(split.folds):
         yield float(parts[fold == number].mean() * len(fold))
 

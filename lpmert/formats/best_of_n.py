@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import reprlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from lpmert.formats.format import Format
 from lpmert.formats.json_rows import json_records
 from lpmert.formats.numbers import number_of_json
 from lpmert.formats.rows import json_kind
+from lpmert.formats.utterances import References, with_references
+from lpmert.metrics.text import TextMetric
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import atomic_writer, open_bytes
@@ -21,15 +24,23 @@ from lpmert.system.files import atomic_writer, open_bytes
 LOSS = "loss"
 
 
-def read_best_of_n(path: str | Path) -> NBest:
+def read_best_of_n(
+    path: str | Path,
+    *,
+    references: References | Sequence[str | Path] | Literal[False] | None = None,
+    metric: str | TextMetric = "wer",
+    partial: bool = False,
+    by_position: bool = False,
+) -> NBest:
     """Read lines `{"id": ..., "candidates": [{"text": ..., "scores": {name: number, ...}, "loss": number}, ...]}`.
 
     One array of such objects will do, too. Every candidate has the same scores, in any order, and one of `loss` (a
     number), `correct` (true or false, or a share from 0 to 1; the loss is 1 less that) or `statistics` (numbers by
     name, for metrics of several). `text` is a string that all candidates have or none. Other keys are not looked at.
-    Raises `DataError` with file and line.
+    With `references` these are not looked at: the statistics are counted from the texts, as by `with_references`, whose
+    `metric`, `partial` and `by_position` these are. Raises `DataError` with file and line.
     """
-    reader = _Reader(path)
+    reader = _Reader(path, measured=references is None)
     with open_bytes(path) as stream:
         kind = json_kind(stream.peek()) or "jsonl"
         for line, record in json_records(stream, path, kind):
@@ -37,7 +48,8 @@ def read_best_of_n(path: str | Path) -> NBest:
                 if key not in record:
                     raise DataError(f"no key {quoted(key)}; the keys are {listed(record)}", path=path, line=line)
             reader.add(line, record["id"], record["candidates"])
-    return reader.nbest()
+    nbest = reader.nbest()
+    return nbest if references is None else with_references(nbest, references, metric, partial, by_position)
 
 
 def write_best_of_n(nbest: NBest, path: str | Path) -> None:
@@ -63,8 +75,8 @@ def write_best_of_n(nbest: NBest, path: str | Path) -> None:
 class _Reader:
     """Gathers the lists of one file."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = path
+    def __init__(self, path: str | Path, *, measured: bool) -> None:
+        self.path, self.measured = path, measured
         self.line = 0
         self.names: tuple[str, ...] = ()
         self.statistic_names: tuple[str, ...] = ()
@@ -123,6 +135,8 @@ class _Reader:
 
     def _outcome(self, what: str, candidate: dict[str, Any]) -> tuple[tuple[str, ...], list[float]]:
         given = [key for key in (LOSS, "correct", "statistics") if key in candidate]
+        if not self.measured:
+            return (LOSS,), [0.0]
         if len(given) != 1:
             raise self._error(f'{what} must have one of "loss", "correct" and "statistics"; it has {len(given)}')
         value = candidate[given[0]]

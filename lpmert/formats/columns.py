@@ -91,7 +91,8 @@ class ColumnsNeeded(DataError):
 class Wanted:
     """The columns as the caller names them; `None` leaves it to the file.
 
-    features: names, patterns such as `LM*`, or `all`. measured: the statistics are to come from the texts.
+    features: names, patterns such as `LM*`, or `all`. measured: the statistics are to come from the texts. unmeasured:
+    there are none.
     """
 
     segment: str | None = None
@@ -99,6 +100,7 @@ class Wanted:
     statistics: tuple[str, ...] | None = None
     text: str | None = None
     measured: bool = False
+    unmeasured: bool = False
 
     def choose(self, head: Head, path: str | Path) -> Columns:
         """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known, and
@@ -115,7 +117,7 @@ class Wanted:
         if self.features is None and not (as_known and known.features):
             missing.append("features")
         missing += [] if statistics or self.measured else ["loss"]
-        missing += ["text"] if self.measured and text is None else []
+        missing += ["text"] if self.measured and not self.unmeasured and text is None else []
         if missing:
             likely = self._likely(head, known)
             what = "; ".join(f"{option} ({_OPTIONS[option]})" for option in missing)

@@ -14,7 +14,7 @@ from lpmert.formats.columns import losses_of_gains, matched
 from lpmert.formats.format import Format, kind_of_graph
 from lpmert.formats.rows import format_of_name, json_kind
 from lpmert.formats.scores import ROLES
-from lpmert.formats.tables import wanted_columns
+from lpmert.formats.tables import read_table, wanted_columns
 from lpmert.formats.utterances import utterance_files, with_references, words_of
 from lpmert.model.given import one_or_more
 from lpmert.model.nbest import NBest
@@ -43,9 +43,9 @@ def read(
 
     Parameters
     ----------
-    source : str, Path, sequence or mapping of these
-        A file or folder; several, whose lists with the same id are pooled; or the files by name of the feature, for
-        scores.
+    source : str, Path, sequence or mapping of these, or data frame
+        A file or folder; several, whose lists with the same id are pooled; the files by name of the feature, for
+        scores; or a data frame or table in memory, as for `read_table`.
     format : str or Format, optional
         A name (`lpmert convert --help` lists them), `module:Name`, or a `lpmert.formats.Format`; by default what the
         file looks like.
@@ -54,7 +54,8 @@ def read(
     **options
         Those of the format's reader, such as `segment` for tables. For all formats: `features` (names, patterns such as
         `LM*`), `loss`, `gain` or `statistics` choose some of those there are; `references`, with `metric`, `partial`
-        and `by_position` as for `lpmert.formats.srilm.read_srilm`, counts the statistics from the texts.
+        and `by_position` as for `lpmert.formats.srilm.read_srilm`, counts the statistics from the texts;
+        `references=False` reads lists of which nobody knows what hypotheses cost, for `lpmert.rerank`.
 
     Returns
     -------
@@ -72,6 +73,8 @@ def read(
     >>> lpmert.read("examples/best_of_n/candidates.jsonl").n_lists  # one a line
     16
     """
+    if hasattr(source, "columns") and format is None:  # of pandas, polars or pyarrow
+        return read_table(source, **options)
     source = source if isinstance(source, Mapping) else one_or_more(source, "source")
     source = source[0] if isinstance(source, list) and len(source) == 1 else source
     with line_limit(max_line_length), pipes_kept():

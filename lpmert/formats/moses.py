@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -167,7 +167,7 @@ Paths = str | Path | Sequence[str | Path]
 def read_moses(
     paths: Paths,
     *,
-    references: Paths | Mapping[str, str] = (),
+    references: Paths | Mapping[str, str] | Literal[False] = (),
     metric: str | TextMetric = "bleu",
     statistics: Paths = (),
     last_field: bool = False,
@@ -184,15 +184,16 @@ def read_moses(
     field, or the fourth where the third is one number and the fourth has names. Other fields are not looked at.
 
     Statistics come from one of: `references`, files with one sentence a line (id 0 is the first line; with `partial`
-    there may be more lines than lists) or with ids (`by_position` as for `with_references`), by `metric`, one of
-    `lpmert.metrics.text` or its name; `statistics`, a file for each of `paths`, whose line has the id and the numbers
-    of the same line; the numbers in the last field, with `last_field`, or without where `write_moses` put them.
+    there may be more lines than lists) or with ids (`by_position`, and `False`, as for `with_references`), by `metric`,
+    one of `lpmert.metrics.text` or its name; `statistics`, a file for each of `paths`, whose line has the id and the
+    numbers of the same line; the numbers in the last field, with `last_field`, or without where `write_moses` put them.
     `statistic_names` names them. Texts are not kept with `texts=False`, so that `NBest.deduplicate` does not look at
     them. With `group`, lines of a list may lie apart. Raises `DataError` with file and line, and what
     `lpmert.metrics.text` raises.
     """
     files, statistics_files = one_or_more(paths, "paths"), one_or_more(statistics, "statistics")
-    measured = references if isinstance(references, Mapping) else one_or_more(references, "references")
+    given = () if references is False else references
+    measured = given if isinstance(given, Mapping) else one_or_more(given, "references")
     _check_sources(files, measured, statistics_files, last_field)
     pool = _Pool(group, keep_texts=texts or bool(measured))
     for path, beside in zip_longest(files, statistics_files):
@@ -201,7 +202,8 @@ def read_moses(
             pool.add(path, with_statistics.next)
             with_statistics.end()
         else:
-            pool.add(path, _unmeasured if measured else _last_field if last_field else _labelled)
+            unmeasured = measured or references is False
+            pool.add(path, _unmeasured if unmeasured else _last_field if last_field else _labelled)
     nbest = pool.nbest(statistic_names)
     return with_references(nbest, measured, metric, partial, by_position) if measured else nbest
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def read_table(
     statistics: Sequence[str] | str | None = None,
     gain: str | None = None,
     text: str | None = None,
-    references: References | Sequence[str | Path] | None = None,
+    references: References | Sequence[str | Path] | Literal[False] | None = None,
     metric: str | TextMetric = "wer",
     partial: bool = False,
     by_position: bool = False,
@@ -90,7 +90,7 @@ def read_table(
         The column of the hypothesis itself.
     references : str, Path, mapping or sequence of files, optional
         What the texts should be, by list: the statistics are counted from the texts instead of read; see
-        `lpmert.formats.utterances.with_references`.
+        `lpmert.formats.utterances.with_references`. False: there are neither, as for `lpmert.rerank`.
     metric : str or TextMetric
         What is counted then: a name or an object of `lpmert.metrics.text`.
     partial : bool
@@ -128,7 +128,8 @@ def read_table(
     if gain is not None and (loss is not None or statistics is not None or references is not None):
         raise DataError("gain takes the place of loss and statistics; give one of them", path=name)
     losses = gain if loss is None else loss
-    wanted = replace(wanted_columns(name, segment, features, losses, statistics, text), measured=references is not None)
+    wanted = wanted_columns(name, segment, features, losses, statistics, text)
+    wanted = replace(wanted, measured=references is not None, unmeasured=references is False)
     if format is not None and format not in TABLES:
         raise DataError(f"no format {quoted(format)}; the formats are {listed(TABLES)}", path=name)
     chosen: list[tuple[Head, Columns]] = []

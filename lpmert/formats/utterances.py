@@ -7,7 +7,7 @@ import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -130,7 +130,7 @@ def measured(
 
 def with_references(
     nbest: NBest,
-    references: References | Sequence[str | Path],
+    references: References | Sequence[str | Path] | Literal[False],
     metric: str | TextMetric = "wer",
     partial: bool = False,
     by_position: bool = False,
@@ -140,10 +140,14 @@ def with_references(
     `references` are words by utterance, or one or more files: each a Kaldi `text` or trn file, or lines `id<tab>text`,
     or, where the ids of the lists are whole numbers, one sentence a line (id 0 is the first). by_position: lines are
     such sentences, whatever they look like; otherwise they are where no line has a tab, and most neither begin with a
-    word with a digit nor end with a word in parentheses, which may be ids. Raises `DataError` if a list has no
-    reference, or, unless `partial`, a reference no list.
+    word with a digit nor end with a word in parentheses, which may be ids. False: nobody knows what hypotheses cost, as
+    for `lpmert.rerank`, and the statistics stay as they are. Raises `DataError` if a list has no reference, or, unless
+    `partial`, a reference no list.
     """
     from lpmert.model.texts import measure_texts
+
+    if references is False:
+        return nbest
 
     by_list = references_by_list(nbest.list_ids, references, partial, by_position)
     found, summed = measure_texts(nbest, by_list, metric)
@@ -153,7 +157,7 @@ def with_references(
 
 def references_by_list(
     list_ids: Sequence[str],
-    references: References | Sequence[str | Path],
+    references: References | Sequence[str | Path] | Literal[False],
     partial: bool = False,
     by_position: bool = False,
     *,
@@ -165,6 +169,8 @@ def references_by_list(
     what: lists, in messages; options: whether the caller has `partial` and `by_position`, for messages.
     """
     otherwise = _PARTLY if options else "leave the reference out"
+    if references is False:
+        return [("",) for _ in list_ids]
     if isinstance(references, Mapping):
         found = {name: (None, text) for name, text in references.items()}
         return [(text,) for text in _of_lists(found, list_ids, None, partial, what, otherwise)]

@@ -15,9 +15,8 @@ from typing import Any
 from lpmert.errors import DataError, DecoderError, RegionError
 from lpmert.formats.utterances import read_transcripts
 from lpmert.formats.weights import read_weights
-from lpmert.looping.command import Command
 from lpmert.looping.decoder import Decoder
-from lpmert.looping.worker import Worker
+from lpmert.looping.programs import Command, Worker
 from lpmert.model.region import Linear, Region
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import read_text

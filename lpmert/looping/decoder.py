@@ -1,13 +1,23 @@
-"""What a decoder is to the loop: weights in, N-best lists and its own outputs out."""
+"""What a decoder is to the loop: weights in, N-best lists and its own outputs out; and what these cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from math import fsum
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
-from lpmert.errors import DecoderError
+import numpy as np
+
+from lpmert.errors import DataError, DecoderError, FloatArray
+from lpmert.formats.utterances import References, references_by_list
+from lpmert.metrics.base import Metric
+from lpmert.metrics.of_columns import metric_of
+from lpmert.metrics.rates import ERROR_RATE, error_rates
+from lpmert.metrics.text import Counter
 from lpmert.model.nbest import NBest
+from lpmert.model.texts import measure_texts, text_metric
 from lpmert.quoting import listed, quoted
 from lpmert.values import are_texts_by_name
 
@@ -90,3 +100,104 @@ def checked(decoded: object, names: Sequence[str], ids: Sequence[str] | None) ->
 def _without(some: Sequence[str], others: Sequence[str]) -> list[str]:
     known = {*others}
     return [one for one in some if one not in known]
+
+
+ERROR_METRIC = "wer"
+"""What texts are measured by unless it is said."""
+
+_PATH = str | Path
+
+
+class Cost(NamedTuple):
+    """What outputs cost: their loss, the score of the metric, and the loss as a rate where that is known."""
+
+    loss: float
+    score: float
+    rate: float | None
+
+
+class Measure:
+    """Counts the statistics of texts against references, or takes those that the decoder's lists have.
+
+    references: as `with_references` takes them, `None` where the lists have statistics. metric: of texts, or what sums
+    the statistics. Raises `DataError` for references of another type, `MetricError` for a metric that is unknown or not
+    installed.
+    """
+
+    def __init__(self, references: References | Sequence[Any] | None, metric: Any) -> None:
+        check_references(references)
+        self._references = references
+        self._settings = None if references is None else text_metric(metric or ERROR_METRIC)
+        if self._settings is not None:
+            self._settings.counter(("",))  # a package that is missing is told of before anything is decoded
+        self._named = metric
+        self._metric: Metric | None = None
+        self._by_list: dict[str, tuple[str, ...]] = {}
+        self._counters: dict[str, Counter] = {}
+
+    @property
+    def metric(self) -> Metric:
+        """What sums the statistics; there is none before the first lists are measured."""
+        if self._metric is None:
+            raise DataError("nothing has been measured yet")
+        return self._metric
+
+    def expect(self, ids: Sequence[str]) -> None:
+        """Take the references of what is decoded; raises `DataError` where one is missing, or there are others."""
+        if self._references is not None:
+            found = references_by_list(ids, self._references, options=False)
+            self._by_list = dict(zip(ids, found, strict=True))
+
+    def lists(self, lists: NBest) -> NBest:
+        """Return lists with their statistics."""
+        if self._settings is None:
+            self._metric = metric_of(self._named, lists.statistic_names)
+            return lists
+        found, self._metric = measure_texts(lists, [self._by_list[one] for one in lists.list_ids], self._settings)
+        return found
+
+    def own(self, decoded: Decoded, measured: NBest, only: Collection[str] | None = None) -> Cost:
+        """Return what the decoder's own outputs cost, all or `only` those of some lists.
+
+        measured: the decoder's lists with their statistics.
+        """
+        if self._settings is not None:
+            texts = own_texts(decoded)
+            rows = [self._counter(name)(text) for name, text in texts.items() if only is None or name in only]
+        elif decoded.own is not None:
+            raise DataError("the decoder's own outputs are texts, for which there are no references")
+        else:
+            rows = measured.statistics[measured.offsets[:-1]].tolist()
+        total: FloatArray = np.array([fsum(column) for column in zip(*rows, strict=True)])
+        loss = self.metric.loss(total)
+        return Cost(loss, self.metric.score(total), self.rate(loss))
+
+    def rate(self, loss: float) -> float | None:
+        """Return a loss as a share of the words or characters of the references, where it is one."""
+        return error_rates(self._settings, [*self._by_list.values()], loss)[0].get(ERROR_RATE)
+
+    def _counter(self, name: str) -> Counter:
+        if name not in self._counters and self._settings is not None:
+            self._counters[name] = self._settings.counter(self._by_list[name])
+        return self._counters[name]
+
+
+def own_texts(decoded: Decoded) -> dict[str, str]:
+    """Return what the decoder would show, by list; raises `DataError` without texts."""
+    if decoded.own is not None:
+        return dict(decoded.own)
+    if decoded.lists.texts is None:
+        raise DataError("the decoder's lists have no texts; read them with a text column")
+    firsts = decoded.lists.offsets[:-1].tolist()
+    return {name: decoded.lists.texts[row] for name, row in zip(decoded.lists.list_ids, firsts, strict=True)}
+
+
+def check_references(references: object) -> None:
+    """Raise `DataError` for what can be no references."""
+    if references is None or isinstance(references, _PATH):
+        return
+    if isinstance(references, Mapping):
+        if not are_texts_by_name(references):
+            raise DataError(f"references by list must be texts by the names of lists, not {quoted(references)}")
+    elif not (isinstance(references, Sequence) and references and all(isinstance(one, _PATH) for one in references)):
+        raise DataError(f"references must be texts by list, a file or several files, not {quoted(references)}")

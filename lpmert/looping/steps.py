@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import FloatArray, RegionError
-from lpmert.looping.measure import Measure
+from lpmert.looping.decoder import Measure
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.stabilised import Iteration, Stabilised
 from lpmert.model.nbest import NBest

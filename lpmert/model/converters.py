@@ -127,8 +127,8 @@ def from_choices(
 
 def from_groups(
     features: ArrayLike,
-    groups: ArrayLike,
     statistics: ArrayLike,
+    groups: ArrayLike,
     *,
     names: Sequence[str] | None = None,
     statistic_names: Sequence[str] | None = None,
@@ -139,14 +139,14 @@ def from_groups(
 
     Parameters
     ----------
-    features : array [M, D]
+    features : array [M, D] or data frame
         Of the hypotheses.
-    groups : array [M]
-        Which list a hypothesis belongs to: strings or whole numbers.
     statistics : array [M] or [M, K]
         What the metric sums.
+    groups : array [M]
+        Which list a hypothesis belongs to: strings or whole numbers.
     names, statistic_names, texts : optional
-        As for `NBest`.
+        As for `NBest`; without names, a data frame gives those of its columns.
     gather : bool
         Gather the hypotheses of a list that lie apart, in order of appearance; otherwise they have to follow one
         another.
@@ -164,10 +164,13 @@ def from_groups(
     Examples
     --------
     >>> import lpmert
-    >>> lists = lpmert.from_groups([[1, 0], [0, 1], [2, 1]], ["a", "a", "b"], [0, 1, 1])
+    >>> lists = lpmert.from_groups([[1, 0], [0, 1], [2, 1]], [0, 1, 1], ["a", "a", "b"])
     >>> lists.list_ids, lists.offsets.tolist()
     (('a', 'b'), [0, 2, 3])
     """
+    columns = getattr(features, "columns", None)
+    if names is None and columns is not None:
+        names = [str(name) for name in columns]
     rows = real_matrix(features, "features")
     # numpy would make strings of numbers beside strings
     owners = _column(np.asarray(groups, dtype=getattr(groups, "dtype", object)), len(rows), "groups")

@@ -13,13 +13,26 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from lpmert.asked import problem_of
 from lpmert.errors import DataError, FloatArray
 from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import TIES, Problem
+from lpmert.model.word_graphs import WordGraphs
 from lpmert.quoting import listed, quoted
-from lpmert.reporting.lines import Lines, Window, lines_of, windows
+from lpmert.reporting.lines import (
+    Lines,
+    Profile,
+    Surface,
+    Window,
+    in_plane,
+    lines_of,
+    place_of,
+    profile,
+    surface,
+    windows,
+)
 from lpmert.result import Result
 from lpmert.result_schema import fault
 from lpmert.system.files import read_text
@@ -173,6 +186,47 @@ class Material:
     problem: Problem | LatticeProblem | None = None
     given: Mapping[str, FloatArray] = field(default_factory=dict)
     factor: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        documents: Documents,
+        data: NBest | WordGraphs | None,
+        metric: Any,
+        given: Mapping[str, FloatArray],
+        scale: tuple[str, float] | None,
+        data_name: str = "data",
+    ) -> Material:
+        """Return outcomes with the lists that they are about; scale: the weight that is shown as some number.
+
+        Raises `DataError` where data are others, or no positive factor makes a weight that number.
+        """
+        try:
+            factor = 1.0 if scale is None else documents.result.factor_to(*scale)
+        except ValueError as error:
+            raise DataError(str(error)) from error
+        problem = None if data is None else problem_of(data, metric, ties_of(documents.result.signature), None)
+        if problem is not None:
+            check_same(problem, documents, data_name)
+        return cls(documents, problem, given, factor)
+
+    def place(self, name: str) -> int:
+        """Return which feature has this name; raises `DataError` where none does, or its weight does not matter."""
+        return place_of(name, self.names, self.lines)
+
+    def surface(self, features: tuple[int, int], window: Window) -> Surface:
+        """Return the loss over two weights in a window."""
+        first, second = features
+        return surface(self.lines, self.weights, features, (float(window.halves[first]), float(window.halves[second])))
+
+    def profile(self, feature: int, window: Window) -> Profile:
+        """Return the loss along a weight in a window."""
+        return profile(self.lines, self.weights, feature, window, self.windows[0])
+
+    def in_plane(self, weights: FloatArray, features: tuple[int, int]) -> FloatArray | None:
+        """Return where weights [D] lie in the plane of a surface over two features, `None` if they do not."""
+        found = in_plane(weights, self.weights, features, self.lines.spread)
+        return None if found is None else found[list(features)]
 
     @property
     def result(self) -> Result:

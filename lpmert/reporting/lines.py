@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,9 @@ _HYPOTHESES, _LINKS = 700_000_000, 8_000_000
 
 _FEWEST_ROWS = 9
 
+_KNOWN = 32
+"""Lines whose rows are remembered."""
+
 _ALONG = 1e-9
 """Weights lie in the plane of a surface if all others are those of its middle, up to a factor and this share."""
 
@@ -48,31 +52,58 @@ class Row(NamedTuple):
 
     left [S]: the hypothesis that each list chooses at its beginning, by numbers that mean the same on all lines;
     thresholds [E], ascending: where a choice changes; keys [E, 2]: from which hypothesis to which; losses [E + 1]:
-    those between the thresholds.
+    those between the thresholds; of_lattice: for each lattice what it chooses [n + 1], and where that changes [n].
     """
 
     left: IntArray
     thresholds: FloatArray
     keys: IntArray
     losses: FloatArray
+    of_lattice: Sequence[tuple[IntArray, FloatArray]] = ()
 
     def passes_the_same_cells(self, other: Row) -> bool:
         """Whether all lists make the same choices in the same order as on another line."""
         return np.array_equal(self.left, other.left) and np.array_equal(self.keys, other.keys)
 
 
-class Lines(Protocol):
-    """Lines of weights, as the caller gives them, through lists or lattices."""
+class Between(NamedTuple):
+    """A line lies between two parallel ones, this share of the way from the first to the second."""
 
-    @property
-    def spread(self) -> FloatArray:
-        """How far each feature [D] varies within lists; 0 where it does not."""
+    first: Row
+    second: Row
+    share: float
 
+
+class Lines(ABC):
+    """Lines of weights, as the caller gives them, through lists or lattices. Not for several threads at a time.
+
+    spread [D]: how far each feature varies within lists; 0 where it does not. rows: how many lines a surface shows, an
+    odd number, so that one of them goes through its middle.
+    """
+
+    spread: FloatArray
     rows: int
-    """How many lines a surface shows: odd, so that one of them goes through its middle."""
 
-    def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
-        """Return what happens on weights + t direction [D] for low < t < high."""
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, bytes], Row] = {}
+
+    def row(self, weights: FloatArray, direction: FloatArray, between: Between | None = None) -> Row:
+        """Return what happens on weights + t direction [D] for -1 < t < 1.
+
+        Windows, profiles and surfaces share lines through their middle: those are searched once.
+        """
+        checkpoint()
+        key = weights.tobytes(), direction.tobytes()
+        found = self._known.get(key) or self._row(weights, direction, between)
+        if between is None:
+            self._known[key] = found
+            if len(self._known) > _KNOWN:
+                del self._known[next(iter(self._known))]
+        return found
+
+    @abstractmethod
+    def _row(self, weights: FloatArray, direction: FloatArray, between: Between | None) -> Row:
+        """Do as `row`; what lies between two lines may be taken from these."""
 
 
 def lines_of(problem: Problem | LatticeProblem) -> Lines:
@@ -112,10 +143,11 @@ class _Sums:
         return np.asarray(losses_of_totals(self._metric, totals))
 
 
-class ListLines:
-    """Lines through N-best lists: see `Lines`. Not for use by several threads at a time."""
+class ListLines(Lines):
+    """Lines through N-best lists."""
 
     def __init__(self, problem: Problem) -> None:
+        super().__init__()
         features, self._offsets, statistics = problem.as_given()
         self._search = lists_with_costs(features, self._offsets, np.zeros(len(features), dtype=np.int64))
         self.rows = _rows(_HYPOTHESES, len(features), 255)
@@ -125,52 +157,50 @@ class ListLines:
             costs = fixed_point(np.asarray(metric.losses(statistics), dtype=np.float64), self._offsets)
         self._sums = _Sums(metric, statistics, costs)
         varies = np.isin(np.arange(features.shape[1]), varying_columns(features, self._offsets))
-        spread = units(block[:2] for block in problem.blocks())
-        self.spread: FloatArray = np.where(varies, spread, 0.0)
+        self.spread = np.where(varies, units(block[:2] for block in problem.blocks()), 0.0)
 
-    def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
-        """Return what happens on weights + t direction [D] for low < t < high."""
-        checkpoint()
+    def _row(self, weights: FloatArray, direction: FloatArray, between: Between | None) -> Row:  # noqa: ARG002
         left, thresholds, leaving, entering = self._search.events(weights, direction)
-        begin, end = np.searchsorted(thresholds, low, "right"), np.searchsorted(thresholds, high, "left")
+        begin, end = np.searchsorted(thresholds, -1.0, "right"), np.searchsorted(thresholds, 1.0, "left")
         left[self._lists[entering[:begin]]] = entering[:begin]  # the last one stands
         leaving, entering = leaving[begin:end], entering[begin:end]
         losses = self._sums.losses(left, leaving, entering)
         return Row(left, thresholds[begin:end], np.column_stack([leaving, entering]), losses)
 
 
-class LatticeLines:
-    """Lines through all paths of lattices: see `Lines`. Not for use by several threads at a time."""
+class LatticeLines(Lines):
+    """Lines through all paths of lattices."""
 
     def __init__(self, problem: LatticeProblem) -> None:
+        super().__init__()
         self._problem = problem
         self._search = LatticeLineSearch(problem)
         self.rows = _rows(_LINKS, sum(len(graph.sources) for graph in problem.graphs), 127)
-        scales = problem.coordinates.scales
-        self.spread: FloatArray = np.asarray(self._search.spread / scales)
+        self._scales = problem.coordinates.scales
+        self.spread = np.asarray(self._search.spread / self._scales)
         self._numbers: dict[tuple[int, bytes], int] = {}
         self._statistics: list[FloatArray] = []
 
-    def row(self, weights: FloatArray, direction: FloatArray, low: float, high: float) -> Row:
-        """Return what happens on weights + t direction [D] for low < t < high."""
-        scales = self._problem.coordinates.scales
-        left, events = [], []
+    def _row(self, weights: FloatArray, direction: FloatArray, between: Between | None) -> Row:
+        parts = []
         for number in range(self._problem.lattices.n_lists):
             checkpoint()
-            starts, ways = self._search.winners(number, weights / scales, direction / scales)
-            known = [self._number(number, way) for way in ways]
-            first = int(np.searchsorted(starts, low, "right")) - 1
-            left.append(known[first])
-            for place in range(first + 1, int(np.searchsorted(starts, high, "left"))):
-                events.append((float(starts[place]), known[place - 1], known[place]))
-        events.sort(key=lambda event: event[0])
-        keys = np.array([event[1:] for event in events], dtype=np.int64).reshape(-1, 2)
+            parts.append(_between(between, number) or self._part(number, weights, direction))
+        left = np.array([chosen[0] for chosen, _ in parts])
+        thresholds = np.concatenate([starts for _, starts in parts])
+        order = np.argsort(thresholds, kind="stable")
+        keys = np.concatenate([np.column_stack([chosen[:-1], chosen[1:]]) for chosen, _ in parts])[order]
         statistics = np.array(self._statistics)
         costs = Costs(statistics[:, 0].astype(np.int64), 0, 1.0, False) if self._problem.additive else None
-        sums = _Sums(self._problem.metric, statistics, costs)
-        first_choices = np.array(left, dtype=np.int64)
-        losses = sums.losses(first_choices, keys[:, 0], keys[:, 1])
-        return Row(first_choices, np.array([event[0] for event in events]), keys, losses)
+        losses = _Sums(self._problem.metric, statistics, costs).losses(left, keys[:, 0], keys[:, 1])
+        return Row(left, thresholds[order], keys, losses, parts)
+
+    def _part(self, number: int, weights: FloatArray, direction: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the paths [n + 1] that win in one lattice, by their numbers, and where the next one does [n]."""
+        starts, ways = self._search.winners(number, weights / self._scales, direction / self._scales)
+        begin, end = int(np.searchsorted(starts, -1.0, "right")), int(np.searchsorted(starts, 1.0, "left"))
+        chosen = [self._number(number, way) for way in ways[begin - 1 : max(begin, end)]]
+        return np.array(chosen, dtype=np.int64), starts[begin:end]
 
     def _number(self, lattice: int, way: IntArray) -> int:
         key = lattice, way.tobytes()
@@ -178,6 +208,17 @@ class LatticeLines:
             self._numbers[key] = len(self._statistics)
             self._statistics.append(self._problem.statistics(lattice, way))
         return self._numbers[key]
+
+
+def _between(between: Between | None, number: int) -> tuple[IntArray, FloatArray] | None:
+    """Return what one lattice does between two parallel lines on which it makes the same choices in the same order.
+
+    There lie no other choices between them, as its cells are convex, and these change along straight borders.
+    """
+    if between is None:
+        return None
+    (chosen, here), (same, there) = between.first.of_lattice[number], between.second.of_lattice[number]
+    return (chosen, here + between.share * (there - here)) if np.array_equal(chosen, same) else None
 
 
 class Window(NamedTuple):
@@ -207,7 +248,7 @@ def interval(lines: Lines, weights: FloatArray, feature: int, half: float) -> tu
     """Return how far one weight can move before the loss changes, at most by half: down, up; 0 is between them."""
     direction = np.zeros(len(weights))
     direction[feature] = half
-    row = lines.row(weights, direction, -1.0, 1.0)
+    row = lines.row(weights, direction)
     ends = np.concatenate([[-1.0], row.thresholds, [1.0]])
     here = int(np.searchsorted(row.thresholds, 0.0, "right"))
     low = high = here
@@ -247,7 +288,7 @@ def profile(lines: Lines, weights: FloatArray, feature: int, window: Window, wid
     half, value, reach = float(window.halves[feature]), float(weights[feature]), float(widest.halves[feature])
     direction = np.zeros(len(weights))
     direction[feature] = half
-    row = lines.row(weights, direction, -1.0, 1.0)
+    row = lines.row(weights, direction)
     last = np.append(row.losses[1:] != row.losses[:-1], True)
     ends, losses = np.append(row.thresholds, 1.0)[last], row.losses[last]
     whole = len(losses) <= PIECES
@@ -287,10 +328,11 @@ def surface(lines: Lines, weights: FloatArray, features: tuple[int, int], halves
     centres = (2 * np.arange(COLUMNS) + 1) / COLUMNS - 1.0
     losses = np.empty((lines.rows, COLUMNS))
 
-    def row(place: int) -> Row:
-        return lines.row(weights + ((2 * place + 1) / lines.rows - 1.0) * step, direction, -1.0, 1.0)
+    def row(place: int, between: Between | None = None) -> Row:
+        return lines.row(weights + ((2 * place + 1) / lines.rows - 1.0) * step, direction, between)
 
-    waiting = [(0, lines.rows - 1, row(0), row(lines.rows - 1))]
+    bottom, middle, top = 0, lines.rows // 2, lines.rows - 1
+    waiting = [(bottom, middle, row(bottom), row(middle)), (middle, top, row(middle), row(top))]
     while waiting:
         bottom, top, one, other = waiting.pop()
         between = top - bottom
@@ -303,7 +345,7 @@ def surface(lines: Lines, weights: FloatArray, features: tuple[int, int], halves
             losses[top] = other.losses[np.searchsorted(other.thresholds, centres, "right")]
         else:
             middle = (bottom + top) // 2
-            found = row(middle)
+            found = row(middle, Between(one, other, (middle - bottom) / between))
             waiting += [(bottom, middle, one, found), (middle, top, found, other)]
     return Surface(features, weights, halves, losses)
 

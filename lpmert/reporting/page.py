@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from lpmert.asked import problem_of
 from lpmert.errors import DataError
 from lpmert.formats.weights import given_weights
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, percent, quoted
 from lpmert.reporting import pictures
 from lpmert.reporting.decisions import Change, changes, closest, edits
-from lpmert.reporting.documents import Documents, Material, Source, Told, check_same, documents, ties_of
-from lpmert.reporting.lines import in_plane, place_of, profile, shown_features, surface
+from lpmert.reporting.documents import Documents, Material, Source, Told, documents
+from lpmert.reporting.lines import shown_features
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
 from lpmert.system.files import write_text
 from lpmert.system.interrupts import Interrupts
@@ -147,18 +146,12 @@ def page_of(
     """
     result = found.result
     given = {name: weights_array(given_weights(own, name), result.names, name) for name, own in weights.items()}
-    try:
-        factor = 1.0 if scale is None else result.factor_to(*scale)
-    except ValueError as error:
-        raise DataError(str(error)) from error
+    material = Material.of(found, None, None, given, scale)
     try:
         data, metric = read()
-        problem = None if data is None else problem_of(data, metric, ties_of(result.signature), None)
+        material = Material.of(found, data, metric, given, scale, data_name)
     except OutOfTime:  # before there was anything to draw
-        return _page(Material(found, None, given, factor), ["all that the lists would show"], {})
-    if problem is not None:
-        check_same(problem, found, data_name)
-    material = Material(found, problem, given, factor)
+        return _page(material, ["all that the lists would show"], {})
     lacking: list[str] = []
     return _page(material, lacking, _of_lists(material, pairs, lacking, on_stage or (lambda *_: None)))
 
@@ -190,18 +183,18 @@ def _of_lists(
     }
 
 
-def _pairs(material: Material, asked: Sequence[tuple[str, str]] | None) -> list[tuple[int, int]]:
-    """Return the pairs of features to show: those asked for, or all of the few that matter most.
+def _pairs(material: Material, wanted: Sequence[tuple[str, str]] | None) -> list[tuple[int, int]]:
+    """Return the pairs of features to show: those wanted, or all of the few that matter most.
 
     Raises `DataError` for a feature that is unknown, or does not vary.
     """
-    if asked is None:
+    if wanted is None:
         return list(combinations(shown_features(material.lines, material.weights, _MOST_PAIRED).tolist(), 2))
     found = []
-    for pair in asked:
+    for pair in wanted:
         if pair[0] == pair[1]:
             raise DataError(f"a surface is over two weights, not twice {quoted(pair[0])}")
-        first, second = (place_of(name, material.names, material.lines) for name in pair)
+        first, second = map(material.place, pair)
         found.append((first, second))
     return list(dict.fromkeys(found))
 
@@ -216,9 +209,8 @@ def _surfaces(
         for done, (first, second) in enumerate(pairs):
             names = material.names[first], material.names[second]
             marks = {
-                str(place): None if there is None else there[[first, second]]
+                str(place): material.in_plane(weights, (first, second))
                 for place, weights in enumerate(material.others.values(), 1)
-                for there in [in_plane(weights, material.weights, (first, second), material.lines.spread)]
             }
             key: list[tuple[str, str, str]] = [
                 (place, name, "" if marks[place] is not None else "not in this plane")
@@ -228,7 +220,7 @@ def _surfaces(
             for part, window in enumerate(shown, 1):
                 checkpoint()
                 halves = window.halves[[first, second]]
-                found = surface(material.lines, material.weights, (first, second), (float(halves[0]), float(halves[1])))
+                found = material.surface((first, second), window)
                 middle = material.weights[[first, second]]
                 inside = {
                     place: at for place, at in marks.items() if at is not None and (abs(at - middle) <= halves).all()
@@ -252,12 +244,11 @@ def _profiles(material: Material, on_stage: Stage) -> tuple[int, Iterator[dict[s
     features = shown_features(material.lines, material.weights, _MOST_PROFILES).tolist()
 
     def drawn() -> Iterator[dict[str, Any]]:
-        widest, _, nearest = material.windows
         for done, feature in enumerate(features, 1):
             name, drawings = material.names[feature], []
-            for window in (widest, nearest):
+            for window in (material.windows[0], material.windows[-1]):
                 checkpoint()
-                found = profile(material.lines, material.weights, feature, window, widest)
+                found = material.profile(feature, window)
                 words = (
                     f"Loss from {number(float(found.losses.min()))} to {number(float(found.losses.max()))} while "
                     f"{name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
@@ -265,8 +256,8 @@ def _profiles(material: Material, on_stage: Stage) -> tuple[int, Iterator[dict[s
                 figure = pictures.profile(found, name, material.title, material.result.loss)
                 drawings.append(_picture(figure, words))
             on_stage("profiles", done, len(features))
-            low, high = ("beyond the window" if end is None else number(end) for end in found.best)
-            weight = number(float(material.weights[feature]))
+            low, high = ("beyond the window" if end is None else _weight(end) for end in found.best)
+            weight = _weight(float(material.weights[feature]))
             yield {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
 
     return len(features), drawn()
@@ -286,8 +277,8 @@ def _changes(material: Material) -> Iterator[dict[str, Any]]:
             "name": name,
             "loss": (loss := material.problem.evaluate(weights).loss),
             "count": len(own),
-            "better": sum(one < 0 for one in known) if known else None,
-            "worse": sum(one > 0 for one in known) if known else None,
+            "better": sum(one < 0 for one in known) if known or not own else None,
+            "worse": sum(one > 0 for one in known) if known or not own else None,
             "difference": material.result.loss - loss,
             "rows": [(change, change.pieces()) for change in shown],
         }
@@ -338,7 +329,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     filters = {"number": number, "percent": percent, "duration": duration, "short": _short, "ends": _ends}
-    source.filters.update(filters, signed=_signed)
+    source.filters.update(filters, signed=_signed, weight=_weight, filled=_filled)
     return source.get_template("page.html.jinja")
 
 
@@ -378,9 +369,22 @@ def verdict(result: Mapping[str, Any]) -> str:
 _MINUS = "\N{MINUS SIGN}"
 
 
+def _filled(table: tuple[Sequence[str], Sequence[Sequence[Any]]]) -> tuple[list[str], list[list[Any]]]:
+    """Return heading and rows of a table without the columns in which nothing is known."""
+    heading, rows = table
+    shown = [k for k in range(len(heading)) if k == 0 or any(row[k] != "-" for row in rows)]
+    return [heading[k] for k in shown], [[row[k] for k in shown] for row in rows]
+
+
+def _weight(value: float) -> str:
+    return f"{value:.6g}".replace("-", _MINUS)
+
+
 def _short(value: float | None) -> str:
-    """Return a number with up to seven digits and a true minus; a dash where it is unknown."""
-    return "-" if value is None else f"{value:.7g}".replace("-", _MINUS)
+    """Return a number with five digits, large and whole ones in full, and a true minus; a dash where it is unknown."""
+    if value is None:
+        return "-"
+    return f"{value:.{7 if value == round(value) or abs(value) >= 1e4 else 5}g}".replace("-", _MINUS)
 
 
 def _ends(interval: Mapping[str, float | None]) -> str:

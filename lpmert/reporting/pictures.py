@@ -62,7 +62,7 @@ _ALL_BUT = 98.0
 """Percent of a surface whose losses have colours of their own; those beyond have that of the highest."""
 
 _BESIDE = 0.05
-"""Marks nearer to each other than this share of the window have one label."""
+"""Marks nearer to each other than this share of the window have one place and one label."""
 
 MOST_BARS = 40
 
@@ -143,7 +143,7 @@ def _places(losses: FloatArray | Sequence[float], most: int) -> Any:
     return MaxNLocator(most, integer=bool((np.asarray(losses) == np.rint(losses)).all()))
 
 
-def progress(result: Mapping[str, Any], width: float = 5.2, height: float = 2.8) -> Figure:
+def progress(result: Mapping[str, Any], width: float = 4.4, height: float = 2.6) -> Figure:
     """Draw the best loss and the bound over the time of a search, from its result as JSON has it."""
     with styled():
         figure, axes = _empty(width, height)
@@ -231,11 +231,12 @@ def surface(
             axes.plot(*points.T, "o-", linewidth=1.6, markersize=4, label=printable(name), path_effects=edge, **style)
             axes.plot(*points[0], "s", markersize=7, **style)
         box = {"boxstyle": "round,pad=0.15", "facecolor": "black", "alpha": 0.65, "linewidth": 0.0}
-        for at, text in _together(marks, ends):
+        for at, text, (across, up) in _labels(marks, middle, ends):
             style = {"color": "white", "weight": "bold", "fontsize": 9, "bbox": box, "zorder": 7}
-            axes.annotate(text, at, xytext=(9, 8), textcoords="offset points", **style)
-        for at in marks.values():
-            axes.plot(*at, "o", markersize=5, color="white", markeredgecolor="black", markeredgewidth=0.8, zorder=5)
+            style |= {"ha": "left" if across > 0 else "right", "va": "bottom" if up > 0 else "top"}
+            axes.annotate(text, at, xytext=(9 * across, 8 * up), textcoords="offset points", **style)
+            if at is not middle:  # where the ring is
+                axes.plot(*at, "o", markersize=5, color="white", markeredgecolor="black", markeredgewidth=0.8, zorder=5)
         ring: dict[str, Any] = {"markersize": 10, "fillstyle": "none"}
         axes.plot(*middle, "o", color="white", markeredgewidth=3.0, zorder=5, **ring)
         axes.plot(*middle, "o", color="black", markeredgewidth=1.4, label=label, zorder=6, **ring)
@@ -248,9 +249,14 @@ def surface(
     return figure
 
 
-def _together(marks: Mapping[str, FloatArray], ends: FloatArray) -> Iterator[tuple[FloatArray, str]]:
-    """Yield where labels of marks stand, one for all marks that lie too near to each other for labels of their own."""
-    groups: list[tuple[FloatArray, list[str]]] = []
+def _labels(
+    marks: Mapping[str, FloatArray], middle: FloatArray, ends: FloatArray
+) -> Iterator[tuple[FloatArray, str, tuple[int, int]]]:
+    """Yield the places of marks, their labels, and on which side of it these stand: right or left, above or below.
+
+    Marks too near to each other or to the middle share a place and a label; labels avoid each other and places.
+    """
+    groups: list[tuple[FloatArray, list[str]]] = [(middle, [])]
     for name, at in marks.items():
         near = (own for there, own in groups if (np.abs(at - there) < _BESIDE * np.ptp(ends, axis=1)).all())
         own = next(near, None)
@@ -258,7 +264,23 @@ def _together(marks: Mapping[str, FloatArray], ends: FloatArray) -> Iterator[tup
             groups.append((at, [name]))
         else:
             own.append(name)
-    yield from ((at, ", ".join(names)) for at, names in groups)
+    places = [(at - ends[:, 0]) / np.ptp(ends, axis=1) for at, _ in groups]
+    taken = [(place - _BESIDE / 2, place + _BESIDE / 2) for place in places]
+    for (at, names), place in zip(groups, places, strict=True):
+        if not names:
+            continue
+        text = ", ".join(names)
+        size = np.array([_BESIDE / 2 * (1 + len(text)), 1.5 * _BESIDE])
+        boxes: list[tuple[int, int, tuple[int, int], tuple[FloatArray, FloatArray]]] = []
+        for side in ((1, 1), (-1, 1), (1, -1), (-1, -1)):
+            near_end = place + np.array(side) * _BESIDE * 0.7
+            far_end = near_end + np.array(side) * size
+            low, high = np.minimum(near_end, far_end), np.maximum(near_end, far_end)
+            overlaps = sum(bool((low < right).all() and (left < high).all()) for left, right in taken)
+            boxes.append((overlaps + bool(low.min() < 0.0 or high.max() > 1.0), len(boxes), side, (low, high)))
+        _, _, side, box = min(boxes, key=lambda one: one[:2])
+        taken.append(box)
+        yield at, text, side
 
 
 def changes(differences: Sequence[tuple[str, float]]) -> Figure:

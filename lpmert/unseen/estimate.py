@@ -28,10 +28,8 @@ from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.threads import one_thread
-from lpmert.unseen.average import Average, Tell
-from lpmert.unseen.averaging import Averaging
-from lpmert.unseen.energy import shares
-from lpmert.unseen.material import AnyProblem, Material, chosen_statistics, found_by_lines, searched
+from lpmert.unseen.averaging import Average, Averaging, Tell
+from lpmert.unseen.material import AnyProblem, Material, chosen_statistics, found_by_lines, searched, shares
 from lpmert.workers import current_workers, using_workers
 
 FEW = 30
@@ -39,11 +37,13 @@ FEW = 30
 
 CONFIDENCE = 0.95
 
+TOO_FEW = "cross-validation needs two lists, or groups of lists, at least"
+
 
 class Setting(NamedTuple):
     """What lists or lattices are judged by, and how weights are found on them; deadline: of the whole call.
 
-    asked: the metric as it was asked for, where it is not the same: that of lattices is one on texts.
+    requested: the metric as the caller gave it, where it is not the same: that of lattices is one on texts.
     """
 
     metric: Metric
@@ -52,12 +52,12 @@ class Setting(NamedTuple):
     seed: int
     deadline: Deadline
     averaging: Averaging = Averaging()
-    asked: Any = None
+    requested: Any = None
 
     def problem(self, data: Material, region: Region | None = None) -> AnyProblem:
         """Return the problem on some data, in a region or everywhere."""
-        of_sums = self.asked is None and isinstance(data, NBest)
-        return problem_of(data, self.metric if of_sums else self.asked, self.ties, region)
+        of_sums = self.requested is None and isinstance(data, NBest)
+        return problem_of(data, self.metric if of_sums else self.requested, self.ties, region)
 
 
 class Fit(NamedTuple):
@@ -129,6 +129,38 @@ def groups_of(groups: Sequence[Hashable] | None, n_lists: int) -> IntArray:
     return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
 
 
+@dataclass(frozen=True)
+class Split:
+    """How lists are drawn into folds, once or several times; group [S]: the number of each list's group."""
+
+    group: IntArray
+    folds: int
+    seed: int
+    repetitions: int = 1
+
+    @classmethod
+    def of(cls, groups: Sequence[Hashable] | None, n_lists: int, folds: int, seed: int, repetitions: int = 1) -> Split:
+        """Return how lists are drawn; raises `DataError` where there is nothing to draw."""
+        group = groups_of(groups, n_lists)
+        there = int(group.max(initial=-1)) + 1
+        if there < 2:
+            raise DataError(TOO_FEW)
+        return cls(group, min(folds, there), seed, repetitions)
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return int(self.group.max()) + 1
+
+    def of_lists(self, repetition: int = 0) -> IntArray:
+        """Return the fold [S] of each list."""
+        return folds_of(self.group, self.folds, self.seed + repetition)
+
+    def of_groups(self, repetition: int = 0) -> IntArray:
+        """Return the fold [G] of each group."""
+        return folds_of(np.arange(self.groups), self.folds, self.seed + repetition)
+
+
 def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
     """Return the fold of each list [S], the same for lists of a group [S]; nothing else but the seed tells it."""
     order = np.random.default_rng(seed).permutation(int(group.max()) + 1)
@@ -138,19 +170,15 @@ def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
 def cross_validated(
     nbest: Material,
     setting: Setting,
-    group: IntArray,
-    folds: int,
+    split: Split,
     on_fold: Callable[[int, int], object] = lambda *_: None,
 ) -> Estimate | None:
     """Return what is to be expected on as many unseen lists, `None` if the time did not suffice.
 
-    group [S]: the number of each list's group, of which there are at least two. Line searches stand for the optimum,
-    and one chain averages where there are several without refits.
+    Line searches stand for the optimum, and one chain averages where there are several without refits.
     """
-
-    folds = min(folds, int(group.max()) + 1)
-    decoded = _decoded_by_folds(nbest, setting, group, folds, None, on_fold)
-    return None if decoded is None else estimate_of(setting.metric, decoded[0], decoded[1], group, folds)
+    decoded = _decoded_by_folds(nbest, setting, split, None, on_fold)
+    return None if decoded is None else estimate_of(setting.metric, decoded[0], decoded[1], split.group, split.folds)
 
 
 def expected_of(
@@ -176,26 +204,23 @@ def expected_of(
     """
     if method.remembers:
         raise MethodError(f"{quoted(method.name)} goes on from earlier runs, which may have seen the lists held out")
-    group = groups_of(groups, nbest.n_lists)
-    if group.max(initial=0) < 1:
-        raise DataError("cross-validation needs two lists, or groups of lists, at least")
-    folds = min(folds, int(group.max()) + 1)
+    split = Split.of(groups, nbest.n_lists, folds, seed)
     interrupts = Interrupts()
     deadline = Deadline(time_limit, None, lambda: interrupts.pressed)
 
     with interrupts, deadline.running(), using_workers(backend, jobs):
         problem = problem_of(nbest, metric, ties, region)
-        setting = Setting(problem.metric, ties, problem.region, seed, deadline, asked=metric)
+        setting = Setting(problem.metric, ties, problem.region, seed, deadline, requested=metric)
         told = (lambda *_: None) if on_stage is None else partial(on_stage, "cross-validation")
-        decoded = _decoded_by_folds(nbest, setting, group, folds, method, told)
+        decoded = _decoded_by_folds(nbest, setting, split, method, told)
     if decoded is None:
         return {}
-    loss = estimate_of(setting.metric, decoded[0], decoded[0], group, folds).optimum
-    known = {"loss": loss.value, "low": loss.low, "high": loss.high, "folds": float(folds)}
+    loss = estimate_of(setting.metric, decoded[0], decoded[0], split.group, split.folds).optimum
+    known = {"loss": loss.value, "low": loss.low, "high": loss.high, "folds": float(split.folds)}
     return {name: value for name, value in known.items() if value is not None}
 
 
-class _Ground(NamedTuple):
+class _Context(NamedTuple):
     """What all folds share. fold [S]: of each list; method: whose weights are fitted, `None` for the best that line
     searches find and their average.
     """
@@ -225,20 +250,19 @@ class _Ground(NamedTuple):
         return (CallerWeights(searched(method, problem, limits, seed=self.seed).weights),)
 
 
-def _fitted_without(ground: _Ground, number: int, left: float | None) -> list[FloatArray]:
+def _fitted_without(context: _Context, number: int, left: float | None) -> list[FloatArray]:
     """Return the statistics [s, K] on the lists of a fold of weights that are fitted to all others, in so much time."""
-    aside = ground.fold == number
+    aside = context.fold == number
     with one_thread(), within(left).running() as deadline:
-        weights = ground.weights(ground.problem(~aside, ground.region), deadline)
-        judge = ground.problem(aside, None)
+        weights = context.weights(context.problem(~aside, context.region), deadline)
+        judge = context.problem(aside, None)
         return [chosen_statistics(judge, one) for one in weights]
 
 
 def _decoded_by_folds(
     nbest: Material,
     setting: Setting,
-    group: IntArray,
-    folds: int,
+    split: Split,
     method: Method | None,
     on_fold: Callable[[int, int], object],
 ) -> FloatArray | None:
@@ -246,11 +270,11 @@ def _decoded_by_folds(
 
     The folds are units of work of the workers of the call.
     """
-    fold = folds_of(group, folds, setting.seed)
-    metric = setting.metric if setting.asked is None and isinstance(nbest, NBest) else setting.asked
-    ground = _Ground(nbest, fold, metric, setting.ties, setting.region, setting.seed, setting.averaging, method)
+    fold, folds = split.of_lists(), split.folds
+    metric = setting.metric if setting.requested is None and isinstance(nbest, NBest) else setting.requested
+    context = _Context(nbest, fold, metric, setting.ties, setting.region, setting.seed, setting.averaging, method)
     workers = current_workers()
-    shared = workers.share(ground)
+    shared = workers.share(context)
     decoded: FloatArray | None = None
     with one_thread():
         pending = [workers.submit(_fitted_without, shared, number, setting.deadline.left) for number in range(folds)]
@@ -272,8 +296,7 @@ def decoded_statistics(data: Material, setting: Setting, weights: CallerWeights)
 
 def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:
     """Return losses, their difference and intervals from statistics [S, K] of the lists decoded with either."""
-    count = int(group.max()) + 1
-    first, second = (_summed(statistics, group, count) for statistics in (optimum, averaged))
+    first, second = (summed(statistics, group) for statistics in (optimum, averaged))
     losses = [metric.loss(statistics.sum(axis=0)) for statistics in (optimum, averaged)]
     own, other = shares(metric, first), shares(metric, second)
     return Estimate(
@@ -281,15 +304,16 @@ def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group
         averaged=_interval(losses[1], other),
         difference=_interval(losses[1] - losses[0], other - own),
         n_lists=len(optimum),
-        groups=count,
+        groups=len(first),
         folds=folds,
     )
 
 
-def _summed(statistics: FloatArray, group: IntArray, count: int) -> FloatArray:
-    summed = np.zeros((count, statistics.shape[1]))
-    np.add.at(summed, group, statistics)
-    return summed
+def summed(statistics: FloatArray, group: IntArray) -> FloatArray:
+    """Return the sums [G, K] over groups [S] of statistics [S, K]."""
+    found = np.zeros((int(group.max()) + 1, statistics.shape[1]))
+    np.add.at(found, group, statistics)
+    return found
 
 
 def _interval(value: float, parts: FloatArray) -> Interval:

@@ -15,8 +15,7 @@ from certificates import base, document, layout
 import lpmert
 from lpmert import CertificateError, DataError
 from lpmert.certificates.format import CertificateReader, Header, Record
-from lpmert.certificates.write.certify import write_certificate
-from lpmert.certificates.write.file import certificate_writer
+from lpmert.certificates.write.certify import certificate_writer, write_certificate
 
 HEADER = Header(
     fingerprint="0" * 64,

@@ -16,7 +16,7 @@ from strategies import Lists
 
 import lpmert
 from lpmert import CertificateError, Linear, Region, verify
-from lpmert.certificates.check.cosine import near
+from lpmert.certificates.check.regions import near
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.errors import FloatArray
 

@@ -12,8 +12,8 @@ from problems import Given, problem
 
 import lpmert
 from lpmert import CertificateError, MethodError, RegionError, verify
-from lpmert.certificates.check.equations import basis_of
 from lpmert.certificates.check.lists import given_rows
+from lpmert.certificates.check.regions import basis_of
 from lpmert.certificates.write.certify import write_certificate
 
 KINDS = ("boxes", "cones", "selections")

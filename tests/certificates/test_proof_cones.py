@@ -12,8 +12,8 @@ import pytest
 from strategies import KINDS, Lists, random_lists
 
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.parts import Part, narrowed, whole_part
-from lpmert.certificates.check.shapes import Shape, Whole, cover, midpoint, orthants
+from lpmert.certificates.check.regions import Shape, Whole, cover, midpoint, orthants
+from lpmert.certificates.check.tree import Part, narrowed, whole_part
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES, CONES, Record
 from lpmert.metrics.additive import SumOfLosses

@@ -16,7 +16,7 @@ from test_certificate_fuzz import change_text, change_values
 
 import lpmert
 from lpmert import CertificateError, MethodError, Region, verify
-from lpmert.certificates.check import shares
+from lpmert.certificates.check import verify as shares
 from lpmert.workers import Workers
 
 
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 def at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares of a few records, checked one after another in this process, each by lists that know of no other."""
 
-    monkeypatch.setattr(shares, "Processes", lambda _: Workers())
+    monkeypatch.setattr("lpmert.workers.Processes", lambda _: Workers())
     monkeypatch.setattr(shares, "_SHARE", 3)
 
 
@@ -139,13 +139,13 @@ def test_every_leaf_is_checked_by_one_process(
 _whole = shares._checked
 
 
-def killed(ground: tuple[str | Path, bytes], *which: int) -> shares.Share:
+def killed(context: tuple[str | Path, bytes], *which: int) -> shares.Share:
     """Check a share, but only after a process has died of it."""
-    died = Path(f"{ground[0]}.died")
+    died = Path(f"{context[0]}.died")
     if not died.exists():
         died.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return _whole(ground, *which)
+    return _whole(context, *which)
 
 
 def test_what_a_killed_process_was_to_check_another_one_checks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ class Dead(Workers):
 def test_short_trees_wait_for_no_other_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest, text = base("cones")
     path.write_text(text)
-    monkeypatch.setattr(shares, "Processes", lambda _: Dead())
+    monkeypatch.setattr("lpmert.workers.Processes", lambda _: Dead())
     monkeypatch.setattr(shares, "_SHARE", len(text.splitlines()) + 1)
     assert verify(path, nbest, jobs=3) == verify(path, nbest)
 
@@ -195,11 +195,11 @@ def test_shares_of_two_files_are_no_proof(path: Path, monkeypatch: pytest.Monkey
     nbest, text = base("cones")
     path.write_text(text)
 
-    def late(ground: tuple[str | Path, bytes], *which: int) -> shares.Share:
+    def late(context: tuple[str | Path, bytes], *which: int) -> shares.Share:
         other = path.with_suffix(".new")
         other.write_text(text.replace("\n{},\n", "\n{ },\n"))
         other.replace(path)
-        return _whole(ground, *which)
+        return _whole(context, *which)
 
     monkeypatch.setattr(shares, "_checked", late)
     with pytest.raises(CertificateError, match="changed while it was read"):

@@ -8,8 +8,8 @@ from strategies import KINDS, Lists
 from test_proof_cones import EXPONENTS, claimed, lists_and_cone
 
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.parts import Part, narrowed, whole_part
-from lpmert.certificates.check.shapes import Shape, cover
+from lpmert.certificates.check.regions import Shape, cover
+from lpmert.certificates.check.tree import Part, narrowed, whole_part
 from lpmert.certificates.format import BOXES
 from lpmert.certificates.write import cones
 from lpmert.certificates.write.cones import left_inside

@@ -228,11 +228,8 @@ class TestIndependence:
         assert own - set(doors) == {
             "lpmert.certificates",
             "lpmert.certificates.check",
-            "lpmert.certificates.check.claims",
-            "lpmert.certificates.check.closing",
             "lpmert.certificates.check.lists",
-            "lpmert.certificates.check.parts",
-            "lpmert.certificates.check.shapes",
+            "lpmert.certificates.check.regions",
             "lpmert.certificates.check.tree",
             "lpmert.certificates.check.verify",
             "lpmert.certificates.format",
@@ -265,10 +262,10 @@ class TestIndependence:
         }
 
     def test_the_checker_is_short_enough_to_be_read(self) -> None:
-        apart = {"cosine.py": 45, "equations.py": 37, "lattices.py": 180, "ratio.py": 196, "shares.py": 49}
+        apart = {"lattices.py": 179, "ratio.py": 196}
         lengths = {path.name: lines_of_code(path) for path in CHECKER}
         assert {name: lengths[name] for name in apart} == apart
-        assert sum(length for name, length in lengths.items() if name not in apart) <= 731
+        assert sum(length for name, length in lengths.items() if name not in apart) <= 810
 
 
 def lines_of_code(path: Path) -> int:

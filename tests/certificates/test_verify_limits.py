@@ -14,8 +14,7 @@ from commands import run
 
 import lpmert
 from lpmert import CertificateError, LimitError, MethodError, NBest, verify
-from lpmert.certificates.write.certify import write_certificate
-from lpmert.certificates.write.file import compact
+from lpmert.certificates.write.certify import compact, write_certificate
 from lpmert.system.deadline import Deadline
 
 MIB = 1 << 20

@@ -19,8 +19,7 @@ from strategies import random_nbest
 
 import lpmert
 from lpmert._doors import minimize
-from lpmert.comparing.comparison import BEST_OF, Entry
-from lpmert.comparing.run import Run
+from lpmert.comparing.comparison import BEST_OF, Entry, Run
 from lpmert.comparing.significance import bootstrap_interval, permutation_test
 from lpmert.errors import DataError, MethodError
 from lpmert.methods.heuristic.grid import Grid

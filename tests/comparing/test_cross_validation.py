@@ -17,14 +17,13 @@ from strategies import random_nbest
 import lpmert
 from lpmert import Limits, NBest, Problem
 from lpmert.comparing import cross_validation
-from lpmert.comparing.cross_validation import Split
-from lpmert.comparing.expected import OPTIMUM
+from lpmert.comparing.comparison import OPTIMUM
+from lpmert.comparing.runs import Judge
 from lpmert.comparing.significance import corrected_error, corrected_reach, corrected_test
-from lpmert.comparing.work import Judge
 from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
 from lpmert.reporting import pictures
 from lpmert.result_schema import schema_of
-from lpmert.unseen.estimate import expected_of, folds_of
+from lpmert.unseen.estimate import Split, expected_of, folds_of
 
 FAST = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging(chains=1)}
 FEW_NODES = Limits(node_limit=20)

@@ -127,4 +127,4 @@ def test_unusable_choices_are_refused(cases: object, chosen: object, message: st
 @pytest.mark.parametrize("groups", [["1", 1], np.array(["1", 1], dtype=object)])
 def test_an_id_is_a_string_or_a_number_not_both(groups: Any) -> None:
     with pytest.raises(DataError, match="groups has '1' as a string and as a number; write all ids alike"):
-        from_groups([[1], [2]], groups, [0, 1])
+        from_groups([[1], [2]], [0, 1], groups)

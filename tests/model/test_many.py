@@ -23,7 +23,7 @@ from lpmert.model.coordinates import CallerWeights
 from lpmert.model.problem import Problem
 from lpmert.reporting.lines import ListLines
 from lpmert.system.mapped import is_mapped
-from lpmert.unseen.average import loss_unit
+from lpmert.unseen.averaging import loss_unit
 
 PLACES = (
     "lpmert.model.problem.MANY",
@@ -201,7 +201,7 @@ def test_units_lines_and_spread_are_those_of_all_hypotheses(metric: str, monkeyp
         assert problem.reduced is (least == 1)
         start = problem.to_canonical(CallerWeights(np.array([0.3, -0.2, 1.0])))
         lines = ListLines(problem)
-        row = lines.row(np.array([0.3, -0.2, 1.0]), np.array([0.5, 1.0, -2.0]), -1.0, 1.0)
+        row = lines.row(np.array([0.3, -0.2, 1.0]), np.array([0.5, 1.0, -2.0]))
         blocks = list(problem.blocks())
         found.append((loss_unit(problem, start), lines.spread, row.thresholds, row.losses, blocks))
     (unit, spread, thresholds, losses, blocks), others = found

@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import signal
+from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,6 +19,7 @@ from pages import HOSTILE, hostile_lists, parts
 
 import lpmert
 from lpmert.reporting import pictures
+from lpmert.reporting.lines import Surface
 
 LISTS = lpmert.NBest(
     [[1, 0, 2], [0, 1, 1], [2, 1, 0], [1, 3, 1], [0, 0, 4], [5, 1, 2]],
@@ -53,7 +55,7 @@ class TestNumbers:
         # the first hypothesis wins where x > y
         nbest = lpmert.NBest([[1.0, 0.0], [0.0, 1.0]], [0, 2], [0, 1], names=["x", "y"])
         result = lpmert.minimize(nbest, initial_weights=[1.0, 0.2])
-        x, y = (f"{weight:.10g}" for weight in result.weights)
+        x, y = "0.833333", "0.166667"  # 1 and 0.2, divided by their sum
         lpmert.report(result, tmp_path / "r.html", data=nbest)
         assert parts(tmp_path / "r.html").texts["figcaption"][1:3] == [
             f" = {x}; the same loss from {y} to beyond the window",
@@ -121,12 +123,35 @@ class TestNumbers:
         ]
         assert [{"1, 2", "3"} <= texts for texts in labels] == [True]
 
+    @pytest.mark.parametrize("seed", range(8))
+    def test_labels_hide_neither_marks_nor_each_other(self, seed: int) -> None:
+        """Up to five marks about the middle: their labels lie apart, and on no mark but at the edge of the picture."""
+        rng = np.random.default_rng(seed)
+        found = Surface((0, 1), np.zeros(2), (1.0, 1.0), rng.random((9, 9)))
+        marks = {str(k): rng.uniform(-0.5, 0.5, 2) for k in range(1, 6)}
+        with pictures.styled():
+            figure = pictures.surface(found, ("a", "b"), marks, {})
+            figure.draw_without_rendering()
+            axes = figure.axes[0]
+            boxes = [text.get_window_extent() for text in axes.texts]
+            dots = [axes.transData.transform(line.get_xydata())[0] for line in axes.lines]
+        assert sorted(", ".join(text.get_text() for text in axes.texts).split(", ")) == list("12345")
+        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+        assert not any(box.contains(*dot) for box in boxes for dot in dots)
+        assert min(float(np.hypot(*(a - b))) for a, b in combinations(np.unique(dots, axis=0), 2)) > 5.0
+
+    def test_a_column_in_which_nothing_is_known_is_left_out(self, tmp_path: Path) -> None:
+        tuned = lpmert.tune(LISTS, quick=True)
+        lpmert.report(tuned, tmp_path / "r.html")
+        assert parts(tmp_path / "r.html").texts["th"].count("95 %") == 0
+
     def test_weights_are_shown_scaled(self, tmp_path: Path) -> None:
         result = lpmert.minimize(LISTS)
         sign = float(np.sign(result.by_name["am"]))
         lpmert.report(result, tmp_path / "r.html", data=LISTS, scale=("am", 5 * sign))
         cells = parts(tmp_path / "r.html").texts["td"]
-        assert [f"{weight:.10g}" for weight in result.scaled_to("am", 5 * sign)] == cells[0:9:3]
+        shown = [float(cell.replace("\u2212", "-")) for cell in cells[0:9:3]]
+        assert shown == pytest.approx(result.scaled_to("am", 5 * sign), rel=5e-6)
 
     def test_the_same_page_has_the_same_bytes(self, tmp_path: Path) -> None:
         result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
@@ -369,7 +394,7 @@ def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
     assert f"The weights checked have loss {checked['loss']:g}: {checked['excess']:g} more" in page.all_text
     assert f"{100 * tuned['optimism']:.1f} % of what the optimum will cost" in page.all_text
     for entry in compared["methods"]:
-        assert f"{entry['loss']['mean']:.7g}" in page.texts["td"]
+        assert f"{entry['loss']['mean']:.5g}" in page.texts["td"]
     assert "best of grid" in page.all_text
 
 

@@ -31,9 +31,8 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear, Region
 from lpmert.search.driver import solve
-from lpmert.unseen.average import AGREEMENT, average_weights
-from lpmert.unseen.averaging import Averaging
-from lpmert.unseen.energy import shares, switched
+from lpmert.unseen.averaging import AGREEMENT, Averaging, average_weights
+from lpmert.unseen.material import shares, switched
 from lpmert.workers import Threads, using_workers
 
 NAMES = ("a", "b", "c")
@@ -194,7 +193,7 @@ def test_in_space_the_average_comes_within_a_degree_of_the_mean_by_exact_areas(k
 
 
 def test_whoever_walks_the_chains_changes_nothing(monkeypatch, processes):
-    monkeypatch.setattr("lpmert.unseen.average._PIECE", 3000)  # units of some 30 steps
+    monkeypatch.setattr("lpmert.unseen.averaging._PIECE", 3000)  # units of some 30 steps
     monkeypatch.setattr("lpmert.workers._WORTH_STARTING", 0.0)
     data = random_lists(3, dimension=3, lists=30)
     start = np.array([1.0, 0.2, 0.3])

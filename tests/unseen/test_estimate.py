@@ -14,7 +14,7 @@ from lpmert.model.coordinates import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.system.deadline import Deadline
 from lpmert.unseen import estimate as estimates
-from lpmert.unseen.estimate import Setting, cross_validated, estimate_of, fit, folds_of, groups_of
+from lpmert.unseen.estimate import Setting, Split, cross_validated, estimate_of, fit, folds_of, groups_of
 
 
 def setting(metric="loss", seed=0):
@@ -39,7 +39,7 @@ def fits_of(nbest, monkeypatch, **settings):
         return one
 
     monkeypatch.setattr(estimates, "fit", kept)
-    cross_validated(nbest, setting(), groups_of(None, nbest.n_lists), 4, **settings)
+    cross_validated(nbest, setting(), Split.of(None, nbest.n_lists, 4, 0), **settings)
     return found
 
 
@@ -66,7 +66,7 @@ def test_noise_is_expected_to_cost_half_of_the_lists_and_a_planted_leak_shows(mo
         if leaking:
             whole = fit(lpmert.Problem(nbest, "loss"), setting())
             monkeypatch.setattr(estimates, "fit", lambda *_, whole=whole, **__: whole)
-        found = cross_validated(nbest, setting(), groups_of(None, 60), 5)
+        found = cross_validated(nbest, setting(), Split.of(None, 60, 5, 0))
         monkeypatch.undo()
         costs += [found.optimum.value, found.averaged.value]
         fitted.append(fit(lpmert.Problem(nbest, "loss"), setting()).problem.evaluate(found_weights(nbest)).loss)
@@ -127,7 +127,7 @@ def test_lists_of_a_group_count_once_in_the_interval():
 def test_a_ratio_is_estimated_from_all_lists_together():
     features, offsets, statistics = random_lists(1, kind="bleu", lists=40)
     nbest = NBest(features, offsets, statistics)
-    found = cross_validated(nbest, setting("bleu"), groups_of(None, 40), 4)
+    found = cross_validated(nbest, setting("bleu"), Split.of(None, 40, 4, 0))
     fold = folds_of(np.arange(40), 4, 0)
     total = np.zeros(9)
     for number in range(4):
@@ -141,4 +141,4 @@ def test_a_ratio_is_estimated_from_all_lists_together():
 def test_no_time_no_estimate():
     with Deadline(0.0).running() as deadline:
         late = setting()._replace(deadline=deadline)
-        assert cross_validated(noise(0), late, groups_of(None, 60), 5) is None
+        assert cross_validated(noise(0), late, Split.of(None, 60, 5, 0)) is None

@@ -17,9 +17,8 @@ from lpmert import DataError, Lattices, Region
 from lpmert.metrics.base import metric_by_name
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.unseen import lattice_average
-from lpmert.unseen.average import average_weights
-from lpmert.unseen.averaging import Averaging
+from lpmert.unseen import averaging
+from lpmert.unseen.averaging import Averaging, average_weights
 
 WORDS = ("a", "b", "c", None)
 
@@ -48,7 +47,7 @@ def lists_of_all_paths(problem):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("region", [None, Region(bounds={"feature1": (0, None)})], ids=["everywhere", "signs"])
 def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region, monkeypatch):
-    monkeypatch.setattr(lattice_average, "DRAWN", 1000)  # so that what wins somewhere has nearly surely been seen
+    monkeypatch.setattr(averaging, "DRAWN", 1000)  # so that what wins somewhere has nearly surely been seen
     problem = LatticeProblem(drawn(seed), region=region)
     metric, start = metric_by_name("loss"), np.array([1.0, 0.3])
     seen = []
@@ -58,7 +57,7 @@ def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region,
         return average_weights(lists, begin)
 
     canonical = problem.to_canonical(CallerWeights(start))
-    average = lattice_average.average_over_paths(problem, canonical, 0, on_lists)
+    average = averaging.average_over_paths(problem, canonical, 0, on_lists)
     won = seen[-1].dense_features(), seen[-1].offsets
     basis, scale = whitening(*won), unit(metric, *won, seen[-1].statistics, start)
     assert average.unit == pytest.approx(scale)
@@ -83,7 +82,7 @@ def average_on(problem, start):
 
 
 def test_winners_join_until_lists_are_right_where_chains_went(monkeypatch):
-    monkeypatch.setattr(lattice_average, "DRAWN", 1)
+    monkeypatch.setattr(averaging, "DRAWN", 1)
     problem = LatticeProblem(drawn(2, n_lattices=20, width=3))
     start = problem.to_canonical(CallerWeights(np.array([1.0, 0.3, 1.0])))
     sizes = []
@@ -97,14 +96,14 @@ def test_winners_join_until_lists_are_right_where_chains_went(monkeypatch):
         return found
 
     wrong = []
-    average = lattice_average.average_over_paths(problem, start, 0, on_lists)
+    average = averaging.average_over_paths(problem, start, 0, on_lists)
     assert average.complete
     assert sizes == sorted(sizes)
     assert len(sizes) > 1
     rounds = np.array(wrong).reshape(len(sizes), -1).mean(axis=1)
     assert rounds[-1] <= 0.2 < rounds[0]
-    monkeypatch.setattr(lattice_average, "MOST_ROUNDS", 1)
-    assert not lattice_average.average_over_paths(problem, start, 0, on_lists).complete
+    monkeypatch.setattr(averaging, "MOST_CATALOGUES", 1)
+    assert not averaging.average_over_paths(problem, start, 0, on_lists).complete
 
 
 def test_lattices_are_tuned_and_what_is_told_is_what_decoding_gives():
@@ -167,7 +166,7 @@ def test_the_unit_of_temperature_is_that_of_the_region(monkeypatch):
     features = [[x, y] for x, y in ([1.0, 0.0], [0.0, 1.0], [-1.0, -1.0])]
     lattices = Lattices(features, [0, 3], [0, 0, 0], [1, 1, 1], ["a", "b", "c"], losses=[0, 2, 100])
     problem = LatticeProblem(lattices, "loss", Region(nonnegative=True))
-    monkeypatch.setattr(lattice_average, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(averaging, "MOST_CATALOGUES", 1)
     start = problem.to_canonical(CallerWeights(np.array([2.0, 1.0])))
-    average = lattice_average.average_over_paths(problem, start, 0, average_weights)
+    average = averaging.average_over_paths(problem, start, 0, average_weights)
     assert average.unit == pytest.approx(1.0)  # of a and b, drawn with replacement

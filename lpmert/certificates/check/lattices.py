@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.certificates.check.equations import Equations, basis_of
-from lpmert.certificates.check.shapes import Whole, midpoint, orthants
+from lpmert.certificates.check.regions import Equations, Whole, basis_of, midpoint, orthants
 from lpmert.certificates.format import Header
 from lpmert.errors import CertificateError, DataError, FloatArray
 from lpmert.metrics.base import Metric

@@ -1,21 +1,93 @@
-"""The lists as proofs see them: distinct feature vectors with exact costs, made from the caller's lists alone."""
+"""What a certificate is about: lists as proofs see them, and claims about what their selections sum up to.
+
+Distinct feature vectors with exact costs, made from the caller's lists alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lpmert.certificates.check.claims import Claim
-from lpmert.certificates.check.shapes import Whole
+from lpmert.certificates.check.regions import Whole, basis_of
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
 from lpmert.system.deadline import checked, checkpoint
+
+Sums = Sequence[int]
+Values = Sequence[tuple[int, ...]]
+
+
+class Price(NamedTuple):
+    """Selections of which x is summed do not undercut a claim if slopes . x >= target. All are whole numbers.
+
+    forbidden: what makes every selection reach the target where the price holds.
+    """
+
+    slopes: list[int]
+    target: int
+    forbidden: int = 0
+
+    def of(self, sums: Sums) -> int:
+        """Return the price of sums."""
+        return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
+
+
+class Claim:
+    """That no sums undercut a bound, for hypotheses with statistics [M, K]: here, their losses lose the sum.
+
+    values: of each hypothesis, what is summed. stated: whether a certificate states sums whose loss is the bound.
+    several: whether there are several sums, none of which is the loss; else a proof asks for one of at least `goal`.
+    met: whether the best corner of some part is the bound, where there are several sums.
+    """
+
+    values: Values
+    stated = several = met = False
+    goal = Fraction(0)
+
+    def __init__(self, losses: FloatArray) -> None:
+        ratios = [value.as_integer_ratio() for value in losses.tolist()]
+        denominator = max(ratio[1] for ratio in ratios)  # all are powers of two
+        self.unit = Fraction(1, denominator)
+        self.values = [(numerator * (denominator // own),) for numerator, own in ratios]
+
+    def loss(self, sums: Sums) -> Fraction:
+        """Return the loss of sums."""
+        return self.unit * sums[0]
+
+    def compared(self, sums: Sums) -> int:
+        """Return the sign of the loss of sums less the bound."""
+        return (sums[0] > self.goal) - (sums[0] < self.goal)
+
+    def take(self, sums: Sums, bound: Fraction) -> None:
+        """Claim that nothing undercuts the bound, which is the loss of these sums, where any are needed."""
+        if sums:
+            raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
+        self.goal = bound / self.unit
+
+    def reached(self, least: float) -> bool:
+        """Whether a tree that shows this least sum shows no more than the bound."""
+        return least == self.goal
+
+    def closes(self, low: Sums, high: Sums) -> bool:
+        """Whether no sums in a box undercut, by its best corner."""
+        raise NotImplementedError
+
+    def price(self, low: Sums, high: Sums, at: Sums) -> Price:  # noqa: ARG002
+        """Return prices that hold in a box, taken at some sums."""
+        raise CertificateError("there are no prices where one sum tells the loss")
+
+    def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:  # noqa: ARG002
+        """Return what values [m] of lists with these starts are worth [K, m]."""
+        return np.array(values, dtype=object).T
+
 
 REPRESENTATIVE: Mapping[str, Callable[..., tuple[int, ...]]] = {"first": lambda own, _: own, "best": min, "worst": max}
 """What a hypothesis with the features of an earlier one makes of what that one loses."""
@@ -205,8 +277,6 @@ def given_rows(
     offsets = np.concatenate([nbest.offsets, np.arange(nbest.n_hypotheses + 2, len(whole) + 1, 2)])
     if not equations:
         return whole, offsets, list(range(width))
-    from lpmert.certificates.check.equations import basis_of
-
     basis, free = basis_of(equations, width)
     return by_blocks(lambda rows: rows @ basis, whole), offsets, free
 

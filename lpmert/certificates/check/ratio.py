@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.certificates.check.claims import Claim, Price, Sums, Values
+from lpmert.certificates.check.lists import Claim, Price, Sums, Values
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.kinds import BLEU, CHRF, PER, fraction_of

@@ -1,17 +1,20 @@
 """Check a certificate against the lists it is about, independently of every search engine.
 
-Only the lists, the metric and exact arithmetic are used.
+Only the lists, the metric and exact arithmetic are used. Several processes read the whole tree, and each closes its
+share of the leaves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator
+from hashlib import sha256
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lpmert.certificates.check.claims import Claim
-from lpmert.certificates.check.lists import ProofLists
+from lpmert.certificates.check.lists import Claim, ProofLists
+from lpmert.certificates.check.regions import cap_of
 from lpmert.certificates.check.tree import check_tree
 from lpmert.certificates.format import CertificateReader
 from lpmert.certificates.verified import Verified
@@ -121,11 +124,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     ):
         if stated != own:
             raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
-    cap = None
-    if header.equations or header.around or header.cosine or header.facets:
-        from lpmert.certificates.check.cosine import cap_of
-
-        cap = cap_of(header)
+    cap = cap_of(header)
     lists = ProofLists(nbest, claim, ties, header.exponents, header.limits, header.equations, header.facets)
     lists.cap = cap
     sums = lists.attained(list(header.weights.values()))
@@ -136,12 +135,8 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     lists.weigh()
-    if jobs > 1 and Path(reader.path).is_file():
-        from lpmert.certificates.check.shares import check_shares
-
-        least = check_shares(reader, lists, jobs)
-    else:
-        least = check_tree(reader, lists)
+    shared = jobs > 1 and Path(reader.path).is_file()
+    least = check_shares(reader, lists, jobs) if shared else check_tree(reader, lists)
     if not claim.reached(least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]):
         raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     return Verified(header, reader.line - 2)
@@ -158,3 +153,62 @@ def claim_of(metric: Metric, statistics: FloatArray, ties: str) -> Claim:
     from lpmert.certificates.check.ratio import RatioClaim  # with the formulas, which sums do without
 
     return RatioClaim(metric, statistics)
+
+
+_SHARE = 400
+"""Lines in a row that are one process's, after which it finds the cones above anew."""
+
+Share = tuple[float, bool, int, str, str]
+"""The least excess, whether the bound was met, the last line read, what is wrong there, and the digest of the lines."""
+
+
+def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> float:
+    """Check a tree as `check_tree` does, with the same outcome, by this process and so many less one others."""
+    from lpmert.workers import Processes  # which one process does without
+
+    with Processes(jobs - 1) as others:
+        context = others.share((reader.path, pickle.dumps(lists)))
+        pending = [others.submit(_checked, context, number, jobs, _SHARE) for number in range(1, jobs)]
+        shares = [_share(reader, lists, 0, jobs, _SHARE)]
+        for number, other in enumerate(pending, 1):
+            if number * _SHARE <= reader.line:  # else the tree ended before there was a leaf for it
+                shares.append(other.wait())
+    for _, met, line, *_ in shares:
+        reader.line = max(reader.line, line)
+        lists.claim.met = lists.claim.met or met
+    refused = [(line, error) for _, _, line, error, _ in shares if error]
+    if refused:
+        reader.line, error = min(refused)
+        raise CertificateError(error)
+    if len({digest for *_, digest in shares}) > 1:
+        raise CertificateError("the file changed while it was read")
+    return min(bound for bound, *_ in shares)
+
+
+def _checked(context: tuple[str | Path, bytes], *which: int) -> Share:
+    """Do as `_share`, in another process."""
+    path, lists = context
+    reader = CertificateReader(path)
+    reader.header()
+    return _share(reader, pickle.loads(lists), *which)  # noqa: S301 - by a process of ours
+
+
+def _share(reader: CertificateReader, lists: ProofLists, number: int, jobs: int, size: int) -> Share:
+    """Return what a share shows.
+
+    size: lines in a row that belong to one of so many jobs.
+    """
+    digest = sha256()
+    reader.lines = _digested(reader.lines, digest)
+    try:
+        least = check_tree(reader, lists, lambda: reader.line // size % jobs == number)
+    except CertificateError as error:
+        return inf, False, reader.line, str(error), ""
+    return least, lists.claim.met, reader.line, "", digest.hexdigest()
+
+
+def _digested(lines: Iterator[tuple[int, str]], digest: Any) -> Iterator[tuple[int, str]]:
+    """Yield lines, each as it goes into the digest of all."""
+    for line, text in lines:
+        digest.update(text.encode())
+        yield line, text

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
 from operator import itemgetter
@@ -13,19 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.certificates.check.cosine import cap_of
-from lpmert.certificates.check.equations import basis_of
 from lpmert.certificates.check.lattices import lists_of
 from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, given_rows, rounded
-from lpmert.certificates.check.parts import whole_part
+from lpmert.certificates.check.regions import basis_of, cap_of
+from lpmert.certificates.check.tree import whole_part
 from lpmert.certificates.check.verify import claim_of
-from lpmert.certificates.format import BOXES, CONES, Header, Record
+from lpmert.certificates.format import BOXES, CONES, END, OPTIONAL, SCHEMA, SCHEMA_KEY, TREE, Header, Record
+from lpmert.certificates.write.attainability import Anywhere, Feasibility, WithinCap, facet_against
 from lpmert.certificates.write.cones import ConeTree
-from lpmert.certificates.write.facets import facet_against
-from lpmert.certificates.write.file import certificate_writer
-from lpmert.certificates.write.questions import Anywhere, Question
 from lpmert.certificates.write.selections import SelectionTree, Undercut
-from lpmert.certificates.write.within_cap import WithinCap
 from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.metrics.of_columns import metric_of
@@ -37,6 +35,7 @@ from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
+from lpmert.system.files import atomic_writer
 from lpmert.system.memory import room_for
 
 OnStage = Callable[[str, int, int | None], object]
@@ -226,11 +225,11 @@ def _write(
             on_stage("records of the certificate", count, None)
 
         if kind == SELECTIONS:
-            ask: Question = Anywhere(lists)
+            feasible: Feasibility = Anywhere(lists)
             if cap is not None:
                 exponents = {list(header.weights).index(name): value for name, value in header.exponents.items()}
-                ask = WithinCap(lists, ask, cap, header.equations, exponents)
-            SelectionTree(lists, whole_part(lists), ask, add).grow()
+                feasible = WithinCap(lists, feasible, cap, header.equations, exponents)
+            SelectionTree(lists, whole_part(lists), feasible, add).grow()
         else:
             ConeTree(lists, add).grow(kind)
 
@@ -267,4 +266,42 @@ def _suitable_kind(lists: ProofLists) -> str:
     most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_CONE_FEATURES
     if n_features > most or open_lists <= _FEW_LISTS:
         return SELECTIONS
-    return CONES if lists.claim.several or lists.worth.dtype == object else BOXES
+    return CONES if lists.claim.several else BOXES
+
+
+@contextmanager
+def certificate_writer(path: str | Path, header: Header) -> Iterator[Callable[[Record], None]]:
+    """Open a certificate for writing and yield the function that adds a record to its tree.
+
+    The file appears whole when the block ends, and not at all if it raises; compressed if its name ends in .gz, .xz or
+    .zst. The same records always give the same bytes. Raises `DataError` if the place cannot be written.
+    """
+    with atomic_writer(path) as file:
+        stated = {key: value for key, value in asdict(header).items() if value or key not in OPTIONAL}
+        claims = _plain(stated)
+        file.write(json.dumps({SCHEMA_KEY: SCHEMA, **claims})[:-1] + TREE)
+        separator = "\n"
+
+        def add(record: Record) -> None:
+            nonlocal separator
+            file.write(separator + compact(record))
+            separator = ",\n"
+
+        yield add
+        file.write(f"\n{END}\n")
+
+
+def compact(record: Record) -> str:
+    """Return a record as it is written."""
+    return json.dumps(record, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    """Return nested values as JSON holds them here: exact fractions and hexadecimal floats as text."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, Fraction):
+        return str(value)
+    return value.hex() if isinstance(value, float) else value

@@ -1,4 +1,4 @@
-"""Grow the tree of cones of a certificate: divide them until the survivors' least costs, or conflicts, close them."""
+"""Grow the tree over cones or boxes: divide them until the survivors' least costs, or conflicts, close them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from itertools import product
 import numpy as np
 
 from lpmert import core
-from lpmert.certificates.check.closing import closed, may_undercut, priced
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.parts import Part, narrowed, settled, whole_part
-from lpmert.certificates.check.shapes import Shape, cover
+from lpmert.certificates.check.regions import Shape, cover
+from lpmert.certificates.check.tree import Part, closed, may_undercut, narrowed, priced, settled, whole_part
 from lpmert.certificates.format import Record
-from lpmert.certificates.write.box_conflicts import BoxCharges, central
-from lpmert.certificates.write.conflicts import conflicts_of
-from lpmert.certificates.write.questions import Inside
+from lpmert.certificates.write.attainability import Inside
 from lpmert.certificates.write.selections import SelectionTree, point
-from lpmert.errors import CertificateError, FloatArray
+from lpmert.core import box_charges
+from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.system.deadline import checkpoint
 
 _LEAF_LISTS = 8
@@ -33,6 +31,20 @@ _SAMPLED_LISTS = 100
 
 _MOST_POINTS = 3
 """At which prices are tried in a cone."""
+
+_MOST_LISTS = 4000
+"""Boxes with more open lists are split rather than searched for pairs."""
+
+_MOST_PAIRS = 20_000
+
+_BITS = (0, 2, 4, 8, 16, 32)
+"""Of multipliers, the fewest that do."""
+
+_SHARE = 0.35 / 0.65
+"""The search tries equal shares, and this one in favour of either list."""
+
+_LARGEST_STEPS = 1 << 60
+"""What the steps of all lists together may come to in the core."""
 
 
 def left_inside(lists: ProofLists, part: Part, shape: Shape) -> Part:
@@ -54,7 +66,6 @@ class ConeTree:
         self._lists = lists
         self._add = add
         self._n_features = lists.features.shape[1]
-        self._charges = BoxCharges(lists)
 
     def grow(self, kind: str) -> None:
         """Add the records of a tree over boxes or cones; raises `Undercut` if something attainable undercuts."""
@@ -103,13 +114,10 @@ class ConeTree:
             return costs, [{}]
         if not len(cone.starts):
             return costs, []
-        record = None
-        if not cone.shape.boxed:
-            record = conflicts_of(lists, cone, scores, needed)
-        elif found := self._charges.conflicts(lists, cone, scores, needed):
-            record = {"cores": found}
-        if record is None:
+        found = box_conflicts(lists, cone, scores, needed) if cone.shape.boxed else []
+        if not found:
             return costs, []
+        record: Record = {"cores": found}
         try:
             closed(lists, cone, record)
         except CertificateError:
@@ -126,7 +134,7 @@ def _closing_by_prices(lists: ProofLists, cone: Part, scores: FloatArray) -> tup
         return costs, []
     worth = lists.worth[:, cone.rows]
     sizes = cone.sizes
-    values = central(cone, scores)
+    values = _central(cone, scores)
     seen: list[list[int]] = []
     for _ in range(_MOST_POINTS):
         best = np.flatnonzero(values >= np.repeat(np.maximum.reduceat(values, cone.starts), sizes))
@@ -195,3 +203,76 @@ def _diagonal(cone: Part, scores: FloatArray, costs: FloatArray) -> list[int]:
     form = (shares * stakes[:, None]).T @ shares
     signs = np.array(list(product((1, -1), repeat=len(form))))
     return [int(sign) for sign in signs[np.argmin(((signs @ form) * signs).sum(axis=1))]]
+
+
+def _central(cone: Part, scores: FloatArray) -> FloatArray:
+    """Return the scores [n] of hypotheses about the middle of a cone, from those at its rays [d, n]."""
+    shares = 1.0 / np.abs(cone.shape.points).sum(axis=1)
+    middle: FloatArray = scores[0].copy() if cone.shape.boxed else shares @ scores
+    return middle
+
+
+def box_conflicts(lists: ProofLists, cone: Part, scores: FloatArray, needed: int) -> list[list[int]]:
+    """Return conflicts of pairs of lists that charge what is needed in a box, none if they do not.
+
+    They are found in doubles and named in whole numbers; steps beyond the core's are divided by a power of two first.
+    """
+    costs = lists.worth[0][cone.rows]
+    steps = costs[cone.starts + 1] - costs[cone.starts]
+    value = _central(cone, scores)
+    value[cone.starts] = -np.inf
+    best = np.flatnonzero(value == np.repeat(np.maximum.reduceat(value, cone.starts), cone.sizes))
+    both = np.column_stack([cone.starts, best[np.searchsorted(best, cone.starts)]])[steps > 0]
+    steps = steps[steps > 0]
+    gains = (scores[:, both[:, 1]] - scores[:, both[:, 0]]).T
+    reaches = np.abs(gains[:, 1:]).sum(axis=1)
+    used = np.flatnonzero(reaches > 0.0)
+    if len(used) > _MOST_LISTS:
+        return []
+    centre, radius = np.zeros(len(scores)), np.ones(len(scores))
+    centre[0], radius[0] = 1.0, 0.0
+    bits = max(0, (max(needed, int(steps[used].sum())) // _LARGEST_STEPS).bit_length())
+    needed = -(-needed >> bits)
+    charged, named = box_charges(
+        np.ascontiguousarray(gains[used] / reaches[used, None]),
+        (steps[used] >> bits).astype(np.int64),
+        centre,
+        radius,
+        rounding=0.0,  # what is found is checked in whole numbers
+        off=0.0,
+        needed=needed - 1,
+        most_pairs=_MOST_PAIRS,
+    )
+    if charged < needed:
+        return []
+    pairs = both[used[named]]
+    gains = scores[:, pairs[:, :, 1]] - scores[:, pairs[:, :, 0]]
+    multipliers = _multipliers(gains[:, :, 0].T, gains[:, :, 1].T)
+    entries: list[list[int]] = []
+    for rows, pair in zip(cone.rows[pairs[:, :, 1]].tolist(), multipliers.tolist(), strict=True):
+        if pair[0]:
+            entries.append([x for row, m in zip(rows, pair, strict=True) for x in (*lists.places[row], m)])
+    return entries
+
+
+def _multipliers(first: FloatArray, second: FloatArray) -> IntArray:
+    """Return for pairs of gains [p, d] small multipliers [p, 2] whose sum is nowhere negative; or 0 and 0."""
+    even = np.abs(second[:, 1:]).sum(axis=1) / np.abs(first[:, 1:]).sum(axis=1)
+    found = np.zeros((len(first), 2), dtype=np.int64)
+    left = np.arange(len(first))
+    shares = np.array([1.0, _SHARE, 1.0 / _SHARE])
+    for bits in _BITS:
+        scale = float(1 << bits)
+        ratio = even[left, None] * shares
+        p = np.maximum(1.0, np.rint(np.where(ratio >= 1.0, ratio * scale, scale)))
+        q = np.maximum(1.0, np.rint(np.where(ratio >= 1.0, scale, scale / ratio)))
+        total = p[:, :, None] * first[left, None] + q[:, :, None] * second[left, None]
+        margin = total[:, :, 0] - np.abs(total[:, :, 1:]).sum(axis=2)
+        holds = (margin >= 0.0) & (p < 2.0**60) & (q < 2.0**60)
+        some = np.flatnonzero(holds.any(axis=1))
+        which = holds.argmax(axis=1)[some]
+        found[left[some], 0], found[left[some], 1] = p[some, which], q[some, which]
+        left = np.delete(left, some)
+        if not len(left):
+            break
+    return found // np.maximum(1, np.gcd(found[:, 0], found[:, 1]))[:, None]

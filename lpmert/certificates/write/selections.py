@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.certificates.check.closing import closed, may_undercut, priced
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.parts import Part
+from lpmert.certificates.check.tree import Part, closed, may_undercut, priced
 from lpmert.certificates.format import Record
-from lpmert.certificates.write.questions import Choices, Question, SelectionOrCore
+from lpmert.certificates.write.attainability import Choices, Feasibility, SelectionOrCore
 from lpmert.errors import CertificateError
 from lpmert.system.deadline import checkpoint
 
@@ -37,11 +36,11 @@ class Undercut(Exception):
 
 
 class SelectionTree:
-    """The tree below a part; `ask` answers for the weights inside its shape."""
+    """The tree below a part; `feasible` answers for the weights inside its shape."""
 
-    def __init__(self, lists: ProofLists, root: Part, ask: Question, add: Callable[[Record], None]) -> None:
+    def __init__(self, lists: ProofLists, root: Part, feasible: Feasibility, add: Callable[[Record], None]) -> None:
         self.lists = lists
-        self.ask = ask
+        self.feasible = feasible
         self._root = root
         self._add = add
 
@@ -117,7 +116,7 @@ class _Work:
         part, places = self._part, self._tree.lists.places
         record: Record = {} if part.take is None else {"take": list(places[part.take[1]])}
         at = self._weigh()
-        self._ask_for_choices()
+        self._close_if_infeasible()
         self._exclude()
         if self._out:
             record["out"] = [[*places[row], *core] for _, row, core in self._out]
@@ -165,10 +164,10 @@ class _Work:
     def _closed(self) -> bool:
         return self._empty or self._shut or self._bound >= self._node.target
 
-    def _ask_for_choices(self) -> None:
+    def _close_if_infeasible(self) -> None:
         """Close the node if the choices that led here do not go together."""
         if self._part.take is not None and not self._witnesses and not self._closed:
-            answer = self._asked(self._part.chosen)
+            answer = self._feasible(self._part.chosen)
             if answer.selection is None:
                 self._cores.append(answer.core)
                 self._charge(answer.core[::3])
@@ -181,7 +180,7 @@ class _Work:
                 row = self._alive[number][0]
                 if any(witness[number] == row for witness in self._witnesses):
                     break
-                answer = self._asked({**self._part.chosen, number: row})
+                answer = self._feasible({**self._part.chosen, number: row})
                 if answer.selection is not None:
                     break
                 self._out.append((number, row, answer.core))
@@ -218,12 +217,12 @@ class _Work:
                 self._known.append(number)
                 self._charge(core)
         while not self._closed:
-            asked = {s: row for s, row in cheapest.items() if self._left.get(s, 1)}
-            if cheapest and not asked:
+            open_choices = {s: row for s, row in cheapest.items() if self._left.get(s, 1)}
+            if cheapest and not open_choices:
                 return
-            answer = self._asked({**self._part.chosen, **asked})
+            answer = self._feasible({**self._part.chosen, **open_choices})
             if answer.selection is not None:
-                if len(asked) == len(cheapest) and self._undercuts():
+                if len(open_choices) == len(cheapest) and self._undercuts():
                     raise Undercut(self._bound, answer.weights)
                 return
             self._cores.append(answer.core)
@@ -265,8 +264,8 @@ class _Work:
         several = [number for number, rows in self._alive.items() if len(rows) > 1]
         return min(several or self._alive, key=weight)
 
-    def _asked(self, chosen: Mapping[int, int]) -> SelectionOrCore:
-        answer = self._tree.ask(chosen)
+    def _feasible(self, chosen: Mapping[int, int]) -> SelectionOrCore:
+        answer = self._tree.feasible(chosen)
         if answer.selection is not None:
             self._witnesses.append(answer.selection)
         return answer

@@ -1,42 +1,126 @@
-"""What a comparison has to do: runs of methods and their judgement, units of work of the workers of the call."""
+"""Runs of methods, of functions and of weights from elsewhere: units of work, each judged by decoding."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from lpmert.comparing.comparison import Difference
-from lpmert.comparing.foreign import Source
-from lpmert.comparing.run import Run
+from lpmert.comparing.comparison import Difference, Run
 from lpmert.comparing.significance import bootstrap_interval, permutation_test
-from lpmert.errors import FloatArray
+from lpmert.errors import DataError, FloatArray, MethodError
+from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights
+from lpmert.quoting import quoted
 from lpmert.result import Limits, Status
+from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 from lpmert.system.threads import one_thread
-from lpmert.unseen.material import AnyProblem, chosen_statistics
+from lpmert.unseen.material import AnyProblem, chosen_statistics, data_of, searched
+from lpmert.values import Weights
 from lpmert.workers import SERIAL, Pending, current_workers
+
+if TYPE_CHECKING:
+    from lpmert.unseen.material import Material
+
+Function = Callable[["Material", int], Weights]
+"""Returns weights for lists or lattices and a seed."""
+
+
+class Given(NamedTuple):
+    """Weights [D] of the caller's features, and how the run ended that gave them, if that is known."""
+
+    weights: CallerWeights
+    status: Status | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A name in a comparison and how its weights are found from a problem, limits, initial weights [D] and a seed.
+
+    random: whether the seed matters. foreign: whether it is a function of the caller. fixed: whether the weights are
+    there already. remembers: whether they hang on earlier runs.
+    """
+
+    name: str
+    settings: str
+    random: bool
+    find: Callable[[AnyProblem, Limits, CallerWeights | None, int], Given]
+    foreign: bool = False
+    fixed: bool = False
+    remembers: bool = False
+
+
+def sources(
+    methods: Iterable[tuple[str | None, Method]],
+    weights: Mapping[str, Weights | str | Path],
+    functions: Mapping[str, Function],
+    problem: AnyProblem,
+) -> list[Source]:
+    """Return what is compared, methods first, under the names given or those that methods have.
+
+    Raises `MethodError` for names that occur twice, `DataError` for weights that do not fit.
+    """
+    found = [of_method(method, name) for name, method in methods]
+    found += [of_weights(name, given, problem) for name, given in weights.items()]
+    found += [of_function(name, function) for name, function in functions.items()]
+    names = [source.name for source in found]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise MethodError(f"{quoted(twice[0])} is compared twice; give each its own name")
+    if not found:
+        raise MethodError("nothing to compare; give at least one method")
+    return found
+
+
+def of_method(method: Method, name: str | None = None) -> Source:
+    """Return a method as a source, by default under its name and changed settings."""
+
+    def find(problem: AnyProblem, limits: Limits, initial: CallerWeights | None, seed: int) -> Given:
+        result = searched(method, problem, limits, None, seed, initial)
+        return Given(CallerWeights(result.weights), result.status)
+
+    return Source(name or method.settings(), method.settings(), method.random, find, remembers=method.remembers)
+
+
+def of_weights(name: str, weights: Weights | str | Path, problem: AnyProblem) -> Source:
+    """Return weights [D] that are there already; raises `DataError` unless they fit."""
+    try:
+        given = Given(problem.checked_weights(given_weights(weights, name)), None)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
+    return Source(name, "weights", False, lambda *_: given, fixed=True)
+
+
+def of_function(name: str, function: Function) -> Source:
+    """Return a function of lists and seed as a source."""
+
+    def find(problem: AnyProblem, _limits: Limits, _initial: CallerWeights | None, seed: int) -> Given:
+        return Given(problem.checked_weights(given_weights(function(data_of(problem), seed), name)), None)
+
+    return Source(name, "function", True, find, foreign=True)
+
 
 logger = logging.getLogger("lpmert")
 
 
-Ground = TypeVar("Ground", contravariant=True)
+Context = TypeVar("Context", contravariant=True)
 
 
-class Work(Protocol[Ground]):
+class Work(Protocol[Context]):
     """A part of a comparison; foreign: whether functions of the caller take part."""
 
     @property
     def foreign(self) -> bool: ...
 
-    def run(self, ground: Ground) -> list[tuple[str, Run]]:
-        """Return runs by the names of what made them. ground: what all parts share."""
+    def run(self, context: Context) -> list[tuple[str, Run]]:
+        """Return runs by the names of what made them. context: what all parts share."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +191,14 @@ class RunTask:
             return [(self.source.name, judge.run(self.source, self.seed, self.limits, self.initial))]
 
 
-def _done(ground: Any, task: Work[Any]) -> list[tuple[str, Run]]:
+def _done(context: Any, task: Work[Any]) -> list[tuple[str, Run]]:
     """Do a part of a comparison; the unit of work."""
-    return task.run(ground)
+    return task.run(context)
 
 
 def collect(
-    ground: Ground,
-    tasks: Sequence[Work[Ground]],
+    context: Context,
+    tasks: Sequence[Work[Context]],
     runs: dict[str, list[Run]],
     told: Callable[[list[tuple[str, Run]]], object],
     interrupts: Interrupts,
@@ -122,14 +206,14 @@ def collect(
 ) -> bool:
     """Have all tasks done and gather their runs by name, in order; return whether all were done.
 
-    ground: what they share. told: sees the named runs of each task, and stops by a true answer. memory: what this
+    context: what they share. told: sees the named runs of each task, and stops by a true answer. memory: what this
     process and its workers may hold; where it is spent, no more is done.
     """
     workers, over = current_workers(), False
     pending: list[Pending[list[tuple[str, Run]]]] = []
     with Deadline(stop=lambda: over or interrupts.pressed, memory=memory).running() as deadline:
         try:
-            shared = workers.share(ground)
+            shared = workers.share(context)
             pending = [workers.submit(_done, shared, task) for task in tasks]
             for task, one in zip(tasks, pending, strict=True):
                 # methods heed Ctrl-C on their own; functions that the caller has to wait for do not

@@ -1,0 +1,225 @@
+"""Regions of weights in whole numbers: the cones and boxes that a tree divides, equations, and a cosine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import permutations, product
+from math import gcd, lcm
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert.certificates.format import BOXES, CONES, Header, Record, integers
+from lpmert.errors import BoolArray, CertificateError, FloatArray
+from lpmert.numeric import rational
+from lpmert.system.deadline import checked
+
+Whole = NDArray[np.object_]
+"""A vector or matrix of Python's whole numbers."""
+
+_MOST_BITS = 900
+_MOST_FEATURES_OF_CONES = 7
+"""Up to which a box is divided into cones: there are (d - 1)! of them."""
+
+
+class Shape(NamedTuple):
+    """A cone of weights: all sums of non-negative multiples of d independent rays [d, d], of whole numbers; or a box.
+
+    Of a box, the rays are its centre and half a side along every axis: it consists of the centre plus each of the
+    others times a number of -1 .. 1, and of all non-negative multiples of these sums. No rays stand for all weights.
+    """
+
+    rays: Whole
+    boxed: bool = False
+
+    @property
+    def points(self) -> FloatArray:
+        """The rays as doubles."""
+        self._check_length()
+        return self.rays.astype(np.float64)
+
+    def _check_length(self) -> None:
+        if np.abs(self.rays).max(initial=0) >> _MOST_BITS:
+            raise CertificateError("a ray is beyond the range of double precision")
+
+    def nowhere_negative(self, vector: Whole) -> bool:
+        """Whether a vector of whole numbers has no negative product with any weights inside: K1 and B1."""
+        if not len(self.rays):
+            return not vector.any()
+        products = self.rays @ vector
+        return bool(products[0] >= np.abs(products[1:]).sum() if self.boxed else products.min() >= 0)
+
+    def none_negative(
+        self, products: FloatArray, errors: FloatArray, exact: Callable[[int], Whole]
+    ) -> NDArray[np.bool_]:
+        """Return which of some vectors [p] have no negative product with any weights inside, from their products [d, p]
+        with the rays, off by at most the errors; `exact` gives a vector that these do not decide in whole numbers.
+        """
+        if self.boxed:
+            products, errors = products[:1] - np.abs(products[1:]).sum(axis=0), errors.sum(axis=0, keepdims=True)
+        none: BoolArray = np.all(products >= errors, axis=0) & (len(self.rays) > 0)
+        for k in checked(np.flatnonzero(~none & ~(products < -errors).any(axis=0)).tolist(), 10):
+            none[k] = self.nowhere_negative(exact(k))
+        return none
+
+    def parts(self, record: Record) -> list[Shape]:
+        """Return the parts into which a record divides it, which cover it: K2, B2 and B5.
+
+        Every split needs longer rays: so no more than about d _MOST_BITS can lie within each other.
+        """
+        self._check_length()
+        n, rays = len(self.rays), self.rays
+        if set(record) == {"split"} and self.boxed:
+            (k,) = integers(record["split"], 1)
+            if 0 < k < n:
+                return [Shape(_half(rays, k, sign), True) for sign in (1, -1)]
+        elif set(record) == {"split"}:
+            p, q = integers(record["split"], 2)
+            if p != q and {p, q} <= set(range(n)):
+                middle = midpoint(rays[p], rays[q])
+                return [Shape(np.array([*rays[:k], middle, *rays[k + 1 :]])) for k in (p, q)]
+        elif set(record) == {"corners"} and self.boxed and n <= _MOST_FEATURES_OF_CONES:
+            signs = integers(record["corners"], n - 1)
+            if set(signs) <= {1, -1}:
+                sides = np.array(signs, dtype=object)[:, None] * rays[1:]
+                start = rays[0] - sides.sum(axis=0)
+                return [Shape(np.cumsum([start, *(2 * side for side in way)], axis=0)) for way in permutations(sides)]
+        raise CertificateError(f"no edge of this cone is split by {record!r:.40}")
+
+
+def _half(rays: Whole, k: int, sign: int) -> Whole:
+    half = 2 * rays
+    half[0] += sign * rays[k]
+    half[k] = rays[k]
+    return np.asarray(half // gcd(*half.flat))
+
+
+def orthants(n_features: int) -> Iterator[Whole]:
+    """Yield the rays of all orthants, which cover the space."""
+    for signs in product((1, -1), repeat=n_features):
+        yield np.diag(np.array(signs, dtype=object))
+
+
+def cover(n_features: int, record: Record) -> Iterable[Shape]:
+    """Return the parts into which a record divides all weights, which cover them: the faces of a cube, or orthants."""
+    if n_features and record == {"split": CONES}:
+        return (Shape(rays) for rays in orthants(n_features))
+    if n_features and record == {"split": BOXES}:
+        units = next(orthants(n_features))
+        faces = [(d, sign) for d in range(n_features) for sign in (1, -1)]
+        return [Shape(np.array([sign * units[d], *units[:d], *units[d + 1 :]]), True) for d, sign in faces]
+    raise CertificateError(f"with a dimension of {n_features}, all weights are not divided by {record!r:.40}")
+
+
+def midpoint(first: Whole, second: Whole) -> Whole:
+    """Return the sum of two rays, brought to equal sums of absolute values."""
+    ray = np.abs(second).sum() * first + np.abs(first).sum() * second
+    return np.asarray(ray // gcd(*ray))
+
+
+Equations = Sequence[Sequence[Fraction]]
+
+
+def meant_weights(equations: Equations, weights: Sequence[float]) -> list[Fraction]:
+    """Return weights that fulfil equations, up to a factor, each of which sets the last weight that it can.
+
+    Raises `CertificateError` unless those given do so but for rounding.
+    """
+    basis, free = basis_of(equations, len(weights))
+    for k, row in enumerate(equations):
+        terms = [a * Fraction(w) for a, w in zip(row, weights, strict=True)]
+        if 10**9 * abs(sum(terms, Fraction(0))) > sum(map(abs, terms), Fraction(0)):
+            raise CertificateError(f"the weights do not fulfil equation {k}, not even but for rounding")
+    found: list[Fraction] = (basis @ np.array([Fraction(weights[d]) for d in free], dtype=object)).tolist()
+    return found
+
+
+def basis_of(equations: Equations, n_features: int) -> tuple[Whole, list[int]]:
+    """Return vectors [D, d] of whole numbers that span the weights that fulfil equations, one for each weight that no
+    equation sets, and which these are: rows of features times this have those set added to those that set them (G6).
+    """
+    table: list[tuple[int, list[Fraction]]] = []
+    for row in equations:
+        left = list(row)
+        if len(left) != n_features:
+            raise CertificateError(f"equations have {n_features} numbers, not {len(left)}")
+        for d, own in checked(table, 1):
+            left = [a - left[d] * b for a, b in zip(left, own, strict=True)]
+        last = max((d for d, value in enumerate(left) if value), default=None)
+        if last is not None:
+            left = [value / left[last] for value in left]
+            table = [(d, [a - own[last] * b for a, b in zip(own, left, strict=True)]) for d, own in table]
+            table.append((last, left))
+    free = [k for k in range(n_features) if k not in {d for d, _ in table}]
+    common = lcm(*(value.denominator for _, row in table for value in row))
+    basis = np.zeros((n_features, len(free)), dtype=object)
+    basis[free, range(len(free))] = common
+    for d, row in table:
+        basis[d] = [int(-row[k] * common) for k in free]
+    return basis, free
+
+
+Vector = Sequence[Fraction] | Whole
+
+
+def cap_of(header: Header) -> Cap | None:
+    """Return the test whether a sum of differences of features, the set ones added to the free ones, has no negative
+    product with any weights in the cap that fulfil the equations: G3, in these by G6; `None` without a cosine.
+
+    Raises `CertificateError` unless the weights fulfil the equations, are in the cap and every facet is positive on it.
+    """
+    around = header.around or header.cosine or header.facets
+    if header.equations or around:
+        meant = meant_weights(header.equations, list(header.weights.values()))
+    if not around:
+        return None
+    centre, square = list(map(Fraction, header.around)), header.cosine**2
+    if len(centre) != len(header.weights) or not any(centre) or not 0 < header.cosine < 1:
+        raise CertificateError("a cosine between 0 and 1 goes with as many numbers as there are weights, not all 0")
+    if not near(meant, centre, square):
+        raise CertificateError("the weights break the cosine")
+    for k, row in enumerate(header.facets):
+        facet = list(map(Fraction, row))
+        if len(facet) != len(centre) or not any(facet) or not near(facet, centre, 1 - square, strictly=True):
+            raise CertificateError(f"facet {k} cuts off weights within the cosine")
+    basis = basis_of(header.equations, len(centre))[0] if header.equations else None
+    whole = np.array(rational.to_integers([header.around])[0], dtype=object)
+    middle = lifted(basis, whole if basis is None else whole @ basis)
+    return Cap(basis, middle, 1 - square * _product(whole, whole) / _product(middle, middle))
+
+
+@dataclass(frozen=True)
+class Cap:
+    """What tells of a sum of differences of features whether it has no negative product with any weights of a cap.
+
+    basis [D, d]: spans the weights that fulfil the equations, if there are any; middle [D]: of the cap, among these;
+    square: of the cosine that the sum needs at least.
+    """
+
+    basis: Whole | None
+    middle: Vector
+    square: Fraction
+
+    def __call__(self, vector: Whole) -> bool:
+        return near(lifted(self.basis, vector), self.middle, self.square)
+
+
+def lifted(basis: Whole | None, vector: Whole) -> Vector:
+    """Return the projection on the span of a basis [D, d], `None` for all, of what has these products [d] with it."""
+    if basis is None:
+        return vector
+    gram = (basis.T @ basis).tolist()
+    return np.asarray(basis @ np.array(rational.solve_integers(gram, vector.tolist()), dtype=object))
+
+
+def near(first: Vector, second: Vector, square: Fraction, *, strictly: bool = False) -> bool:
+    """Whether the cosine of two vectors is positive, and its square at least, or strictly more than, a number."""
+    excess = _product(first, second) ** 2 - square * _product(first, first) * _product(second, second)
+    return _product(first, second) > 0 and (excess > 0 or (excess == 0 and not strictly))
+
+
+def _product(first: Vector | Sequence[int], second: Vector | Sequence[int]) -> Fraction:
+    return sum((a * b for a, b in zip(first, second, strict=True)), Fraction(0))

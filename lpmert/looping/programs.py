@@ -1,0 +1,584 @@
+"""Decoders that are programs: a command that is run for each decoding, and a worker that stays.
+
+Both are started without a shell, read against a clock, and quoted where they fail.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from string import Formatter
+from types import TracebackType
+from typing import IO, Any, cast
+
+import numpy as np
+
+from lpmert.errors import DataError, DecoderError, reason_of
+from lpmert.formats.detect import read
+from lpmert.formats.numbers import number_of_json, unique_keys
+from lpmert.formats.utterances import References, outputs_by_list
+from lpmert.formats.weights import WeightsFile, read_weights, weights_text
+from lpmert.looping.decoder import Decoded, check_references
+from lpmert.model.nbest import NBest
+from lpmert.quoting import listed, quoted, shortened
+from lpmert.system.deadline import checkpoint
+from lpmert.system.files import longest_line, most_of_a_whole, write_text
+from lpmert.system.interrupts import kept_from_children, undone_by_abort
+from lpmert.system.memory import counting, group_of
+from lpmert.system.scratch import scratch_folder, writing_to
+from lpmert.values import are_texts, are_texts_by_name, in_order, named_weights, real_number, whole_number
+
+_LAST_LINES = 8
+_LAST_BYTES = 4096
+_BLOCK = 1 << 16
+_SHOWN = 80
+_GRACE_SECONDS = 5.0
+"""How long a program may take to end once its input is closed."""
+_ASKED_SECONDS = 0.2
+"""How often the deadlines are looked at while a program computes; while it writes, after each block."""
+_LAST_BLOCKS = 16
+"""How much is read of the messages of a program that has failed: all, or so much of what never ends."""
+_ENDED_SECONDS = 0.05
+"""How often to look whether a program has ended that still may write messages."""
+_SEEN_SECONDS = 1.0
+"""How often to look which processes a program has; a look reads a line for each process of the machine."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a program is started, and how long it may take; raises `DecoderError` for what cannot be meant.
+
+    command: its words; folder: where it runs; environment: variables besides those of this process; timeout: seconds.
+    """
+
+    command: Sequence[str]
+    folder: str | Path | None = None
+    environment: Mapping[str, str] | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        words, variables = self.command, {} if self.environment is None else self.environment
+        if not isinstance(words, Sequence) or isinstance(words, str) or not words or not are_texts(words):
+            raise DecoderError(f"the command must be the words of a program and its arguments, not {quoted(words)}")
+        if self.folder is not None and not isinstance(self.folder, str | Path):
+            raise DecoderError(f"folder must be a path, not {quoted(self.folder)}")
+        if not are_texts_by_name(variables):
+            raise DecoderError(f"environment must be texts by name, not {quoted(variables)}")
+        seconds = real_number(self.timeout)
+        if self.timeout is not None and (seconds is None or not 0.0 < seconds < math.inf):
+            raise DecoderError(f"timeout must be a positive number of seconds, not {quoted(self.timeout)}")
+
+    @property
+    def deadline(self) -> float | None:
+        """When a decoding that begins now is over, as a `time.monotonic()`."""
+        return None if self.timeout is None else time.monotonic() + self.timeout
+
+    def program(self, command: Sequence[str] | None = None) -> Program:
+        """Start the program, or with other words; raises `DecoderError`."""
+        return Program(self.command if command is None else command, self.folder, self.environment)
+
+
+class Program:
+    """A program that runs in a process group of its own, until `end`, at the latest that of the `with` block.
+
+    command: its words; folder: where it runs; environment: variables besides those of this process. Raises
+    `DecoderError` if it cannot be started.
+    """
+
+    def __init__(
+        self, command: Sequence[str], folder: str | Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._name = quoted(Path(command[0]).name)
+        self._lines, self._begun = deque[bytes](), bytearray()
+        self._written = 0
+        self._messages, self._talks = b"", True
+        self._seen, self._group = -math.inf, list[int]()
+        with ExitStack() as stack:
+            try:
+                with kept_from_children():
+                    self._process = subprocess.Popen(
+                        [*command],
+                        cwd=folder,
+                        env={**os.environ, **(environment or {})},
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        start_new_session=True,
+                    )
+            except (OSError, ValueError) as error:
+                why = reason_of(error) if isinstance(error, OSError) else str(error)
+                if folder is not None and not Path(folder).is_dir():
+                    why = f"there is no folder {quoted(str(folder))} to run it in"
+                raise DecoderError(f"the decoder {quoted(command[0])} cannot be started: {why}") from error
+            self._input, self._output, self._errors = (
+                stack.enter_context(cast(IO[bytes], stream))
+                for stream in (self._process.stdin, self._process.stdout, self._process.stderr)
+            )
+            os.set_blocking(self._input.fileno(), False)
+            stack.enter_context(undone_by_abort(self._kill))
+            stack.enter_context(counting(self._processes))
+            self._closing = stack.pop_all()
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end(wait=error is None)
+
+    def ask(self, request: str, deadline: float | None) -> None:
+        """Hand a line to the program; raises `DecoderError` if it has ended, does not take all of it in time, or has
+        written more than it was asked for before.
+        """
+        stray = b"\n".join((*self._lines, self._begun))
+        if not stray and _ready(self._output):
+            stray = os.read(self._output.fileno(), _BLOCK)
+        if stray:
+            raise self.failure(
+                f"wrote {_beginning(stray)} without being asked; its standard output must hold one line for each input "
+                "of a decoding, and nothing else: write all else to standard error"
+            )
+        self._written = 0
+        left = memoryview(request.encode() + b"\n")
+        while left:
+            self._await(self._input, selectors.EVENT_WRITE, deadline)
+            try:
+                left = left[os.write(self._input.fileno(), left) :]
+            except OSError as error:
+                raise self.ended() from error
+
+    def line(self, deadline: float | None) -> str:
+        """Return the next line that the program writes, without its end.
+
+        deadline: a `time.monotonic()`. Raises `DecoderError` where it is over, the program ends, it writes too much, or
+        the line is not UTF-8.
+        """
+        while not self._lines:
+            block = self._block(deadline)
+            if not block:
+                raise self.ended()
+            begun, end, rest = block.partition(b"\n")
+            self._begun += begun
+            if len(self._begun) > longest_line.get():
+                raise self.failure(
+                    f"wrote a line of more than {longest_line.get():,} bytes, {_beginning(self._begun)}; each answer "
+                    "must end with a line feed, and n limits how many hypotheses it may have"
+                )
+            if end:
+                *whole, last = rest.split(b"\n")
+                self._lines.extend((bytes(self._begun), *whole))
+                self._begun = bytearray(last)
+        line = self._lines.popleft()
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            raise self.failure(f"wrote a line that is not UTF-8: {quoted(line[:_SHOWN])}") from error
+
+    def output(self, deadline: float | None, place: Path | None = None) -> None:
+        """Copy all that the program writes into a file, or drop it, until it has ended well.
+
+        Raises `DecoderError` where the deadline is over, the program fails, or it writes too much, `DataError` for a
+        file that cannot be written.
+        """
+        with suppress(OSError):
+            self._input.close()
+        target = Path(os.devnull) if place is None else place
+        with writing_to(target), target.open("wb") as file:
+            while block := self._block(deadline):
+                file.write(block)
+        while (code := self._wait(_ASKED_SECONDS)) is None:
+            self._look(deadline)
+        if code:
+            raise self.failure(_ending(code))
+
+    def end(self, *, wait: bool = True) -> None:
+        """End the program and what it has started; wait: give it time to end by itself."""
+        with suppress(OSError):
+            self._input.close()
+        if wait:
+            self._wait(_GRACE_SECONDS)
+        self._kill()
+        self._process.wait()
+        with suppress(OSError):
+            self._closing.close()
+
+    def failure(self, why: str) -> DecoderError:
+        """Return the error that says why the program is of no use, with its last words."""
+        for _ in range(_LAST_BLOCKS):
+            if not self._listen(0.0):
+                break
+        return DecoderError(f"the decoder {self._name} {why}{''.join(self._last_words())}")
+
+    def ended(self) -> DecoderError:
+        """Return the error of a program that ended though more was expected of it."""
+        code = self._wait(_GRACE_SECONDS)
+        if code is None:
+            return self.failure("closed its output before it had answered")
+        return self.failure(f"{_ending(code)} before it had answered")
+
+    def _block(self, deadline: float | None) -> bytes:
+        """Return what the program has written since the last call, at its end nothing."""
+        self._await(self._output, selectors.EVENT_READ, deadline)
+        block = os.read(self._output.fileno(), _BLOCK)
+        self._written += len(block)
+        if self._written > most_of_a_whole():
+            raise self.failure(
+                f"wrote more than {most_of_a_whole():,} bytes in one decoding, and was stopped; let it give fewer "
+                "hypotheses (n), or find out why it does not end"
+            )
+        return block
+
+    def _await(self, stream: IO[bytes], event: int, deadline: float | None) -> None:
+        """Return once the program has written, or can take more; its messages are read meanwhile."""
+        while True:
+            self._look(deadline)
+            with selectors.DefaultSelector() as selector:
+                selector.register(stream, event)
+                if self._talks:
+                    selector.register(self._errors, selectors.EVENT_READ)
+                ready = [key.fileobj for key, _ in selector.select(_ASKED_SECONDS)]
+            if self._errors in ready:
+                self._take_messages()
+            if stream in ready:
+                return
+
+    def _wait(self, seconds: float) -> int | None:
+        """Return the exit code of the program once it has ended, `None` if that takes longer; read its messages."""
+        until = time.monotonic() + seconds
+        while (code := self._process.poll()) is None and (left := until - time.monotonic()) > 0.0:
+            if self._talks:
+                self._listen(min(left, _ENDED_SECONDS))
+            else:
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(left)
+        return code
+
+    def _listen(self, seconds: float) -> bool:
+        """Take messages of the program if there are any within so many seconds, and return whether there were."""
+        heard = self._talks and _ready(self._errors, seconds)
+        if heard:
+            self._take_messages()
+        return heard
+
+    def _take_messages(self) -> None:
+        """Read what the program has written to its standard error, and keep the end of it."""
+        block = os.read(self._errors.fileno(), _BLOCK)
+        self._messages, self._talks = (self._messages + block)[-_LAST_BYTES:], bool(block)
+
+    def _look(self, deadline: float | None) -> None:
+        checkpoint()
+        if deadline is not None and time.monotonic() >= deadline:
+            raise self._too_slow()
+
+    def _too_slow(self) -> DecoderError:
+        self._kill()
+        return self.failure("was stopped at its time limit")
+
+    def _processes(self) -> list[int]:
+        """Return the processes of the program's group, which may change: as they were up to a second ago."""
+        now = time.monotonic()
+        if now >= self._seen + _SEEN_SECONDS:
+            self._seen, self._group = now, group_of(self._process.pid)
+        return self._group
+
+    def _kill(self) -> None:
+        with suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _last_words(self) -> Iterator[str]:
+        text = self._messages.decode(errors="replace")
+        for line in [line.rstrip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]:
+            yield f"\n  {shortened(line)}"
+
+
+def _ready(stream: IO[bytes], seconds: float = 0.0) -> bool:
+    """Whether there is something to read, or the end, within so many seconds."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
+
+
+def _beginning(line: bytes | bytearray) -> str:
+    return quoted(line[:_SHOWN].decode(errors="replace")) + ("..." if len(line) > _SHOWN else "")
+
+
+def _ending(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+_PLACES = ("weights", "weight", "n", "lists", "own")
+STDOUT = ("lists", "own", "nothing")
+"""What the standard output of a command may be."""
+
+
+class Command:
+    """A decoder that is started anew for each decoding.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program and its arguments; no shell sees them. In these, `{weights}` stands for a file of the weights,
+        `{weight:lm}` for the weight of the feature lm, `{n}` for the number of hypotheses, `{lists}` for the file
+        where the lists are expected, `{own}` for that of the decoder's own outputs; `{{` and `}}` are braces.
+    names : sequence of str
+        The features, in the order of the file of weights.
+    stdout : {"lists", "own", "nothing"}, optional
+        What the command writes to its standard output; without it the lists, unless `{lists}` is in the command.
+    reading : mapping, optional
+        Arguments of `lpmert.read` for the lists, such as `format`, `segment`, `text`.
+    references : mapping, str, Path or sequence, optional
+        What the outputs should be, for lists that come without statistics; the loop counts these anew.
+    weights_like : str or Path, optional
+        The file whose form the file of weights has, such as moses.ini; without it, lines `name value`.
+    folder : str or Path, optional
+        Where the command runs.
+    environment : mapping from str to str, optional
+        Variables for it, besides those of this process.
+    timeout : float, optional
+        Seconds for one decoding.
+
+    Notes
+    -----
+    The decoder's own outputs are lines of a list's id and its words, or, where ids are numbers, one line for each list,
+    from list 0 on.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        names: Sequence[str],
+        *,
+        stdout: str | None = None,
+        reading: Mapping[str, Any] | None = None,
+        references: References | Sequence[str | Path] | None = None,
+        weights_like: str | Path | None = None,
+        folder: str | Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self._launch = Launch(command, folder, environment, timeout)
+        if not isinstance(names, Sequence) or isinstance(names, str | bytes) or not names or not are_texts(names):
+            raise DecoderError(f"names must be the names of the features, not {quoted(names)}")
+        if reading is not None and not isinstance(reading, Mapping):
+            raise DecoderError(f"reading must be arguments of lpmert.read by name, not {quoted(reading)}")
+        check_references(references)
+        self._names = tuple(names)
+        places = [place for word in command for place in _places(word)]
+        for place, feature in places:
+            if place not in _PLACES:
+                raise DecoderError(f"{{{place}}} in the command is none of {listed(_PLACES)}; write {{{{ for a brace")
+            if place == "weight" and feature not in names:
+                raise DecoderError(f"no feature {quoted(feature)}, of {{weight:...}}; the features are {listed(names)}")
+        used = {place for place, _ in places}
+        self._stdout = ("nothing" if "lists" in used else "lists") if stdout is None else stdout
+        if self._stdout not in STDOUT:
+            raise DecoderError(f"the standard output must be one of {listed(STDOUT)}, not {quoted(stdout)}")
+        if ("lists" in used) == (self._stdout == "lists"):
+            raise DecoderError("the lists must come either in the file {lists} or on the standard output")
+        if "own" in used and self._stdout == "own":
+            raise DecoderError("the decoder's own outputs come twice: in the file {own} and on the standard output")
+        if not used & {"weights", "weight"}:
+            raise DecoderError("the command does not get the weights: neither {weights} nor {weight:NAME} is in it")
+        self._has_own = "own" in used or self._stdout == "own"
+        counted = {} if references is None else {"references": references, "metric": "wer", "partial": True}
+        self._reading = {**counted, **(reading or {})}
+        self._like = WeightsFile.of_lines(names) if weights_like is None else read_weights(weights_like)
+
+    def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
+        """Run the command and read what it wrote; raises `DecoderError`, and `DataError` for what are no weights."""
+        by_name, deadline = named_weights(weights), self._launch.deadline
+        with scratch_folder() as scratch:
+            files = {name: scratch / name for name in ("weights", "lists", "own")}
+            values = np.array(in_order(by_name, self._names, "weights", more=True))
+            same = partial(np.array_equal, values)
+            write_text(files["weights"], weights_text(self._names, values, same, like=self._like)[0])
+            places = {name: str(path) for name, path in files.items()} | {"n": str(n)}
+            words = [_filled(word, places, by_name) for word in self._launch.command]
+            with self._launch.program(words) as program:
+                program.output(deadline, files.get(self._stdout))
+                try:
+                    return self._read(files["lists"], files["own"])
+                except (DataError, DecoderError) as error:
+                    text = str(error)
+                    for name, path in files.items():
+                        shown = "standard output" if name == self._stdout else f"{{{name}}}"
+                        text = text.replace(str(path), shown)
+                    raise program.failure(f"wrote what cannot be used: {text}") from error
+
+    def _read(self, lists: Path, own: Path) -> Decoded:
+        found = read(lists, **self._reading)
+        return Decoded(found, outputs_by_list(own, found.list_ids) if self._has_own else None)
+
+
+def _places(word: str) -> Iterator[tuple[str, str]]:
+    """Yield what stands in braces in a word, and what follows it after a colon."""
+    try:
+        parts = [*Formatter().parse(word)]
+    except ValueError as error:
+        raise DecoderError(f"{quoted(word)} in the command: {error}; write {{{{ and }}}} for braces") from error
+    for _, name, rest, _ in parts:
+        if name is not None:
+            yield name, rest or ""
+
+
+def _filled(word: str, places: Mapping[str, str], weights: Mapping[str, float]) -> str:
+    found = []
+    for text, name, rest, _ in Formatter().parse(word):
+        found.append(text)
+        if name is not None:
+            found.append(repr(weights[rest or ""]) if name == "weight" else places[name])
+    return "".join(found)
+
+
+class Worker:
+    """A decoder in a process that is started once, and again after it has failed.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program and its arguments; no shell sees them.
+    inputs : sequence of str
+        What to decode; each is the name of its list.
+    folder : str or Path, optional
+        Where the program runs.
+    environment : mapping from str to str, optional
+        Variables for it, besides those of this process.
+    timeout : float, optional
+        Seconds for one decoding of all inputs.
+
+    Notes
+    -----
+    The module's description has the protocol. Use it in a `with` block, or `close` it.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        inputs: Sequence[str],
+        *,
+        folder: str | Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self._launch = Launch(command, folder, environment, timeout)
+        if isinstance(inputs, str) or not isinstance(inputs, Sequence) or not inputs:
+            raise DecoderError(f"inputs must be the names of what to decode, not {quoted(inputs)}")
+        self.inputs = tuple(inputs)
+        twice = [name for name, count in Counter(map(str, self.inputs)).items() if count > 1]
+        if twice or not are_texts(self.inputs):
+            raise DecoderError(f"inputs must be different texts, not {quoted(twice or inputs)}")
+        self._program: Program | None = None
+        self._decodings = 0
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the program, if it runs."""
+        if self._program is not None:
+            program, self._program = self._program, None
+            program.end()
+
+    def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
+        """Return the lists of all inputs.
+
+        Raises `DecoderError`, after which the next call starts the program again, and `DataError` for what are no
+        weights.
+        """
+        weights, n = named_weights(weights), whole_number(n, "n", 1, DecoderError)
+        if self._program is None:
+            self._program = self._launch.program()
+        program, deadline = self._program, self._launch.deadline
+        try:
+            self._decodings += 1
+            asked = {"decoding": self._decodings, "weights": weights, "n": n, "inputs": self.inputs}
+            program.ask(json.dumps(asked, allow_nan=False), deadline)
+            answers = self._answers(program, deadline)
+        except BaseException:
+            self._program = None
+            program.end(wait=False)
+            raise
+        try:
+            return _decoded([answers[one] for one in self.inputs], tuple(weights))
+        except DataError as error:
+            raise program.failure(f"gave lists that cannot be used: {error}") from error
+
+    def _answers(self, program: Program, deadline: float | None) -> dict[str, dict[str, Any]]:
+        answers: dict[str, dict[str, Any]] = {}
+        expected = {*self.inputs}
+        while len(answers) < len(self.inputs):
+            line = program.line(deadline)
+            try:
+                answer = json.loads(line, object_pairs_hook=unique_keys)
+            except (ValueError, RecursionError) as error:
+                raise program.failure(f"wrote {quoted(line)}, which is not JSON ({error})") from error
+            if isinstance(answer, dict) and "error" in answer:
+                why = answer["error"]
+                raise program.failure(f"gave up: {shortened(why) if isinstance(why, str) else quoted(why)}")
+            name = answer.get("id") if isinstance(answer, dict) else None
+            if not isinstance(name, str) or name not in expected or name in answers:
+                raise program.failure(f"wrote {quoted(line)}, which is no answer about an input that it was to decode")
+            if (number := answer.get("decoding", self._decodings)) != self._decodings:
+                raise program.failure(
+                    f"answered decoding {quoted(number)} about {quoted(name)} in decoding {self._decodings}; it must "
+                    "answer each request before it reads the next one"
+                )
+            answers[name] = answer
+        return answers
+
+
+def _decoded(answers: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Decoded:
+    features: list[list[float]] = []
+    texts: list[str] = []
+    sizes: dict[str, int] = {}
+    own: dict[str, str] = {}
+    for answer in answers:
+        hypotheses = answer.get("hypotheses")
+        if not isinstance(hypotheses, list):
+            raise DataError("no array of hypotheses", path=answer["id"])
+        for one in hypotheses:
+            text = one.get("text") if isinstance(one, dict) else None
+            if not isinstance(text, str):
+                raise DataError(f"a hypothesis without a text: {quoted(one)}", path=answer["id"])
+            texts.append(text)
+            features.append(_features(one.get("features"), names, answer["id"]))
+        if hypotheses:
+            sizes[answer["id"]] = len(hypotheses)
+        if "own" in answer:
+            if not isinstance(answer["own"], str):
+                raise DataError(f"own must be a text, not {quoted(answer['own'])}", path=answer["id"])
+            own[answer["id"]] = answer["own"]
+        elif not hypotheses:
+            raise DataError("neither hypotheses nor an output of its own", path=answer["id"])
+    if own and len(own) < len(answers):
+        raise DataError("some inputs have an output of their own, others do not")
+    if not texts:
+        raise DataError("no hypothesis of any input")
+    offsets = np.cumsum([0, *sizes.values()])
+    lists = NBest(features, offsets, np.zeros(len(texts)), names, tuple(sizes), texts=texts)
+    return Decoded(lists, own or None)
+
+
+def _features(given: Any, names: Sequence[str], path: str) -> list[float]:
+    if isinstance(given, dict):
+        given = in_order(given, names, "the features")
+    if not isinstance(given, list) or len(given) != len(names):
+        raise DataError(f"features must be {len(names)} numbers, not {quoted(given)}", path=path)
+    return [number_of_json(value, f"feature {quoted(name)}", path, 1) for name, value in zip(names, given, strict=True)]
