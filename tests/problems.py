@@ -448,10 +448,12 @@ def decimals(rng: Rng, width: int) -> tuple[dict[str, Any], list[list[Fraction]]
     return {"fixed": fixed, "bounds": bounds}, rows_of, equations
 
 
-def region(rng: Rng, width: int) -> tuple[str, dict[str, Any], list[list[Fraction]], list[list[Fraction]]]:
-    """Return a kind, arguments of `Region`, its half-spaces row . w > 0 and equations row . w = 0."""
+def region(
+    rng: Rng, width: int, kind: str = ""
+) -> tuple[str, dict[str, Any], list[list[Fraction]], list[list[Fraction]]]:
+    """Return a kind, drawn if none is given, arguments of `Region`, its half-spaces row . w > 0, and equations = 0."""
     names = feature_names(width)
-    kind = str(rng.choice(REGIONS))
+    kind = kind or str(rng.choice(REGIONS))
     if kind == "decimals":
         return kind, *decimals(rng, width)
     if kind == "nonnegative":
@@ -515,12 +517,13 @@ def sizes(rng: Rng, *, large: bool = False) -> tuple[list[int], int]:
     return [0, *np.cumsum(lengths).tolist()], width
 
 
-def problem(features: str, worth: str, seed: int, *, in_region: bool = False) -> Given:
-    """A problem with features of this kind; worth: a kind of loss, or a metric that is not additive."""
+def problem(features: str, worth: str, seed: int, *, in_region: bool = False, kind: str = "") -> Given:
+    """A problem with features of this kind; worth: a kind of loss, or a metric; kind: of region."""
+    in_region = in_region or bool(kind)
     rng = np.random.default_rng([seed, *features.encode(), *worth.encode(), int(in_region)])
     offsets, width = sizes(rng)
     rows = np.asarray(FEATURES[features](rng, offsets, width), dtype=np.float64)
-    kind, settings, half_spaces, equations = region(rng, width) if in_region else ("", {}, [], [])
+    kind, settings, half_spaces, equations = region(rng, width, kind) if in_region else ("", {}, [], [])
     name = f"{features}, {worth}, {seed}" + (f", {kind}" if kind else "")
     common: dict[str, Any] = {
         "name": name,

@@ -6,12 +6,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from strategies import KINDS, random_lists, random_nbest
+from strategies import random_nbest
 
-from lpmert._doors import check, minimize
+from lpmert._doors import minimize
 from lpmert.errors import MethodError
 from lpmert.lines.clock import Clock
-from lpmert.methods import Annealing, Boosting, Mira, Perceptron, Pro
 from lpmert.methods.heuristic.grid import Grid
 from lpmert.methods.heuristic.random_search import RandomSearch
 from lpmert.methods.heuristic.simplex import NelderMead
@@ -37,17 +36,6 @@ lists_of = partial(random_nbest, lists=20, size=6)
 @pytest.mark.parametrize("name", NAMES)
 def test_names_lead_to_classes_that_know_their_name(name):
     assert METHODS.find(name).name == name
-
-
-@pytest.mark.parametrize("kind", ["loss", "f1"])
-@pytest.mark.parametrize("name", NAMES)
-def test_the_loss_is_what_decoding_gives_and_equal_seeds_give_equal_weights(name, kind):
-    problem = Problem(lists_of(kind=kind), kind)
-    result, again = (solve(SMALL[name], problem, seed=3) for _ in range(2))
-    assert result.loss == problem.evaluate(result.weights).loss
-    assert result.weights.tolist() == again.weights.tolist()
-    assert (result.status, result.lower_bound, result.method) == (Status.HEURISTIC, None, name)
-    assert result.loss <= result.trace[0][2] + 1e-12
 
 
 class Squares:
@@ -80,45 +68,6 @@ def test_lists_without_any_choice_need_no_search(name):
         result = solve(SMALL[name], problem)
         assert result.loss == problem.evaluate(result.weights).loss
         assert problem.inside(result.weights)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_loss_is_below_the_proved_optimum(name):
-    for seed in range(3):
-        nbest = lists_of(seed, lists=6, size=4)
-        assert solve(SMALL[name], Problem(nbest), seed=seed).loss >= minimize(nbest).loss
-
-
-TRAINED = [
-    Annealing(),
-    Annealing(schedule="gamma", held_out=0.3),
-    Pro(samples=200),
-    Mira(passes=10),
-    Perceptron(),
-    Boosting(rounds=300),
-]
-
-
-@pytest.mark.parametrize("method", TRAINED, ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_loss_is_what_decoding_gives_and_never_below_the_optimum(kind, method):
-    for seed in range(3):
-        nbest = random_lists(kind, seed, most_features=2).nbest
-        result = solve(method, Problem(nbest), seed=seed)
-        found = check(nbest, result.weights)
-        assert result.loss == found.loss
-        assert found.optimum.lower_bound is not None
-        assert result.loss >= found.optimum.lower_bound  # the optimum itself, where that is proved
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_region_is_kept(name):
-    region = Region(nonnegative=True, fixed={"feature1": 1.0})
-    for kind in ("loss", "f1"):
-        problem = Problem(lists_of(kind=kind), kind, region=region)
-        result = solve(SMALL[name], problem)
-        assert problem.inside(result.weights)
-        assert result.loss == problem.evaluate(result.weights).loss
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import KINDS, best_loss, loss_of, random_lists
+from strategies import best_loss, random_lists
 
 import lpmert
 from lpmert import Status
@@ -13,21 +13,6 @@ from lpmert.model.problem import Problem
 from lpmert.search.start import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("beam", [1, 4, 1000])
-def test_the_loss_is_that_of_the_weights_and_no_better_than_the_least(kind: str, beam: int) -> None:
-    for seed in range(10):
-        lists = random_lists(kind, seed, most_selections=200)
-        result = lpmert.minimize(lists.nbest, method=Beam(beam=beam))
-        assert result.status is Status.HEURISTIC
-        assert result.lower_bound is None
-        assert result.gap_abs is None
-        assert result.loss == pytest.approx(float(loss_of(lists, result.selection)))
-        assert all(bound is None for _, bound, _ in result.trace)
-        if result.tied_lists == 0:
-            assert result.loss >= float(best_loss(lists)) - 1e-12 * np.abs(lists.losses).sum()
 
 
 @pytest.mark.parametrize("kind", ["generic", "integers", "collinear", "real losses", "parallel"])

@@ -12,8 +12,7 @@ import numpy as np
 import oracle
 import pytest
 from long_searches import long_searches, noise_of, same
-from strategies import KINDS, Lists, assert_closes_on, best_loss, gaussian_lists, random_lists
-from tolerance import Tolerated
+from strategies import Lists, assert_closes_on, gaussian_lists
 
 import lpmert
 from lpmert import Status
@@ -149,19 +148,6 @@ def test_parts_can_be_divided_again_and_again() -> None:
     place = [np.argsort(np.argsort(form.costs[a:b], kind="stable")) for a, b in pairwise(form.offsets)]
     selections = oracle.all_selections(form.features.tolist(), form.offsets.tolist())
     assert sorted(found) == sorted(tuple(int(place[s][h]) for s, h in enumerate(one)) for one in selections)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_units_find_the_least_loss_and_prove_it(kind: str) -> None:
-    tolerated = Tolerated(kind)
-    for seed in range(10):
-        lists = random_lists(kind, seed, most_selections=200)
-        least = best_loss(lists)
-        for method in SETTINGS:
-            with very_short_units():
-                result = lpmert.minimize(lists.nbest, method=method)
-            tolerated.assert_least(result, lists, least)
-    tolerated.assert_rare()
 
 
 @pytest.mark.parametrize("method", SETTINGS, ids=str)

@@ -32,18 +32,6 @@ from lpmert.workers import Pending, Shared, T, Threads, Unit
 pytestmark = pytest.mark.usefixtures("poor_start")
 
 
-@pytest.mark.parametrize("size", [1, 2, 100])
-@pytest.mark.parametrize("kind", KINDS)
-def test_groups_of_any_size_end_with_the_least_loss(kind: str, size: int) -> None:
-    tolerated = Tolerated(kind)
-    for seed in range(6):
-        lists = random_lists(kind, seed, most_lists=6, most_hypotheses=4, most_features=3, most_selections=150)
-        least = best_loss(lists)
-        result = lpmert.minimize(lists.nbest, method=Groups(size=size))
-        tolerated.assert_least(result, lists, least)
-    tolerated.assert_rare()
-
-
 @pytest.mark.parametrize("size", [2, 5, 8])
 def test_the_bound_never_exceeds_the_optimum_and_never_falls(size: int) -> None:
     for seed in range(3):
@@ -54,19 +42,6 @@ def test_the_bound_never_exceeds_the_optimum_and_never_falls(size: int) -> None:
         form = problem.canonical
         search = GroupedSearch(Groups(size=size), form, first_incumbent(problem, seed, None))
         assert_closes_on(optimum.loss, search, form)
-
-
-@pytest.mark.parametrize("size", [1, 3, 100])
-@pytest.mark.parametrize("kind", KINDS)
-def test_groups_in_units_end_with_the_least_loss(kind: str, size: int) -> None:
-    tolerated = Tolerated(kind)
-    for seed in range(4):
-        lists = random_lists(kind, seed, most_lists=6, most_hypotheses=4, most_features=3, most_selections=150)
-        least = best_loss(lists)
-        with long_searches(1):
-            result = lpmert.minimize(lists.nbest, method=Groups(size=size), jobs=2)
-        tolerated.assert_least(result, lists, least)
-    tolerated.assert_rare()
 
 
 @pytest.mark.parametrize("size", [2, 5])

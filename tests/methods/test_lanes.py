@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from long_searches import counted, long_searches, noise_of, problem_of, same
-from strategies import KINDS, best_loss, random_lists
+from strategies import best_loss, random_lists
 
 import lpmert
 from lpmert import Status
 from lpmert.methods.cells import cells, units
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.units import NodeSearch
-from lpmert.methods.choices.choices import Choices
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
@@ -124,19 +123,6 @@ def test_lanes_find_what_one_lane_finds(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(cells, "_ALONE", 1 << 60)
     one = lpmert.minimize(nbest, method="cells")
     assert many.loss == one.loss == many.lower_bound == one.lower_bound
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(8))
-def test_lanes_hold_to_brute_force(kind: str, seed: int) -> None:
-    lists = random_lists(kind, seed, most_lists=5, most_features=4)
-    least = float(best_loss(lists))
-    for method in (Cells(), Cells(leaf_lists=1, stalled_splits=1), Choices()):
-        result = lpmert.minimize(lists.nbest, method=method, jobs=2)
-        assert result.lower_bound is not None
-        slack = 1e-12 * float(np.abs(lists.losses).sum())
-        assert result.lower_bound - slack <= least <= result.loss + slack
-        assert result.status.finished
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import KINDS, assert_closes_on, best_loss, gaussian_lists, random_lists
-from tolerance import Tolerated
+from strategies import assert_closes_on, gaussian_lists
 
 import lpmert
 from lpmert import Status
@@ -48,14 +47,3 @@ def test_the_bound_never_exceeds_the_optimum_wherever_lists_are_compared(near_fe
     assert_closes_on(
         optimum.loss, GroupedSearch(Groups(size=4, near_few=near_few), problem.canonical, start), problem.canonical
     )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_groups_compared_at_random_weights_end_with_the_least_loss(kind: str) -> None:
-    tolerated = Tolerated(kind)
-    for seed in range(4):
-        lists = random_lists(kind, seed, most_lists=6, most_hypotheses=4, most_features=3, most_selections=150)
-        least = best_loss(lists)
-        result = lpmert.minimize(lists.nbest, method=Groups(size=2, near_few=False))
-        tolerated.assert_least(result, lists, least)
-    tolerated.assert_rare()

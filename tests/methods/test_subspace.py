@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from strategies import KINDS, best_loss, exact_decode, gaussian_lists, loss_of, random_lists
+from strategies import KINDS, best_loss, gaussian_lists, random_lists
 
 import lpmert
 from lpmert import Status
@@ -72,19 +72,6 @@ def test_finds_the_optimum_where_the_subspace_is_the_whole_space(kind: str) -> N
         assert result.loss >= least - 1e-12 * np.abs(lists.losses).sum()
         if exact.status is Status.OPTIMAL:
             assert result.loss == exact.loss
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_result_is_what_decoding_gives_and_claims_no_bound(kind: str) -> None:
-    for seed in range(4):
-        lists = random_lists(kind, seed)
-        result = lpmert.minimize(lists.nbest, method=Subspace(dimension=2, patience=3))
-        winners, _ = exact_decode(lists, result.weights)
-        assert result.loss == float(loss_of(lists, winners))
-        assert result.status is Status.HEURISTIC
-        assert result.lower_bound is None
-        assert result.gap_rel is None
-        assert all(bound is None for _, bound, _ in result.trace)
 
 
 def test_the_same_seed_gives_the_same_weights_and_others_give_others() -> None:

@@ -24,7 +24,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from long_searches import (
     after,
-    counted,
     in_pieces,
     kept_search,
     lattices_of,
@@ -35,7 +34,6 @@ from long_searches import (
 )
 from mutations import damaged, examples
 from shared import ROOT
-from strategies import KINDS, best_loss, random_lists
 
 import lpmert
 from lpmert import DataError, MethodError, Status
@@ -73,32 +71,6 @@ def test_a_search_in_pieces_ends_with_the_optimum(method: str | Cells, calls: in
     assert result.status is Status.OPTIMAL
     assert result.loss == whole.loss == result.lower_bound
     assert lpmert.evaluate(nbest, result.weights).loss == result.loss
-
-
-@pytest.mark.parametrize("method", ["cells", "choices", "groups"])
-@pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_so_does_one_for_a_ratio(metric: str, method: str, tmp_path: Path) -> None:
-    with long_searches():
-        nbest = counted(1, metric)
-        whole = lpmert.minimize(nbest, method="cells", metric=metric)
-        result, pieces = in_pieces(
-            nbest, tmp_path / "kept.npz", 40 if method == "cells" else 3, method=method, metric=metric
-        )
-    assert method == "cells" or pieces > 2
-    assert result.status is Status.OPTIMAL
-    assert result.loss == whole.loss == result.lower_bound
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_pieces_hold_to_brute_force(kind: str, tmp_path: Path) -> None:
-    lists = random_lists(kind, 1, most_lists=5, most_features=4)
-    least = float(best_loss(lists))
-    for number, method in enumerate((Cells(leaf_lists=1, stalled_splits=1), Choices(), Groups(size=2), LpMert())):
-        with long_searches():
-            result, _ = in_pieces(lists.nbest, tmp_path / f"{number}.npz", 30, method=method)
-        slack = 1e-12 * float(np.abs(lists.losses).sum())
-        assert result.lower_bound is not None
-        assert result.lower_bound - slack <= least <= result.loss + slack
 
 
 @pytest.mark.parametrize("metric", ["wer", "bleu"])
