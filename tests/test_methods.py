@@ -111,7 +111,7 @@ def assert_mostly_proved(statuses: Counter[Status], thin: bool) -> None:
     """Most of what ends is proved, even where cones may be too thin for doubles; on plain data all of it."""
     done = statuses[Status.OPTIMAL] + statuses[Status.OPTIMAL_TO_TOLERANCE]
     assert done > 0
-    assert statuses[Status.OPTIMAL] >= (0.7 if thin else 0.95) * done, statuses
+    assert statuses[Status.OPTIMAL] >= (0.5 if thin else 0.95) * done, statuses
 
 
 def assert_reported(one: Given, result: Result, ties: str) -> None:
@@ -166,7 +166,9 @@ def test_a_result_says_what_its_weights_do(kind: str, seeds: range) -> None:
         one = given(kind, tuple(EASY)[seed % len(EASY)], seed)
         for method in PROVING:
             if takes(method, one) and (method != "mip" or not one.thin):
-                assert_reported(one, lpmert.minimize(one.data, method=method), "first")
+                first, again = (lpmert.minimize(one.data, method=method) for _ in range(2))
+                assert_reported(one, first, "first")
+                assert (first.weights.tolist(), first.counters) == (again.weights.tolist(), again.counters), one.name
 
 
 @seeds(range(2), range(2000, 2020))
@@ -397,10 +399,19 @@ def test_what_changes_every_loss_changes_the_optimum_alike(method: str, seeds: r
 
 
 CHEAP = {
-    "grid": {"points": "4"}, "random": {"draws": "40"}, "nelder-mead": {"restarts": "1", "evaluations": "60"},
-    "tpe": {"trials": "8"}, "och": {"restarts": "2"}, "stabilised": {"restarts": "2"}, "mira": {"passes": "5"},
-    "pro": {"samples": "200"}, "boosting": {"rounds": "100"}, "subspace": {"slices": "5"},
-}  # fmt: skip
+    "annealing": {"tolerance": "0.01"},
+    "boosting": {"rounds": "100"},
+    "grid": {"points": "4"},
+    "likelihood": {"variance": "0.1"},
+    "mira": {"passes": "5"},
+    "nelder-mead": {"restarts": "1", "evaluations": "60"},
+    "och": {"restarts": "2"},
+    "pro": {"samples": "200"},
+    "random": {"draws": "40"},
+    "stabilised": {"restarts": "2"},
+    "subspace": {"slices": "5"},
+    "tpe": {"trials": "8"},
+}
 """Options with which heuristics take little time."""
 
 SEARCHES = [
@@ -429,7 +440,8 @@ def test_heuristics_say_what_their_weights_lose_and_prove_nothing(
     solved = 0
     for k, kind in enumerate([*FEATURES, *OTHER_KINDS]):
         for seed, region in product(seeds, ("", REGIONS[k % len(REGIONS)])):
-            worth = (*EASY, *(METRICS if method.takes_ratios else ()))[(k + seed) % 7]
+            worths = (*EASY, *(METRICS if method.takes_ratios else ()))
+            worth = worths[(k + seed) % len(worths)]
             one = given(kind, worth, seed, region if kind in FEATURES else "")
             if one.least is None or one.statistics.size == 0:
                 continue
@@ -444,6 +456,15 @@ def test_heuristics_say_what_their_weights_lose_and_prove_nothing(
             assert attained >= one.least - slack or not strict, f"{one.name}: {name} has {attained} < {one.least}"
             solved += 1
     assert solved > 20
+
+
+@pytest.mark.parametrize("name", ["annealing", "mira", "och", "pro", "random", "stabilised", "subspace"])
+def test_another_seed_finds_other_weights(name: str) -> None:
+    lists = random_lists("generic", 3, most_lists=40, most_selections=10**12)
+    options = {"held_out": "0.5"} if name == "annealing" else {"directions": "random"} if name == "och" else {}
+    method = METHODS.build(name).configured({**CHEAP.get(name, {}), **options})
+    found = {tuple(lpmert.minimize(lists.nbest, method=method, seed=seed).weights.tolist()) for seed in range(3)}
+    assert len(found) > 1
 
 
 @seeds(range(8000, 8004), range(8100, 8140))

@@ -18,7 +18,6 @@ from lpmert.methods.heuristic.tpe import Tpe
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
-from lpmert.registry import METHODS
 from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
 
@@ -31,11 +30,6 @@ SMALL = {
 }
 
 lists_of = partial(random_nbest, lists=20, size=6)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_names_lead_to_classes_that_know_their_name(name):
-    assert METHODS.find(name).name == name
 
 
 class Squares:
@@ -86,21 +80,6 @@ def test_the_start_is_tried(name):
     best = minimize(nbest)
     tiny = {"random": RandomSearch(draws=1), "nelder-mead": NelderMead(restarts=0, evaluations=5), "tpe": Tpe(trials=1)}
     assert solve(tiny[name], Problem(nbest), initial_weights=best.weights).loss == best.loss
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: RandomSearch(draws=0),
-        lambda: NelderMead(edge=0.0),
-        lambda: Tpe(trials=0),
-        lambda: Grid(points=1),
-        lambda: Grid(low=1.0, high=1.0),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(make):
-    with pytest.raises(MethodError):
-        make()
 
 
 def test_grid_has_24_by_24_points_with_three_features_and_at_least_two_values_each():

@@ -69,8 +69,3 @@ def test_limits_end_a_beam_search() -> None:
     stopped = lpmert.minimize(nbest, method="beam", node_limit=20)
     assert stopped.status is Status.NODE_LIMIT
     assert stopped.lower_bound is None
-
-
-def test_a_beam_of_nothing_is_refused() -> None:
-    with pytest.raises(lpmert.MethodError, match="option beam of method 'beam' must be a whole number of at least 1"):
-        Beam(beam=0)

@@ -143,14 +143,6 @@ def test_the_bound_beats_the_sum_of_minima_where_no_search_ends() -> None:
     assert oracle < result.lower_bound < result.loss
 
 
-def test_the_same_seed_gives_the_same_search() -> None:
-    lists = gaussian_lists(7, lists=40, hypotheses=10, features=10)
-    first, second = (lpmert.minimize(lists.nbest, method="groups", node_limit=500) for _ in range(2))
-    assert first.weights.tolist() == second.weights.tolist()
-    assert first.lower_bound == second.lower_bound
-    assert first.counters == second.counters
-
-
 def _first_groups(form: Canonical, start: Incumbent, settings: Groups) -> list[list[int]]:
     search = GroupedSearch(settings, form, start)
     while not search._to_begin:
@@ -257,11 +249,6 @@ def test_auto_searches_groups_too_where_features_and_lists_are_many() -> None:
     assert search.finished or search.counters()["groups"] > 0
     assert search.lower_bound is not None
     assert form.loss_of(search.lower_bound) <= form.loss_of(search.incumbent.cost)
-
-
-def test_groups_of_no_lists_are_refused() -> None:
-    with pytest.raises(lpmert.MethodError, match="size"):
-        Groups(size=0)
 
 
 @needs_shared

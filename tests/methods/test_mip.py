@@ -92,12 +92,6 @@ def test_an_unknown_solver_is_refused_with_the_names_of_those_that_are_there() -
         lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method=Mip(solver="cplox"))
 
 
-@pytest.mark.parametrize("margin", [-1.0, float("nan"), float("inf")])
-def test_a_margin_below_zero_or_not_finite_is_refused(margin: float) -> None:
-    with pytest.raises(lpmert.MethodError, match="margin"):
-        Mip(margin=margin)
-
-
 @pytest.mark.serial
 def test_the_time_limit_holds_and_leaves_loss_and_bound() -> None:
     lists = gaussian_lists(1, lists=30, hypotheses=10, features=6)

@@ -74,22 +74,8 @@ def test_finds_the_optimum_where_the_subspace_is_the_whole_space(kind: str) -> N
             assert result.loss == exact.loss
 
 
-def test_the_same_seed_gives_the_same_weights_and_others_give_others() -> None:
-    lists = lists_of(1)
-    found = [lpmert.minimize(lists.nbest, method=Subspace(patience=3), seed=seed) for seed in (0, 0, 1, 2)]
-    assert found[0].weights.tolist() == found[1].weights.tolist()
-    assert found[0].counters == found[1].counters
-    assert len({tuple(result.weights) for result in found}) > 1
-
-
 def test_it_ends_at_a_limit_too() -> None:
     result = lpmert.minimize(lists_of(2, features=9).nbest, method=Subspace(patience=1000), node_limit=2)
     assert result.status is Status.NODE_LIMIT
     assert result.lower_bound is None
     assert result.counters["subspaces"] == 2
-
-
-@pytest.mark.parametrize("setting", [{"dimension": 1}, {"patience": 0}, {"slices": 0}])
-def test_settings_that_make_no_sense_are_refused(setting: dict[str, int]) -> None:
-    with pytest.raises(lpmert.MethodError, match=next(iter(setting))):
-        Subspace(**setting)

@@ -209,8 +209,3 @@ def test_features_that_are_all_zero_leave_the_first_hypotheses() -> None:
 def test_the_sweep_refuses_three_features() -> None:
     with pytest.raises(lpmert.MethodError, match="two features"):
         lpmert.minimize(random_lists("generic", 18).nbest, method="sweep")
-
-
-def test_a_node_remembers_one_core_at_least() -> None:
-    with pytest.raises(lpmert.MethodError, match=r"kept_cores.*1"):
-        Choices(kept_cores=0)
