@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,18 @@ import pytest
 from fuzz import check_result, relatives, run, with_options
 from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import graph_problem, with_ties
-from long_searches import after, long_searches
+from long_searches import after, counted, long_searches, noise_of, same
 from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, problem
-from strategies import Lists, exact_decode, random_lists
+from strategies import Lists, assert_closes_on, exact_decode, random_lists
 from tolerance import NARROW, assert_to_tolerance
 
 import lpmert
 from lpmert import MethodError, Result, Status
 from lpmert.metrics.ratio import LinearFraction
+from lpmert.model.problem import Problem
 from lpmert.registry import METHODS
-from lpmert.search.method import Method
+from lpmert.search.method import Method, Task
+from lpmert.search.start import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -289,6 +292,9 @@ def test_bounds_hold_wherever_a_search_stops(method: str, seeds: range) -> None:
             assert one.least is not None
             for limits in (*LIMITS, {"target": float(one.least) + 1.0}):
                 statuses[ended(one, method, **limits)] += 1
+                if METHODS.find(method).takes_jobs and k % 4 == 0:
+                    with long_searches(200):
+                        statuses[ended(one, method, jobs=2, **limits)] += 1
     assert len(statuses) > 3 or method in ("sweep", "mip")
 
 
@@ -347,6 +353,59 @@ def shifted(one: Given, rng: np.random.Generator) -> Given:
     """With a vector added to each whole list; sums of whole numbers are exact."""
     shifts = rng.integers(-1000, 1000, (len(one.offsets) - 1, one.features.shape[1]))
     return replace(one, features=one.features + np.repeat(shifts, np.diff(one.offsets), axis=0))
+
+
+THREADED = [
+    *((name, {}, "") for name in PROVING if METHODS.find(name).takes_jobs),
+    *(("cells", {"shape": "simplices", "leaf_lists": leaves}, "") for leaves in ("1", "3")),
+    *((name, {}, metric) for name in ("choices", "cells", "groups") for metric in ("bleu", "chrf", "f1")),
+    *(("cells", {"shape": shape}, metric) for shape in ("simplices", "boxes") for metric in ("bleu", "chrf")),
+    ("lp-mert", {"lanes": "1"}, ""),
+    ("lp-mert", {"look_ahead": "no"}, ""),
+    ("lp-mert", {"use_cores": "no", "use_witnesses": "no"}, ""),
+    *(("groups", {"size": size, "near_few": near}, "") for size, near in (("2", "yes"), ("5", "no"), ("8", "yes"))),
+]
+"""Searches that go on in units of work: methods, options and metrics."""
+
+
+def larger(seed: int, metric: str, n_lists: int = 7) -> lpmert.NBest:
+    """Lists beyond the reach of brute force, whose losses hardly depend on their features."""
+    return counted(seed, metric) if metric else noise_of(seed, n_lists, 5 if n_lists > 6 else 4)
+
+
+@pytest.mark.parametrize(("name", "options", "metric"), THREADED, ids=described)
+def test_any_number_of_threads_gives_the_same_search(name: str, options: dict[str, str], metric: str) -> None:
+    """Also where a limit ends it; another method proves the same loss."""
+    method, other = METHODS.build(name).configured(options), "cells" if name == "choices" else "choices"
+    for seed in range(2):
+        nbest = larger(seed, metric)
+        solve = partial(lpmert.minimize, nbest, metric=metric or "loss")
+        with long_searches():
+            alone, *others = (solve(method=method, jobs=jobs) for jobs in (1, 2, 5))
+            cut = [solve(method=method, jobs=jobs, node_limit=alone.counters["nodes"] // 3) for jobs in (1, 4)]
+        assert alone.status is Status.OPTIMAL
+        assert all(same(alone, one) for one in others), seed
+        assert same(*cut), seed
+        assert cut[0].lower_bound is not None
+        assert cut[0].lower_bound <= alone.loss <= cut[0].loss
+        proved = solve(method=other)
+        assert (proved.status, proved.loss) == (Status.OPTIMAL, alone.loss)
+
+
+@pytest.mark.parametrize("unit", [None, 20, 200])
+@pytest.mark.parametrize(("name", "options", "metric"), THREADED, ids=described)
+def test_bounds_never_fall_and_close_on_the_optimum(
+    name: str, options: dict[str, str], metric: str, unit: int | None
+) -> None:
+    """After each slice, of whole searches and of those in units of work."""
+    nbest = larger(3, metric, 6)
+    optimum = lpmert.minimize(nbest, metric=metric or "loss", method="choices" if name == "cells" else "cells")
+    assert optimum.status is Status.OPTIMAL
+    task = Problem(nbest, metric or "loss")
+    with nullcontext() if unit is None else long_searches(unit):
+        find = partial(first_incumbent, task, 0, None)
+        search = METHODS.build(name).configured(options).start(Task(task, task.canonical, find))
+        assert_closes_on(optimum.loss, search, task.canonical)
 
 
 def rotated(one: Given, rng: np.random.Generator) -> Given:

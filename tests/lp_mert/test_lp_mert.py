@@ -192,20 +192,6 @@ def test_bounds_hold_at_any_time_and_never_fall() -> None:
         assert form.loss_of(search.incumbent.cost) == optimum
 
 
-def hard() -> lpmert.NBest:
-    rng = np.random.default_rng(3)
-    return lpmert.NBest(rng.normal(size=(400, 8)), np.arange(0, 401, 50), rng.random((400, 1)))
-
-
-@pytest.mark.parametrize("method", [LpMert(), LpMert(chain=False), LpMert(lp="highs")], ids=["chain", "tree", "highs"])
-def test_limits_leave_a_valid_bound(method: LpMert) -> None:
-    stopped = lpmert.minimize(hard(), method=method, node_limit=50)
-    assert stopped.status is Status.NODE_LIMIT
-    assert stopped.lower_bound is not None
-    assert stopped.lower_bound <= lpmert.minimize(hard()).loss <= stopped.loss
-    assert lpmert.minimize(hard(), method=method, time_limit=0).status is Status.TIME_LIMIT
-
-
 def test_cores_are_found_in_exactly_the_choices_that_hold_them() -> None:
     rng = np.random.default_rng(0)
     cores, kept = Cores(5), []
