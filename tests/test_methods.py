@@ -24,7 +24,7 @@ from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import graph_problem, with_ties
 from long_searches import after, counted, long_searches, noise_of, same
 from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, problem
-from strategies import Lists, assert_closes_on, exact_decode, random_lists
+from strategies import Lists, assert_closes_on, exact_decode, gaussian_lists, loss_of, random_lists
 from tolerance import NARROW, assert_to_tolerance
 
 import lpmert
@@ -517,6 +517,25 @@ def test_heuristics_say_what_their_weights_lose_and_prove_nothing(
     assert solved > 20
 
 
+@pytest.mark.parametrize("name", HEURISTICS)
+def test_limits_end_a_heuristic_with_the_best_weights_so_far(name: str) -> None:
+    lists = gaussian_lists(3, lists=40, hypotheses=8, features=5)
+    method = METHODS.build(name)
+    seen = set()
+    for limits in ({"time_limit": 0.0}, {"node_limit": 2}, {"target": 1e9}):
+        result = lpmert.minimize(lists.nbest, method=method, **limits)
+        winners, _ = exact_decode(lists, result.weights)
+        assert result.loss == float(loss_of(lists, winners))
+        assert result.lower_bound is None
+        assert all(bound is None for _, bound, _ in result.trace)
+        losses = [loss for _, _, loss in result.trace]
+        assert losses == sorted(losses, reverse=True)
+        assert not method.minimises or losses[-1] == pytest.approx(result.loss)
+        seen.add(result.status)
+    assert Status.TIME_LIMIT in seen
+    assert seen <= {Status.TIME_LIMIT, Status.NODE_LIMIT, Status.TARGET, Status.HEURISTIC}
+
+
 @pytest.mark.parametrize("name", ["annealing", "mira", "och", "pro", "random", "stabilised", "subspace"])
 def test_another_seed_finds_other_weights(name: str) -> None:
     lists = random_lists("generic", 3, most_lists=40, most_selections=10**12)
@@ -538,4 +557,15 @@ def test_every_lattice_and_hypergraph_ends_with_the_least_loss_of_its_paths(regi
                 statuses[run(one, method, time_limit=None)[1]] += 1
             if one.least is not None:
                 statuses[run(one, "auto", node_limit=seed % 3)[1]] += 1
+    assert_mostly_proved(statuses, thin=True)
+
+
+@seeds(range(8200, 8201), range(8200, 8220))
+def test_lattices_in_pieces_end_with_the_least_loss_of_their_paths(seeds: range, tmp_path: Path) -> None:
+    statuses: Counter[Status] = Counter()
+    for k, kind in enumerate(FEATURES):
+        for seed in seeds:
+            region = REGIONS[k % len(REGIONS)] if k % 2 else ""
+            one = graph_problem(kind, GRAPH_METRICS[k % len(GRAPH_METRICS)], seed + k, kind=region)
+            statuses[in_pieces(one, METHODS.build(("auto", "cells")[k % 2]), tmp_path / "kept")] += 1
     assert_mostly_proved(statuses, thin=True)

@@ -26,7 +26,6 @@ from strategies import many_more
 import lpmert
 from lpmert import Status
 from lpmert.errors import DataError, MethodError
-from lpmert.methods.groups import Groups
 from lpmert.methods.heuristic.och import Och
 from lpmert.methods.lp_mert.method import LpMert
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
@@ -319,19 +318,6 @@ def test_processes_search_as_one_thread_does(method: str, processes: Processes) 
             alone = lpmert.minimize(nbest, method=method)
         assert alone.status is Status.OPTIMAL
         assert same(alone, lpmert.minimize(nbest, method=method))
-
-
-@pytest.mark.parametrize("jobs", [1, 2, 5])
-@pytest.mark.parametrize("size", [2, 5])
-def test_groups_are_searched_alike_by_any_number_of_threads(size: int, jobs: int) -> None:
-    with long_searches(5 * SLICE):
-        nbest, method = noise_of(4, 20, 4), Groups(size=size)
-        alone = lpmert.minimize(nbest, method=method)
-        assert alone.status is Status.OPTIMAL
-        assert alone.counters["groups"] >= {2: 15, 5: 6}[size]  # of 19 and 7, the last of which may not be needed
-        with with_workers(Threads(jobs)):
-            assert same(alone, lpmert.minimize(nbest, method=method))
-        assert alone.loss == lpmert.minimize(nbest, method="cells").loss
 
 
 @pytest.mark.parametrize("method", ["choices", "groups"])

@@ -23,7 +23,6 @@ from lpmert.metrics.ratio import Bleu, Chrf, f_beta, precision, recall
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
-from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
 
 METRICS = {"bleu": Bleu(), "f1": f_beta(), "f0.5": f_beta(0.5), "precision": precision(), "recall": recall()}
@@ -252,14 +251,6 @@ def test_held_out_lists_are_drawn_by_the_seed() -> None:
     first, again, other = (solve(Annealing(held_out=0.5), Problem(nbest), seed=seed) for seed in (1, 1, 2))
     assert first.weights.tolist() == again.weights.tolist()
     assert first.weights.tolist() != other.weights.tolist()
-
-
-def test_a_limit_ends_the_run_at_the_best_weights_so_far() -> None:
-    problem = Problem(random_lists("generic", 3, most_lists=40, most_selections=10**12).nbest)
-    result = solve(Annealing(), problem, limits=Limits(node_limit=10))
-    assert result.status is Status.NODE_LIMIT
-    assert result.loss == min(loss for _, _, loss in result.trace)
-    assert result.counters["steps"] < solve(Annealing(), problem).counters["steps"]
 
 
 @needs_shared

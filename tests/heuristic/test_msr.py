@@ -25,7 +25,6 @@ from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import f_beta
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
-from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
 
 
@@ -299,13 +298,6 @@ def test_the_base_feature_is_named_or_the_first_one() -> None:
     with pytest.raises(MethodError, match="no base feature 'acoustic'"):
         solve(MinimumSampleRisk(base="acoustic"), Problem(nbest))
     assert MinimumSampleRisk(base="feature3").train(nbest).weights[2] == 1.0
-
-
-def test_a_limit_ends_the_run_with_weights_no_worse_than_the_base() -> None:
-    problem = Problem(sparse_nbest(5, n_lists=60))
-    result = solve(MinimumSampleRisk(), problem, limits=Limits(node_limit=3))
-    assert result.status is Status.NODE_LIMIT
-    assert result.loss <= sparse_lists(problem.nbest, "loss", None)[0].decoded_loss(np.zeros(13))
 
 
 @needs_shared

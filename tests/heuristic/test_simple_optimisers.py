@@ -18,7 +18,6 @@ from lpmert.methods.heuristic.tpe import Tpe
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
-from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
 
 NAMES = ("grid", "random", "nelder-mead", "tpe")
@@ -62,16 +61,6 @@ def test_lists_without_any_choice_need_no_search(name):
         result = solve(SMALL[name], problem)
         assert result.loss == problem.evaluate(result.weights).loss
         assert problem.inside(result.weights)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_limits_are_kept(name):
-    problem = Problem(lists_of())
-    assert solve(SMALL[name], problem, Limits(time_limit=0.0)).status is Status.TIME_LIMIT
-    assert solve(SMALL[name], problem, Limits(node_limit=3)).status is Status.NODE_LIMIT
-    result = solve(SMALL[name], problem, Limits(target=1e9))
-    assert result.status is Status.TARGET
-    assert result.counters["steps"] <= 2
 
 
 @pytest.mark.parametrize("name", ["random", "nelder-mead", "tpe"])

@@ -117,21 +117,6 @@ def test_initial_weights_that_are_optimal_are_kept_or_equalled():
     assert solve(Och(restarts=0), problem, initial_weights=best.weights).loss == best.loss
 
 
-@pytest.mark.parametrize(
-    ("limits", "status"),
-    [
-        (Limits(time_limit=0.0), Status.TIME_LIMIT),
-        (Limits(node_limit=8), Status.NODE_LIMIT),
-        (Limits(target=1000.0), Status.TARGET),
-    ],
-)
-def test_limits_end_the_search_with_its_best_weights(limits, status):
-    problem = problem_of(2, lists=200)
-    result = solve(Och(restarts=10_000), problem, limits)
-    assert result.status is status
-    assert result.loss == problem.evaluate(result.weights).loss
-
-
 @pytest.mark.serial
 def test_a_time_limit_is_kept():
     problem = problem_of(2, lists=200)
@@ -166,14 +151,6 @@ def test_an_interrupt_returns_the_best_weights_so_far():
     assert result.status is Status.INTERRUPTED
     assert result.loss == problem.evaluate(result.weights).loss
     assert result.loss == pytest.approx(result.trace[-1][2])
-
-
-def test_the_trace_falls_and_ends_at_the_loss():
-    result = solve(Och(restarts=10), problem_of(6, lists=80))
-    losses = [loss for _, _, loss in result.trace]
-    assert losses == sorted(losses, reverse=True)
-    assert losses[-1] == pytest.approx(result.loss)
-    assert all(bound is None for _, bound, _ in result.trace)
 
 
 def test_lists_without_any_choice_need_no_search():

@@ -7,7 +7,6 @@ import pytest
 from strategies import best_loss, random_lists
 
 import lpmert
-from lpmert import Status
 from lpmert.methods.lp_mert.beam import Beam, BeamSearch
 from lpmert.model.problem import Problem
 from lpmert.search.start import first_incumbent
@@ -61,11 +60,3 @@ def test_rows_are_kept_up_to_the_beam() -> None:
     assert 0 < result.counters["rows_kept"] < result.counters["rows_in_full"]
     assert result.counters["rows_kept"] <= 19 * result.counters["lps"]
     assert result.counters["pruned"] > 0
-
-
-def test_limits_end_a_beam_search() -> None:
-    nbest = problem_of(2, lists=16, hypotheses=40, features=9).nbest
-    assert lpmert.minimize(nbest, method="beam", time_limit=0).status is Status.TIME_LIMIT
-    stopped = lpmert.minimize(nbest, method="beam", node_limit=20)
-    assert stopped.status is Status.NODE_LIMIT
-    assert stopped.lower_bound is None

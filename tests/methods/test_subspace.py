@@ -72,10 +72,3 @@ def test_finds_the_optimum_where_the_subspace_is_the_whole_space(kind: str) -> N
         assert result.loss >= least - 1e-12 * np.abs(lists.losses).sum()
         if exact.status is Status.OPTIMAL:
             assert result.loss == exact.loss
-
-
-def test_it_ends_at_a_limit_too() -> None:
-    result = lpmert.minimize(lists_of(2, features=9).nbest, method=Subspace(patience=1000), node_limit=2)
-    assert result.status is Status.NODE_LIMIT
-    assert result.lower_bound is None
-    assert result.counters["subspaces"] == 2

@@ -74,18 +74,6 @@ def test_line_searches_of_many_features_are_given_up_while_they_are_prepared(mon
     assert problem.canonical.clear_cost(found.weights)[0] == found.cost
 
 
-@pytest.mark.parametrize("method", [*SUMS, "subspace", "beam", "och"])
-@pytest.mark.parametrize("limit", [{"time_limit": 0.0}, {"node_limit": 0}], ids=str)
-def test_no_time_and_no_nodes_at_all_leave_weights_and_a_bound(method: str, limit: dict[str, Any]) -> None:
-    lists = gaussian(40, 30, 6)
-    result = lpmert.minimize(lists.nbest, method=method, **limit)
-    assert result.status in (Status.TIME_LIMIT, Status.NODE_LIMIT)
-    assert result.loss == Problem(lists.nbest).evaluate(result.weights).loss
-    if method in SUMS:
-        assert result.lower_bound is not None
-        assert result.lower_bound <= result.loss
-
-
 def test_a_bound_of_bleu_is_known_before_the_first_slice() -> None:
     rng = np.random.default_rng(4)
     lists, size = 400, 50
