@@ -35,7 +35,7 @@ from lpmert.registry import METHODS
 from lpmert.search.method import Method, Task
 from lpmert.search.start import first_incumbent
 
-pytestmark = pytest.mark.usefixtures("poor_start")
+pytestmark = pytest.mark.usefixtures("poorest_start")
 
 PROVING = tuple(name for name in METHODS.own if METHODS.find(name).proves)
 HEURISTICS = tuple(name for name in METHODS.own if name not in PROVING)
@@ -79,7 +79,7 @@ def given(features: str, worth: str, seed: int, kind: str = "") -> Given:
 
 def takes(method: str, one: Given) -> bool:
     """Whether a method takes this problem."""
-    plane = method != "sweep" or one.features.shape[1] <= 2
+    plane = method != "sweep" or one.features.shape[1] - len(one.equations) <= 2
     if one.loss is None:
         return plane
     return plane and method in (FRACTIONS if isinstance(one.metric, LinearFraction) else RATIOS)

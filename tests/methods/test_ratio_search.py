@@ -24,14 +24,9 @@ from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.model.texts import measure_texts
 
+pytestmark = pytest.mark.usefixtures("poorest_start")
+
 METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3), "per": Per()}
-
-
-@pytest.fixture(autouse=True)
-def _poor_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The searches begin with weights that are nothing special, so that they have to search."""
-    monkeypatch.setattr("lpmert.search.start._FEWEST", 1)
-    monkeypatch.setattr("lpmert.search.start._MOST", 1)
 
 
 def counts(rng: np.random.Generator, n: int, name: str) -> FloatArray:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from strategies import FRACTIONS, Lists, attainable_totals, short_descent
+from strategies import FRACTIONS, Lists, attainable_totals
 from strategies import random_lists as lists_of_kind
 
 import lpmert
@@ -20,15 +19,9 @@ from lpmert.search.fractional import FractionSearch
 from lpmert.search.method import Incumbent, UnboundedSearch
 from lpmert.system.deadline import Deadline, OutOfTime
 
+pytestmark = pytest.mark.usefixtures("poorest_start")
+
 WER = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _short_descent() -> Iterator[None]:
-    with short_descent(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.search.start._FEWEST", 1)
-        patch.setattr("lpmert.search.start._MOST", 1)
-        yield
 
 
 def least_loss(nbest: NBest, metric: LinearFraction) -> Fraction:
