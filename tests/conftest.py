@@ -52,11 +52,9 @@ def fresh_memory(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 LONG = (
-    "test_benchmarks",
+    "test_methods",
     "test_faults",
     "test_workers",
-    "test_ratio_search",
-    "test_grouping",
     "test_real_decoders",
     "test_proofs",
 )

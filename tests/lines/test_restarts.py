@@ -153,12 +153,6 @@ def test_an_interrupt_returns_the_best_weights_so_far():
     assert result.loss == pytest.approx(result.trace[-1][2])
 
 
-def test_lists_without_any_choice_need_no_search():
-    problem = Problem(NBest(np.ones((3, 2)), np.array([0, 1, 3]), np.array([1.0, 2.0, 5.0])))
-    result = solve(Och(), problem)
-    assert (result.loss, result.status) == (3.0, Status.HEURISTIC)
-
-
 def rounds_of(method, problems, seed=0):
     history = []
     return [solve(replace(method, earlier=history), problem, seed=seed) for problem in problems], history
