@@ -519,16 +519,20 @@ def test_heuristics_say_what_their_weights_lose_and_prove_nothing(
     """Their loss is what decoding gives, no less than the least unless by a tie, and inside the region."""
     method = METHODS.build(name).configured({**CHEAP.get(name, {}), **options})
     solved = 0
-    for k, kind in enumerate([*FEATURES, *OTHER_KINDS]):
+    kinds = list(enumerate([*FEATURES, *OTHER_KINDS]))
+    for k, kind in kinds if len(seeds) > 1 else kinds[::3]:
         for seed, region in product(seeds, ("", REGIONS[k % len(REGIONS)])):
             worths = (*EASY, *(METRICS if method.takes_ratios else ()))
             worth = worths[(k + seed) % len(worths)]
             one = given(kind, worth, seed, region if kind in FEATURES else "")
             if one.least is None or one.statistics.size == 0:
                 continue
-            first, again = (
-                lpmert.minimize(one.data, metric=one.metric, method=method, region=one.region, seed=3) for _ in range(2)
-            )
+            solve = partial(lpmert.minimize, one.data, metric=one.metric, method=method, region=one.region, seed=3)
+            try:
+                first, again = solve(), solve()
+            except MethodError as error:
+                assert "no expected loss is known" in str(error)  # noqa: PT017 - annealing takes sums, fractions, BLEU
+                continue
             check_result(one, first, one.least)
             assert (first.status, first.lower_bound) == (Status.HEURISTIC, None), one.name
             assert first.weights.tolist() == again.weights.tolist(), one.name
@@ -536,7 +540,7 @@ def test_heuristics_say_what_their_weights_lose_and_prove_nothing(
             slack = 1e-12 * max(1.0, abs(float(one.least)))
             assert attained >= one.least - slack or not strict, f"{one.name}: {name} has {attained} < {one.least}"
             solved += 1
-    assert solved > 20
+    assert solved > (20 if len(seeds) > 1 else 8)
 
 
 @pytest.mark.parametrize("name", HEURISTICS)
