@@ -25,7 +25,7 @@ from graph_problems import graph_problem, with_ties
 from long_searches import after, counted, long_searches, noise_of, same
 from long_searches import in_pieces as pieces_in
 from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, problem
-from strategies import Lists, assert_closes_on, exact_decode, gaussian_lists, loss_of, random_lists
+from strategies import Lists, assert_closes_on, exact_decode, gaussian_lists, loss_of, many_more, random_lists
 from tolerance import NARROW, assert_to_tolerance
 
 import lpmert
@@ -495,8 +495,7 @@ CHEAP = {
 }
 """Options with which heuristics take little time."""
 
-SEARCHES = [
-    *((name, {}) for name in HEURISTICS),
+VARIANTS = [
     *(
         (name, {option.name: value})
         for name in HEURISTICS
@@ -507,6 +506,10 @@ SEARCHES = [
     ("annealing", {"schedule": "gamma", "held_out": "0.3"}),
     ("beam", {"beam": "1"}),
     ("subspace", {"dimension": "2", "patience": "3"}),
+]
+SEARCHES = [
+    *((name, {}) for name in HEURISTICS),
+    *(many_more(*one) if one[0] == "annealing" else one for one in VARIANTS),  # which takes seconds each
 ]
 """Heuristics with each of their ways to go about it."""
 
@@ -556,19 +559,29 @@ def test_limits_end_a_heuristic_with_the_best_weights_so_far(name: str) -> None:
         assert all(bound is None for _, bound, _ in result.trace)
         losses = [loss for _, _, loss in result.trace]
         assert losses == sorted(losses, reverse=True)
-        assert not method.minimises or losses[-1] == pytest.approx(result.loss)
+        assert not method.minimises or not losses or losses[-1] == pytest.approx(result.loss)
         seen.add(result.status)
     assert Status.TIME_LIMIT in seen
     assert seen <= {Status.TIME_LIMIT, Status.NODE_LIMIT, Status.TARGET, Status.HEURISTIC}
 
 
-@pytest.mark.parametrize("name", ["annealing", "mira", "och", "pro", "random", "stabilised", "subspace"])
-def test_another_seed_finds_other_weights(name: str) -> None:
-    lists = random_lists("generic", 3, most_lists=40, most_selections=10**12)
-    options = {"held_out": "0.5"} if name == "annealing" else {"directions": "random"} if name == "och" else {}
-    method = METHODS.build(name).configured({**CHEAP.get(name, {}), **options})
-    found = {tuple(lpmert.minimize(lists.nbest, method=method, seed=seed).weights.tolist()) for seed in range(3)}
-    assert len(found) > 1
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("annealing", {"held_out": "0.5"}),
+        ("mira", {}),
+        ("och", {"directions": "random", "restarts": "2"}),
+        ("pro", {}),
+        ("random", {"draws": "40"}),
+        ("subspace", {"patience": "3"}),
+    ],
+    ids=described,
+)
+def test_another_seed_finds_other_weights(name: str, options: dict[str, str]) -> None:
+    nbest, method = gaussian_lists(1, lists=30, hypotheses=8, features=7).nbest, METHODS.build(name).configured(options)
+    found = [lpmert.minimize(nbest, method=method, seed=seed).weights.tolist() for seed in (1, 1, 2, 3)]
+    assert found[0] == found[1]
+    assert found[0] not in found[2:]
 
 
 @seeds(range(8000, 8004), range(8100, 8140))
