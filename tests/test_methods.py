@@ -559,7 +559,8 @@ def test_limits_end_a_heuristic_with_the_best_weights_so_far(name: str) -> None:
         assert all(bound is None for _, bound, _ in result.trace)
         losses = [loss for _, _, loss in result.trace]
         assert losses == sorted(losses, reverse=True)
-        assert not method.minimises or not losses or losses[-1] == pytest.approx(result.loss)
+        if method.minimises and losses:  # msr looks at smoothed losses on its way, and at the end once more
+            assert losses[-1] == pytest.approx(result.loss) or (name == "msr" and losses[-1] > result.loss)
         seen.add(result.status)
     assert Status.TIME_LIMIT in seen
     assert seen <= {Status.TIME_LIMIT, Status.NODE_LIMIT, Status.TARGET, Status.HEURISTIC}
