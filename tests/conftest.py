@@ -24,6 +24,13 @@ def poor_start() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
+def poorest_start() -> Iterator[None]:
+    """The same for ratios, too."""
+    with short_descent(one=True):
+        yield
+
+
+@pytest.fixture(scope="module")
 def processes() -> Iterator[Processes]:
     """Two processes, which take a while to start."""
     with Processes(2) as found:
@@ -45,11 +52,9 @@ def fresh_memory(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 LONG = (
-    "test_benchmarks",
+    "test_methods",
     "test_faults",
     "test_workers",
-    "test_ratio_search",
-    "test_grouping",
     "test_real_decoders",
     "test_proofs",
 )

@@ -40,10 +40,11 @@ class GivenGraphs(Given):
         return self.sums
 
 
-def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = False) -> GivenGraphs:
-    """Lattices, or for every third seed hypergraphs, whose links have features of this kind."""
+def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = False, kind: str = "") -> GivenGraphs:
+    """Lattices, or for every third seed hypergraphs, whose links have features of this kind; kind: of region."""
+    in_region = in_region or bool(kind)
     drawn, paths, width, rng = _drawn(features, metric, seed, in_region=in_region)
-    kind, settings, half_spaces, equations = region(rng, width) if in_region else ("", {}, [], [])
+    kind, settings, half_spaces, equations = region(rng, width, kind) if in_region else ("", {}, [], [])
     names = feature_names(width)
     losses = rng.integers(0, 5, len(drawn.features)).astype(float)
     graphs = replace_features(drawn, FEATURES[features](rng, drawn.offsets, width), losses, names)

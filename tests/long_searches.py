@@ -35,9 +35,7 @@ SLICE = 2000
 @contextmanager
 def long_searches(unit: int = SLICE) -> Iterator[None]:
     """Small problems in units from the beginning, in short slices, from weights that leave much to be found."""
-    with short_descent(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.search.start._FEWEST", 1)
-        patch.setattr("lpmert.search.start._MOST", 1)
+    with short_descent(one=True), pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "_SLICE", SLICE)
         patch.setattr("lpmert.methods.choices.search.SLICE", SLICE)
         patch.setattr(cells, "_LOCAL_UNITS", 1)

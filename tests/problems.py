@@ -325,6 +325,21 @@ def fractions_loss(metric: LinearFraction) -> Loss:
     return loss
 
 
+def f_loss(square: Fraction) -> Loss:
+    """Van Rijsbergen 1979: 1 - (1 + b^2) P R / (b^2 P + R), with the square of b, in counts; 1 where there are none."""
+
+    def loss(sums: Sequence[int]) -> Fraction:
+        match, predicted, gold = sums
+        return 1 - (1 + square) * match / (predicted + square * gold) if predicted + square * gold else Fraction(1)
+
+    return loss
+
+
+def share_loss(column: int) -> Loss:
+    """1 - the matches' share of the predicted (column 1) or of the gold items (column 2)."""
+    return lambda sums: 1 - Fraction(sums[0], sums[column]) if sums[column] else Fraction(1)
+
+
 def bleu_loss(sums: Sequence[int]) -> float:
     """Papineni et al. 2002: the geometric mean of four precisions, times exp(1 - reference / length) if below 1."""
     matches, totals = sums[0:8:2], sums[1:8:2]
@@ -348,7 +363,11 @@ def per_loss(sums: Sequence[int]) -> Fraction:
 
 
 WER = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)
-EVERY_FRACTION = (f_beta(), f_beta(2), f_beta(0.5), precision(), recall())
+FRACTIONS: tuple[tuple[LinearFraction, Loss], ...] = (
+    *((f_beta(beta), f_loss(Fraction(beta) ** 2)) for beta in (1, 2, 0.5)),
+    (precision(), share_loss(1)),
+    (recall(), share_loss(2)),
+)
 
 
 def _f_counts(rng: Rng, offsets: list[int]) -> Array:
@@ -392,7 +411,7 @@ def _per_counts(rng: Rng, offsets: list[int]) -> Array:
 
 
 METRICS: Mapping[str, tuple[Metric, Loss, Callable[[Rng, list[int]], Array]]] = {
-    **{metric.name: (metric, fractions_loss(metric), _f_counts) for metric in EVERY_FRACTION},
+    **{metric.name: (metric, loss, _f_counts) for metric, loss in FRACTIONS},
     "wer": (WER, fractions_loss(WER), _wer_counts),
     "bleu": (Bleu(), bleu_loss, _bleu_counts),
     "chrf": (Chrf(char_order=2), chrf_loss, _chrf_counts),
@@ -448,10 +467,12 @@ def decimals(rng: Rng, width: int) -> tuple[dict[str, Any], list[list[Fraction]]
     return {"fixed": fixed, "bounds": bounds}, rows_of, equations
 
 
-def region(rng: Rng, width: int) -> tuple[str, dict[str, Any], list[list[Fraction]], list[list[Fraction]]]:
-    """Return a kind, arguments of `Region`, its half-spaces row . w > 0 and equations row . w = 0."""
+def region(
+    rng: Rng, width: int, kind: str = ""
+) -> tuple[str, dict[str, Any], list[list[Fraction]], list[list[Fraction]]]:
+    """Return a kind, drawn if none is given, arguments of `Region`, its half-spaces row . w > 0, and equations = 0."""
     names = feature_names(width)
-    kind = str(rng.choice(REGIONS))
+    kind = kind or str(rng.choice(REGIONS))
     if kind == "decimals":
         return kind, *decimals(rng, width)
     if kind == "nonnegative":
@@ -515,12 +536,13 @@ def sizes(rng: Rng, *, large: bool = False) -> tuple[list[int], int]:
     return [0, *np.cumsum(lengths).tolist()], width
 
 
-def problem(features: str, worth: str, seed: int, *, in_region: bool = False) -> Given:
-    """A problem with features of this kind; worth: a kind of loss, or a metric that is not additive."""
+def problem(features: str, worth: str, seed: int, *, in_region: bool = False, kind: str = "") -> Given:
+    """A problem with features of this kind; worth: a kind of loss, or a metric; kind: of region."""
+    in_region = in_region or bool(kind)
     rng = np.random.default_rng([seed, *features.encode(), *worth.encode(), int(in_region)])
     offsets, width = sizes(rng)
     rows = np.asarray(FEATURES[features](rng, offsets, width), dtype=np.float64)
-    kind, settings, half_spaces, equations = region(rng, width) if in_region else ("", {}, [], [])
+    kind, settings, half_spaces, equations = region(rng, width, kind) if in_region else ("", {}, [], [])
     name = f"{features}, {worth}, {seed}" + (f", {kind}" if kind else "")
     common: dict[str, Any] = {
         "name": name,

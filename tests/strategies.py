@@ -36,10 +36,16 @@ def many_more(*values: object) -> Any:
 
 
 @contextmanager
-def short_descent() -> Iterator[None]:
-    """Make the exact methods start from weights that are nothing special, so that they have to search; and fast."""
+def short_descent(*, one: bool = False) -> Iterator[None]:
+    """Make the exact methods start from weights that are nothing special, so that they have to search; and fast.
+
+    one: a single descent, also for metrics that are not additive.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lpmert.search.start.DEFAULT_BUDGET", 200)
+        if one:
+            patch.setattr("lpmert.search.start._FEWEST", 1)
+            patch.setattr("lpmert.search.start._MOST", 1)
         yield
 
 

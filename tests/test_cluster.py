@@ -17,11 +17,15 @@ import lpmert
 from lpmert import MethodError, Status
 from lpmert.workers import Cluster, using_workers
 
-distributed = pytest.importorskip("distributed", reason="needs lpmert[dask]")
+
+@pytest.fixture(scope="module")
+def distributed() -> Any:
+    """The library, which takes long to import."""
+    return pytest.importorskip("distributed", reason="needs lpmert[dask]")
 
 
 @pytest.fixture(scope="module")
-def local() -> Iterator[Any]:
+def local(distributed: Any) -> Iterator[Any]:
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
     ) as found:
@@ -134,7 +138,7 @@ def test_many_workers_that_die_change_nothing(local: Any, method: str, metric: s
 
 @pytest.mark.parametrize("call", [1, 3, 8])
 def test_a_scheduler_that_dies_changes_nothing(
-    call: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    call: int, distributed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("lpmert.workers._CONNECT_SECONDS", 1)
     nbest, calls = lists_for("loss"), count(1)

@@ -125,39 +125,39 @@ def random_lists(rng: np.random.Generator, width: int) -> list[Vectors]:
     return lists
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_the_sparse_set_decides_the_same_as_the_product(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    lists = random_lists(rng, int(rng.integers(1, 4)))
-    for chosen in product(*(range(len(one)) for one in lists)):
-        sparse, full = differences(lists, chosen), product_differences(lists, chosen)
-        if not sparse:
-            continue
-        assert len(sparse) == sum(map(len, lists)) - len(lists)
-        assert strict(sparse) == rational_answer(full) == rational_answer(sparse)
-        assert published(sparse) == published(full)
-        assert closed(sparse) == closed(full)
-        # A vertex of the sum: other points, not other combinations.
-        assert rational_answer([row for row in full if any(row)]) == strict(sparse)
+def test_the_sparse_set_decides_the_same_as_the_product() -> None:
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        lists = random_lists(rng, int(rng.integers(1, 4)))
+        for chosen in product(*(range(len(one)) for one in lists)):
+            sparse, full = differences(lists, chosen), product_differences(lists, chosen)
+            if not sparse:
+                continue
+            assert len(sparse) == sum(map(len, lists)) - len(lists)
+            assert strict(sparse) == rational_answer(full) == rational_answer(sparse)
+            assert published(sparse) == published(full)
+            assert closed(sparse) == closed(full)
+            # A vertex of the sum: other points, not other combinations.
+            assert rational_answer([row for row in full if any(row)]) == strict(sparse)
 
 
 def rational_answer(rows: list[list[int]]) -> bool:
     return isinstance(rational.decide(rows), rational.Feasible)
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_parts_of_attainable_selections_are_attainable(seed: int) -> None:
-    rng = np.random.default_rng(100 + seed)
-    lists = random_lists(rng, 2)
-    for chosen in product(*(range(len(one)) for one in lists)):
-        rows = differences(lists, chosen)
-        for left_out in range(len(lists)):
-            kept = [s for s in range(len(lists)) if s != left_out]
-            part = differences([lists[s] for s in kept], tuple(chosen[s] for s in kept))
-            if part and strict(rows):
-                assert strict(part)
-            if part and closed(rows):
-                assert closed(part)
+def test_parts_of_attainable_selections_are_attainable() -> None:
+    for seed in range(25):
+        rng = np.random.default_rng(100 + seed)
+        lists = random_lists(rng, 2)
+        for chosen in product(*(range(len(one)) for one in lists)):
+            rows = differences(lists, chosen)
+            for left_out in range(len(lists)):
+                kept = [s for s in range(len(lists)) if s != left_out]
+                part = differences([lists[s] for s in kept], tuple(chosen[s] for s in kept))
+                if part and strict(rows):
+                    assert strict(part)
+                if part and closed(rows):
+                    assert closed(part)
 
 
 def test_the_published_test_on_the_examples() -> None:

@@ -84,23 +84,21 @@ def unseen(text: str) -> list[int]:
     return [call.lineno for call in calls if ast.unparse(call.func) in names and id(call) not in checks]
 
 
-TESTS = [
-    place
-    for path in FILES
-    for name, same in functions(path).items()
-    for place in same
-    if name.startswith("test_") and place.path == path
-]
+@cache
+def every_test() -> list[Place]:
+    """All tests of all files."""
+    found = ((path, name, place) for path in FILES for name, same in functions(path).items() for place in same)
+    return [place for path, name, place in found if name.startswith("test_") and place.path == path]
 
 
 def test_every_test_asserts_something() -> None:
-    assert len(TESTS) > 900
-    assert [test.function.name for test in TESTS if not any(map(asserts, reached(test)))] == []
+    assert len(every_test()) > 900
+    assert [test.function.name for test in every_test() if not any(map(asserts, reached(test)))] == []
 
 
 def test_tests_that_look_at_the_clock_run_alone() -> None:
     """Beside others they fail for want of a processor."""
-    timed = [test for test in TESTS if any(named(one) & CLOCKS for one in reached(test))]
+    timed = [test for test in every_test() if any(named(one) & CLOCKS for one in reached(test))]
     assert len(timed) > 5
     assert [test.function.name for test in timed if "serial" not in marks(test.function)] == []
 

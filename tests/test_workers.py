@@ -21,11 +21,11 @@ import numpy as np
 import pytest
 from commands import environment
 from long_searches import SLICE, counted, long_searches, noise_of, problem_of, same, search_lattices, with_workers
+from strategies import many_more
 
 import lpmert
 from lpmert import Status
 from lpmert.errors import DataError, MethodError
-from lpmert.methods.groups import Groups
 from lpmert.methods.heuristic.och import Och
 from lpmert.methods.lp_mert.method import LpMert
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
@@ -320,19 +320,6 @@ def test_processes_search_as_one_thread_does(method: str, processes: Processes) 
         assert same(alone, lpmert.minimize(nbest, method=method))
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 5])
-@pytest.mark.parametrize("size", [2, 5])
-def test_groups_are_searched_alike_by_any_number_of_threads(size: int, jobs: int) -> None:
-    with long_searches(5 * SLICE):
-        nbest, method = noise_of(4, 20, 4), Groups(size=size)
-        alone = lpmert.minimize(nbest, method=method)
-        assert alone.status is Status.OPTIMAL
-        assert alone.counters["groups"] >= {2: 15, 5: 6}[size]  # of 19 and 7, the last of which may not be needed
-        with with_workers(Threads(jobs)):
-            assert same(alone, lpmert.minimize(nbest, method=method))
-        assert alone.loss == lpmert.minimize(nbest, method="cells").loss
-
-
 @pytest.mark.parametrize("method", ["choices", "groups"])
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_processes_search_selections_for_ratios_as_one_thread_does(
@@ -500,7 +487,7 @@ def check_kills(method: str, metric: str, kills: int) -> None:
     raise AssertionError(f"{kill.left} of {kills} workers were not killed in {kill.calls} calls")
 
 
-@pytest.mark.parametrize(("method", "metric"), KINDS)
+@pytest.mark.parametrize(("method", "metric"), [KINDS[0], KINDS[5], *(many_more(*kind) for kind in KINDS[1:5])])
 def test_killed_workers_change_nothing(method: str, metric: str) -> None:
     check_kills(method, metric, 2)
 

@@ -10,7 +10,7 @@ from scipy.optimize import check_grad
 from shared import librispeech, needs_shared
 
 import lpmert
-from lpmert.errors import FloatArray, MethodError
+from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
 from lpmert.methods.heuristic.likelihood import GRADIENT_TOLERANCE, Likelihood, gold_rows, negative_log_likelihood
 from lpmert.methods.heuristic.softmax import AllHypotheses, first_best, lists_of, own_losses
@@ -106,11 +106,6 @@ def test_the_first_of_the_best_is_taken_in_every_list(scores: list[list[int]]) -
     offsets = np.cumsum([0, *map(len, scores)])
     expected = [begin + one.index(max(one)) for begin, one in zip(offsets.tolist(), scores, strict=False)]
     assert first_best(np.concatenate([np.array(one, dtype=float) for one in scores]), offsets).tolist() == expected
-
-
-def test_a_variance_that_is_not_positive_is_refused() -> None:
-    with pytest.raises(MethodError, match="variance"):
-        Likelihood(variance=0.0)
 
 
 @needs_shared

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 from shared import librispeech, needs_shared
-from strategies import random_lists
 from test_annealing import random_lists_of
 
-from lpmert.errors import MethodError
 from lpmert.methods.heuristic.mira import Mira, Walk
 from lpmert.methods.heuristic.pairwise import Pro, logistic_loss
 from lpmert.methods.heuristic.softmax import AllHypotheses
@@ -152,19 +150,6 @@ def test_features_that_tell_the_matches_are_given_the_right_sign(method: Compara
     result = solve(method, problem)
     assert result.loss == problem.evaluate(result.weights).loss
     assert result.weights[0] > abs(result.weights[1])
-
-
-@pytest.mark.parametrize("method", [Pro(samples=5), Mira(passes=10)], ids=lambda method: method.name)
-def test_equal_seeds_give_equal_weights(method: Comparator) -> None:
-    problem = Problem(random_lists("generic", 3, most_lists=40, most_selections=10**12).nbest)
-    first, again, other = (solve(method, problem, seed=seed).weights.tolist() for seed in (1, 1, 2))
-    assert first == again != other
-
-
-@pytest.mark.parametrize("build", [lambda: Pro(pairs=0), lambda: Mira(decay=1.5), lambda: Mira(step=0.0)])
-def test_settings_without_meaning_are_refused(build: object) -> None:
-    with pytest.raises(MethodError, match=r"pairs|decay|step"):
-        build()  # type: ignore[operator]
 
 
 @needs_shared

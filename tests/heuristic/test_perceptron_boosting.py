@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from shared import needs_shared
 from test_msr import kana_kanji, sparse_nbest
 
-from lpmert.errors import FloatArray, MethodError
+from lpmert.errors import FloatArray
 from lpmert.methods.heuristic.boosting import Boosting, differences
 from lpmert.methods.heuristic.perceptron import Perceptron
 from lpmert.methods.heuristic.sparse import sparse_lists
@@ -168,13 +168,6 @@ def test_the_base_keeps_the_sign_that_decodes_better_or_that_of_the_start(method
     assert first.loss == second.loss
     start = -np.eye(nbest.n_features)[0]
     assert solve(method, problem, initial_weights=start).weights[0] < 0
-
-
-def test_settings_without_meaning_are_refused() -> None:
-    with pytest.raises(MethodError, match="rate"):
-        Perceptron(rate=0.0)
-    with pytest.raises(MethodError, match="smoothing"):
-        Boosting(smoothing=0.0)
 
 
 @needs_shared

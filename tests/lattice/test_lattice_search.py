@@ -12,7 +12,6 @@ import pytest
 from drawn_lattices import Drawn, decoded_loss, least_loss, limits_of
 from long_searches import long_searches
 from shared import asr_lattices, needs_shared
-from strategies import many_more
 
 import lpmert
 from lpmert import Region, Status
@@ -113,13 +112,6 @@ def test_a_cosine_beside_an_equation_leaves_the_optimum_of_the_same_paths_as_lis
 
 
 KINDS = ("integers", "ternary", "dyadic", "large", "steep")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("block", [0, *(many_more(block) for block in range(1, 12))])
-def test_the_optimum_is_that_of_all_paths(kind: str, block: int) -> None:
-    for seed in range(40 * block, 40 * block + 40):
-        check(seed, kind)
 
 
 @pytest.mark.parametrize("kind", ["integers", "dyadic", "large"])

@@ -52,25 +52,6 @@ def test_envelope_of_the_travatar_lists(index, hypotheses, thresholds):
     assert at == pytest.approx(thresholds, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("high", "best", "interval"), [(np.inf, 4, (1, 3)), (0.0, 3, (-np.inf, -1)), (-3.0, 3, (-np.inf, -3))]
-)
-def test_line_search_finds_the_travatar_intervals(high, best, interval):
-    features, offsets, costs = lists_of(TRAVATAR)
-    cost, step = line_search(lists_with_costs(features, offsets, costs), *AXES, high=high)
-    assert cost == -best
-    assert interval[0] < step < interval[1]
-    assert np.isfinite(step)
-    assert decode(features, offsets, costs, AXES[0]) == -2
-
-
-def test_line_search_finds_the_portage_optimum():
-    features, offsets, costs = lists_of([[(1, 0, 1), (0, 1, 2)], [(1, 0, 1), (3, -1, 2)]])
-    cost, step = line_search(lists_with_costs(features, offsets, costs), *AXES)
-    assert cost == -4
-    assert 1 < step < 2
-
-
 def test_descent_finds_the_portage_optimum():
     features, offsets, costs = lists_of(
         [[(1, -1, 0, 1), (3, 1, 0, 2), (3, 0, 1, 3)], [(1, -1, 0, 1), (5, 1, 0, 3), (0, 0, -2, 2)]]
@@ -90,25 +71,6 @@ def test_lines_that_only_touch_the_envelope_are_left_out():
     found, at = upper_envelope(np.array([0.0, 0.0, 0.0]), np.array([-1.0, 0.0, 1.0]))
     assert found.tolist() == [0, 2]
     assert at.tolist() == [0.0]
-
-
-@settings(deadline=None, max_examples=60)
-@given(seed=st.integers(0, 2**32), integers=st.booleans())
-def test_line_search_equals_brute_force_over_all_crossings(seed, integers):
-    rng = np.random.default_rng(seed)
-    features, offsets, costs = random_lists(rng, lists=5, size=9, dimension=2, integers=integers)
-    crossings = [0.0]
-    for begin, end in pairwise(offsets):
-        for i in range(begin, end):
-            for j in range(begin, i):
-                if features[i, 1] != features[j, 1]:
-                    crossings.append((features[j, 0] - features[i, 0]) / (features[i, 1] - features[j, 1]))
-    points = np.unique(np.round(crossings, 12))
-    middles = np.concatenate([[points[0] - 1], (points[1:] + points[:-1]) / 2, [points[-1] + 1]])
-    expected = min(decode(features, offsets, costs, np.array([1.0, t])) for t in middles)
-    cost, step = line_search(lists_with_costs(features, offsets, costs), *AXES)
-    assert cost == expected
-    assert decode(features, offsets, costs, np.array([1.0, step])) == cost
 
 
 @settings(deadline=None, max_examples=40)

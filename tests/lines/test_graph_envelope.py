@@ -73,39 +73,39 @@ class Paths:
         return sum(max(own, key=lambda line: (line[0] + t * line[1], -line[2]))[2] for own in lines)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_envelope_of_a_graph_is_that_of_all_its_paths(seed: int) -> None:
-    lattices = drawn(seed, 1, 2, whole=seed % 2 == 0)
-    graph = lattices.graph(0)
-    a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
-    intercepts, slopes, ways = envelope_of(graph, a, b)
-    paths = all_paths(graph)
-    rows = [(sum(map(Fraction, a[path].tolist())), sum(map(Fraction, b[path].tolist()))) for path in paths]
-    assert (np.diff(slopes) > 0).all()
-    for way, intercept, slope in zip(ways, intercepts, slopes, strict=True):
-        assert way[::-1].tolist() in paths
-        assert intercept == pytest.approx(a[way].sum(), abs=1e-12)
-        assert slope == pytest.approx(b[way].sum(), abs=1e-12)
-    for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
-        most = max(float(x + Fraction(t) * y) for x, y in rows)
-        found = max(intercepts + t * slopes)
-        assert found == pytest.approx(most, rel=1e-12, abs=1e-9)
+def test_the_envelope_of_a_graph_is_that_of_all_its_paths() -> None:
+    for seed in range(40):
+        lattices = drawn(seed, 1, 2, whole=seed % 2 == 0)
+        graph = lattices.graph(0)
+        a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
+        intercepts, slopes, ways = envelope_of(graph, a, b)
+        paths = all_paths(graph)
+        rows = [(sum(map(Fraction, a[path].tolist())), sum(map(Fraction, b[path].tolist()))) for path in paths]
+        assert (np.diff(slopes) > 0).all()
+        for way, intercept, slope in zip(ways, intercepts, slopes, strict=True):
+            assert way[::-1].tolist() in paths
+            assert intercept == pytest.approx(a[way].sum(), abs=1e-12)
+            assert slope == pytest.approx(b[way].sum(), abs=1e-12)
+        for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
+            most = max(float(x + Fraction(t) * y) for x, y in rows)
+            found = max(intercepts + t * slopes)
+            assert found == pytest.approx(most, rel=1e-12, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_line_search_finds_the_least_loss_of_all_paths_on_the_line(seed: int) -> None:
-    lattices = drawn(seed, 4, 3, whole=False)
-    problem, paths = LatticeProblem(lattices), Paths(lattices)
-    search = LatticeLineSearch(problem)
-    rng = np.random.default_rng(seed)
-    weights, direction = rng.normal(size=3), rng.normal(size=3)
-    # the search works on features times powers of two, which its coordinates undo
-    given = [problem.to_caller(one) for one in (weights, direction)]
-    step = search.along(weights, direction)
-    assert step.level == paths.best_on_line(*given)
-    reached = weights + step.t * direction
-    assert search.at(reached) == step.level == lpmert.evaluate(lattices, problem.to_caller(reached)).loss
-    assert search.at(weights) == lpmert.evaluate(lattices, given[0]).loss
+def test_a_line_search_finds_the_least_loss_of_all_paths_on_the_line() -> None:
+    for seed in range(40):
+        lattices = drawn(seed, 4, 3, whole=False)
+        problem, paths = LatticeProblem(lattices), Paths(lattices)
+        search = LatticeLineSearch(problem)
+        rng = np.random.default_rng(seed)
+        weights, direction = rng.normal(size=3), rng.normal(size=3)
+        # the search works on features times powers of two, which its coordinates undo
+        given = [problem.to_caller(one) for one in (weights, direction)]
+        step = search.along(weights, direction)
+        assert step.level == paths.best_on_line(*given)
+        reached = weights + step.t * direction
+        assert search.at(reached) == step.level == lpmert.evaluate(lattices, problem.to_caller(reached)).loss
+        assert search.at(weights) == lpmert.evaluate(lattices, given[0]).loss
 
 
 def test_a_line_keeps_to_its_ends_and_to_the_region() -> None:
@@ -206,52 +206,54 @@ def derivations(graph: Graph) -> list[list[int]]:
     return of(graph.n_nodes - 1)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_envelope_of_a_hypergraph_is_that_of_all_its_derivations(seed: int) -> None:
-    graph = forest(seed, 1, 2, 400).graph(0)
-    ways = derivations(graph)
-    a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
-    intercepts, slopes, found_ways = envelope_of(graph, a, b)
-    assert (np.diff(slopes) > 0).all()
-    for way, intercept, slope in zip(found_ways, intercepts, slopes, strict=True):
-        assert way.tolist() in ways
-        assert intercept == pytest.approx(a[way].sum(), abs=1e-12)
-        assert slope == pytest.approx(b[way].sum(), abs=1e-12)
-    rows = np.array([[a[way].sum(), b[way].sum()] for way in ways])
-    for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
-        found = max(intercepts + t * slopes)
-        assert found == pytest.approx((rows @ [1.0, t]).max(), rel=1e-12, abs=1e-9)
+def test_the_envelope_of_a_hypergraph_is_that_of_all_its_derivations() -> None:
+    for seed in range(40):
+        graph = forest(seed, 1, 2, 400).graph(0)
+        ways = derivations(graph)
+        a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
+        intercepts, slopes, found_ways = envelope_of(graph, a, b)
+        assert (np.diff(slopes) > 0).all()
+        for way, intercept, slope in zip(found_ways, intercepts, slopes, strict=True):
+            assert way.tolist() in ways
+            assert intercept == pytest.approx(a[way].sum(), abs=1e-12)
+            assert slope == pytest.approx(b[way].sum(), abs=1e-12)
+        rows = np.array([[a[way].sum(), b[way].sum()] for way in ways])
+        for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
+            found = max(intercepts + t * slopes)
+            assert found == pytest.approx((rows @ [1.0, t]).max(), rel=1e-12, abs=1e-9)
 
 
-@pytest.mark.parametrize("metric", ["wer", "bleu"])
-@pytest.mark.parametrize("seed", range(12))
-def test_a_line_through_hypergraphs_is_that_of_the_lists_of_all_derivations(seed: int, metric: str) -> None:
-    forests = forest(seed, 3, 3)
-    every = [derivations(forests.graph(number)) for number in range(3)]
-    problem = LatticeProblem(forests, metric)
-    rows = [problem.features(number, np.array(way)) for number, own in enumerate(every) for way in own]
-    texts = [problem.text(number, np.array(way)) for number, own in enumerate(every) for way in own]
-    offsets = np.cumsum([0, *map(len, every)])
-    plain = lpmert.NBest(np.array(rows), offsets, np.zeros(len(rows)), texts=texts)
-    lists, summed = measure_texts(plain, forests.references, metric)
-    rng = np.random.default_rng(seed)
-    weights, direction = rng.normal(size=3), rng.normal(size=3)
-    step = LatticeLineSearch(problem).along(problem.to_canonical(weights), problem.to_canonical(direction))
-    scores, slopes = np.array(rows) @ weights, np.array(rows) @ direction
-    crossings = [
-        (scores[i] - scores[j]) / (slopes[j] - slopes[i])
-        for begin, end in pairwise(offsets.tolist())
-        for i in range(begin, end)
-        for j in range(begin, i)
-        if abs(slopes[j] - slopes[i]) > 1e-12
-    ]
-    ends = np.unique([*crossings, 0.0])
-    middles = [ends[0] - 1, *((ends[1:] + ends[:-1]) / 2), ends[-1] + 1]
-    problem_of_lists = lpmert.Problem(lists, summed)
-    losses = [problem_of_lists.evaluate(weights + t * direction).loss for t in middles[:: max(1, len(middles) // 300)]]
-    assert step.level <= min(losses) + 1e-12
-    reached = problem.to_caller(problem.to_canonical(weights) + step.t * problem.to_canonical(direction))
-    assert lpmert.evaluate(forests, reached, metric=metric).loss == pytest.approx(step.level, abs=1e-12)
+def test_a_line_through_hypergraphs_is_that_of_the_lists_of_all_derivations() -> None:
+    for seed in range(12):
+        for metric in ["wer", "bleu"]:
+            forests = forest(seed, 3, 3)
+            every = [derivations(forests.graph(number)) for number in range(3)]
+            problem = LatticeProblem(forests, metric)
+            rows = [problem.features(number, np.array(way)) for number, own in enumerate(every) for way in own]
+            texts = [problem.text(number, np.array(way)) for number, own in enumerate(every) for way in own]
+            offsets = np.cumsum([0, *map(len, every)])
+            plain = lpmert.NBest(np.array(rows), offsets, np.zeros(len(rows)), texts=texts)
+            lists, summed = measure_texts(plain, forests.references, metric)
+            rng = np.random.default_rng(seed)
+            weights, direction = rng.normal(size=3), rng.normal(size=3)
+            step = LatticeLineSearch(problem).along(problem.to_canonical(weights), problem.to_canonical(direction))
+            scores, slopes = np.array(rows) @ weights, np.array(rows) @ direction
+            crossings = [
+                (scores[i] - scores[j]) / (slopes[j] - slopes[i])
+                for begin, end in pairwise(offsets.tolist())
+                for i in range(begin, end)
+                for j in range(begin, i)
+                if abs(slopes[j] - slopes[i]) > 1e-12
+            ]
+            ends = np.unique([*crossings, 0.0])
+            middles = [ends[0] - 1, *((ends[1:] + ends[:-1]) / 2), ends[-1] + 1]
+            problem_of_lists = lpmert.Problem(lists, summed)
+            losses = [
+                problem_of_lists.evaluate(weights + t * direction).loss for t in middles[:: max(1, len(middles) // 300)]
+            ]
+            assert step.level <= min(losses) + 1e-12
+            reached = problem.to_caller(problem.to_canonical(weights) + step.t * problem.to_canonical(direction))
+            assert lpmert.evaluate(forests, reached, metric=metric).loss == pytest.approx(step.level, abs=1e-12)
 
 
 def test_och_takes_hypergraphs_and_ratios() -> None:

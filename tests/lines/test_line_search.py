@@ -306,15 +306,6 @@ def test_a_metric_without_a_known_formula_is_refused_with_what_it_lacks():
         LineSearch(problem.canonical)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"directions": "up"}, {"interval": "best"}, {"stopping": "never"}, {"restarts": -1}, {"walk_share": 2.0}],
-)
-def test_settings_that_make_no_sense_are_refused(settings):
-    with pytest.raises(MethodError, match=str(next(iter(settings)))):
-        solve(Och(**settings), Problem(random_nbest(0)))
-
-
 @needs_shared
 def test_line_searches_find_the_proved_optimum_of_real_lists_with_three_features():
     result = solve(Och(), Problem(librispeech()))

@@ -101,18 +101,6 @@ def test_more_restarts_are_never_worse():
     assert losses == sorted(losses, reverse=True)
 
 
-def test_the_loss_is_what_decoding_gives_and_never_below_the_optimum():
-    for seed in range(6):
-        problem = problem_of(seed, lists=6, size=4, dimension=3)
-        optimum = minimize(problem.nbest).loss
-        for directions in ("greedy", "cyclic", "powell", "random"):
-            result = solve(Och(directions=directions, restarts=2), problem, seed=seed)
-            assert result.loss == problem.evaluate(result.weights).loss >= optimum
-            assert result.lower_bound is None
-            assert result.status is Status.HEURISTIC
-            assert np.abs(result.weights).sum() == pytest.approx(1.0)
-
-
 def test_no_loss_is_won_by_a_tie():
     # at equal weights every list is tied, and list order would give a loss of 0 that no strict weights give
     features = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
@@ -127,21 +115,6 @@ def test_initial_weights_that_are_optimal_are_kept_or_equalled():
     problem = problem_of(7, lists=12, size=4)
     best = minimize(problem.nbest)
     assert solve(Och(restarts=0), problem, initial_weights=best.weights).loss == best.loss
-
-
-@pytest.mark.parametrize(
-    ("limits", "status"),
-    [
-        (Limits(time_limit=0.0), Status.TIME_LIMIT),
-        (Limits(node_limit=8), Status.NODE_LIMIT),
-        (Limits(target=1000.0), Status.TARGET),
-    ],
-)
-def test_limits_end_the_search_with_its_best_weights(limits, status):
-    problem = problem_of(2, lists=200)
-    result = solve(Och(restarts=10_000), problem, limits)
-    assert result.status is status
-    assert result.loss == problem.evaluate(result.weights).loss
 
 
 @pytest.mark.serial
@@ -178,20 +151,6 @@ def test_an_interrupt_returns_the_best_weights_so_far():
     assert result.status is Status.INTERRUPTED
     assert result.loss == problem.evaluate(result.weights).loss
     assert result.loss == pytest.approx(result.trace[-1][2])
-
-
-def test_the_trace_falls_and_ends_at_the_loss():
-    result = solve(Och(restarts=10), problem_of(6, lists=80))
-    losses = [loss for _, _, loss in result.trace]
-    assert losses == sorted(losses, reverse=True)
-    assert losses[-1] == pytest.approx(result.loss)
-    assert all(bound is None for _, bound, _ in result.trace)
-
-
-def test_lists_without_any_choice_need_no_search():
-    problem = Problem(NBest(np.ones((3, 2)), np.array([0, 1, 3]), np.array([1.0, 2.0, 5.0])))
-    result = solve(Och(), problem)
-    assert (result.loss, result.status) == (3.0, Status.HEURISTIC)
 
 
 def rounds_of(method, problems, seed=0):

@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import KINDS, best_loss, loss_of, random_lists
+from strategies import best_loss, random_lists
 
 import lpmert
-from lpmert import Status
 from lpmert.methods.lp_mert.beam import Beam, BeamSearch
 from lpmert.model.problem import Problem
 from lpmert.search.start import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("beam", [1, 4, 1000])
-def test_the_loss_is_that_of_the_weights_and_no_better_than_the_least(kind: str, beam: int) -> None:
-    for seed in range(10):
-        lists = random_lists(kind, seed, most_selections=200)
-        result = lpmert.minimize(lists.nbest, method=Beam(beam=beam))
-        assert result.status is Status.HEURISTIC
-        assert result.lower_bound is None
-        assert result.gap_abs is None
-        assert result.loss == pytest.approx(float(loss_of(lists, result.selection)))
-        assert all(bound is None for _, bound, _ in result.trace)
-        if result.tied_lists == 0:
-            assert result.loss >= float(best_loss(lists)) - 1e-12 * np.abs(lists.losses).sum()
 
 
 @pytest.mark.parametrize("kind", ["generic", "integers", "collinear", "real losses", "parallel"])
@@ -76,16 +60,3 @@ def test_rows_are_kept_up_to_the_beam() -> None:
     assert 0 < result.counters["rows_kept"] < result.counters["rows_in_full"]
     assert result.counters["rows_kept"] <= 19 * result.counters["lps"]
     assert result.counters["pruned"] > 0
-
-
-def test_limits_end_a_beam_search() -> None:
-    nbest = problem_of(2, lists=16, hypotheses=40, features=9).nbest
-    assert lpmert.minimize(nbest, method="beam", time_limit=0).status is Status.TIME_LIMIT
-    stopped = lpmert.minimize(nbest, method="beam", node_limit=20)
-    assert stopped.status is Status.NODE_LIMIT
-    assert stopped.lower_bound is None
-
-
-def test_a_beam_of_nothing_is_refused() -> None:
-    with pytest.raises(lpmert.MethodError, match="option beam of method 'beam' must be a whole number of at least 1"):
-        Beam(beam=0)

@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import oracle
 import pytest
-from long_searches import long_searches, noise_of, same
-from strategies import KINDS, Lists, assert_closes_on, best_loss, gaussian_lists, random_lists
-from tolerance import Tolerated
+from strategies import Lists
 
-import lpmert
-from lpmert import Status
 from lpmert.core import INFINITE_COST
-from lpmert.methods.lp_mert import search as lp_mert
-from lpmert.methods.lp_mert import shared
 from lpmert.methods.lp_mert.method import LpMert
 from lpmert.methods.lp_mert.saving import SavingTest
 from lpmert.methods.lp_mert.search import Alone, Chain, OpenPrefix, open_prefixes
-from lpmert.methods.lp_mert.shared import ParallelLpMert
 from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves
 from lpmert.model.problem import Problem
-from lpmert.search.method import Incumbent, Task
-from lpmert.search.start import first_incumbent
+from lpmert.search.method import Incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
-
-SETTINGS = [
-    LpMert(),
-    LpMert(lanes=1),
-    LpMert(look_ahead=False),
-    LpMert(lazy=False),
-    LpMert(use_cores=False, use_witnesses=False),
-    LpMert(lp="highs"),
-]
-
-
-@contextmanager
-def very_short_units(steps: int = 3) -> Iterator[None]:
-    with long_searches(), pytest.MonkeyPatch.context() as patch:
-        for module in (lp_mert, shared):
-            patch.setattr(module, "SLICE_STEPS", steps)
-        yield
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -151,59 +123,7 @@ def test_parts_can_be_divided_again_and_again() -> None:
     assert sorted(found) == sorted(tuple(int(place[s][h]) for s, h in enumerate(one)) for one in selections)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_units_find_the_least_loss_and_prove_it(kind: str) -> None:
-    tolerated = Tolerated(kind)
-    for seed in range(10):
-        lists = random_lists(kind, seed, most_selections=200)
-        least = best_loss(lists)
-        for method in SETTINGS:
-            with very_short_units():
-                result = lpmert.minimize(lists.nbest, method=method)
-            tolerated.assert_least(result, lists, least)
-    tolerated.assert_rare()
-
-
-@pytest.mark.parametrize("method", SETTINGS, ids=str)
-def test_the_bound_never_exceeds_the_optimum_and_never_falls(method: LpMert) -> None:
-    for seed in range(2):
-        nbest = noise_of(seed, 6, 4)
-        optimum = lpmert.minimize(nbest, method="cells")
-        assert optimum.status is Status.OPTIMAL
-        problem = Problem(nbest)
-        with very_short_units():
-            search = method.start(Task(problem, problem.canonical, partial(first_incumbent, problem, 0, None)))
-            assert isinstance(search, ParallelLpMert)
-            assert_closes_on(optimum.loss, search, problem.canonical)
-            assert search._queue.shared
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_any_number_of_threads_gives_the_same_search(seed: int) -> None:
-    nbest = noise_of(seed, 7, 5)
-    with very_short_units(10):
-        results = [lpmert.minimize(nbest, method="lp-mert", jobs=jobs) for jobs in (1, 2, 5)]
-    assert results[0].status is Status.OPTIMAL
-    assert same(results[0], results[1])
-    assert same(results[0], results[2])
-
-
 def test_what_hands_nothing_out_is_known_by_its_options() -> None:
     assert LpMert().parallel
     for other in ({"chain": False}, {"published": True}):
         assert not replace(LpMert(), **other).parallel
-
-
-def test_limits_leave_a_valid_bound() -> None:
-    lists = gaussian_lists(6, lists=12, hypotheses=8, features=5)
-    optimum = lpmert.minimize(lists.nbest, method="cells").loss
-    with very_short_units(20):
-        for limits, status in (
-            ({"node_limit": 200}, Status.NODE_LIMIT),
-            ({"time_limit": 0.0}, Status.TIME_LIMIT),
-            ({"memory_limit": 1}, Status.MEMORY_LIMIT),
-        ):
-            result = lpmert.minimize(lists.nbest, method="lp-mert", jobs=2, **limits)
-            assert result.status is status
-            assert result.lower_bound is not None
-            assert result.lower_bound <= optimum <= result.loss

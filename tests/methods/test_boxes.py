@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from long_searches import counted
 from nodes import core_search
-from strategies import KINDS, best_loss, clear_winners, exact_cost, random_lists
+from strategies import KINDS, clear_winners, exact_cost, random_lists
 
 import lpmert
 from lpmert.core import beats_in_box, box_normals, one_pays_in_box
@@ -26,14 +26,6 @@ Rng = np.random.Generator
 
 NO_SUMS = np.empty(0)
 """Of statistics, as losses add up."""
-
-SETTINGS = (
-    Cells(shape="boxes"),
-    Cells(shape="boxes", leaf_lists=1),
-    Cells(shape="boxes", leaf_lists=0, stalled_splits=2),
-    Cells(shape="boxes", conflict_lists=0, leaf_lists=2),
-    Cells(shape="boxes", leaf_lists=0),
-)
 
 
 def random_box(rng: Rng, n_features: int, splits: int | None = None) -> tuple[FloatArray, FloatArray]:
@@ -480,29 +472,6 @@ def test_a_box_of_a_damaged_file_is_refused(field: str, value: FloatArray, messa
     search.push(box)
     with pytest.raises(ValueError, match=message):
         search.push(box._replace(**{field: value}))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_boxes_find_the_least_loss(kind: str) -> None:
-    for seed in range(800, 808):
-        lists = random_lists(kind, seed, most_features=4, most_lists=6)
-        result = lpmert.minimize(lists.nbest, method=SETTINGS[seed % len(SETTINGS)], time_limit=60)
-        expected = float(best_loss(lists))
-        assert result.loss == pytest.approx(expected, rel=1e-12, abs=1e-12), (kind, seed)
-        assert result.lower_bound == result.loss
-
-
-def test_boxes_within_a_region_find_what_simplices_find() -> None:
-    rng = np.random.default_rng(7)
-    for seed in range(6):
-        lists = random_lists("generic", seed + 40, most_features=4, most_lists=8)
-        names = [name for name in lists.nbest.names if rng.random() < 0.5]
-        region = lpmert.Region(bounds=dict.fromkeys(names, (0.0, None)))
-        boxes, simplices = (
-            lpmert.minimize(lists.nbest, method=Cells(shape=shape, leaf_lists=1), region=region)
-            for shape in ("boxes", "simplices")
-        )
-        assert boxes.loss == simplices.loss == boxes.lower_bound
 
 
 def hard(n_lists: int = 60, n_features: int = 4) -> lpmert.NBest:

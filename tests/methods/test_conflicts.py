@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from nodes import core_search
-from strategies import KINDS, Lists, best_loss, exact_cost, random_lists
+from strategies import KINDS, Lists, exact_cost, random_lists
 
 import lpmert
 from lpmert.core import one_pays
@@ -149,13 +149,3 @@ def test_conflicts_close_cones_and_save_nodes() -> None:
     assert with_conflicts.counters["conflicting"] > 100
     assert without.counters["conflicting"] == 0
     assert 2 * with_conflicts.counters["nodes"] < without.counters["nodes"]
-
-
-def test_no_optimum_is_lost_with_conflicts_alone() -> None:
-    """With cones split to the end, conflicts close most cones: all optima are still found."""
-    for kind in ("generic", "integers", "binary", "mixed losses"):
-        for seed in range(600, 606):
-            lists = random_lists(kind, seed, most_features=3, most_lists=6)
-            result = lpmert.minimize(lists.nbest, method=Cells(leaf_lists=0))
-            assert Fraction(result.loss) == best_loss(lists)
-            assert result.lower_bound == result.loss

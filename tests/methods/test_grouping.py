@@ -12,7 +12,7 @@ import pytest
 from long_searches import long_searches, with_workers
 from scipy.linalg import block_diag
 from shared import needs_shared, swahili
-from strategies import KINDS, Lists, assert_closes_on, best_loss, gaussian_lists, random_lists
+from strategies import KINDS, Lists, best_loss, gaussian_lists, random_lists
 from tolerance import Tolerated
 
 import lpmert
@@ -30,68 +30,6 @@ from lpmert.search.start import first_incumbent
 from lpmert.workers import Pending, Shared, T, Threads, Unit
 
 pytestmark = pytest.mark.usefixtures("poor_start")
-
-
-@pytest.mark.parametrize("size", [1, 2, 100])
-@pytest.mark.parametrize("kind", KINDS)
-def test_groups_of_any_size_end_with_the_least_loss(kind: str, size: int) -> None:
-    tolerated = Tolerated(kind)
-    for seed in range(6):
-        lists = random_lists(kind, seed, most_lists=6, most_hypotheses=4, most_features=3, most_selections=150)
-        least = best_loss(lists)
-        result = lpmert.minimize(lists.nbest, method=Groups(size=size))
-        tolerated.assert_least(result, lists, least)
-    tolerated.assert_rare()
-
-
-@pytest.mark.parametrize("size", [2, 5, 8])
-def test_the_bound_never_exceeds_the_optimum_and_never_falls(size: int) -> None:
-    for seed in range(3):
-        lists = gaussian_lists(seed, lists=24, hypotheses=6, features=4)
-        optimum = lpmert.minimize(lists.nbest, method="cells")
-        assert optimum.status is Status.OPTIMAL
-        problem = Problem(lists.nbest)
-        form = problem.canonical
-        search = GroupedSearch(Groups(size=size), form, first_incumbent(problem, seed, None))
-        assert_closes_on(optimum.loss, search, form)
-
-
-@pytest.mark.parametrize("size", [1, 3, 100])
-@pytest.mark.parametrize("kind", KINDS)
-def test_groups_in_units_end_with_the_least_loss(kind: str, size: int) -> None:
-    tolerated = Tolerated(kind)
-    for seed in range(4):
-        lists = random_lists(kind, seed, most_lists=6, most_hypotheses=4, most_features=3, most_selections=150)
-        least = best_loss(lists)
-        with long_searches(1):
-            result = lpmert.minimize(lists.nbest, method=Groups(size=size), jobs=2)
-        tolerated.assert_least(result, lists, least)
-    tolerated.assert_rare()
-
-
-@pytest.mark.parametrize("size", [2, 5])
-def test_bounds_of_units_never_exceed_the_optimum_and_never_fall(size: int) -> None:
-    for seed in range(2):
-        lists = gaussian_lists(seed, lists=16, hypotheses=6, features=4)
-        optimum = lpmert.minimize(lists.nbest, method="cells")
-        assert optimum.status is Status.OPTIMAL
-        problem = Problem(lists.nbest)
-        with long_searches(200):
-            search = GroupedSearch(Groups(size=size), problem.canonical, first_incumbent(problem, seed, None))
-            assert_closes_on(optimum.loss, search, problem.canonical)
-
-
-def test_limits_leave_a_valid_bound_while_units_are_out() -> None:
-    lists = gaussian_lists(3, lists=20, hypotheses=8, features=5)
-    optimum = lpmert.minimize(lists.nbest, method="cells").loss
-    stopped = []
-    for limits in ({"node_limit": 60}, {"node_limit": 400}, {"memory_limit": 1}, {"time_limit": 0.0}, {"gap": 0.5}):
-        with long_searches(500):
-            result = lpmert.minimize(lists.nbest, method="groups", jobs=2, **limits)
-        assert result.lower_bound is not None
-        assert result.lower_bound <= optimum <= result.loss
-        stopped.append(result.status)
-    assert stopped == [Status.NODE_LIMIT, Status.NODE_LIMIT, Status.MEMORY_LIMIT, Status.TIME_LIMIT, Status.GAP]
 
 
 class Recorder(Threads):
@@ -166,14 +104,6 @@ def test_the_bound_beats_the_sum_of_minima_where_no_search_ends() -> None:
     assert result.status is Status.NODE_LIMIT
     assert result.lower_bound is not None
     assert oracle < result.lower_bound < result.loss
-
-
-def test_the_same_seed_gives_the_same_search() -> None:
-    lists = gaussian_lists(7, lists=40, hypotheses=10, features=10)
-    first, second = (lpmert.minimize(lists.nbest, method="groups", node_limit=500) for _ in range(2))
-    assert first.weights.tolist() == second.weights.tolist()
-    assert first.lower_bound == second.lower_bound
-    assert first.counters == second.counters
 
 
 def _first_groups(form: Canonical, start: Incumbent, settings: Groups) -> list[list[int]]:
@@ -282,11 +212,6 @@ def test_auto_searches_groups_too_where_features_and_lists_are_many() -> None:
     assert search.finished or search.counters()["groups"] > 0
     assert search.lower_bound is not None
     assert form.loss_of(search.lower_bound) <= form.loss_of(search.incumbent.cost)
-
-
-def test_groups_of_no_lists_are_refused() -> None:
-    with pytest.raises(lpmert.MethodError, match="size"):
-        Groups(size=0)
 
 
 @needs_shared

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from long_searches import counted, long_searches, noise_of, problem_of, same
-from strategies import KINDS, best_loss, random_lists
+from strategies import best_loss, random_lists
 
 import lpmert
 from lpmert import Status
 from lpmert.methods.cells import cells, units
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.units import NodeSearch
-from lpmert.methods.choices.choices import Choices
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
@@ -29,71 +28,6 @@ UNCHANGED = {name: getattr(cells, name) for name in ("_SLICE", "_ALONE", "_UNIT"
 def _lanes_at_once() -> Iterator[None]:
     with long_searches():
         yield
-
-
-@pytest.mark.parametrize(
-    "method",
-    ["cells", "auto", "choices", Cells(shape="simplices"), Cells(shape="simplices", leaf_lists=3)],
-    ids=str,
-)
-@pytest.mark.parametrize("seed", range(3))
-def test_any_number_of_threads_gives_the_same_search(method: str | Cells, seed: int) -> None:
-    nbest = problem_of(seed)
-    results = [lpmert.minimize(nbest, method=method, jobs=jobs) for jobs in (1, 2, 16)]
-    assert results[0].status is Status.OPTIMAL
-    assert results[0].counters["nodes"] > 50
-    assert all(same(results[0], other) for other in results[1:])
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_searches_over_selections_go_on_in_units(seed: int) -> None:
-    nbest = noise_of(seed)
-    results = [lpmert.minimize(nbest, method="choices", jobs=jobs) for jobs in (1, 2, 5)]
-    assert results[0].status is Status.OPTIMAL
-    assert results[0].counters["nodes"] > 50
-    assert same(results[0], results[1])
-    assert same(results[0], results[2])
-    cells = lpmert.minimize(nbest, method="cells")
-    assert cells.status is Status.OPTIMAL
-    assert cells.loss == results[0].loss
-
-
-@pytest.mark.parametrize("metric", ["bleu", "chrf"])
-@pytest.mark.parametrize("seed", range(2))
-def test_so_do_those_for_ratios(metric: str, seed: int) -> None:
-    nbest = counted(seed, metric)
-    results = [lpmert.minimize(nbest, metric=metric, method="choices", jobs=jobs) for jobs in (1, 2, 5)]
-    assert results[0].status is Status.OPTIMAL
-    assert results[0].counters["nodes"] > 50
-    assert same(results[0], results[1])
-    assert same(results[0], results[2])
-    cells = lpmert.minimize(nbest, metric=metric, method="cells")
-    assert cells.status is Status.OPTIMAL
-    assert cells.loss == results[0].loss
-
-
-@pytest.mark.parametrize("shape", ["simplices", "boxes"])
-@pytest.mark.parametrize("metric", ["bleu", "chrf", "f1"])
-def test_any_number_of_threads_gives_the_same_search_for_ratios(metric: str, shape: str) -> None:
-    nbest = counted(1, metric)
-    results = [lpmert.minimize(nbest, metric=metric, method=Cells(shape=shape), jobs=jobs) for jobs in (1, 2, 4)]
-    assert results[0].status is Status.OPTIMAL
-    assert results[0].counters["nodes"] > 50
-    assert all(same(results[0], other) for other in results[1:])
-    selections = lpmert.minimize(nbest, metric=metric, method="choices")
-    assert selections.status is Status.OPTIMAL
-    assert results[0].loss == selections.loss
-
-
-@pytest.mark.parametrize(("metric", "limit"), [("loss", 400), ("bleu", 100)])
-def test_a_search_that_a_limit_ends_is_the_same_too(metric: str, limit: int) -> None:
-    nbest = problem_of(5, 200) if metric == "loss" else counted(2, metric)
-    results = [lpmert.minimize(nbest, metric=metric, method="cells", node_limit=limit, jobs=jobs) for jobs in (1, 2, 4)]
-    assert results[0].status is Status.NODE_LIMIT
-    assert results[0].lower_bound is not None
-    assert results[0].lower_bound < results[0].loss
-    assert same(results[0], results[1])
-    assert same(results[0], results[2])
 
 
 @pytest.mark.parametrize("shape", ["simplices", "boxes"])
@@ -124,19 +58,6 @@ def test_lanes_find_what_one_lane_finds(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(cells, "_ALONE", 1 << 60)
     one = lpmert.minimize(nbest, method="cells")
     assert many.loss == one.loss == many.lower_bound == one.lower_bound
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(8))
-def test_lanes_hold_to_brute_force(kind: str, seed: int) -> None:
-    lists = random_lists(kind, seed, most_lists=5, most_features=4)
-    least = float(best_loss(lists))
-    for method in (Cells(), Cells(leaf_lists=1, stalled_splits=1), Choices()):
-        result = lpmert.minimize(lists.nbest, method=method, jobs=2)
-        assert result.lower_bound is not None
-        slack = 1e-12 * float(np.abs(lists.losses).sum())
-        assert result.lower_bound - slack <= least <= result.loss + slack
-        assert result.status.finished
 
 
 @pytest.mark.parametrize(

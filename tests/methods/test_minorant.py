@@ -8,30 +8,19 @@ from math import prod
 import numpy as np
 import pytest
 from shared import SHARED_DATA, needs_shared
-from strategies import KINDS, assert_closes_on, random_lists
+from strategies import KINDS, random_lists
 from test_ratio_search import METRICS, counts
 
 import lpmert
-from lpmert import NBest, Status
+from lpmert import NBest
 from lpmert.formats.moses import read_moses
 from lpmert.methods.auto import Auto
 from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
-from lpmert.methods.groups import Groups
-from lpmert.methods.minorant import MinorantSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.method import Task
 from lpmert.search.start import first_incumbent
-
-
-def many_lists(name: str, seed: int, lists: int, size: int, features: int) -> NBest:
-    """Lists with statistics that the first feature tells something about."""
-    rng = np.random.default_rng([seed, len(name)])
-    statistics = counts(rng, lists * size, name)
-    values = rng.normal(size=(lists * size, features))
-    values[:, 0] += statistics[:, 0] - statistics[:, 1]
-    return NBest(values, np.arange(0, lists * size + 1, size), statistics)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -59,19 +48,6 @@ def test_no_selection_undercuts_the_minorant(kind: str) -> None:
                 cost = int(below.costs[below.offsets[:-1] + np.array(positions)].sum())
                 assert cost_of_height(form, ratio.kind, height + cost) <= form.cost_of_loss(metric.loss(total))
     assert tried
-
-
-@pytest.mark.parametrize("name", METRICS)
-@pytest.mark.parametrize("seed", range(3))
-def test_the_bound_never_exceeds_the_optimum_and_never_falls(name: str, seed: int) -> None:
-    nbest = many_lists(name, seed, 12, 5, 3)
-    optimum = lpmert.minimize(nbest, metric=METRICS[name], method="cells")
-    assert optimum.status is Status.OPTIMAL
-    problem = Problem(nbest, METRICS[name])
-    form = problem.canonical
-    search = Groups(size=3).start(Task(problem, form, lambda: first_incumbent(problem, 0, None)))
-    assert isinstance(search, MinorantSearch)
-    assert_closes_on(optimum.loss, search, form)
 
 
 def test_groups_raise_the_bound_where_lists_and_features_are_many() -> None:

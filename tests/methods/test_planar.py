@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cmp_to_key
 from itertools import pairwise
 
 import numpy as np
@@ -23,107 +22,6 @@ def exact(features):
 
 def cross(a, b):
     return a[0] * b[1] - a[1] * b[0]
-
-
-def exact_decode(points, offsets, costs, weights):
-    total = 0
-    for begin, end in pairwise(offsets):
-        scores = [sum(w * v for w, v in zip(weights, points[i], strict=True)) for i in range(begin, end)]
-        total += int(costs[begin + scores.index(max(scores))])
-    return total
-
-
-def brute_force(features, offsets, costs):
-    """The least cost over one exact direction from every open arc between normals of pairs."""
-    points = exact(features)
-    if features.shape[1] == 1:
-        return min(exact_decode(points, offsets, costs, [sign]) for sign in (1, -1))
-    normals = []
-    for begin, end in pairwise(offsets):
-        for i in range(begin, end):
-            for j in range(begin, end):
-                normal = (points[i][1] - points[j][1], points[j][0] - points[i][0])
-                if any(normal):
-                    normals.append(normal)
-    if not normals:
-        return exact_decode(points, offsets, costs, (1, 0))
-
-    def half(v):
-        return not (v[1] > 0 or (v[1] == 0 and v[0] > 0))
-
-    def compare(a, b):
-        if half(a) != half(b):
-            return half(a) - half(b)
-        product = cross(a, b)
-        return (product < 0) - (product > 0)
-
-    normals.sort(key=cmp_to_key(compare))
-    best = None
-    for a, b in zip(normals, normals[1:] + normals[:1], strict=True):
-        if cross(a, b) > 0:
-            middle = (a[0] + b[0], a[1] + b[1])
-        elif a[0] * b[0] + a[1] * b[1] < 0:
-            middle = (-a[1], a[0])
-        else:
-            continue
-        cost = exact_decode(points, offsets, costs, middle)
-        best = cost if best is None else min(best, cost)
-    return best
-
-
-def distinct(features, offsets):
-    """Keep the first of identical vectors of each list."""
-    rows = [
-        begin + row
-        for begin, end in pairwise(offsets)
-        for row in np.sort(np.unique(features[begin:end], axis=0, return_index=True)[1])
-    ]
-    sizes = [sum(begin <= row < end for row in rows) for begin, end in pairwise(offsets)]
-    return np.ascontiguousarray(features[rows]), np.concatenate([[0], np.cumsum(sizes)])
-
-
-def draw(kind, rng, dimension):
-    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 7, rng.integers(1, 5)))])
-    shape = (offsets[-1], dimension)
-    features = rng.normal(size=shape)
-    if kind == "integers":
-        features = rng.integers(-2, 3, shape).astype(np.float64)
-    elif kind == "decimals":
-        features = rng.integers(-9, 10, shape) * 0.1 + rng.integers(-1, 2, shape)
-    elif kind == "collinear":
-        features = rng.integers(-4, 5, (shape[0], 1)) * rng.normal(size=(1, dimension))
-    elif kind == "nearly parallel":
-        features = rng.integers(-4, 5, (shape[0], 1)) * (np.full(dimension, 1.1) + 2e-16 * rng.integers(-2, 3, shape))
-    elif kind == "scales":
-        features *= 10.0 ** rng.integers(-12, 13, (1, dimension))
-    elif kind == "mixed scales":
-        features *= 10.0 ** rng.integers(-12, 13, shape)
-    features, offsets = distinct(features, offsets)
-    return features, offsets, rng.integers(0, 5, len(features))
-
-
-KINDS = ["generic", "integers", "decimals", "collinear", "nearly parallel", "scales", "mixed scales"]
-
-
-@pytest.mark.parametrize("dimension", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=40)
-@given(seed=st.integers(0, 2**32))
-def test_sweep_equals_brute_force_in_fractions(kind, dimension, seed):
-    features, offsets, costs = draw(kind, np.random.default_rng(seed), dimension)
-    optimum = sweep_directions(features, offsets, costs)
-    assert optimum.cost == brute_force(features, offsets, costs)
-    if optimum.representable_weights is not None:
-        weights = optimum.representable_weights
-        assert optimum.representable_cost >= optimum.cost
-        assert exact_decode(exact(features), offsets, costs, [Fraction(w) for w in weights.tolist()]) == (
-            optimum.representable_cost
-        )
-        scores = features @ weights
-        assert sum(costs[b + np.argmax(scores[b:e])] for b, e in pairwise(offsets)) == optimum.representable_cost
-    if kind in ("generic", "integers", "scales"):
-        assert optimum.representable
-        assert optimum.weights.tolist() == optimum.representable_weights.tolist()
 
 
 @settings(deadline=None, max_examples=300)

@@ -18,13 +18,7 @@ from lpmert.metrics.base import AdditiveMetric, RatioMetric
 from lpmert.metrics.ratio import Bleu, Chrf, f_beta
 from lpmert.model.problem import Problem
 
-
-@pytest.fixture(autouse=True)
-def _poor_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The searches begin with weights that are nothing special, so that they have to search."""
-    monkeypatch.setattr("lpmert.search.start._FEWEST", 1)
-    monkeypatch.setattr("lpmert.search.start._MOST", 1)
-    monkeypatch.setattr("lpmert.search.start.DEFAULT_BUDGET", 200)
+pytestmark = pytest.mark.usefixtures("poorest_start")
 
 
 class Plain:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from strategies import KINDS, best_loss, exact_decode, gaussian_lists, loss_of, random_lists
+from strategies import KINDS, best_loss, gaussian_lists, random_lists
 
 import lpmert
 from lpmert import Status
@@ -72,37 +72,3 @@ def test_finds_the_optimum_where_the_subspace_is_the_whole_space(kind: str) -> N
         assert result.loss >= least - 1e-12 * np.abs(lists.losses).sum()
         if exact.status is Status.OPTIMAL:
             assert result.loss == exact.loss
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_result_is_what_decoding_gives_and_claims_no_bound(kind: str) -> None:
-    for seed in range(4):
-        lists = random_lists(kind, seed)
-        result = lpmert.minimize(lists.nbest, method=Subspace(dimension=2, patience=3))
-        winners, _ = exact_decode(lists, result.weights)
-        assert result.loss == float(loss_of(lists, winners))
-        assert result.status is Status.HEURISTIC
-        assert result.lower_bound is None
-        assert result.gap_rel is None
-        assert all(bound is None for _, bound, _ in result.trace)
-
-
-def test_the_same_seed_gives_the_same_weights_and_others_give_others() -> None:
-    lists = lists_of(1)
-    found = [lpmert.minimize(lists.nbest, method=Subspace(patience=3), seed=seed) for seed in (0, 0, 1, 2)]
-    assert found[0].weights.tolist() == found[1].weights.tolist()
-    assert found[0].counters == found[1].counters
-    assert len({tuple(result.weights) for result in found}) > 1
-
-
-def test_it_ends_at_a_limit_too() -> None:
-    result = lpmert.minimize(lists_of(2, features=9).nbest, method=Subspace(patience=1000), node_limit=2)
-    assert result.status is Status.NODE_LIMIT
-    assert result.lower_bound is None
-    assert result.counters["subspaces"] == 2
-
-
-@pytest.mark.parametrize("setting", [{"dimension": 1}, {"patience": 0}, {"slices": 0}])
-def test_settings_that_make_no_sense_are_refused(setting: dict[str, int]) -> None:
-    with pytest.raises(lpmert.MethodError, match=next(iter(setting))):
-        Subspace(**setting)

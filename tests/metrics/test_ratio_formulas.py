@@ -86,16 +86,16 @@ def chrf_loss(metric: Chrf, counts: list[Fraction]) -> Fraction:
     return 1 - (1 + squared) * mean_precision * mean_recall / (squared * mean_precision + mean_recall)
 
 
-@pytest.mark.parametrize("metric", [*BOUNDED, *FRACTIONS], ids=[*BOUNDED_IDS, "f1", "f0.5", "precision", "recall"])
 @pytest.mark.parametrize("largest", [2, 30, 10**6])
-def test_losses_are_those_of_the_formula_and_of_the_metric(metric: Any, largest: int) -> None:
-    totals = sums(np.random.default_rng(largest), metric, largest, 200)
-    found = np.empty(len(totals))
-    losses_of_totals(metric.kind, metric.parameters, totals, found)
-    for loss, total in zip(found.tolist(), totals, strict=True):
-        assert loss == loss_of_total(metric.kind, metric.parameters, total) == metric.loss(total)
-        assert loss == pytest.approx(loss_by_hand(metric, total), abs=1e-14)
-        assert 0 <= loss <= 1
+def test_losses_are_those_of_the_formula_and_of_the_metric(largest: int) -> None:
+    for metric in [*BOUNDED, *FRACTIONS]:
+        totals = sums(np.random.default_rng(largest), metric, largest, 200)
+        found = np.empty(len(totals))
+        losses_of_totals(metric.kind, metric.parameters, totals, found)
+        for loss, total in zip(found.tolist(), totals, strict=True):
+            assert loss == loss_of_total(metric.kind, metric.parameters, total) == metric.loss(total)
+            assert loss == pytest.approx(loss_by_hand(metric, total), abs=1e-14)
+            assert 0 <= loss <= 1
 
 
 def test_each_metric_has_a_kind_of_its_own() -> None:

@@ -61,22 +61,22 @@ def test_canonical_weights_cost_what_they_cost_the_caller(lists: Lists, ties: st
     assert abs((form.constant + cost) * Fraction(form.unit) - loss_of(lists, winners)) <= slack
 
 
-@pytest.mark.parametrize("ties", TIES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_evaluation_agrees_with_exact_decoding(kind: str, ties: str) -> None:
-    rng = np.random.default_rng(list(kind.encode()))
-    for seed in range(20):
-        lists = random_lists(kind, seed)
-        problem = Problem(lists.nbest, ties=ties)
-        width = lists.features.shape[1]
-        for w in (rng.normal(size=width), rng.integers(-2, 3, width).astype(float), np.zeros(width)):
-            found = problem.evaluate(w)
-            winners, tied = exact_decode(lists, w, ties)
-            assert found.selection.tolist() == winners
-            assert found.loss == float(loss_of(lists, winners))
-            assert found.statistics.tolist() == [found.loss]
-            assert found.tied_lists >= tied
-            assert found.loss_best_ties <= found.loss <= found.loss_worst_ties
+def test_evaluation_agrees_with_exact_decoding() -> None:
+    for kind in KINDS:
+        for ties in TIES:
+            rng = np.random.default_rng(list(kind.encode()))
+            for seed in range(20):
+                lists = random_lists(kind, seed)
+                problem = Problem(lists.nbest, ties=ties)
+                width = lists.features.shape[1]
+                for w in (rng.normal(size=width), rng.integers(-2, 3, width).astype(float), np.zeros(width)):
+                    found = problem.evaluate(w)
+                    winners, tied = exact_decode(lists, w, ties)
+                    assert found.selection.tolist() == winners
+                    assert found.loss == float(loss_of(lists, winners))
+                    assert found.statistics.tolist() == [found.loss]
+                    assert found.tied_lists >= tied
+                    assert found.loss_best_ties <= found.loss <= found.loss_worst_ties
 
 
 @given(small_lists(), st.sampled_from(TIES), st.lists(st.integers(-2, 2), min_size=3, max_size=3))
@@ -154,14 +154,14 @@ def test_features_that_vary_only_where_the_loss_does_not_are_free() -> None:
     assert Problem(NBest(features, [0, 2, 4], [0.0, 1.0, 3.0, 3.0], names=["a", "b"])).free == ("b",)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_exactly_collinear_integer_columns_are_dropped(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    features = rng.integers(-9, 10, (40, 5)).astype(float)
-    features[:, 4] = features[:, 0] - 3 * features[:, 2] + np.repeat(rng.integers(0, 9, 10), 4)
-    problem = Problem(NBest(features, np.arange(0, 41, 4), rng.integers(0, 5, 40).astype(float)))
-    assert problem.canonical.n_features == 4
-    assert len(problem.free) == 1
+def test_exactly_collinear_integer_columns_are_dropped() -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        features = rng.integers(-9, 10, (40, 5)).astype(float)
+        features[:, 4] = features[:, 0] - 3 * features[:, 2] + np.repeat(rng.integers(0, 9, 10), 4)
+        problem = Problem(NBest(features, np.arange(0, 41, 4), rng.integers(0, 5, 40).astype(float)))
+        assert problem.canonical.n_features == 4
+        assert len(problem.free) == 1
 
 
 @pytest.mark.parametrize("relative", [1e-15, 1e-13, 1e-9, 1e-6])
@@ -225,18 +225,18 @@ def test_parallel_lists_of_two_become_one() -> None:
     assert problem.canonical.n_lists == 2
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_merging_parallel_lists_keeps_the_loss_of_every_direction(seed: int) -> None:
-    lists = random_lists("parallel", seed, most_lists=8, most_features=3)
-    problem = Problem(lists.nbest)
-    small = canonical_lists(problem)
-    for weights in product((-5, -3, 1, 2, 7), repeat=problem.canonical.n_features):
-        w = np.array(weights, dtype=float)
-        winners, tied = exact_decode(lists, problem.to_caller(w))
-        if tied:
-            continue
-        cost = int(loss_of(small, exact_decode(small, w)[0])) if small.n_lists else 0
-        assert problem.canonical.loss_of(cost) == float(loss_of(lists, winners))
+def test_merging_parallel_lists_keeps_the_loss_of_every_direction() -> None:
+    for seed in range(40):
+        lists = random_lists("parallel", seed, most_lists=8, most_features=3)
+        problem = Problem(lists.nbest)
+        small = canonical_lists(problem)
+        for weights in product((-5, -3, 1, 2, 7), repeat=problem.canonical.n_features):
+            w = np.array(weights, dtype=float)
+            winners, tied = exact_decode(lists, problem.to_caller(w))
+            if tied:
+                continue
+            cost = int(loss_of(small, exact_decode(small, w)[0])) if small.n_lists else 0
+            assert problem.canonical.loss_of(cost) == float(loss_of(lists, winners))
 
 
 def test_columns_are_scaled_by_powers_of_two_and_back() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.evaluation import Evaluator, ranges_of_weights
@@ -21,19 +20,19 @@ def evaluator(features: FloatArray) -> Evaluator:
     return Evaluator(features, OFFSETS, losses[:, None].astype(float), losses, losses.astype(float))
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_no_choice_changes_within_the_range_of_a_weight_and_one_does_beyond(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    features, weights = rng.normal(size=(14, 3)), rng.normal(size=3)
-    chosen = winners(features, weights)
-    ranges = ranges_of_weights(features, OFFSETS, weights)
-    for d, (low, high) in enumerate(ranges):
-        assert low < weights[d] < high
-        for end in (low, high):
-            for share, same in ((0.999, True), (1.001, False)):
-                moved = weights.copy()
-                moved[d] = weights[d] + share * (np.clip(end, -1e6, 1e6) - weights[d])
-                assert (winners(features, moved) == chosen) is (same or not np.isfinite(end))
+def test_no_choice_changes_within_the_range_of_a_weight_and_one_does_beyond() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        features, weights = rng.normal(size=(14, 3)), rng.normal(size=3)
+        chosen = winners(features, weights)
+        ranges = ranges_of_weights(features, OFFSETS, weights)
+        for d, (low, high) in enumerate(ranges):
+            assert low < weights[d] < high
+            for end in (low, high):
+                for share, same in ((0.999, True), (1.001, False)):
+                    moved = weights.copy()
+                    moved[d] = weights[d] + share * (np.clip(end, -1e6, 1e6) - weights[d])
+                    assert (winners(features, moved) == chosen) is (same or not np.isfinite(end))
 
 
 def test_features_that_are_all_alike_leave_a_weight_free() -> None:

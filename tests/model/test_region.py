@@ -6,58 +6,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from strategies import FRACTIONS, KINDS, Lists, best_loss, random_lists
+from strategies import FRACTIONS, Lists, best_loss, random_lists
 from tolerance import Tolerated
 
 import lpmert
 from lpmert import DataError, Linear, MethodError, Region, RegionError, Result, Status
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import Choices
-from lpmert.methods.lp_mert.method import LpMert
 from lpmert.model.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
 NAMES = ("feature1", "feature2", "feature3")
-
-
-def random_region(rng: np.random.Generator, names: tuple[str, ...]) -> tuple[Region, list[list[Fraction]]]:
-    """A region of every kind without equations, and its limits a.w >= 0 written down by hand."""
-    n = len(names)
-    unit = [[Fraction(int(d == k)) for d in range(n)] for k in range(n)]
-    kind = int(rng.integers(0, 5))
-    if kind == 0:
-        return Region(nonnegative=True), unit
-    if kind == 1:
-        low, high = sorted(float(x) for x in rng.integers(-4, 5, 2) / 4)
-        low, high = low, high + 0.25
-        sign = float(rng.choice([-2.0, -1.0, 1.0, 2.0]))
-        rows = [[Fraction(sign) * value for value in unit[0]]]
-        bounds = {}
-        for k in range(1, n):
-            bounds[names[k]] = (low, high)
-            # low <= w_k / w_1 * sign <= high, times |sign| w_1 / sign > 0
-            rows.append(
-                [
-                    abs(Fraction(sign)) * u - Fraction(low) * (1 if sign > 0 else -1) * r
-                    for u, r in zip(unit[k], unit[0], strict=True)
-                ]
-            )
-            rows.append(
-                [
-                    Fraction(high) * (1 if sign > 0 else -1) * r - abs(Fraction(sign)) * u
-                    for u, r in zip(unit[k], unit[0], strict=True)
-                ]
-            )
-        return Region(fixed={names[0]: sign}, bounds=bounds), rows
-    if kind == 2:
-        return Region.simplex(), [[Fraction(1)] * n, *unit]
-    if kind == 3:
-        row = [float(x) for x in rng.integers(-3, 4, n)]
-        row[0] = row[0] or 1.0
-        return Region(linear=[Linear(dict(zip(names, row, strict=True)), lower=0.0)]), [[Fraction(x) for x in row]]
-    return Region(bounds={names[-1]: (None, 0.0)}), [[-x for x in unit[-1]]]
 
 
 def best_loss_within(lists: Lists, limits: list[list[Fraction]]) -> Fraction | None:
@@ -84,53 +43,6 @@ def assert_within(result: Result, least: Fraction, limits: list[list[Fraction]],
     assert result.status is Status.OPTIMAL
     assert result.loss == result.lower_bound
     assert all(sum(a * w for a, w in zip(row, weights, strict=True)) > 0 for row in limits)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_engine_finds_the_least_loss_within_the_region(kind: str) -> None:
-    checked = 0
-    tolerated = Tolerated(kind)
-    for seed in range(14):
-        lists = random_lists(kind, seed, most_lists=4, most_hypotheses=3, most_features=3, most_selections=60)
-        rng = np.random.default_rng(seed)
-        region, limits = random_region(rng, NAMES[: lists.features.shape[1]])
-        least = best_loss_within(lists, limits)
-        if least is None:
-            with pytest.raises(RegionError):
-                lpmert.minimize(lists.nbest, region=region)
-            continue
-        for method in FRACTIONS:
-            assert_within(lpmert.minimize(lists.nbest, region=region, method=method), least, limits, tolerated)
-        checked += 1
-    assert checked > 8
-    tolerated.assert_rare()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_more_regions(kind: str) -> None:
-    checked = 0
-    tolerated = Tolerated(kind)
-    for seed in range(1000, 1150):
-        lists = random_lists(kind, seed, most_selections=80)
-        rng = np.random.default_rng(seed)
-        names = tuple(lists.nbest.names)
-        region, limits = random_region(rng, names)
-        least = best_loss_within(lists, limits)
-        if least is None:
-            continue
-        # Repeated lists have their boundaries in one place: with fewer lists to a leaf some searches do not end.
-        for method in [
-            *FRACTIONS,
-            Cells(leaf_lists=4, stalled_splits=1),
-            Cells(leaf_lists=4, shape="boxes"),
-            Choices(use_cores=False),
-            LpMert(lp="highs"),
-        ]:
-            assert_within(lpmert.minimize(lists.nbest, region=region, method=method), least, limits, tolerated)
-        checked += 1
-    assert checked > 100
-    tolerated.assert_rare()
 
 
 @pytest.mark.parametrize("method", ["choices", "cells", "subspace", "sweep"])

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
 from shutil import rmtree
@@ -19,116 +18,29 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from drawn_lattices import Drawn, least_loss, limits_of
 from hypothesis import given
 from hypothesis import strategies as st
 from long_searches import (
     after,
-    counted,
-    in_pieces,
     kept_search,
     lattices_of,
     long_searches,
     noise_of,
-    pieces_of,
     search_lattices,
 )
 from mutations import damaged, examples
 from shared import ROOT
-from strategies import KINDS, best_loss, random_lists
+from strategies import many_more
 
 import lpmert
 from lpmert import DataError, MethodError, Status
 from lpmert.cli.reports import result_report, summary
-from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import Choices
 from lpmert.methods.groups import Groups
-from lpmert.methods.lattice.search import LatticeSettings
-from lpmert.methods.lattice.solve import solve_lattices
-from lpmert.methods.lp_mert.method import LpMert
-from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.result import Limits
 from lpmert.result_schema import schema_of
 from lpmert.search import checkpoint
 from lpmert.search.checkpoint import Keeping
-
-METHODS = (Cells(), Cells(shape="simplices"), Choices(), Groups(size=3), LpMert(), "auto")
-
-
-def lattices_in_pieces(problem: LatticeProblem, path: Path, calls: int) -> tuple[lpmert.Result, int]:
-    search = partial(solve_lattices, problem, Auto(), settings=LatticeSettings(comparisons=1))
-    return pieces_of(lambda resume, stop: search(keeping=Keeping(path, resume), callback=stop), calls)
-
-
-@pytest.mark.parametrize("method", METHODS, ids=["boxes", "simplices", "choices", "groups", "lp-mert", "auto"])
-@pytest.mark.parametrize("calls", [2, 3, 20])
-def test_a_search_in_pieces_ends_with_the_optimum(method: str | Cells, calls: int, tmp_path: Path) -> None:
-    with long_searches():
-        nbest = noise_of(calls, 8)
-        whole = lpmert.minimize(nbest, method=method)
-        result, pieces = in_pieces(nbest, tmp_path / "kept.npz", calls, method=method)
-    assert pieces > 1
-    assert whole.status is Status.OPTIMAL
-    assert result.status is Status.OPTIMAL
-    assert result.loss == whole.loss == result.lower_bound
-    assert lpmert.evaluate(nbest, result.weights).loss == result.loss
-
-
-@pytest.mark.parametrize("method", ["cells", "choices", "groups"])
-@pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_so_does_one_for_a_ratio(metric: str, method: str, tmp_path: Path) -> None:
-    with long_searches():
-        nbest = counted(1, metric)
-        whole = lpmert.minimize(nbest, method="cells", metric=metric)
-        result, pieces = in_pieces(
-            nbest, tmp_path / "kept.npz", 40 if method == "cells" else 3, method=method, metric=metric
-        )
-    assert method == "cells" or pieces > 2
-    assert result.status is Status.OPTIMAL
-    assert result.loss == whole.loss == result.lower_bound
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_pieces_hold_to_brute_force(kind: str, tmp_path: Path) -> None:
-    lists = random_lists(kind, 1, most_lists=5, most_features=4)
-    least = float(best_loss(lists))
-    for number, method in enumerate((Cells(leaf_lists=1, stalled_splits=1), Choices(), Groups(size=2), LpMert())):
-        with long_searches():
-            result, _ = in_pieces(lists.nbest, tmp_path / f"{number}.npz", 30, method=method)
-        slack = 1e-12 * float(np.abs(lists.losses).sum())
-        assert result.lower_bound is not None
-        assert result.lower_bound - slack <= least <= result.loss + slack
-
-
-@pytest.mark.parametrize("metric", ["wer", "bleu"])
-@pytest.mark.parametrize("calls", [3, 20])
-def test_a_search_over_lattices_in_pieces_ends_with_the_optimum(metric: str, calls: int, tmp_path: Path) -> None:
-    with long_searches():
-        whole = search_lattices(calls, metric)
-        problem = LatticeProblem(lattices_of(calls), metric)
-        result, pieces = lattices_in_pieces(problem, tmp_path / "kept.npz", calls)
-    assert pieces > 5
-    assert result.status is whole.status is Status.OPTIMAL
-    assert result.loss == whole.loss == result.lower_bound
-    assert result.counters["lattice_cones"] >= whole.counters["lattice_cones"] / 2
-    assert lpmert.evaluate(lattices_of(calls), result.weights, metric=metric).loss == result.loss
-
-
-def test_pieces_on_lattices_hold_to_all_paths(tmp_path: Path) -> None:
-    checked = 0
-    for seed in range(520, 545):
-        drawn = Drawn(seed, "dyadic", 3, 3)
-        counts = [len(drawn.paths(s)) * any(drawn.paths(s)) for s in range(3)]
-        region, limits = limits_of(seed, 3)
-        if not 0 < np.prod(counts) <= 400:
-            continue
-        problem = LatticeProblem(drawn.lattices(), "wer", region)
-        with long_searches():
-            result, pieces = lattices_in_pieces(problem, tmp_path / f"{seed}.npz", 3)
-        assert result.loss == result.lower_bound == least_loss(drawn, limits)
-        checked += pieces > 1
-    assert checked > 5
 
 
 def test_a_search_over_lattices_goes_on_with_its_bound_and_counters(tmp_path: Path) -> None:
@@ -307,7 +219,9 @@ def edited(kept: Path, path: Path, edit: Callable[[dict[str, Any]], object]) -> 
     checkpoint._write(path, {name: value for name, value in header.items() if name != "state"}, state)
 
 
-@pytest.mark.parametrize("method", ["cells", "choices", "groups", "lp-mert", "auto", "exhaustive", "mip"])
+@pytest.mark.parametrize(
+    "method", ["cells", "auto", *map(many_more, ("choices", "groups", "lp-mert", "exhaustive", "mip"))]
+)
 def test_a_state_that_no_search_writes_is_refused_whatever_its_checksum(method: str, tmp_path: Path) -> None:
     kept, path = tmp_path / "kept", tmp_path / "edited"
     with long_searches():
@@ -499,7 +413,7 @@ print(result.loss, result.status.name)
 """
 
 
-@pytest.mark.parametrize("kind", ["cells", "choices", "groups", "lp-mert", "wer"])
+@pytest.mark.parametrize("kind", ["cells", "wer"])
 def test_a_search_that_is_killed_goes_on(kind: str, tmp_path: Path) -> None:
     check_kills(kind, 2, tmp_path)
 

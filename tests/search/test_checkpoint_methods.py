@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import logging
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from long_searches import counted, in_pieces, long_searches, noise_of
-from strategies import FRACTIONS, Lists, attainable_totals, random_lists
+from strategies import random_lists
 
 import lpmert
-from lpmert import NBest, Region, Status
+from lpmert import NBest, Status
 from lpmert.methods.exhaustive import ExhaustiveSearch, attainable_selections
 from lpmert.methods.mip import Mip, MipSearch
-from lpmert.metrics.ratio import f_beta, recall
 from lpmert.model.problem import Problem
-from lpmert.registry import METHODS
 from lpmert.search.start import any_incumbent
 
 CALLS = {"cells": 4, "choices": 100, "auto": 4}
@@ -36,35 +33,6 @@ def test_a_fraction_in_pieces_ends_with_its_optimum(method: str, tmp_path: Path)
     assert result.counters["additive_searches"] == whole.counters["additive_searches"] > 1
     # some of what was open is divided otherwise, but none of it is searched again from the beginning
     assert result.counters["nodes"] < 2 * whole.counters["nodes"]
-
-
-@pytest.mark.parametrize("metric", [f_beta(), recall()], ids=["f1", "recall"])
-def test_fractions_in_pieces_hold_to_brute_force(metric: Any, tmp_path: Path) -> None:
-    cut = 0
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        features = rng.integers(-2, 3, (16, 3)) if seed % 2 else rng.normal(size=(16, 3))
-        predicted, gold = rng.integers(0, 6, 16), np.repeat(rng.integers(0, 6, 4), 4)
-        match = np.minimum(np.minimum(predicted, gold), rng.integers(0, 6, 16))
-        nbest = NBest(features, np.arange(0, 17, 4), np.column_stack([match, predicted, gold]))
-        totals = attainable_totals(Lists(nbest.dense_features(), nbest.offsets, nbest.statistics), nbest.statistics)
-        least = min(exact_loss(metric, total) for total in totals)
-        for number, method in enumerate(FRACTIONS):
-            if METHODS.find(method).keeps_checkpoints:
-                with long_searches():
-                    result, pieces = in_pieces(nbest, tmp_path / f"{seed}-{number}", 2, metric=metric, method=method)
-                assert result.status is Status.OPTIMAL
-                assert result.loss == result.lower_bound == float(least)
-                cut += pieces > 1
-    assert cut > 1
-
-
-def exact_loss(metric: Any, total: list[float]) -> Fraction:
-    above, below = (
-        sum(a * Fraction(b) for a, b in zip(factors, total, strict=True))
-        for factors in (metric.numerator, metric.denominator)
-    )
-    return Fraction(above) / below if below else Fraction(1)
 
 
 def test_a_fraction_goes_on_with_its_bound_and_counters(tmp_path: Path) -> None:
@@ -162,26 +130,3 @@ def test_a_sweep_that_ended_stays_ended_and_one_that_did_not_says_that_it_begins
         assert ended.loss == whole.loss == lpmert.minimize(nbest, method="exhaustive").loss
         assert not caplog.text
         path.unlink()
-
-
-AROUND = {"f1": 1.0, "f2": 0.5, "f3": 0.0, "f4": -1.0}
-REGIONS = {
-    "equation": Region(linear=[lpmert.Linear({"f1": 1.0, "f2": -0.3}, 0.0, 0.0)]),
-    "cosine": Region(cosine=0.6, around=AROUND),
-}
-
-
-@pytest.mark.parametrize("metric", ["loss", "bleu", "f1"])
-@pytest.mark.parametrize("region", REGIONS)
-@pytest.mark.parametrize("method", ["cells", "choices"])
-def test_searches_within_a_region_go_on(method: str, region: str, metric: str, tmp_path: Path) -> None:
-    nbest = noise_of(2, 8, 4) if metric == "loss" else counted(1, metric, 4).restrict(slice(0, 8))
-    nbest = NBest(nbest.dense_features(), nbest.offsets, nbest.statistics, names=["f1", "f2", "f3", "f4"])
-    own: dict[str, Any] = {"metric": metric, "method": method, "region": REGIONS[region]}
-    with long_searches():
-        whole = lpmert.minimize(nbest, **own)
-        result, pieces = in_pieces(nbest, tmp_path / "kept.npz", {"bleu": 25, "f1": 4, "loss": 2}[metric], **own)
-    assert pieces > 1
-    assert whole.status is result.status is Status.OPTIMAL
-    assert result.loss == whole.loss == result.lower_bound
-    assert lpmert.evaluate(nbest, result.weights, metric=metric).loss == result.loss

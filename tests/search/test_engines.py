@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import FRACTIONS, KINDS, Lists, best_loss, exact_decode, loss_of, many_more, random_lists, small_lists
+from strategies import FRACTIONS, Lists, best_loss, exact_decode, loss_of, random_lists, small_lists
 from tolerance import Tolerated
 
 import lpmert
@@ -22,28 +22,6 @@ from lpmert.search.method import Method
 pytestmark = pytest.mark.usefixtures("poor_start")
 
 TIES = ("first", "best", "worst")
-DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
-CHOICES = [
-    Choices(),
-    Choices(look_ahead=False),
-    Choices(use_cores=False),
-    Choices(use_witnesses=False),
-    Choices(look_ahead=False, use_cores=False, use_witnesses=False),
-    Choices(sharpness=0.5),
-    Choices(kept_cores=1),
-]
-CELLS = [
-    Cells(leaf_lists=1),
-    Cells(leaf_lists=40),
-    Cells(stalled_splits=1, leaf_lists=1),
-    Cells(conflict_lists=0),
-    Cells(conflict_lists=3, leaf_lists=2),
-    Cells(shape="simplices", leaf_lists=2),
-    Cells(shape="boxes"),
-    Cells(shape="boxes", leaf_lists=1),
-    Cells(shape="boxes", stalled_splits=1, conflict_lists=0),
-    Cells(selections=Choices(use_cores=False, look_ahead=False)),
-]
 
 
 def methods(lists: Lists, ties: str = "first") -> list[str | Method]:
@@ -81,27 +59,6 @@ def assert_decodes(result: Result, lists: Lists, ties: str = "first") -> None:
     assert bound <= result.loss
 
 
-@pytest.mark.parametrize(
-    ("seeds", "sizes"),
-    [
-        (range(36), {"most_lists": 5, "most_hypotheses": 4, "most_features": 3, "most_selections": 100}),
-        (range(99, 120, 3), {}),
-        many_more(range(1000, 1600), {"most_selections": 200}),
-    ],
-    ids=["small", "larger", "many"],
-)
-@pytest.mark.parametrize("kind", KINDS)
-def test_all_methods_find_the_least_loss(kind: str, seeds: range, sizes: dict[str, int]) -> None:
-    tolerated = Tolerated(kind)
-    for seed in seeds:
-        lists = random_lists(kind, seed, **sizes)
-        ties = TIES[seed % 3]
-        least = best_loss(lists, ties)
-        for method in methods(lists, ties):
-            assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties, tolerated)
-    tolerated.assert_rare()
-
-
 @given(small_lists(), st.sampled_from(TIES))
 @settings(max_examples=150, deadline=None)
 def test_any_small_numbers(lists: Lists, ties: str) -> None:
@@ -109,39 +66,6 @@ def test_any_small_numbers(lists: Lists, ties: str) -> None:
     tolerated = Tolerated("ulps")  # some of the numbers are an ulp from others
     for method in methods(lists, ties):
         assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties, tolerated)
-
-
-@pytest.mark.parametrize("method", CHOICES, ids=str)
-def test_no_setting_of_choices_changes_the_optimum(method: Choices) -> None:
-    for kind in KINDS:
-        tolerated = Tolerated(kind)
-        for seed in range(200, 204):
-            lists = random_lists(kind, seed, most_features=4)
-            result = lpmert.minimize(lists.nbest, method=method)
-            assert_optimal(result, lists, best_loss(lists), tolerated=tolerated)
-        tolerated.assert_rare()
-
-
-@pytest.mark.parametrize("method", CELLS, ids=str)
-def test_no_setting_of_cells_changes_the_optimum(method: Cells) -> None:
-    for kind in KINDS:
-        if kind in DEGENERATE and method.leaf_lists is not None and method.leaf_lists < 10:
-            continue  # splits down to the last bits of the rays
-        tolerated = Tolerated(kind)
-        for seed in range(300, 304):
-            lists = random_lists(kind, seed, most_features=4)
-            result = lpmert.minimize(lists.nbest, method=method)
-            assert_optimal(result, lists, best_loss(lists), tolerated=tolerated)
-        tolerated.assert_rare()
-
-
-@pytest.mark.parametrize("kind", ["generic", "integers", "binary", "mixed losses"])
-def test_cones_are_split_to_the_end_where_no_selections_are_searched(kind: str) -> None:
-    for seed in range(400, 408):
-        lists = random_lists(kind, seed, most_features=3, most_lists=6)
-        for shape in ("simplices", "boxes"):
-            result = lpmert.minimize(lists.nbest, method=Cells(shape=shape, leaf_lists=0))
-            assert_optimal(result, lists, best_loss(lists))
 
 
 def larger(seed: int, *, lists: int, hypotheses: int, features: int, integer: bool) -> Lists:
@@ -262,20 +186,6 @@ def test_cells_narrower_than_the_rim_of_a_cone(kind: str, seed: int) -> None:
     assert_optimal(result, lists, best_loss(lists, ties), ties)
 
 
-def test_an_exact_answer_is_to_the_question_that_was_asked() -> None:
-    """Between question and answer, better weights can make the question go away and another come up."""
-    lists = random_lists("scales", 1422, most_selections=200)
-    for method in methods(lists):
-        assert_optimal(lpmert.minimize(lists.nbest, method=method), lists, best_loss(lists))
-
-
-@pytest.mark.parametrize(("kind", "seed"), [("offset", 6), ("scales", 34), ("ulps", 2), ("nearly collinear", 23)])
-def test_weights_that_only_exact_decoding_tells_from_a_tie_are_a_proof(kind: str, seed: int) -> None:
-    lists = random_lists(kind, seed, most_lists=5, most_hypotheses=4, most_features=3, most_selections=100)
-    for method in methods(lists):
-        assert_optimal(lpmert.minimize(lists.nbest, method=method), lists, best_loss(lists))
-
-
 def test_weights_of_extreme_features_are_not_lost_to_underflow() -> None:
     features = np.array([[1e150, 0.0], [0.0, 1e-200], [-1e150, 2e-200], [0.0, 0.0]])
     lists = Lists(features, np.array([0, 2, 4]), np.array([1.0, 0.0, 0.0, 1.0]))
@@ -299,8 +209,3 @@ def test_features_that_are_all_zero_leave_the_first_hypotheses() -> None:
 def test_the_sweep_refuses_three_features() -> None:
     with pytest.raises(lpmert.MethodError, match="two features"):
         lpmert.minimize(random_lists("generic", 18).nbest, method="sweep")
-
-
-def test_a_node_remembers_one_core_at_least() -> None:
-    with pytest.raises(lpmert.MethodError, match=r"kept_cores.*1"):
-        Choices(kept_cores=0)

@@ -215,17 +215,6 @@ def test_an_error_in_the_callback_is_not_swallowed(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", RATIOS)
-@pytest.mark.parametrize("seed", [0, 7])
-def test_equal_seeds_give_equal_results(method: str, seed: int, optimum: float) -> None:
-    first, second = (lpmert.minimize(MEDIUM.nbest, method=method, seed=seed) for _ in range(2))
-    assert first.weights.tolist() == second.weights.tolist()
-    assert first.selection.tolist() == second.selection.tolist()
-    assert dict(first.counters) == dict(second.counters)
-    assert [point[1:] for point in first.trace] == [point[1:] for point in second.trace]
-    assert first.loss == optimum
-
-
-@pytest.mark.parametrize("method", RATIOS)
 def test_watching_does_not_change_the_answer(method: str) -> None:
     alone = lpmert.minimize(MEDIUM.nbest, method=method)
     watched = lpmert.minimize(MEDIUM.nbest, method=method, callback=lambda _: time.sleep(0.003))

@@ -14,14 +14,13 @@ from commands import run
 
 import lpmert
 from lpmert import MethodError
-from lpmert.configurable import Configurable, Option
+from lpmert.configurable import Option
 from lpmert.methods import Annealing, Auto, Beam, Cells, Grid, LpMert, MinimumSampleRisk, Mip, Och, Pro, Stabilised
 from lpmert.registry import METHODS
 from lpmert.search.driver import solve
 
 ALL = {name: METHODS.find(name) for name in METHODS.own}
 EACH = [(cls, one) for cls in ALL.values() for one in cls.options()]
-NAMES = [f"{cls.name}.{one.name}" for cls, one in EACH]
 
 TABLE = "list\tam\tlm\terrors\na\t1\t2\t0\na\t2\t1\t1\nb\t-1\t0\t3\nb\t0\t-2\t1\nc\t1\t1\t2\nc\t3\t2\t4\nc\t2\t5\t1\n"
 COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors", "--quiet", "--json"]
@@ -41,29 +40,47 @@ def written(value: Any) -> str:
     return "none" if value is None else ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-@pytest.mark.parametrize(("cls", "one"), EACH, ids=NAMES)
-def test_an_option_has_help_and_a_default_that_may_be_written_out(cls: type[Configurable], one: Option) -> None:
-    assert one.help
-    assert one.allowed
-    if one.default != ():
-        assert one.of_text(written(one.default), cls.name) == one.default
-    assert one.checked(one.default, cls.name) == one.default
+def test_an_option_has_help_and_a_default_that_may_be_written_out() -> None:
+    for cls, one in EACH:
+        assert one.help
+        assert one.allowed
+        if one.default != ():
+            assert one.of_text(written(one.default), cls.name) == one.default
+        assert one.checked(one.default, cls.name) == one.default
 
 
-@pytest.mark.parametrize("cls", ALL.values(), ids=ALL)
-def test_defaults_written_out_change_nothing(cls: type[Any]) -> None:
-    texts = {one.name: written(one.default) for one in cls.options() if one.default != ()}
-    assert cls().configured(texts) == cls()
-    assert cls().configured(texts).settings() == cls.name
+def outside(one: Option) -> list[Any]:
+    """What an option refuses: numbers beyond each end of its range, what is no number, another text."""
+    if one.kind not in (int, float):
+        return [] if not one.choices else ["no such choice"]
+    ends = [(one.least, -1), (one.above, 0), (one.most, 1), (one.below, 0)]
+    return [one.kind(end + step) for end, step in ends if end is not None] + [float("nan")]
 
 
-@pytest.mark.parametrize("cls", ALL.values(), ids=ALL)
-def test_the_signature_and_the_docstring_come_from_the_options(cls: type[Any]) -> None:
-    documentation = " ".join((inspect.getdoc(cls) or "").split())
-    for one in (one for one in cls.options() if "." not in one.name):
-        assert inspect.signature(cls).parameters[one.name].default == one.default
-        assert f"{one.name} : {one.allowed}" in documentation
-        assert one.help in documentation
+def test_what_lies_outside_the_range_of_an_option_is_refused() -> None:
+    refused = 0
+    for cls, one in EACH:
+        for value in outside(one):
+            with pytest.raises(MethodError, match=rf"option {one.name.split('.')[-1]} of method '\w[\w-]*' must be"):
+                cls().configured({one.name: str(value)})
+            refused += 1
+    assert refused > 100
+
+
+def test_defaults_written_out_change_nothing() -> None:
+    for cls in ALL.values():
+        texts = {one.name: written(one.default) for one in cls.options() if one.default != ()}
+        assert cls().configured(texts) == cls()
+        assert cls().configured(texts).settings() == cls.name
+
+
+def test_the_signature_and_the_docstring_come_from_the_options() -> None:
+    for cls in ALL.values():
+        documentation = " ".join((inspect.getdoc(cls) or "").split())
+        for one in (one for one in cls.options() if "." not in one.name):
+            assert inspect.signature(cls).parameters[one.name].default == one.default
+            assert f"{one.name} : {one.allowed}" in documentation
+            assert one.help in documentation
 
 
 FROM_THE_COMMAND_LINE = {

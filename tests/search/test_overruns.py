@@ -35,7 +35,7 @@ def gaussian(lists: int, hypotheses: int, features: int) -> Lists:
 def timed(nbest: NBest, limit: float, **settings: Any) -> Result:
     """Return the result of a run within the limit, and fail if it took longer; modules are loaded before."""
     few = nbest.restrict(slice(0, 2))
-    lpmert.minimize(few, **{**settings, "time_limit": 0.2})
+    lpmert.minimize(few, **{**settings, "time_limit": 0.1})
     began = time.thread_time()
     result = lpmert.minimize(nbest, **settings, time_limit=limit)
     assert time.thread_time() - began < limit + SLACK
@@ -48,7 +48,7 @@ def timed(nbest: NBest, limit: float, **settings: Any) -> Result:
 @pytest.mark.parametrize("size", [(200, 100, 14), (10_000, 2, 8), (4, 3000, 10)], ids=str)
 def test_every_method_ends_at_its_limit(method: str, size: tuple[int, int, int]) -> None:
     lists = gaussian(*size)
-    result = timed(lists.nbest, 1.0, method=method)
+    result = timed(lists.nbest, 0.3, method=method)
     assert result.loss == Problem(lists.nbest).evaluate(result.weights).loss
     if method in SUMS:
         assert result.lower_bound is not None
@@ -72,18 +72,6 @@ def test_line_searches_of_many_features_are_given_up_while_they_are_prepared(mon
         asked.clear()
         found = first_incumbent(problem, 0, None)
     assert problem.canonical.clear_cost(found.weights)[0] == found.cost
-
-
-@pytest.mark.parametrize("method", [*SUMS, "subspace", "beam", "och"])
-@pytest.mark.parametrize("limit", [{"time_limit": 0.0}, {"node_limit": 0}], ids=str)
-def test_no_time_and_no_nodes_at_all_leave_weights_and_a_bound(method: str, limit: dict[str, Any]) -> None:
-    lists = gaussian(40, 30, 6)
-    result = lpmert.minimize(lists.nbest, method=method, **limit)
-    assert result.status in (Status.TIME_LIMIT, Status.NODE_LIMIT)
-    assert result.loss == Problem(lists.nbest).evaluate(result.weights).loss
-    if method in SUMS:
-        assert result.lower_bound is not None
-        assert result.lower_bound <= result.loss
 
 
 def test_a_bound_of_bleu_is_known_before_the_first_slice() -> None:
