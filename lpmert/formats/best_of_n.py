@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.json_rows import json_records
-from lpmert.formats.numbers import number_of_json
+from lpmert.formats.lists import Owners
 from lpmert.formats.rows import json_kind
+from lpmert.formats.text import Place
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import atomic_writer, open_bytes
@@ -29,14 +29,14 @@ def read_best_of_n(path: str | Path) -> NBest:
     name, for metrics of several). `text` is a string that all candidates have or none. Other keys are not looked at.
     Raises `DataError` with file and line.
     """
-    reader = _Reader(path)
+    reader = _Reader()
     with open_bytes(path) as stream:
         kind = json_kind(stream.peek()) or "jsonl"
-        for line, record in json_records(stream, path, kind):
+        for place, record in json_records(stream, path, kind):
             for key in ("id", "candidates"):
                 if key not in record:
-                    raise DataError(f"no key {quoted(key)}; the keys are {listed(record)}", path=path, line=line)
-            reader.add(line, record["id"], record["candidates"])
+                    raise place.error(f"no key {quoted(key)}; the keys are {listed(record)}")
+            reader.add(place, record["id"], record["candidates"])
     return reader.nbest()
 
 
@@ -63,99 +63,91 @@ def write_best_of_n(nbest: NBest, path: str | Path) -> None:
 class _Reader:
     """Gathers the lists of one file."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = path
-        self.line = 0
+    def __init__(self) -> None:
         self.names: tuple[str, ...] = ()
         self.statistic_names: tuple[str, ...] = ()
         self.features: list[list[float]] = []
         self.statistics: list[list[float]] = []
         self.texts: list[str] = []
-        self.begun: dict[str, int] = {}
-        self.sizes: list[int] = []
+        self.owners = Owners()
+        self.begun: dict[str, int | None] = {}
 
-    def add(self, line: int, list_id: Any, candidates: Any) -> None:
-        self.line = line
-        self._begin(list_id)
+    def add(self, place: Place, list_id: Any, candidates: Any) -> None:
+        """Add a list."""
+        if type(list_id) not in (str, int) or list_id == "":
+            raise place.error(f'"id" is {reprlib.repr(list_id)}, not a string or an integer')
+        name = str(list_id)
+        _check_unicode('"id"', name, place)
+        first = self.begun.setdefault(name, place.line)
+        if first != place.line:
+            raise place.error(f"id {quoted(name)} comes twice, first on line {first}")
         if not isinstance(candidates, list) or not candidates:
-            raise self._error('"candidates" must be an array of at least one candidate')
-        for place, candidate in enumerate(candidates, start=1):
+            raise place.error('"candidates" must be an array of at least one candidate')
+        for number, candidate in enumerate(candidates, start=1):
             if not isinstance(candidate, dict):
-                raise self._error(f"candidate {place} is not an object but {reprlib.repr(candidate)}")
-            self._add_candidate(f"candidate {place}", candidate)
-        self.sizes.append(len(candidates))
+                raise place.error(f"candidate {number} is not an object but {reprlib.repr(candidate)}")
+            self._add_candidate(f"candidate {number}", candidate, place)
+        self.owners.add(name, len(candidates))
 
     def nbest(self) -> NBest:
-        return NBest(
-            features=self.features,
-            offsets=np.cumsum([0, *self.sizes]),
-            statistics=self.statistics,
+        """Return the lists."""
+        return self.owners.nbest(
+            np.array(self.features),
+            np.array(self.statistics),
             names=self.names,
-            list_ids=list(self.begun),
             statistic_names=self.statistic_names,
             texts=self.texts or None,
         )
 
-    def _begin(self, key: Any) -> None:
-        if type(key) not in (str, int) or key == "":
-            raise self._error(f'"id" is {reprlib.repr(key)}, not a string or an integer')
-        self._check_unicode('"id"', str(key))
-        first = self.begun.setdefault(str(key), self.line)
-        if first != self.line:
-            raise self._error(f"id {quoted(str(key))} comes twice, first on line {first}")
-
-    def _add_candidate(self, what: str, candidate: dict[str, Any]) -> None:
-        names, features = self._named(what, "scores", candidate.get("scores"), self.names)
-        statistic_names, statistics = self._outcome(what, candidate)
+    def _add_candidate(self, what: str, candidate: dict[str, Any], place: Place) -> None:
+        names, features = _named(f'{what}: "scores"', candidate.get("scores"), self.names, place)
+        statistic_names, statistics = self._outcome(what, candidate, place)
         if self.features:
             if ("text" in candidate) != bool(self.texts):
-                raise self._error(f'{what}: some candidates have "text", others not; give it to all or none')
+                raise place.error(f'{what}: some candidates have "text", others not; give it to all or none')
             if statistic_names != self.statistic_names:
                 trouble = f"{what} has {listed(statistic_names)}, others have {listed(self.statistic_names)}"
-                raise self._error(f"{trouble}; give all the same")
+                raise place.error(f"{trouble}; give all the same")
         if "text" in candidate:
             if not isinstance(candidate["text"], str):
-                raise self._error(f'{what}: "text" is {reprlib.repr(candidate["text"])}, not a string')
+                raise place.error(f'{what}: "text" is {reprlib.repr(candidate["text"])}, not a string')
             self.texts.append(candidate["text"])
         self.names, self.statistic_names = names, statistic_names
         self.features.append(features)
         self.statistics.append(statistics)
 
-    def _outcome(self, what: str, candidate: dict[str, Any]) -> tuple[tuple[str, ...], list[float]]:
+    def _outcome(self, what: str, candidate: dict[str, Any], place: Place) -> tuple[tuple[str, ...], list[float]]:
         given = [key for key in (LOSS, "correct", "statistics") if key in candidate]
         if len(given) != 1:
-            raise self._error(f'{what} must have one of "loss", "correct" and "statistics"; it has {len(given)}')
-        value = candidate[given[0]]
-        if given[0] == "statistics":
-            return self._named(what, "statistics", value, self.statistic_names)
-        if given[0] == LOSS:
-            return (LOSS,), [number_of_json(value, f'{what}: "loss"', self.path, self.line)]
-        share = value if isinstance(value, bool) else number_of_json(value, f'{what}: "correct"', self.path, self.line)
+            raise place.error(f'{what} must have one of "loss", "correct" and "statistics"; it has {len(given)}')
+        key, value = given[0], candidate[given[0]]
+        if key == "statistics":
+            return _named(f'{what}: "statistics"', value, self.statistic_names, place)
+        if key == LOSS:
+            return (LOSS,), [place.json_number(value, f'{what}: "loss"')]
+        share = value if isinstance(value, bool) else place.json_number(value, f'{what}: "correct"')
         if not 0 <= share <= 1:
-            raise self._error(f'{what}: "correct" is {value}, not true, false, or a share from 0 to 1')
+            raise place.error(f'{what}: "correct" is {value}, not true, false, or a share from 0 to 1')
         return (LOSS,), [1.0 - share]
 
-    def _named(self, what: str, key: str, value: Any, names: tuple[str, ...]) -> tuple[tuple[str, ...], list[float]]:
-        """Return names and numbers of an object, in the order of names, if there are any yet."""
-        if not isinstance(value, dict) or not value or "" in value:
-            raise self._error(f'{what}: "{key}" must be an object of numbers by name, not {reprlib.repr(value)}')
-        if not names:
-            for name in value:
-                self._check_unicode(f"{what}: the name", name)
-        names = names or tuple(value)
-        if set(names) != set(value):
-            raise self._error(f'{what}: "{key}" has {listed(value)}; the candidates before have {listed(names)}')
-        return names, [
-            number_of_json(value[name], f"{what}: {key} {quoted(name)}", self.path, self.line) for name in names
-        ]
 
-    def _check_unicode(self, what: str, text: str) -> None:
-        """Refuse lone surrogates, which JSON can hold, in what has to be printed."""
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise self._error(f"{what} {quoted(text)} is no text; replace the surrogates in it")
+def _named(what: str, value: Any, names: tuple[str, ...], place: Place) -> tuple[tuple[str, ...], list[float]]:
+    """Return names and numbers of an object, in the order of names, if there are any yet."""
+    if not isinstance(value, dict) or not value or "" in value:
+        raise place.error(f"{what} must be an object of numbers by name, not {reprlib.repr(value)}")
+    if not names:
+        for name in value:
+            _check_unicode(f"{what}: the name", name, place)
+    names = names or tuple(value)
+    if set(names) != set(value):
+        raise place.error(f"{what} has {listed(value)}; the candidates before have {listed(names)}")
+    return names, [place.json_number(value[name], f"{what}: {quoted(name)}") for name in names]
 
-    def _error(self, message: str) -> DataError:
-        return DataError(message, path=self.path, line=self.line)
+
+def _check_unicode(what: str, text: str, place: Place) -> None:
+    """Refuse lone surrogates, which JSON can hold, in what has to be printed."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise place.error(f"{what} {quoted(text)} is no text; replace the surrogates in it")
 
 
 BEST_OF_N = Format("JSON lines, one list a line", read_best_of_n, write_best_of_n)

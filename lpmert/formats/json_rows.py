@@ -14,8 +14,8 @@ from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.columns import SEGMENT, Columns, Head
-from lpmert.formats.numbers import unique_keys
 from lpmert.formats.rows import Block, Choose
+from lpmert.formats.text import Place, unique_keys
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import EMPTY, blocks_of_lines, decoded, whole
 
@@ -34,24 +34,24 @@ def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose
     then the column `list`. Raises `DataError` with the line, on which the record begins, for whatever is malformed.
     """
     records = json_records(stream, path, format)
-    line, record = next(records)
+    place, record = next(records)
     if _is_of_lists(record):
         second = next(records, None)
-        records = _by_list(line, record) if second is None else chain([(line, record), second], records)
-        line, record = next(records)
-    names = leaves(record)
+        records = _by_list(place, record) if second is None else chain([(place, record), second], records)
+        place, record = next(records)
     cells = {}
-    for name in names:
+    for name in (names := leaves(record)):
         with suppress(KeyError):  # of an array of objects that differ
             cells[name] = at_path(record, name)
-    columns = choose(Head(names, line, cells, spread=any(isinstance(cell, list) for cell in cells.values())))
-    rows = _rows(chain([(line, record)], records), columns, path)
+    spread = any(isinstance(cell, list) for cell in cells.values())
+    columns = choose(Head(names, place.line, cells, spread=spread))
+    rows = _rows(chain([(place, record)], records), columns)
     while block := list(islice(rows, _ROWS)):
         yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
 
 
-def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[int, Record]]:
-    """Yield objects, and the lines on which they begin, of JSON lines ("jsonl") or of a document ("json").
+def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[Place, Record]]:
+    """Yield objects, and where they begin, of JSON lines ("jsonl") or of a document ("json").
 
     A document is an array of objects, or one object. Raises `DataError` for anything else, for none at all, and for an
     object in which a key occurs twice.
@@ -64,47 +64,44 @@ def _is_of_lists(record: Record) -> bool:
     lists = list(record.values())
     if len(lists) < 2 or not all(isinstance(one, list) and one for one in lists):
         return False
-    hypotheses = [hypothesis for one in lists for hypothesis in one]
+    hypotheses = list(chain.from_iterable(lists))
     if not all(isinstance(one, dict) for one in hypotheses):
         return False
     return len({frozenset(one) for one in hypotheses}) == 1 and SEGMENT not in hypotheses[0]
 
 
-def _by_list(line: int, record: Record) -> Iterator[tuple[int, Record]]:
+def _by_list(place: Place, record: Record) -> Iterator[tuple[Place, Record]]:
     for name, hypotheses in record.items():
-        yield from ((line, {SEGMENT: name, **hypothesis}) for hypothesis in hypotheses)
+        yield from ((place, {SEGMENT: name, **hypothesis}) for hypothesis in hypotheses)
 
 
-def _rows(
-    records: Iterable[tuple[int, Record]], columns: Columns, path: str | Path
-) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    number = line = 0
-    for number, (line, record) in enumerate(records):
+def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Yield the line and the wanted cells of each row."""
+    number, place, names = 0, Place(None), columns.all
+    for number, (place, record) in enumerate(records):
         try:
-            cells = tuple([record[name] for name in columns.all])
+            cells = tuple([record[name] for name in names])
         except KeyError:
-            cells = tuple(_deep(record, columns.all, path, line))
+            cells = tuple(_deep(record, names, place))
         if columns.segment is None:
             cells = number, *cells
         if any(isinstance(cell, list) for cell in cells):
             try:
-                yield from ((line, row) for row in list(_spread(cells)))
+                yield from ((place.line, row) for row in list(_spread(cells)))
             except ValueError as error:
-                raise DataError(str(error), path=path, line=line) from error
+                raise place.error(str(error)) from error
         else:
-            yield line, cells
+            yield place.line, cells
     if columns.segment is None and number == 0:
-        trouble = "only one record; name the column that tells which list a row belongs to (segment)"
-        raise DataError(trouble, path=path, line=line)
+        raise place.error("only one record; name the column that tells which list a row belongs to (segment)")
 
 
-def _deep(record: Record, wanted: Iterable[str], path: str | Path, line: int) -> Iterator[Any]:
+def _deep(record: Record, wanted: Iterable[str], place: Place) -> Iterator[Any]:
     for name in wanted:
         try:
             yield at_path(record, name)
         except KeyError as error:
-            keys = listed(leaves(record))
-            raise DataError(f"no key {quoted(name)}; the keys are {keys}", path=path, line=line) from error
+            raise place.error(f"no key {quoted(name)}; the keys are {listed(leaves(record))}") from error
 
 
 def leaves(record: Record) -> list[str]:
@@ -138,49 +135,53 @@ def at_path(value: Any, path: str) -> Any:
     raise KeyError(path)
 
 
-def _of_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[int, Record]]:
-    number = 0
+def _of_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[Place, Record]]:
+    place = Place(path)
     for block in blocks_of_lines(stream, path):
         for number, line in enumerate(block.texts, block.first):
+            place = Place(path, number)
             if not line.strip():
-                raise DataError("empty line; delete it", path=path, line=number)
+                raise place.error("empty line; delete it")
             try:
                 record = _DECODER.decode(line)
             except (ValueError, RecursionError) as error:
-                raise DataError(f"not one JSON object ({error})", path=path, line=number) from error
-            if not isinstance(record, dict):
-                raise DataError(f"not a JSON object but {reprlib.repr(record)}", path=path, line=number)
-            yield number, record
-    if not number:
-        raise DataError(EMPTY, path=path)
+                raise place.error(f"not one JSON object ({error})") from error
+            yield place, _checked(record, place)
+    if place.line is None:
+        raise place.error(EMPTY)
 
 
-def _of_document(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[int, Record]]:
+def _of_document(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[Place, Record]]:
     text = decoded(whole(stream, path), path)
-    place = _after_white(text, 0)
-    if place == len(text):
+    at = _after_white(text, 0)
+    if at == len(text):
         raise DataError(EMPTY, path=path)
-    is_array = text.startswith("[", place)
-    place = _after_white(text, place + is_array)
-    line = 1 + text.count("\n", 0, place)
+    is_array = text.startswith("[", at)
+    at = _after_white(text, at + is_array)
+    line = 1 + text.count("\n", 0, at)
     while True:
+        place = Place(path, line)
         try:
-            record, end = _DECODER.raw_decode(text, place)
+            record, end = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"not JSON ({error})", path=path, line=line) from error
-        if not isinstance(record, dict):
-            raise DataError(f"not a JSON object but {reprlib.repr(record)}", path=path, line=line)
-        yield line, record
+            raise place.error(f"not JSON ({error})") from error
+        yield place, _checked(record, place)
         end = _after_white(text, end)
         if not (is_array and text.startswith(",", end)):
             break
-        line += text.count("\n", place, place := _after_white(text, end + 1))
+        line += text.count("\n", at, at := _after_white(text, end + 1))
     if not is_array or text.startswith("]", end):
         end = _after_white(text, end + is_array)
         if end == len(text):
             return
-    line += text.count("\n", place, end)
-    raise DataError(f"not JSON: {quoted(text[end : end + 20])} after a record", path=path, line=line)
+    line += text.count("\n", at, end)
+    raise Place(path, line).error(f"not JSON: {quoted(text[end : end + 20])} after a record")
+
+
+def _checked(record: Any, place: Place) -> Record:
+    if not isinstance(record, dict):
+        raise place.error(f"not a JSON object but {reprlib.repr(record)}")
+    return record
 
 
 def _after_white(text: str, place: int) -> int:
@@ -205,7 +206,7 @@ def _spread(cells: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a finite number; correct it, or leave the hypothesis out")
+    raise ValueError(f"{name} is not a finite number; correct it, or leave out the hypothesis")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_refuse_constant)

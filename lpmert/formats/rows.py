@@ -18,7 +18,7 @@ import numpy as np
 from lpmert.core import read_rows
 from lpmert.errors import DataError
 from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
-from lpmert.formats.numbers import repeated
+from lpmert.formats.text import Place, repeated
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
@@ -72,11 +72,6 @@ def format_of_name(path: str | Path) -> str | None:
     return _ENDINGS.get((name.with_suffix("") if name.suffix in COMPRESSED_ENDINGS else name).suffix)
 
 
-def guess_format(stream: io.BufferedReader, path: str | Path) -> str:
-    """Return the format that the ending of the path names, or else the one that the first bytes look like."""
-    return format_of_name(path) or _by_content(stream, path)
-
-
 def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose: Choose) -> Iterator[Block]:
     """Yield the wanted columns of all rows of a TSV or CSV stream that `open_bytes` opened; cells are strings.
 
@@ -86,8 +81,25 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
     first = next(blocks, None)
     if first is None:
         raise DataError(EMPTY, path=path)
-    blocks = chain([first], blocks)
-    return _delimited_blocks(blocks, path, "," if format == "csv" else "\t", choose)
+    text = decoded(first.data, path)
+    if format == "csv" and not _unquoted(first.data):
+        yield from _quoted_rows(chain([first], blocks), path, choose)
+        return
+    separator = "," if format == "csv" else "\t"
+    head, _, rest = text.partition("\n")
+    after = rest.partition("\n")[0] if rest else ""
+    header, row = (line.removesuffix("\r").split(separator) for line in (head, after))
+    wanted = _wanted(header, first.first, row if rest else [], path, choose)
+    del text, head, after
+    inner = Bytes(first.first + 1, rest.encode())
+    for block in chain([inner] if rest else [], blocks):
+        found = _plain_rows(block, len(header), wanted, separator)
+        if found is not None:
+            yield found
+        elif format == "tsv":
+            yield _split_rows(block, len(header), wanted.places, path)
+        else:
+            yield from _quoted_rows(chain([block], blocks), path, None, wanted, len(header))
 
 
 def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) -> Iterator[Block]:
@@ -129,18 +141,16 @@ def import_parquet(path: str | Path) -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def _by_content(stream: io.BufferedReader, path: str | Path) -> str:
+def guess_format(stream: io.BufferedReader, path: str | Path) -> str:
+    """Return the format that the ending of the path names, or else the one that the first bytes look like."""
     head = stream.peek()
-    if head.startswith(_PARQUET_MAGIC):
-        return "parquet"
-    kind = json_kind(head)
-    if kind is not None:
-        return kind
     first_line = head.split(b"\n", 1)[0]
-    for kind, separator in (("tsv", b"\t"), ("csv", b",")):
-        if separator in first_line:
-            return kind
-    raise DataError(EMPTY if not head else f"cannot tell the format; give format, one of {listed(TABLES)}", path=path)
+    kind = format_of_name(path) or ("parquet" if head.startswith(_PARQUET_MAGIC) else json_kind(head))
+    kind = kind or next((kind for kind, mark in (("tsv", b"\t"), ("csv", b",")) if mark in first_line), None)
+    if kind is None:
+        trouble = f"cannot tell the format; give format, one of {listed(TABLES)}" if head else EMPTY
+        raise DataError(trouble, path=path)
+    return kind
 
 
 def json_kind(head: bytes) -> str | None:
@@ -161,28 +171,6 @@ def checked_columns(choose: Choose, head: Head, path: str | Path) -> Columns:
     wanted = choose(head)
     refuse_absent(wanted.all, head, path)
     return wanted
-
-
-def _delimited_blocks(blocks: Iterator[Bytes], path: str | Path, separator: str, choose: Choose) -> Iterator[Block]:
-    first = next(blocks)
-    text = decoded(first.data, path)
-    if separator == "," and not _unquoted(first.data):
-        yield from _quoted_rows(chain([first], blocks), path, choose)
-        return
-    head, _, rest = text.partition("\n")
-    after = rest.partition("\n")[0] if rest else ""
-    header, row = (line.removesuffix("\r").split(separator) for line in (head, after))
-    wanted = _wanted(header, first.first, row if rest else [], path, choose)
-    del text, head, after
-    inner = Bytes(first.first + 1, rest.encode())
-    for block in chain([inner] if rest else [], blocks):
-        found = _plain_rows(block, len(header), wanted, separator)
-        if found is not None:
-            yield found
-        elif separator == "\t":
-            yield _split_rows(block, len(header), wanted.places, path)
-        else:
-            yield from _quoted_rows(chain([block], blocks), path, None, wanted, len(header))
 
 
 class _Wanted(NamedTuple):
@@ -261,8 +249,7 @@ def _refuse_width(rows: Iterable[tuple[int, list[str]]], width: int, path: str |
         if len(cells) != width:
             count = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, but the header has {width}"
             remedy = "give one for every column, even if it is empty, separated as the header's are"
-            trouble = "empty line; delete it" if cells == [""] else f"{count}; {remedy}"
-            raise DataError(trouble, path=path, line=number)
+            raise Place(path, number).error("empty line; delete it" if cells == [""] else f"{count}; {remedy}")
 
 
 def _csv_records(lines: Iterator[str], first: int, path: str | Path) -> Iterator[tuple[int, list[str]]]:
@@ -275,7 +262,7 @@ def _csv_records(lines: Iterator[str], first: int, path: str | Path) -> Iterator
             return
         except csv.Error as error:
             trouble = f"not CSV ({error}); close every quote, and write a quote inside a quoted cell twice"
-            raise DataError(trouble, path=path, line=start) from error
+            raise Place(path, start).error(trouble) from error
         yield start, cells or [""]
 
 

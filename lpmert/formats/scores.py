@@ -11,15 +11,14 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format
-from lpmert.formats.numbers import number_of_text, number_text
-from lpmert.formats.utterances import References, made_folder, measured, read_keyed, words_of
+from lpmert.formats.references import Keyed, References, made_folder, measured, read_keyed
+from lpmert.formats.text import Place, is_word, number_text, words_of
 from lpmert.model.given import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import read_text, write_text
 from lpmert.system.packing import COMPRESSED_ENDINGS
 
-Keyed = dict[str, tuple[int, str]]
 Files = Mapping[str, str | Path]
 
 TEXT = "text"
@@ -76,14 +75,22 @@ def read_scores(
         list_id, found, rest = key.rpartition(separator)
         if not (list_id and found and rest):
             trouble = f"key {quoted(key)} is not list id, {quoted(separator)}, number of the hypothesis; set separator"
-            raise DataError(trouble, path=first_path, line=line)
+            raise Place(first_path, line).error(trouble)
         lists.setdefault(list_id, []).append(key)
     keys = [key for members in lists.values() for key in members]
     columns = {path: _numbers(keyed, keys, path) for path, keyed in read.items()}
     features = np.column_stack([columns[path] for path in scores.values()])
     by_list = {name: [words[key][1] for key in members] for name, members in lists.items()} if words else {}
     if references is not None:
-        return measured(features, list(scores), by_list, references, metric, partial, by_position)
+        return measured(
+            features,
+            list(scores),
+            by_list,
+            references,
+            metric=metric,
+            partial=partial,
+            by_position=by_position,
+        )
     return NBest(
         features,
         offsets=np.cumsum([0, *map(len, lists.values())]),
@@ -109,9 +116,9 @@ def write_scores(nbest: NBest, folder: str | Path, *, separator: str = "-") -> N
         if hidden or not {"/", "\0"}.isdisjoint(name) or files.count(name) > 1:
             raise DataError(f"{quoted(name)} cannot be the name of a file here; rename the feature", path=place)
     for cell in nbest.list_ids:
-        if words_of(cell) != [cell]:
+        if not is_word(cell):
             raise DataError(f"list id {quoted(cell)} has white space, which a key cannot; rename it", path=place)
-    if words_of(f"a{separator}") != [f"a{separator}"] or not separator or separator[-1].isdigit():
+    if not is_word(separator) or separator[-1].isdigit():
         raise DataError(
             f"separator {quoted(separator)} cannot stand before a number in a key; choose another", path=place
         )
@@ -183,7 +190,15 @@ def read_espnet(
         raise DataError("no folders 1best_recog, 2best_recog, ... here or in output.*", path=place)
     texts = {utterance: [text for _, text in members] for utterance, members in found.items()}
     features = [row for members in found.values() for row, _ in members]
-    return measured(features, [*scores, "words"], texts, references, metric, partial, by_position)
+    return measured(
+        features,
+        [*scores, "words"],
+        texts,
+        references,
+        metric=metric,
+        partial=partial,
+        by_position=by_position,
+    )
 
 
 def _add_rank(found: dict[str, list[tuple[list[float], str]]], rank: int, folder: Path, scores: Sequence[str]) -> None:
@@ -198,17 +213,15 @@ def _add_rank(found: dict[str, list[tuple[list[float], str]]], rank: int, folder
         members = found.setdefault(utterance, [])
         if len(members) != rank - 1:
             trouble = f"utterance {quoted(utterance)} has hypothesis {rank} but {len(members)} before it"
-            raise DataError(trouble, path=folder / TEXT, line=line)
+            raise Place(folder / TEXT, line).error(trouble)
         members.append(([*row, float(len(words_of(text)))], text))
 
 
 def _check_same_keys(first: Keyed, first_path: str | Path, other: Keyed, path: str | Path) -> None:
-    for key, (line, _) in first.items():
-        if key not in other:
-            raise DataError(f"key {quoted(key)} is missing in {path}; add it there", path=first_path, line=line)
-    for key, (line, _) in other.items():
-        if key not in first:
-            raise DataError(f"key {quoted(key)} is missing in {first_path}; add it there", path=path, line=line)
+    for mine, here, others, there in ((first, first_path, other, path), (other, path, first, first_path)):
+        for key, (line, _) in mine.items():
+            if key not in others:
+                raise Place(here, line).error(f"key {quoted(key)} is missing in {there}; add it there")
 
 
 def _numbers(keyed: Keyed, keys: Sequence[str], path: str | Path) -> list[float]:
@@ -216,9 +229,8 @@ def _numbers(keyed: Keyed, keys: Sequence[str], path: str | Path) -> list[float]
     for key in keys:
         line, text = keyed[key]
         tensor = _TENSOR.fullmatch(text.strip(" \t"))
-        numbers.append(
-            number_of_text(tensor.group(1) if tensor else text.strip(" \t"), f"score of {quoted(key)}", path, line)
-        )
+        word = tensor.group(1) if tensor else text.strip(" \t")
+        numbers.append(Place(path, line).number(word, f"score of {quoted(key)}"))
     return numbers
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format
-from lpmert.formats.numbers import count_of_text, number_of_text, number_text
-from lpmert.formats.utterances import MANIFEST, References, made_folder, measured, utterance_files, words_of
+from lpmert.formats.references import MANIFEST, References, made_folder, measured, utterance_files
+from lpmert.formats.text import Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import lines, write_text
+from lpmert.system.files import write_text
 
 NAMES = {1: ("score", "words"), 2: ("acoustic", "lm", "words"), 3: ("acoustic", "lm", "words")}
 """Features by form. Scores are logarithms to base 10, in all forms."""
@@ -63,7 +63,7 @@ def read_srilm(
         names = NAMES[form]
         features += [numbers for numbers, _ in hypotheses]
         texts[utterance] = [words for _, words in hypotheses]
-    return measured(features, names, texts, references, metric, partial, by_position)
+    return measured(features, names, texts, references, metric=metric, partial=partial, by_position=by_position)
 
 
 def write_srilm(nbest: NBest, folder: str | Path, *, form: int = 3) -> None:
@@ -82,7 +82,7 @@ def write_srilm(nbest: NBest, folder: str | Path, *, form: int = 3) -> None:
     files = {}
     features = nbest.dense_features().tolist()
     for number, list_id in enumerate(nbest.list_ids):
-        if words_of(list_id) != [list_id] or not {"/", "\0"}.isdisjoint(list_id) or list_id.startswith("."):
+        if not is_word(list_id) or not {"/", "\0"}.isdisjoint(list_id) or list_id.startswith("."):
             raise DataError(f"list id {quoted(list_id)} cannot be a file name; rename it", path=place)
         start, end = nbest.offsets[number : number + 2].tolist()
         rows = [_line(form, features[row], nbest.texts[row], list_id, place) for row in range(start, end)]
@@ -96,40 +96,38 @@ def write_srilm(nbest: NBest, folder: str | Path, *, form: int = 3) -> None:
 
 def read_list(path: str | Path) -> tuple[int, list[Hypothesis]]:
     """Return the form of a file, and features (in the order of `NAMES`) and words of each of its hypotheses."""
-    body = _without_comments(path)
-    line, first = next(body, (1, ""))
+    rows = list(_without_comments(path))
+    first = rows[0][1] if rows else ""
     form = _MAGIC.get(first.rstrip(), 1 if first.startswith("(") else 3)
-    rows = [] if first.rstrip() in _MAGIC else [(line, first)] if first else []
-    rows += body
+    rows = rows[first.rstrip() in _MAGIC :]
     if not rows:
         raise DataError("no hypotheses; omit the utterance, or give it a list", path=path)
-    return form, [_PARSERS[form](words_of(text), path, number) for number, text in rows]
+    return form, [_PARSERS[form](words_of(text), place) for place, text in rows]
 
 
-def _without_comments(path: str | Path) -> Iterator[tuple[int, str]]:
-    for number, line in lines(path):
+def _without_comments(path: str | Path) -> Iterator[tuple[Place, str]]:
+    for place, line in placed_lines(path):
         if not line.strip():
-            raise DataError("empty line; delete it", path=path, line=number)
+            raise place.error("empty line; delete it")
         if not line.startswith("#"):
-            yield number, line
+            yield place, line
 
 
-def _form_1(cells: Sequence[str], path: str | Path, line: int) -> Hypothesis:
+def _form_1(cells: Sequence[str], place: Place) -> Hypothesis:
     words = cells[1:]
-    return [_score(cells[0], path, line), float(len(words))], " ".join(words)
+    return [_score(cells[0], place), float(len(words))], " ".join(words)
 
 
-def _form_2(cells: Sequence[str], path: str | Path, line: int) -> Hypothesis:
-    _score(cells[0], path, line)
+def _form_2(cells: Sequence[str], place: Place) -> Hypothesis:
+    _score(cells[0], place)
     acoustic, lm, words = 0.0, 0.0, []
     previous_end = -math.inf
     for first in range(1, len(cells), len(_TOKEN)):
         token = cells[first : first + len(_TOKEN)]
         if len(token) < len(_TOKEN) or any(want not in (None, cell) for want, cell in zip(_TOKEN, token, strict=True)):
-            trouble = f"{quoted(' '.join(token))} should be: word ( st: start et: end g: lm a: acoustic )"
-            raise DataError(trouble, path=path, line=line)
+            raise place.error(f"{quoted(' '.join(token))} should be: word ( st: start et: end g: lm a: acoustic )")
         start, end, g, a = (
-            number_of_text(cell, f"{what} of {quoted(token[0])}", path, line)
+            place.number(cell, f"{what} of {quoted(token[0])}")
             for what, cell in zip(("start", "end", "lm score", "acoustic score"), token[3::2], strict=False)
         )
         if start > previous_end:
@@ -138,25 +136,23 @@ def _form_2(cells: Sequence[str], path: str | Path, line: int) -> Hypothesis:
     return [acoustic * _BYTELOG, lm * _BYTELOG, float(len(words))], " ".join(words)
 
 
-def _form_3(cells: Sequence[str], path: str | Path, line: int) -> Hypothesis:
+def _form_3(cells: Sequence[str], place: Place) -> Hypothesis:
     if len(cells) < 3:
-        raise DataError("too short; a line needs: acoustic lm nwords word word ...", path=path, line=line)
-    acoustic = number_of_text(cells[0], "acoustic score", path, line)
-    lm = number_of_text(cells[1], "lm score", path, line)
-    count = count_of_text(cells[2], "number of words", path, line)
-    words = cells[3:]
+        raise place.error("too short; a line needs: acoustic lm nwords word word ...")
+    acoustic, lm = place.number(cells[0], "acoustic score"), place.number(cells[1], "lm score")
+    count, words = place.whole(cells[2], "number of words"), cells[3:]
     if count > sum(1 + word.count("_") for word in words):  # SRILM may count the parts of a multiword
-        raise DataError(f"{count} words announced, but only {len(words)} found", path=path, line=line)
+        raise place.error(f"{count} words announced, but only {len(words)} found")
     return [acoustic, lm, float(count)], " ".join(words)
 
 
 _PARSERS = {1: _form_1, 2: _form_2, 3: _form_3}
 
 
-def _score(cell: str, path: str | Path, line: int) -> float:
+def _score(cell: str, place: Place) -> float:
     if not (cell.startswith("(") and cell.endswith(")")):
-        raise DataError(f"{quoted(cell)} should be a score in parentheses", path=path, line=line)
-    return number_of_text(cell[1:-1], "score", path, line) * _BYTELOG
+        raise place.error(f"{quoted(cell)} should be a score in parentheses")
+    return place.number(cell[1:-1], "score") * _BYTELOG
 
 
 def _line(form: int, features: list[float], text: str, list_id: str, folder: Path) -> str:
@@ -164,7 +160,7 @@ def _line(form: int, features: list[float], text: str, list_id: str, folder: Pat
     head = [f"({round(features[0] / _BYTELOG)})"] if form == 1 else list(map(number_text, features))
     line = " ".join([*head, text] if text else head)
     try:
-        same = _PARSERS[form](words_of(line), folder, 1) == (features, text)
+        same = _PARSERS[form](words_of(line), Place(folder)) == (features, text)
     except DataError:
         same = False
     if not same:

@@ -27,7 +27,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
 from lpmert.formats.moses import groups_of, label_of, names_of_group
-from lpmert.formats.numbers import number_of_json, number_of_text, repeated, unique_keys
+from lpmert.formats.text import Place, repeated, unique_keys
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import read_text
 from lpmert.values import in_order
@@ -141,7 +141,7 @@ def _slots_of_line(line: str, start: int, path: str | Path, number: int) -> Iter
     labels = [label_of(word) for word in words]
     names: list[str] = []
     for label, count in groups_of(labels):
-        names += names_of_group(label, count, path, number)[0] if any(labels) else [""] * count
+        names += names_of_group(label, count, Place(path, number))[0] if any(labels) else [""] * count
     spans = [
         (start + match.start() + len(label or ""), start + match.end())
         for match, label in zip(matches, labels, strict=True)
@@ -360,7 +360,7 @@ def _parse(content: str, path: str | Path) -> WeightsFile:
     if twice is not None:
         line = [slot.line for slot in found if slot.name == twice][1]
         raise DataError(f"a second weight for {quoted(twice)}", path=path, line=line)
-    values = [number_of_text(content[slot.start : slot.end], "a weight", path, slot.line) for slot in found]
+    values = [Place(path, slot.line).number(content[slot.start : slot.end], "a weight") for slot in found]
     return WeightsFile(path, () if nameless else names, np.array(values), form, content)
 
 
@@ -374,9 +374,9 @@ def _parse_json(content: str, path: str | Path) -> WeightsFile:
     if not isinstance(weights, dict | list) or not weights:
         raise DataError("weights must be an object of numbers by name, or an array of numbers", path=path)
     if isinstance(weights, list):
-        values = [number_of_json(value, f"weight {place}", path, 1) for place, value in enumerate(weights, 1)]
+        values = [Place(path, 1).json_number(value, f"weight {place}") for place, value in enumerate(weights, 1)]
         return WeightsFile(path, (), np.array(values), _JSON, content)
-    values = [number_of_json(value, f"the weight of {quoted(name)}", path, 1) for name, value in weights.items()]
+    values = [Place(path, 1).json_number(value, f"the weight of {quoted(name)}") for name, value in weights.items()]
     return WeightsFile(path, tuple(weights), np.array(values), _JSON, content)
 
 

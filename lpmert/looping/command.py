@@ -12,7 +12,7 @@ import numpy as np
 
 from lpmert.errors import DataError, DecoderError
 from lpmert.formats.detect import read
-from lpmert.formats.utterances import References, outputs_by_list
+from lpmert.formats.references import References, outputs_by_list
 from lpmert.formats.weights import WeightsFile, read_weights, weights_text
 from lpmert.looping.decoder import Decoded
 from lpmert.looping.measure import check_references

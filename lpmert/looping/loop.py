@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from lpmert.formats.utterances import References
+    from lpmert.formats.references import References
     from lpmert.looping.decoder import Decoder
     from lpmert.looping.looped import Iteration, Looped
     from lpmert.metrics.base import Metric

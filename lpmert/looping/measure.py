@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.utterances import References, references_by_list
+from lpmert.formats.references import References, references_by_list
 from lpmert.looping.decoder import Decoded
 from lpmert.metrics.base import Metric
 from lpmert.metrics.of_columns import metric_of

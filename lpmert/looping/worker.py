@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, DecoderError
-from lpmert.formats.numbers import number_of_json, unique_keys
+from lpmert.formats.text import Place, unique_keys
 from lpmert.looping.decoder import Decoded
 from lpmert.looping.process import Launch, Program
 from lpmert.model.nbest import NBest
@@ -172,4 +172,5 @@ def _features(given: Any, names: Sequence[str], path: str) -> list[float]:
         given = in_order(given, names, "the features")
     if not isinstance(given, list) or len(given) != len(names):
         raise DataError(f"features must be {len(names)} numbers, not {quoted(given)}", path=path)
-    return [number_of_json(value, f"feature {quoted(name)}", path, 1) for name, value in zip(names, given, strict=True)]
+    place = Place(path, 1)
+    return [place.json_number(value, f"feature {quoted(name)}") for name, value in zip(names, given, strict=True)]

@@ -12,7 +12,7 @@ from mutations import damaged, examples, read_or_refused
 
 from lpmert.errors import DataError
 from lpmert.formats.srilm import read_list, read_srilm, write_srilm
-from lpmert.formats.utterances import read_transcripts, utterance_files
+from lpmert.formats.references import read_transcripts, utterance_files
 from lpmert.model.nbest import NBest
 
 FORM_1 = "NBestList1.0\n(-2500) the cat\n(-3000)\n"
