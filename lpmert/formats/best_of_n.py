@@ -100,7 +100,7 @@ class _Reader:
         )
 
     def _add_candidate(self, what: str, candidate: dict[str, Any], place: Place) -> None:
-        names, features = _named(f'{what}: "scores"', candidate.get("scores"), self.names, place)
+        names, features = _named(what, "scores", candidate.get("scores"), self.names, place)
         statistic_names, statistics = self._outcome(what, candidate, place)
         if self.features:
             if ("text" in candidate) != bool(self.texts):
@@ -122,7 +122,7 @@ class _Reader:
             raise place.error(f'{what} must have one of "loss", "correct" and "statistics"; it has {len(given)}')
         key, value = given[0], candidate[given[0]]
         if key == "statistics":
-            return _named(f'{what}: "statistics"', value, self.statistic_names, place)
+            return _named(what, key, value, self.statistic_names, place)
         if key == LOSS:
             return (LOSS,), [place.json_number(value, f'{what}: "loss"')]
         share = value if isinstance(value, bool) else place.json_number(value, f'{what}: "correct"')
@@ -131,17 +131,19 @@ class _Reader:
         return (LOSS,), [1.0 - share]
 
 
-def _named(what: str, value: Any, names: tuple[str, ...], place: Place) -> tuple[tuple[str, ...], list[float]]:
+def _named(
+    what: str, key: str, value: Any, names: tuple[str, ...], place: Place
+) -> tuple[tuple[str, ...], list[float]]:
     """Return names and numbers of an object, in the order of names, if there are any yet."""
     if not isinstance(value, dict) or not value or "" in value:
-        raise place.error(f"{what} must be an object of numbers by name, not {reprlib.repr(value)}")
+        raise place.error(f'{what}: "{key}" must be an object of numbers by name, not {reprlib.repr(value)}')
     if not names:
         for name in value:
             _check_unicode(f"{what}: the name", name, place)
     names = names or tuple(value)
     if set(names) != set(value):
-        raise place.error(f"{what} has {listed(value)}; the candidates before have {listed(names)}")
-    return names, [place.json_number(value[name], f"{what}: {quoted(name)}") for name in names]
+        raise place.error(f'{what}: "{key}" has {listed(value)}; the candidates before have {listed(names)}')
+    return names, [place.json_number(value[name], f"{what}: {key} {quoted(name)}") for name in names]
 
 
 def _check_unicode(what: str, text: str, place: Place) -> None:
