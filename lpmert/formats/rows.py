@@ -158,9 +158,9 @@ def json_kind(head: bytes) -> str | None:
     text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if not text.startswith((b"{", b"[")):
         return None
-    line = text.split(b"\n", 1)[0].rstrip()
+    line, end, _ = text.partition(b"\n")
     # a first line that ends before its object does is part of a document
-    return "jsonl" if line.startswith(b"{") and (line.endswith(b"}") or len(line) == len(text)) else "json"
+    return "jsonl" if line.startswith(b"{") and (not end or line.rstrip().endswith(b"}")) else "json"
 
 
 def checked_columns(choose: Choose, head: Head, path: str | Path) -> Columns:
