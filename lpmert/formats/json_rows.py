@@ -13,16 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
+from lpmert.formats.alike import Cell, Style, Template
 from lpmert.formats.columns import SEGMENT, Columns, Head
 from lpmert.formats.rows import Block, Choose
 from lpmert.formats.text import Place, unique_keys
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import EMPTY, blocks_of_lines, decoded, whole
+from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, whole
 
 Record = dict[str, Any]
 
 _ROWS = 1 << 14
 _WHITE = re.compile(r"[ \t\n\r]*")
+_TYPES = {Cell.NUMBER: (int, float), Cell.WORD: (int, str), Cell.TEXT: (str,)}
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[ \t\r]+|[^{}\[\]:," \t\r]+')
 
 
 def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose: Choose) -> Iterator[Block]:
@@ -33,21 +36,110 @@ def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose
     the record, from 0, stands for it. One record alone may have an array of hypotheses for each list; these keys are
     then the column `list`. Raises `DataError` with the line, on which the record begins, for whatever is malformed.
     """
-    records = json_records(stream, path, format)
+    if format == "json":
+        yield from _row_blocks(_of_document(stream, path), choose)
+        return
+    blocks = blocks_of_bytes(stream, path)
+    first = next(blocks, None)
+    if first is None:
+        raise DataError(EMPTY, path=path)
+    place, record = next(_of_lines([first], path))
+    blocks = chain([first], blocks)
+    if any(isinstance(value, list) for value in record.values()):
+        yield from _row_blocks(_of_lines(blocks, path), choose)
+        return
+    columns = choose(_head(place, record))
+    for block in blocks:
+        found = _alike(block, columns, path) if columns.segment is not None else None
+        if found is not None:
+            yield found
+        elif columns.segment is not None:
+            yield from _row_blocks(_of_lines([block], path), lambda _: columns)
+        else:  # records are numbered
+            yield from _row_blocks(_of_lines(chain([block], blocks), path), lambda _: columns)
+
+
+def _row_blocks(records: Iterator[tuple[Place, Record]], choose: Choose) -> Iterator[Block]:
+    """Yield the rows of records that are looked at one by one."""
     place, record = next(records)
     if _is_of_lists(record):
         second = next(records, None)
         records = _by_list(place, record) if second is None else chain([(place, record), second], records)
         place, record = next(records)
+    columns = choose(_head(place, record))
+    rows = _rows(chain([(place, record)], records), columns)
+    while block := list(islice(rows, _ROWS)):
+        yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
+
+
+def _head(place: Place, record: Record) -> Head:
     cells = {}
     for name in (names := leaves(record)):
         with suppress(KeyError):  # of an array of objects that differ
             cells[name] = at_path(record, name)
-    spread = any(isinstance(cell, list) for cell in cells.values())
-    columns = choose(Head(names, place.line, cells, spread=spread))
-    rows = _rows(chain([(place, record)], records), columns)
-    while block := list(islice(rows, _ROWS)):
-        yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
+    return Head(names, place.line, cells, spread=any(isinstance(cell, list) for cell in cells.values()))
+
+
+def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
+    """Return the rows of lines that are like the first one, with other numbers and strings; `None` for others."""
+    _, record = next(_of_lines([block], path))
+    line = block.data.removeprefix(BYTE_ORDER_MARK).partition(b"\n")[0].decode().rstrip("\r")
+    names = columns.all
+    kinds = dict.fromkeys(columns.numbers, Cell.NUMBER) | {names[0]: Cell.WORD}
+    kinds |= {} if columns.text is None else {columns.text: Cell.TEXT}
+    if len({*names}) < len(names) or any(match.group() == "[" for match in _TOKEN.finditer(line)):
+        return None
+    template, found = Template(Style.JSON), list[str]()
+    for literal, name, value in _scalars(line):
+        kind = kinds.get(name, Cell.SKIPPED) if name is not None else None
+        if kind in _TYPES and type(value) not in _TYPES[kind]:
+            return None
+        template.add(literal, kind)
+        found += [name] if name in kinds else []
+    rows = template.read(block) if sorted(found) == sorted(names) else None
+    if rows is None:
+        return None
+    order = [name for name in found if name != columns.text]
+    words: list[Any] = rows.words
+    if isinstance(at_path(record, names[0]), int):
+        if not all(word.isascii() and word.isdigit() and str(int(word)) == word for word in words):
+            return None
+        words = list(map(int, words))
+    elif any("\\" in word for word in words):
+        return None
+    texts = [json.loads(f'"{text}"') if "\\" in text else text for text in rows.texts]
+    numbers = [rows.numbers[:, order.index(name)] for name in columns.numbers]
+    cells = [rows.runs(order.index(names[0]), words), *numbers, *([] if columns.text is None else [texts])]
+    return Block(range(block.first, block.first + len(rows.numbers)), cells)
+
+
+def _scalars(line: str) -> Iterator[tuple[str, str | None, Any]]:
+    """Yield what stands before each number, string or name of an object in one line, its path and its value.
+
+    At last what stands after them all.
+    """
+    keys: list[str] = []
+    literal, is_key = "", False
+    for match in _TOKEN.finditer(line):
+        token = match.group()
+        if token == "{":
+            keys.append("")
+            is_key = True
+        elif token == "}":
+            keys.pop()
+        elif token == ",":
+            is_key = True
+        elif token == ":":
+            is_key = False
+        elif is_key and token.strip():
+            keys[-1] = json.loads(token)
+        elif token.strip():
+            value = json.loads(token)
+            quote = '"' if isinstance(value, str) else ""
+            yield literal + quote, ".".join(keys), value
+            literal, token = "", quote
+        literal += token
+    yield literal, None, None
 
 
 def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[Place, Record]]:
@@ -56,7 +148,9 @@ def json_records(stream: io.BufferedReader, path: str | Path, format: str) -> It
     A document is an array of objects, or one object. Raises `DataError` for anything else, for none at all, and for an
     object in which a key occurs twice.
     """
-    return _of_lines(stream, path) if format == "jsonl" else _of_document(stream, path)
+    if format == "json":
+        return _of_document(stream, path)
+    return _of_lines(blocks_of_bytes(stream, path), path)
 
 
 def _is_of_lists(record: Record) -> bool:
@@ -135,10 +229,10 @@ def at_path(value: Any, path: str) -> Any:
     raise KeyError(path)
 
 
-def _of_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[Place, Record]]:
+def _of_lines(blocks: Iterable[Bytes], path: str | Path) -> Iterator[tuple[Place, Record]]:
     place = Place(path)
-    for block in blocks_of_lines(stream, path):
-        for number, line in enumerate(block.texts, block.first):
+    for block in blocks:
+        for number, line in enumerate(lines_of(block, path).texts, block.first):
             place = Place(path, number)
             if not line.strip():
                 raise place.error("empty line; delete it")

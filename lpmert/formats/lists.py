@@ -31,8 +31,8 @@ class NamedRows:
         self._places: list[int] = []
         self._alike = True  # all rows have the same names in the same order: neither starts nor indices are needed
 
-    def add(self, names: tuple[str, ...], values: Sequence[float]) -> None:
-        """Append a row that has these values under these names, each of which occurs once."""
+    def add(self, names: tuple[str, ...], values: Sequence[float] | FloatArray, rows: int = 1) -> None:
+        """Append rows that have these values under these names, each of which occurs once."""
         if names is not self._names:  # rows mostly share one tuple
             if self._rows and self._alike and names != self._names:
                 self._alike = False
@@ -41,11 +41,12 @@ class NamedRows:
                 self._indices.extend(self._places * self._rows)
             self._names = names
             self._places = [self._columns.setdefault(name, len(self._columns)) for name in names]
-        self._rows += 1
-        self._values.add(values)
+        self._rows += rows
+        self._values.add(values, rows)
         if not self._alike:
-            self._indices.extend(self._places)
-            self._starts.append(len(self._indices))
+            for _ in range(rows):
+                self._indices.extend(self._places)
+                self._starts.append(len(self._indices))
 
     def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
         """Return the names [D] in the order in which they first came, and the rows [M, D]; there are no more to come.

@@ -10,19 +10,22 @@ import re
 import reprlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from lpmert.errors import DataError
+from lpmert.formats.alike import Cell, Style, Template
 from lpmert.formats.format import Format
 from lpmert.formats.lists import NamedRows, Owners, rows_by_column
 from lpmert.formats.references import with_references
-from lpmert.formats.text import WHITE, Place, is_word, number_text, placed_lines, repeated, words_of
+from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, repeated, words_of
 from lpmert.model.given import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.files import EMPTY, atomic_writer, blocks_of_lines, open_bytes
+from lpmert.system.files import EMPTY, Bytes, atomic_writer, blocks_of_bytes, decoded, lines_of, open_bytes
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
@@ -77,7 +80,7 @@ def read_moses(
     for path, beside in zip_longest(files, statistics_files):
         if beside is not None:
             with _beside(beside, path) as statistics_of:
-                pool.add(path, statistics_of)
+                pool.add(path, statistics_of, beside=True)
         else:
             pool.add(path, _unmeasured if measured else _last_field if last_field else _labelled)
     nbest = pool.nbest(statistic_names)
@@ -125,32 +128,70 @@ class _Pool:
         self._texts: list[str] = []
         self._names: tuple[str, ...] | None = None
         self._width = 0
+        self._here: set[str] = set()
+        self._last = ""
 
-    def add(self, path: str | Path, statistics_of: Callable[[_Line], Statistics]) -> None:
-        """Add the lists of a file."""
-        here: set[str] = set()
-        last = ""
-        for line in _split_lines(path):
-            if line.list_id != last and line.list_id in here and not self._group:
-                raise line.place.error(
-                    f"list {quoted(line.list_id)} comes back here, after list {quoted(last)}; sort the lines, "
-                    "or gather them with group=True (--group)"
-                )
-            last = line.list_id
-            here.add(last)
-            self._owners.add(last)
-            if self._keep_texts:
-                self._texts.append(line.text)
-            self._features.add(line.features, line.place)
-            self._add_statistics(line.place, *statistics_of(line))
+    def add(self, path: str | Path, statistics_of: Callable[[_Line], Statistics], *, beside: bool = False) -> None:
+        """Add the lists of a file; beside: its statistics come from another one, line by line."""
+        self._here, self._last = set(), ""
+        layout: _Layout | None = None
+        for block in _whole_blocks(path):
+            texts = lines_of(block, path).texts
+            fields = layout = layout or _Layout.of(texts[0])
+            parsed = (fields.line(text, Place(path, number)) for number, text in enumerate(texts, block.first))
+            first = next(parsed)
+            if not beside and self._add_alike(block, layout, first, statistics_of):
+                continue
+            for line in chain([first], parsed):
+                self._begin(line.list_id, line.place)
+                self._owners.add(line.list_id)
+                if self._keep_texts:
+                    self._texts.append(line.text)
+                self._features.add(line.features, line.place)
+                names, numbers = statistics_of(line)
+                self._check_statistics(line.place, names, numbers)
+                self._statistics.add(numbers)
 
-    def _add_statistics(self, place: Place, names: tuple[str, ...] | None, numbers: Sequence[float]) -> None:
+    def _add_alike(
+        self, block: Bytes, layout: _Layout, first: _Line, statistics_of: Callable[[_Line], Statistics]
+    ) -> bool:
+        """Add the lines of a block if they are like the first one; return whether they are."""
+        names = self._features.layout(first.features, first.place)
+        first.place.numbers(numbers_of(first.features), "a feature")
+        statistic_names, values = statistics_of(first)
+        self._check_statistics(first.place, statistic_names, values)
+        of_last = statistics_of is not _unmeasured
+        found = layout.template(block, keep_texts=self._keep_texts, last=of_last).read(block)
+        ids = [] if found is None else [word.strip(WHITE) for word in found.words]
+        if found is None or len({*ids}) < len(ids) or not all(ids):
+            return False
+        line = block.first
+        for list_id, size in zip(*found.runs(0, ids), strict=True):
+            self._begin(list_id, Place(first.place.path, line))
+            self._owners.add(list_id, size)
+            line += size
+        split, rows = 1 + len(names), len(found.numbers)
+        self._texts += [text.strip(WHITE) for text in found.texts]
+        self._features.rows.add(names, found.numbers[:, 1:split], rows)
+        self._statistics.add(found.numbers[:, split:] if of_last else np.zeros(rows), rows)
+        return True
+
+    def _begin(self, list_id: str, place: Place) -> None:
+        """Note that hypotheses of a list follow; raises `DataError` where it comes back."""
+        if list_id != self._last and list_id in self._here and not self._group:
+            raise place.error(
+                f"list {quoted(list_id)} comes back here, after list {quoted(self._last)}; sort the lines, "
+                "or gather them with group=True (--group)"
+            )
+        self._last = list_id
+        self._here.add(list_id)
+
+    def _check_statistics(self, place: Place, names: tuple[str, ...] | None, numbers: Sequence[float]) -> None:
         if not self._width:
             self._names, self._width = names, len(numbers)
         if names != self._names or len(numbers) != self._width or not numbers:
             first = " ".join(self._names or ()) or f"{self._width} numbers"
             raise place.error(f"{len(numbers)} statistics, but the first line has {first}; give every line the same")
-        self._statistics.add(numbers)
 
     def nbest(self, statistic_names: Sequence[str] | None) -> NBest:
         """Return the lists in the order in which they first came."""
@@ -176,47 +217,69 @@ def _check_sources(
         raise DataError(f"{counts}; give one for each", path=files[0])
 
 
-def _split_lines(path: str | Path) -> Iterator[_Line]:
-    count = third = 0
-    for place, text in _whole_lines(path):
+class _Layout(NamedTuple):
+    """How many fields the lines of a file have, and which has the features."""
+
+    n_fields: int
+    features: int
+
+    @staticmethod
+    def of(text: str) -> _Layout:
+        """Return the layout of a line: the features are its third field, or the fourth as travatar has them."""
+        fields = text.split(SEPARATOR)
+        if len(fields) > 3 and not fields[3].strip(WHITE).startswith(STATISTICS_LABEL):
+            score = words_of(fields[2])
+            if len(score) == 1 and label_of(score[0]) is None and any(map(label_of, words_of(fields[3]))):
+                return _Layout(len(fields), 3)
+        return _Layout(len(fields), 2)
+
+    def line(self, text: str, place: Place) -> _Line:
+        """Return the fields of a line; raises `DataError` where these are not all, or others."""
         fields = [field.strip(WHITE) for field in text.split(SEPARATOR)]
         if not text.strip(WHITE):
             raise place.error("empty line; delete it")
-        if not count:
-            count, third = len(fields), _place_of_features(fields)
-        if len(fields) != count or count <= third:
-            wanted = f"line 1 has {count}" if count > third else "a line needs id, text and features"
+        if len(fields) != self.n_fields or self.n_fields <= self.features:
+            wanted = (
+                f"line 1 has {self.n_fields}" if self.n_fields > self.features else "a line needs id, text and features"
+            )
             raise place.error(
                 f"{len(fields)} fields between {SEPARATOR}, but {wanted}; a text must not hold {SEPARATOR}"
             )
         if not fields[0]:
             raise place.error("the first field must say which list the line belongs to")
-        yield _Line(place, fields[0], fields[1], fields[third], fields[-1] if count - 1 > third else "")
+        last = fields[-1] if self.n_fields - 1 > self.features else ""
+        return _Line(place, fields[0], fields[1], fields[self.features], last)
+
+    def template(self, block: Bytes, *, keep_texts: bool, last: bool) -> Template:
+        """Return what lines like the first one of a block have in common; last: the numbers in the last field count."""
+        template = Template(Style.BLANK, SEPARATOR)
+        line = decoded(block.data.partition(b"\n")[0], "", block.first).removesuffix("\r")
+        for place, field in enumerate(line.split(SEPARATOR)):
+            template.add(SEPARATOR if place else "")
+            if place == self.features or (last and place == self.n_fields - 1):
+                end = 0
+                for start, stop in number_spans(field)[1]:
+                    template.add(field[end:start], Cell.NUMBER)
+                    end = stop
+                template.add(field[end:])
+            else:
+                kept = (Cell.WORD, Cell.TEXT if keep_texts else Cell.SKIPPED)
+                template.add("", kept[place] if place < len(kept) else Cell.SKIPPED)
+        return template
 
 
-def _whole_lines(path: str | Path) -> Iterator[tuple[Place, str]]:
+def _whole_blocks(path: str | Path) -> Iterator[Bytes]:
     """Yield the lines of a file; without a line end the last one could be cut off within a number."""
-    place, ended = Place(path), True
+    block = None
     with open_bytes(path) as stream:
-        for block in blocks_of_lines(stream, path):
+        for block in blocks_of_bytes(stream, path):
             room_for(0, "reading")
-            ended = block.ended
-            for number, text in enumerate(block.texts, block.first):
-                place = Place(path, number)
-                yield place, text
-    if place.line is None:
-        raise place.error(EMPTY)
-    if not ended:
-        raise place.error("no line end here, so the file may be cut off; add one if it is whole")
-
-
-def _place_of_features(fields: Sequence[str]) -> int:
-    """Return 3 for the layout of travatar, `id ||| text ||| score ||| features`, else 2."""
-    if len(fields) > 3 and not fields[3].startswith(STATISTICS_LABEL):
-        score = words_of(fields[2])
-        if len(score) == 1 and label_of(score[0]) is None and any(map(label_of, words_of(fields[3]))):
-            return 3
-    return 2
+            yield block
+    if block is None:
+        raise DataError(EMPTY, path=path)
+    if not block.data.endswith(b"\n"):
+        last = Place(path, block.first + block.n_lines - 1)
+        raise last.error("no line end here, so the file may be cut off; add one if it is whole")
 
 
 def _unmeasured(_: _Line) -> Statistics:
@@ -292,19 +355,17 @@ class FeatureReader:
 
     def add(self, field: str, place: Place) -> None:
         """Add the features of one line; raises `DataError` if they cannot be told apart, or lack those of a group."""
-        words = words_of(field)
-        labels = tuple(map(label_of, words))
+        self.rows.add(self.layout(field, place), place.numbers(numbers_of(field), "a feature"))
+
+    def layout(self, field: str, place: Place) -> tuple[str, ...]:
+        """Return the names of the features of one line; raises `DataError` as `add` does."""
+        labels = tuple(map(label_of, words_of(field)))
         names = self._layouts.get(labels)
         if names is None:
             if len(self._layouts) == _KEPT_LAYOUTS:
                 self._layouts.clear()  # sparse features make nearly every line a layout of its own
             names = self._layouts[labels] = self._new_layout(labels, place)
-        numbers = [
-            word[len(label) :] if label else word
-            for word, label in zip(words, labels, strict=True)
-            if label is None or label[-1] == _SINGLE
-        ]
-        self.rows.add(names, place.numbers(numbers, "a feature"))
+        return names
 
     def _new_layout(self, labels: Sequence[str | None], place: Place) -> tuple[str, ...]:
         groups = groups_of(labels)
@@ -328,6 +389,23 @@ class FeatureReader:
             trouble = "is new here" if name in required else "is missing"
             raise place.error(f"feature {quoted(name)} {trouble}; every line needs the same ones")
         return tuple(names)
+
+
+def number_spans(text: str) -> tuple[list[str | None], list[tuple[int, int]]]:
+    """Return the labels of the words of a text, `None` for none, and where in it the numbers are."""
+    matches = list(WORD.finditer(text))
+    labels = [label_of(match.group()) for match in matches]
+    spans = [
+        (match.start() + len(label or ""), match.end())
+        for match, label in zip(matches, labels, strict=True)
+        if label is None or label[-1] == _SINGLE
+    ]
+    return labels, spans
+
+
+def numbers_of(text: str) -> list[str]:
+    """Return the numbers of a text as they are written."""
+    return [text[start:end] for start, end in number_spans(text)[1]]
 
 
 def groups_of(labels: Sequence[str | None]) -> list[tuple[str, int]]:

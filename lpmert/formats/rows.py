@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpmert.core import read_rows
 from lpmert.errors import DataError
+from lpmert.formats.alike import Cell, Style, Template
 from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
 from lpmert.formats.text import Place, repeated
 from lpmert.model.nbest import NBest
@@ -43,13 +43,6 @@ _PYARROW = 96 << 20
 
 RECORDED = b"lpmert"
 """Key of what a Parquet file that we wrote says of its columns."""
-
-
-class Runs(NamedTuple):
-    """Cells of a column of ids: those that are equal and follow one another, and how many they are."""
-
-    ids: list[str]
-    sizes: list[int]
 
 
 class Block(NamedTuple):
@@ -93,7 +86,7 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
     del text, head, after
     inner = Bytes(first.first + 1, rest.encode())
     for block in chain([inner] if rest else [], blocks):
-        found = _plain_rows(block, len(header), wanted, separator)
+        found = wanted.plain_rows(block, len(header), separator)
         if found is not None:
             yield found
         elif format == "tsv":
@@ -180,29 +173,26 @@ class _Wanted(NamedTuple):
     numbers: range
     texts: bool
 
-
-def _plain_rows(block: Bytes, width: int, wanted: _Wanted, separator: str) -> Block | None:
-    """Return the cells of whole lines, the numbers as arrays, or `None` where they must be looked at one by one."""
-    data = block.data
-    if BYTE_ORDER_MARK in data or (separator == "," and not _unquoted(data)):
-        return None
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError:
+    def plain_rows(self, block: Bytes, width: int, separator: str) -> Block | None:
+        """Return the cells of lines that have nothing to quote, the numbers as arrays, `None` for others."""
+        if len({*self.places}) < len(self.places) or (separator == "," and not _unquoted(block.data)):
             return None
-    slots = np.full(width, -1, dtype=np.int32)
-    places = [wanted.places[number] for number in wanted.numbers]
-    different = list(dict.fromkeys(places))
-    slots[different] = range(len(different))
-    numbers = np.empty((block.n_lines, len(different)))
-    key, text = wanted.places[0], wanted.places[-1] if wanted.texts else -1
-    found = read_rows(data, separator, key, text, slots, numbers)
-    if found is None:
-        return None
-    ids, sizes, texts = found
-    columns = [Runs(ids, sizes), *(numbers[:, slots[place]] for place in places), *([texts] if wanted.texts else [])]
-    return Block(range(block.first, block.first + len(numbers)), columns)
+        kinds = {self.places[number]: Cell.NUMBER for number in self.numbers} | {self.places[0]: Cell.WORD}
+        kinds |= {self.places[-1]: Cell.TEXT} if self.texts else {}
+        template = Template(Style.EXACT, separator)
+        for place in range(width):
+            template.add(separator if place else "", kinds.get(place, Cell.SKIPPED))
+        found = template.read(block)
+        if found is None:
+            return None
+        order = sorted(place for place, kind in kinds.items() if kind != Cell.TEXT)
+        numbers = [found.numbers[:, order.index(self.places[number])] for number in self.numbers]
+        columns = [
+            found.runs(order.index(self.places[0]), found.words),
+            *numbers,
+            *([found.texts] if self.texts else []),
+        ]
+        return Block(range(block.first, block.first + len(found.numbers)), columns)
 
 
 def _unquoted(data: bytes) -> bool:

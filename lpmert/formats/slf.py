@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.core import read_fields
 from lpmert.errors import DataError, FloatArray
+from lpmert.formats.alike import Cell, Style, Template
 from lpmert.formats.graphs import GraphText, Links
 from lpmert.formats.text import Place, is_word
 from lpmert.quoting import quoted
+from lpmert.system.files import Bytes
 
 NULL = "!NULL"
 WORDS = "words"
@@ -197,14 +198,23 @@ def _numbers(block: str, counts: tuple[str, ...], size: str) -> _Table | None:
     data = block.rstrip("\n").encode() + b"\n"
     written = _KEY.findall(data[: data.index(b"\n")].decode())
     keys = [_SHORT.get(key, key) for key in written]
-    n_rows = data.count(b"\n")
-    if tuple(written[: len(counts)]) != counts or len({*keys, "I", "J"}) != len(keys) + 1 or size != str(n_rows):
+    if tuple(written[: len(counts)]) != counts or len({*keys, "I", "J"}) != len(keys) + 1:
         return None
-    numbers = np.empty((n_rows, len(keys)))
-    words = read_fields(data, written, keys.index("W") if "W" in keys else -1, len(counts), numbers)
-    if words is None or not np.array_equal(numbers[:, 0], np.arange(n_rows)):
+    template = Template(Style.BLANK)
+    for place, key in enumerate(written):
+        kind = Cell.COUNT if place < len(counts) else Cell.WORD if keys[place] == "W" else Cell.NUMBER
+        template.add(f"{' ' if place else ''}{key}=", kind)
+    found = template.read(Bytes(1, data))
+    if found is None or size != str(len(found.numbers)) or any(map(_may_be_quoted, found.words)):
         return None
-    return _Table(n_rows, {key: numbers[:, place].copy() for place, key in enumerate(keys)}, words)
+    if not np.array_equal(found.numbers[:, 0], np.arange(len(found.numbers))):
+        return None
+    columns = {key: found.numbers[:, place].copy() for place, key in enumerate(keys)}
+    return _Table(len(found.numbers), columns, found.words)
+
+
+def _may_be_quoted(word: str) -> bool:
+    return "\\" in word or (word[0] in "\"'" and word[0] in word[1:])
 
 
 Fields = dict[str, str]

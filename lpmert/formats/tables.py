@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
+from lpmert.formats.alike import Runs
 from lpmert.formats.columns import (
     SEGMENT,
     TEXT,
@@ -31,7 +32,6 @@ from lpmert.formats.references import References, with_references
 from lpmert.formats.rows import (
     RECORDED,
     Block,
-    Runs,
     delimited_blocks,
     format_of_name,
     frame_blocks,

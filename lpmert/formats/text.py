@@ -17,7 +17,7 @@ from lpmert.system.files import lines
 WHITE = " \t\n\r\v\f"
 """ASCII white space: `str.strip` and `str.split` would take no-break and ideographic spaces, too."""
 
-_WORD = re.compile(f"[^{WHITE}]+")
+WORD = re.compile(f"[^{WHITE}]+")
 _LONGEST_COUNT = 18
 """Digits of a count: whatever has so many fits into 64 bits."""
 
@@ -78,7 +78,6 @@ def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs 
 
     part: what can be left out instead.
     """
-    shown = f"is {reprlib.repr(cell)}"
     plain = spells_plainly([cell]) if textual else type(cell) in (int, float)
     try:
         number = float(cell) if plain else None
@@ -86,13 +85,19 @@ def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs 
         number = None
     except OverflowError:
         number = math.inf
+    if number is not None and abs(number) < EXACT_INTEGERS:
+        return None
     if number is None:
-        return f"{shown}, not a number"
-    if not math.isfinite(number):
-        return f"{shown}, not a finite number in double precision; correct it, or leave out {part}"
-    if abs(number) > MAGNITUDE_LIMIT:
-        return f"{shown}, beyond {MAGNITUDE_LIMIT:g}; rescale it"
-    return f"{shown}, {ROUNDED}" if abs(number) >= EXACT_INTEGERS and rounds(cell) else None
+        trouble = "not a number"
+    elif not math.isfinite(number):
+        trouble = f"not a finite number in double precision; correct it, or leave out {part}"
+    elif abs(number) > MAGNITUDE_LIMIT:
+        trouble = f"beyond {MAGNITUDE_LIMIT:g}; rescale it"
+    elif rounds(cell):
+        trouble = ROUNDED
+    else:
+        return None
+    return f"is {reprlib.repr(cell)}, {trouble}"
 
 
 def number_text(number: float) -> str:
@@ -102,12 +107,12 @@ def number_text(number: float) -> str:
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text: what stands between ASCII white space."""
-    return _WORD.findall(text)
+    return WORD.findall(text)
 
 
 def is_word(text: str) -> bool:
     """Whether a text is one word, without white space."""
-    return _WORD.fullmatch(text) is not None
+    return WORD.fullmatch(text) is not None
 
 
 def repeated(names: Iterable[str]) -> str | None:

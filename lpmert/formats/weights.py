@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
-from lpmert.formats.moses import groups_of, label_of, names_of_group
-from lpmert.formats.text import Place, repeated, unique_keys
+from lpmert.formats.moses import groups_of, names_of_group, number_spans
+from lpmert.formats.text import WORD, Place, repeated, unique_keys
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import read_text
 from lpmert.values import in_order
@@ -49,7 +49,6 @@ WORDS, MOSES, OLD_MOSES, TRAVATAR, JOSHUA, ZMERT = (
 SETTINGS = (MOSES, OLD_MOSES, TRAVATAR, JOSHUA)
 """Forms of files that may have weights of other features, and hold more than weights."""
 
-_WORD = re.compile(r"[^ \t\n\r\v\f]+")
 _HEADING = re.compile(r"\[(.+)\][ \t]*")
 _OLD_LABELS = {
     "weight-d": "d",
@@ -115,12 +114,12 @@ def slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
             if match:
                 yield Slot(start + match.start(2), start + match.end(2), number, match[1])
         elif form == JOSHUA:
-            words = list(_WORD.finditer(line))
+            words = list(WORD.finditer(line))
             if len(words) == 2 and _is_name(words[0].group()) and "=" not in line:
                 yield Slot(start + words[1].start(), start + words[1].end(), number, words[0].group())
         elif form == OLD_MOSES:
             label = _OLD_LABELS.get(section)
-            for word in _WORD.finditer(line) if label else ():
+            for word in WORD.finditer(line) if label else ():
                 yield Slot(start + word.start(), start + word.end(), number, f"{label}_{counts[section]}")
                 counts[section] += 1
         elif form == WORDS or section in ("weight", "weight_vals"):
@@ -129,7 +128,7 @@ def slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
 
 
 def _slots_of_line(line: str, start: int, path: str | Path, number: int) -> Iterator[Slot]:
-    matches = list(_WORD.finditer(line))
+    matches = list(WORD.finditer(line))
     words = [match.group() for match in matches]
     name, tab, rest = line.partition("\t")
     if tab and len(rest.split()) == 1 and _is_name(name.strip()):
@@ -138,17 +137,12 @@ def _slots_of_line(line: str, start: int, path: str | Path, number: int) -> Iter
     if len(words) == 2 and _is_name(words[0]):
         yield Slot(start + matches[1].start(), start + matches[1].end(), number, words[0])
         return
-    labels = [label_of(word) for word in words]
+    labels, spans = number_spans(line)
     names: list[str] = []
     for label, count in groups_of(labels):
         names += names_of_group(label, count, Place(path, number))[0] if any(labels) else [""] * count
-    spans = [
-        (start + match.start() + len(label or ""), start + match.end())
-        for match, label in zip(matches, labels, strict=True)
-        if label is None or label[-1] == " "
-    ]
     for (begin, end), found in zip(spans, names, strict=True):
-        yield Slot(begin, end, number, found)
+        yield Slot(start + begin, start + end, number, found)
 
 
 def _is_name(word: str) -> bool:

@@ -1,4 +1,4 @@
-"""Outcomes with a wrong type, a missing key or a huge number somewhere: a page, or an error with the name of the file."""
+"""Outcomes with a wrong type, a missing key or a huge number in them: a page, or an error with the name of the file."""
 
 from __future__ import annotations
 
