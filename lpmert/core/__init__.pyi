@@ -767,13 +767,13 @@ def read_alike(
 ) -> tuple[list[str], list[str]] | None:
     """Fill numbers [n, k] from the n lines of a text in UTF-8 that are all alike; return words and texts.
 
-    A line is literals[0], a cell, literals[1], ..., a cell, literals[-1]. cells: what each is. Those that are a number (0),
-    a number in digits (1), or a word (2) are k in all: numbers gets the number, or the place of the word among those that
-    are returned. Of each text (3) one is returned for every line; others (4) are not needed. A cell ends at the first
-    characters of the literal after it that are equal, and does not hold `refused` unless that is empty. style: literals
-    are as they are (0), with blanks for any blanks (1), or JSON (2), in which a cell before a quote is a string, and is
-    returned as it is written. `None` unless every line is so, every number is written in digits and below 2**53, and no
-    word is empty. At most one column has words. Other threads do not run meanwhile.
+    A line is literals[0], a cell, literals[1], ..., a cell, literals[-1]. cells: what each is. Those that are a number
+    (0), a number in digits (1), or a word (2) are k in all: numbers gets the number, or the place of the word among
+    those that are returned. Of each text (3) one is returned for every line; others (4) are not needed. A cell ends at
+    the first characters of the literal after it that are equal, and does not hold `refused` unless that is empty.
+    style: literals are as they are (0), with blanks for any blanks (1), or JSON (2), in which a cell before a quote is
+    a string, and is returned as it is written. `None` unless every line is so, every number is written in digits and
+    below 2**53, and no word is empty. At most one column has words. Other threads do not run meanwhile.
     """
 
 class SparseRows:

@@ -167,7 +167,7 @@ def measured(
     names: Sequence[str],
     lists: Mapping[str, Sequence[str]],
     references: References,
-    **options: Any,
+    *options: Any,
 ) -> NBest:
     """Return N-best lists with statistics counted from their texts, as `with_references` with these options does.
 
@@ -177,7 +177,7 @@ def measured(
     texts = [text for hypotheses in lists.values() for text in hypotheses]
     offsets = np.cumsum([0, *map(len, lists.values())])
     nbest = NBest(rows, offsets, np.zeros(len(rows)), names, list(lists), texts=texts)
-    return with_references(nbest, references, **options)
+    return with_references(nbest, references, *options)
 
 
 def with_references(

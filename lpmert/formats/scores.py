@@ -82,15 +82,7 @@ def read_scores(
     features = np.column_stack([columns[path] for path in scores.values()])
     by_list = {name: [words[key][1] for key in members] for name, members in lists.items()} if words else {}
     if references is not None:
-        return measured(
-            features,
-            list(scores),
-            by_list,
-            references,
-            metric=metric,
-            partial=partial,
-            by_position=by_position,
-        )
+        return measured(features, list(scores), by_list, references, metric, partial, by_position)
     return NBest(
         features,
         offsets=np.cumsum([0, *map(len, lists.values())]),
@@ -190,15 +182,7 @@ def read_espnet(
         raise DataError("no folders 1best_recog, 2best_recog, ... here or in output.*", path=place)
     texts = {utterance: [text for _, text in members] for utterance, members in found.items()}
     features = [row for members in found.values() for row, _ in members]
-    return measured(
-        features,
-        [*scores, "words"],
-        texts,
-        references,
-        metric=metric,
-        partial=partial,
-        by_position=by_position,
-    )
+    return measured(features, [*scores, "words"], texts, references, metric, partial, by_position)
 
 
 def _add_rank(found: dict[str, list[tuple[list[float], str]]], rank: int, folder: Path, scores: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ def read_srilm(
 
     `source` is a folder or a manifest, as for `utterance_files`; `references` a Kaldi `text` or trn file, or words by
     utterance; with `partial` there may be more references than lists, and `by_position` is that of
-    `lpmert.formats.utterances.with_references`. The losses are the errors of `metric`, a name in
+    `lpmert.formats.references.with_references`. The losses are the errors of `metric`, a name in
     `lpmert.metrics.text`, by default of words. The form of a file is that of its first line:
 
     - `NBestList1.0`, or a score in parentheses: lines `(score) word word ...`. Features: score, words.
@@ -63,7 +63,7 @@ def read_srilm(
         names = NAMES[form]
         features += [numbers for numbers, _ in hypotheses]
         texts[utterance] = [words for _, words in hypotheses]
-    return measured(features, names, texts, references, metric=metric, partial=partial, by_position=by_position)
+    return measured(features, names, texts, references, metric, partial, by_position)
 
 
 def write_srilm(nbest: NBest, folder: str | Path, *, form: int = 3) -> None:

@@ -97,7 +97,7 @@ def read_table(
         The column of the hypothesis itself.
     references : str, Path, mapping or sequence of files, optional
         What the texts should be, by list: the statistics are counted from the texts instead of read; see
-        `lpmert.formats.utterances.with_references`.
+        `lpmert.formats.references.with_references`.
     metric : str or TextMetric
         What is counted then: a name or an object of `lpmert.metrics.text`.
     partial : bool
