@@ -36,6 +36,11 @@ class Style(IntEnum):
     JSON = 2
 
 
+def first_of(block: Bytes) -> Bytes:
+    """Return the first line of a block."""
+    return Bytes(block.first, block.data[: block.data.find(b"\n") + 1] or block.data)
+
+
 class Runs(NamedTuple):
     """Cells of a column of ids: those that are equal and follow one another, and how many they are."""
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
-from lpmert.formats.alike import Cell, Style, Template
+from lpmert.formats.alike import Cell, Style, Template, first_of
 from lpmert.formats.columns import SEGMENT, Columns, Head
 from lpmert.formats.rows import Block, Choose
 from lpmert.formats.text import Place, unique_keys
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, whole
+from lpmert.system.files import EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, whole
 
 Record = dict[str, Any]
 
@@ -43,7 +43,7 @@ def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose
     first = next(blocks, None)
     if first is None:
         raise DataError(EMPTY, path=path)
-    place, record = next(_of_lines([first], path))
+    place, record = next(_of_lines([first_of(first)], path))
     blocks = chain([first], blocks)
     if any(isinstance(value, list) for value in record.values()):
         yield from _row_blocks(_of_lines(blocks, path), choose)
@@ -82,8 +82,8 @@ def _head(place: Place, record: Record) -> Head:
 
 def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
     """Return the rows of lines that are like the first one, with other numbers and strings; `None` for others."""
-    _, record = next(_of_lines([block], path))
-    line = block.data.removeprefix(BYTE_ORDER_MARK).partition(b"\n")[0].decode().rstrip("\r")
+    _, record = next(_of_lines([first_of(block)], path))
+    (line,) = lines_of(first_of(block), path).texts
     names = columns.all
     kinds = dict.fromkeys(columns.numbers, Cell.NUMBER) | {names[0]: Cell.WORD}
     kinds |= {} if columns.text is None else {columns.text: Cell.TEXT}

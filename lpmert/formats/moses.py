@@ -10,14 +10,14 @@ import re
 import reprlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.alike import Cell, Style, Template
+from lpmert.formats.alike import Cell, Style, Template, first_of
 from lpmert.formats.format import Format
 from lpmert.formats.lists import NamedRows, Owners, rows_by_column
 from lpmert.formats.references import with_references
@@ -25,7 +25,7 @@ from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed
 from lpmert.model.given import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.files import EMPTY, Bytes, atomic_writer, blocks_of_bytes, decoded, lines_of, open_bytes
+from lpmert.system.files import EMPTY, Bytes, atomic_writer, blocks_of_bytes, lines_of, open_bytes
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
@@ -136,13 +136,12 @@ class _Pool:
         self._here, self._last = set(), ""
         layout: _Layout | None = None
         for block in _whole_blocks(path):
-            texts = lines_of(block, path).texts
-            fields = layout = layout or _Layout.of(texts[0])
-            parsed = (fields.line(text, Place(path, number)) for number, text in enumerate(texts, block.first))
-            first = next(parsed)
-            if not beside and self._add_alike(block, layout, first, statistics_of):
+            (text,) = lines_of(first_of(block), path).texts
+            layout = layout or _Layout.of(text)
+            if not beside and self._add_alike(block, layout, text, Place(path, block.first), statistics_of):
                 continue
-            for line in chain([first], parsed):
+            for number, text in enumerate(lines_of(block, path).texts, block.first):
+                line = layout.line(text, Place(path, number))
                 self._begin(line.list_id, line.place)
                 self._owners.add(line.list_id)
                 if self._keep_texts:
@@ -153,15 +152,16 @@ class _Pool:
                 self._statistics.add(numbers)
 
     def _add_alike(
-        self, block: Bytes, layout: _Layout, first: _Line, statistics_of: Callable[[_Line], Statistics]
+        self, block: Bytes, layout: _Layout, text: str, place: Place, statistics_of: Callable[[_Line], Statistics]
     ) -> bool:
-        """Add the lines of a block if they are like the first one; return whether they are."""
+        """Add the lines of a block if they are like this first one; return whether they are."""
+        first = layout.line(text, place)
         names = self._features.layout(first.features, first.place)
         first.place.numbers(numbers_of(first.features), "a feature")
         statistic_names, values = statistics_of(first)
         self._check_statistics(first.place, statistic_names, values)
         of_last = statistics_of is not _unmeasured
-        found = layout.template(block, keep_texts=self._keep_texts, last=of_last).read(block)
+        found = layout.template(text, keep_texts=self._keep_texts, last=of_last).read(block)
         ids = [] if found is None else [word.strip(WHITE) for word in found.words]
         if found is None or len({*ids}) < len(ids) or not all(ids):
             return False
@@ -250,11 +250,10 @@ class _Layout(NamedTuple):
         last = fields[-1] if self.n_fields - 1 > self.features else ""
         return _Line(place, fields[0], fields[1], fields[self.features], last)
 
-    def template(self, block: Bytes, *, keep_texts: bool, last: bool) -> Template:
-        """Return what lines like the first one of a block have in common; last: the numbers in the last field count."""
+    def template(self, text: str, *, keep_texts: bool, last: bool) -> Template:
+        """Return what lines like this one have in common; last: the numbers in the last field count."""
         template = Template(Style.BLANK, SEPARATOR)
-        line = decoded(block.data.partition(b"\n")[0], "", block.first).removesuffix("\r")
-        for place, field in enumerate(line.split(SEPARATOR)):
+        for place, field in enumerate(text.split(SEPARATOR)):
             template.add(SEPARATOR if place else "")
             if place == self.features or (last and place == self.n_fields - 1):
                 end = 0
