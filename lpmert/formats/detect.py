@@ -15,7 +15,7 @@ from lpmert.formats.format import Format
 from lpmert.formats.graphs import kind_of_graph
 from lpmert.formats.references import utterance_files, with_references
 from lpmert.formats.rows import format_of_name, json_kind
-from lpmert.formats.scores import ROLES
+from lpmert.formats.speech_lists import ROLES
 from lpmert.formats.text import words_of
 from lpmert.model.given import one_or_more
 from lpmert.model.nbest import NBest
@@ -55,7 +55,7 @@ def read(
     **options
         Those of the format's reader, such as `segment` for tables. For all formats: `features` (names, patterns such as
         `LM*`), `loss`, `gain` or `statistics` choose some of those there are; `references`, with `metric`, `partial`
-        and `by_position` as for `lpmert.formats.srilm.read_srilm`, counts the statistics from the texts.
+        and `by_position` as for `lpmert.formats.speech_lists.read_srilm`, counts the statistics from the texts.
 
     Returns
     -------

@@ -1,17 +1,23 @@
-"""What a format is: what a package registers to add one."""
+"""What a format is, and N-best lists as readers find them: named numbers, and the list of each hypothesis."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-from lpmert.formats.graphs import Edges, GraphText, Links
+import numpy as np
+
+from lpmert.errors import FloatArray, IntArray
 from lpmert.model.nbest import NBest
+from lpmert.system.mapped import Growing, is_mapped, taken
+from lpmert.system.memory import room_for
 
-Graphs = Callable[[GraphText], Iterable[tuple[str | None, Links | Edges]]]
-"""Yields each graph of a text, and its utterance if the text says it."""
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True)
@@ -20,8 +26,8 @@ class Format:
 
     reader(source, **options) returns the lists; writer(lists, path, **options) writes them, `None` where the format is
     only read. pooled: several files are one set of lists. endings: of the names of such files, such as ".lists". fixed:
-    options of both that are not the caller's to set. graphs: for a format of lattices or hypergraphs, what reads them
-    whole from the text of a file; see `lpmert.formats.graphs`.
+    options of both that are not the caller's to set. graphs: for a format of lattices or hypergraphs, what yields each
+    graph of a `lpmert.formats.graphs.GraphText`, whole, and its utterance if the text says it.
     """
 
     description: str
@@ -30,7 +36,7 @@ class Format:
     pooled: bool = False
     endings: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    graphs: Graphs | None = None
+    graphs: Callable[..., Iterable[tuple[str | None, Any]]] | None = None
 
     @property
     def reader_options(self) -> dict[str, bool]:
@@ -45,3 +51,116 @@ class Format:
     def _options(self, function: Callable[..., Any], skipped: int) -> dict[str, bool]:
         parameters = list(inspect.signature(function).parameters.values())[skipped:]
         return {one.name: one.default is inspect.Parameter.empty for one in parameters if one.name not in self.fixed}
+
+
+class NamedRows:
+    """Rows of numbers by name, each with names of its own, gathered into one matrix."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, int] = {}
+        self._rows = 0
+        self._starts = array("q", [0])
+        self._indices = array("q")
+        self._values = Growing()
+        self._names: tuple[str, ...] = ()
+        self._places: list[int] = []
+        self._alike = True  # all rows have the same names in the same order: neither starts nor indices are needed
+
+    def add(self, names: tuple[str, ...], values: Sequence[float] | FloatArray, rows: int = 1) -> None:
+        """Append rows that have these values under these names, each of which occurs once."""
+        if names is not self._names:  # rows mostly share one tuple
+            if self._rows and self._alike and names != self._names:
+                self._alike = False
+                width = len(self._names)
+                self._starts.extend(range(width, width * self._rows + 1, width) if width else [0] * self._rows)
+                self._indices.extend(self._places * self._rows)
+            self._names = names
+            self._places = [self._columns.setdefault(name, len(self._columns)) for name in names]
+        self._rows += rows
+        self._values.add(values, rows)
+        if not self._alike:
+            for _ in range(rows):
+                self._indices.extend(self._places)
+                self._starts.append(len(self._indices))
+
+    def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
+        """Return the names [D] in the order in which they first came, and the rows [M, D]; there are no more to come.
+
+        The rows are dense where every one has all names; else they are sparse, and a missing name stands for 0.
+        """
+        shape = self._rows, len(self._columns)
+        values = self._values.whole()
+        if self._alike:
+            return tuple(self._columns), values.reshape(shape)
+        starts, indices = np.frombuffer(self._starts, dtype=np.int64), np.frombuffer(self._indices, dtype=np.int64)
+        if len(values) == shape[0] * shape[1]:
+            rows = np.empty(shape)
+            rows[np.repeat(np.arange(shape[0]), np.diff(starts)), indices] = values
+            return tuple(self._columns), rows
+        from scipy.sparse import csr_array
+
+        return tuple(self._columns), csr_array((values, indices, starts), shape=shape)
+
+
+class Owners:
+    """Which list each hypothesis belongs to; lists are in the order in which they first came."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        """Of the lists, from 0, by id."""
+        self._runs, self._sizes = array("q"), array("q")
+
+    def __len__(self) -> int:
+        return sum(self._sizes)
+
+    def add(self, list_id: str, size: int = 1) -> None:
+        """Append so many hypotheses of a list."""
+        number = self.numbers.setdefault(list_id, len(self.numbers))
+        if self._runs and number == self._runs[-1]:
+            self._sizes[-1] += size
+        else:
+            self._runs.append(number)
+            self._sizes.append(size)
+
+    def nbest(
+        self,
+        features: FloatArray | csr_array,
+        statistics: FloatArray,
+        *,
+        names: Sequence[str],
+        statistic_names: Sequence[str] | None,
+        texts: Sequence[str] | None = None,
+    ) -> NBest:
+        """Return the lists of features [M, D], statistics [M, K] and texts [M]; rows of a list are gathered.
+
+        The arrays are taken over, not copied.
+        """
+        owners, sizes = np.array(self._runs), np.array(self._sizes)
+        counts = np.bincount(owners, weights=sizes).astype(np.int64)
+        if (np.diff(owners) < 0).any():
+            order: IntArray = np.argsort(np.repeat(owners, sizes), kind="stable")
+            in_memory = 0 if is_mapped(features) or not isinstance(features, np.ndarray) else features.nbytes
+            room_for(in_memory and in_memory + statistics.nbytes, "gathering the rows of lists")
+            features = taken(features, order) if isinstance(features, np.ndarray) else features[order]
+            statistics = taken(statistics, order)
+            texts = None if texts is None else [texts[row] for row in order.tolist()]
+        return NBest(
+            features,
+            np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]),
+            statistics,
+            names,
+            list(self.numbers),
+            statistic_names,
+            texts,
+            copy=False,
+        )
+
+
+def rows_by_column(features: FloatArray | csr_array) -> Iterator[dict[int, float]]:
+    """Yield the numbers of each row [M, D] by column; of sparse rows those that are not 0."""
+    if isinstance(features, np.ndarray):
+        for row in features:
+            yield dict(enumerate(row.tolist()))
+        return
+    for start, end in pairwise(features.indptr.tolist()):
+        yield dict(zip(features.indices[start:end].tolist(), features.data[start:end].tolist(), strict=True))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.formats.lists import NamedRows
+from lpmert.formats.format import NamedRows
 from lpmert.formats.text import Place
 
 Symbols = Mapping[int, str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.best_lists import best_lists
 from lpmert.formats.columns import Names, matched
-from lpmert.formats.format import Format, Graphs
+from lpmert.formats.format import Format
 from lpmert.formats.graphs import (
     Edges,
     GraphText,
@@ -440,7 +440,9 @@ def read_lattices(
     return best_lists(lattices, rows, n_best, metric)
 
 
-def _format(name: str, description: str, graphs: Graphs) -> Format:
+def _format(
+    name: str, description: str, graphs: Callable[[GraphText], Iterable[tuple[str | None, Links | Edges]]]
+) -> Format:
     return Format(description, read_lattices, pooled=True, fixed={"format": name}, graphs=graphs)
 
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.format import Format
-from lpmert.formats.lists import NamedRows, Owners, rows_by_column
+from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
 from lpmert.formats.text import Place, is_word, number_text, placed_lines, repeated, words_of
 from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER_COLUMNS
 from lpmert.model.given import one_or_more

@@ -18,8 +18,7 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.alike import Cell, Style, Template, first_of
-from lpmert.formats.format import Format
-from lpmert.formats.lists import NamedRows, Owners, rows_by_column
+from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
 from lpmert.formats.references import with_references
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, repeated, words_of
 from lpmert.model.given import one_or_more

@@ -25,9 +25,8 @@ from lpmert.formats.columns import (
     losses_of_gains,
     truth_as_numbers,
 )
-from lpmert.formats.format import Format
-from lpmert.formats.json_rows import json_blocks
-from lpmert.formats.lists import Owners
+from lpmert.formats.format import Format, Owners
+from lpmert.formats.json_lists import json_blocks
 from lpmert.formats.references import References, with_references
 from lpmert.formats.rows import (
     RECORDED,

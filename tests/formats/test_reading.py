@@ -14,13 +14,12 @@ from scipy import sparse
 from shared import SHARED_DATA, needs_shared
 
 from lpmert import DataError, NBest, read
-from lpmert.formats.best_of_n import read_best_of_n
 from lpmert.formats.detect import detect
+from lpmert.formats.json_lists import read_best_of_n
 from lpmert.formats.mert_data import load_mert_data, merge_sparse, read_mert_data
 from lpmert.formats.moses import read_moses
 from lpmert.formats.references import read_transcripts, utterance_files
-from lpmert.formats.scores import read_espnet, read_scores
-from lpmert.formats.srilm import read_list, read_srilm
+from lpmert.formats.speech_lists import read_espnet, read_list, read_scores, read_srilm
 from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu
 from lpmert.metrics.text import BleuTexts, SentenceBleuTexts
 from lpmert.system.files import read_text

@@ -22,7 +22,7 @@ from lpmert import DataError, NBest, minimize, read, read_table, to_columns, wri
 from lpmert.formats.columns import ColumnsNeeded
 from lpmert.formats.mert_data import read_mert_data
 from lpmert.formats.moses import read_moses
-from lpmert.formats.scores import read_espnet
+from lpmert.formats.speech_lists import read_espnet
 from lpmert.model.texts import measure_texts
 from lpmert.system.files import atomic_writer, lines, read_text, write_text
 
