@@ -175,8 +175,8 @@ FORMATS = Registry(
         "npz": "lpmert.formats.arrays:NPZ",
         "moses": "lpmert.formats.moses:MOSES",
         "mert": "lpmert.formats.mert_data:MERT",
-        "best-of-n": "lpmert.formats.best_of_n:BEST_OF_N",
-        "srilm": "lpmert.formats.srilm:SRILM",
+        "best-of-n": "lpmert.formats.json_lists:BEST_OF_N",
+        "srilm": "lpmert.formats.speech_lists:SRILM",
         "slf": "lpmert.formats.lattices:SLF",
         "kaldi-lattice": "lpmert.formats.lattices:KALDI",
         "fst": "lpmert.formats.lattices:FST",
@@ -186,8 +186,8 @@ FORMATS = Registry(
         "cdec": "lpmert.formats.lattices:CDEC",
         "travatar": "lpmert.formats.lattices:TRAVATAR",
         "mecab": "lpmert.formats.lattices:MECAB",
-        "scores": "lpmert.formats.scores:SCORES",
-        "espnet": "lpmert.formats.scores:ESPNET",
+        "scores": "lpmert.formats.speech_lists:SCORES",
+        "espnet": "lpmert.formats.speech_lists:ESPNET",
     },
 )
 

@@ -35,6 +35,7 @@ import numpy as np
 import zstandard
 from commands import run
 from shared import ROOT
+from written_lists import DIALECTS
 
 import lpmert
 from lpmert.cli.main import COMMANDS
@@ -45,7 +46,6 @@ from lpmert.registry import Registry
 sys.path += [str(ROOT / "tests" / folder) for folder in ("certificates", "formats", "lattice")]
 _certificates: Any = import_module("test_certificate_fuzz")
 _graphs: Any = import_module("test_lattice_formats")
-_shapes: Any = import_module("test_json_shapes")
 _weights: Any = import_module("test_weights")
 
 LONGEST = 10.0
@@ -295,8 +295,8 @@ def readers(folder: Path) -> Iterator[tuple[str, Door]]:
     kinds["mert features"] = (1, [(given / "run1.features.dat").read_bytes()], lists("mert", scores=scores))
     features = given / "run1.features.dat"
     kinds["mert scores"] = (1, [scores.read_bytes()], lambda path: lpmert.read(features, "mert", scores=path))
-    for name, (content, paths) in _shapes.SHAPES.items():
-        kinds[f"json: {name}"] = (0.2, [content.encode()], lambda path, paths=paths: lpmert.read(path, **paths))
+    for name, (content, options) in DIALECTS.items():
+        kinds[name] = (0.2, [content.encode()], lambda path, options=options: lpmert.read(path, **options))
     for name, content in _graphs.KINDS.items():
         kinds[name] = (
             1,

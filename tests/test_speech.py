@@ -12,8 +12,6 @@ from commands import run
 from shared import ROOT
 
 from lpmert.formats.lattices import read_lattices
-from lpmert.formats.slf import read_lattice, write_lattice
-from lpmert.system.files import read_text
 
 
 @pytest.mark.parametrize(
@@ -32,12 +30,6 @@ def test_shell_commands_of_the_page_run(page: str, left: str, tmp_path: Path, mo
         assert outcome.exit_code == 0, outcome.output
     assert "proved optimal" in outcome.output
     assert (tmp_path / left).exists()
-
-
-def test_example_lattices_are_written_as_they_are_read(tmp_path: Path) -> None:
-    for path in sorted((ROOT / "examples/speech/lattices").iterdir()):
-        write_lattice(read_lattice(path), tmp_path / path.name)
-        assert read_text(tmp_path / path.name) == read_text(path)
 
 
 def test_example_lattices_hold_what_was_said_or_close_to_it() -> None:

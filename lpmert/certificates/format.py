@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from lpmert.errors import CertificateError, DataError
-from lpmert.formats.numbers import unique_keys
+from lpmert.formats.text import unique_keys
 from lpmert.quoting import listed
 from lpmert.system.deadline import checkpoint
 from lpmert.system.files import lines

@@ -208,7 +208,7 @@ def _searched(
 
 def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, float]) -> None:
     """Write the weights, to stdout if the file cannot be written, and say what they are worth."""
-    from lpmert.formats.numbers import number_text
+    from lpmert.formats.text import number_text
     from lpmert.formats.weights import keeps_loss, weights_text
     from lpmert.search.decimals import few_decimals
     from lpmert.system.files import write_text
@@ -295,7 +295,7 @@ def _lists(options: _Options) -> NBest:
 
 def _task(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> _Task:
     """Return the task of a type of score; errors are summed where the length they are divided by is always the same."""
-    from lpmert.formats.numbers import number_of_text
+    from lpmert.formats.text import Place
     from lpmert.metrics.ratio import Chrf, LinearFraction
     from lpmert.model.nbest import NBest
 
@@ -303,7 +303,7 @@ def _task(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> _Task:
         return _Task(nbest, score_type.lower(), lambda loss: 1.0 - loss)
     if score_type == "CHRF":
         beta = settings.get("beta")
-        chrf = Chrf(6, 0, _CHRF_BETA if beta is None else number_of_text(beta, "beta in --scconfig", "--scconfig", 1))
+        chrf = Chrf(6, 0, _CHRF_BETA if beta is None else Place("--scconfig", 1).number(beta, "beta in --scconfig"))
         return _Task(nbest.select_statistics(chrf.columns), chrf, lambda loss: 1.0 - loss)
     columns = nbest.statistic_names[:2]
     errors, lengths = nbest.statistics[:, :1], nbest.statistics[:, 1]
@@ -358,7 +358,7 @@ def _scaled(result: Result, fixed: Mapping[int, float]) -> FloatArray:
 
 
 def _report(problem: Problem, task: _Task, result: Result, written: FloatArray) -> None:
-    from lpmert.formats.numbers import number_text
+    from lpmert.formats.text import number_text
     from lpmert.formats.weights import DECIMALS
 
     found = problem.evaluate(written)

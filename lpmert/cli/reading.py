@@ -177,7 +177,7 @@ class Reading:
         """Return losses that were counted against references as rates, where their length is known."""
         if "references" not in self.flags:
             return [{} for _ in losses]
-        from lpmert.formats.utterances import references_by_list
+        from lpmert.formats.references import references_by_list
         from lpmert.metrics.rates import error_rates
         from lpmert.metrics.text import TEXT_METRICS, EditTexts
         from lpmert.model.word_graphs import WordGraphs

@@ -762,23 +762,18 @@ def cheapest_of_lists(
 ) -> None:
     """Fill rows [S] with the first row of each list of the least value - multiplier * length, costs [S] with that."""
 
-def read_rows(
-    data: bytes, separator: str, key: int, text: int, slots: NDArray[np.int32], numbers: FloatArray
-) -> tuple[list[str], list[int], list[str]] | None:
-    """Fill numbers [n, k] from the n lines of a table in UTF-8; return the ids of lists, their rows, and the texts.
+def read_alike(
+    data: bytes, literals: list[str], cells: list[int], style: int, refused: str, numbers: FloatArray
+) -> tuple[list[str], list[str]] | None:
+    """Fill numbers [n, k] from the n lines of a text in UTF-8 that are all alike; return words and texts.
 
-    A line has W cells; the one in column c is a number for numbers[:, slots[c]], slots [W] int32, or none at -1. The
-    cell `key` names the list of the row; equal ones that follow one another are returned once, with their number.
-    key and text are -1 for none. `None` unless every line has W cells, no id is empty, and every number is written in
-    digits and below 2**53. Other threads do not run meanwhile.
-    """
-
-def read_fields(data: bytes, names: list[str], word: int, n_whole: int, numbers: FloatArray) -> list[str] | None:
-    """Fill numbers [n, k] from n lines of k fields name=value, in this order; return the different words.
-
-    The first n_whole fields are counts; the field `word`, -1 for none, is a word, for which its place among the words
-    is filled in. `None` unless every line is so, and every number is written in digits and below 2**53. Other threads
-    do not run meanwhile.
+    A line is literals[0], a cell, literals[1], ..., a cell, literals[-1]. cells: what each is. Those that are a number
+    (0), a number in digits (1), or a word (2) are k in all: numbers gets the number, or the place of the word among
+    those that are returned. Of each text (3) one is returned for every line; others (4) are not needed. A cell ends at
+    the first characters of the literal after it that are equal, and does not hold `refused` unless that is empty.
+    style: literals are as they are (0), with blanks for any blanks (1), or JSON (2), in which a cell before a quote is
+    a string, and is returned as it is written. `None` unless every line is so, every number is written in digits and
+    below 2**53, and no word is empty. At most one column has words. Other threads do not run meanwhile.
     """
 
 class SparseRows:

@@ -1,6 +1,6 @@
-// Numbers and words in text: rows of tables, and fields name=value of lattices, a block of whole lines at a time. Only
-// what is plain is read; None says that a reader in Python, which knows every spelling and says what is wrong, must
-// look.
+// Lines that are alike: the same text with other numbers and words, as rows of tables, fields name=value and JSON are,
+// a block of whole lines at a time. Only what is plain is read; None says that a reader in Python, which knows every
+// spelling and says what is wrong, must look.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -27,6 +27,14 @@ constexpr std::size_t LONGEST = 63;           // bytes of a number; longer ones 
 constexpr int LARGEST_WRITTEN = 999;          // exponent
 constexpr std::size_t MOST_OF_COUNT = 18;     // digits, as everywhere in formats
 constexpr std::size_t LONGEST_CELL = 131072;  // Python's csv refuses longer ones
+constexpr std::string_view BLANKS = " \t";
+
+// What stands between two pieces of text: a number, a number from 0 in digits, a word of which there are few different
+// ones, any text, or what is not needed, but must be there.
+enum Cell : int { NUMBER, COUNT, WORD, TEXT, SKIPPED, N_CELLS };
+
+// How text is compared: as it is; with blanks for any blanks; as JSON, where a cell before a quote is a string.
+enum Style : int { EXACT, BLANK, JSON, N_STYLES };
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -101,91 +109,123 @@ std::string_view next_line(std::string_view& left) {
     return line;
 }
 
-nb::object read_rows(const nb::bytes& data, const std::string& separator, int key, int text, const Array& slots_,
-                     const Writable& numbers_) {
-    const Span<const std::int32_t> slots = vector<std::int32_t>(slots_, "slots");
-    const Rows<double> numbers = matrix<double>(numbers_, "numbers");
-    for (const std::int32_t slot : slots)
-        if (slot >= numbers.columns()) throw std::invalid_argument("slots must name columns of numbers");
-    if (separator.size() != 1) throw std::invalid_argument("separator must be one byte");
-    std::string_view left = view_of(data), last;
-    nb::list ids, sizes, texts;
-    Index in_run = 0;
-    for (Index row = 0; row < numbers.rows(); ++row) {
-        if (left.empty()) return nb::none();
-        std::string_view line = next_line(left);
-        const Span<double> found = numbers[row];
-        for (Index column = 0; column < slots.size(); ++column) {
-            const std::size_t end = line.find(separator[0]);
-            if ((end == line.npos) != (column == slots.size() - 1)) return nb::none();
-            const std::string_view cell = line.substr(0, end);
-            if (cell.size() > LONGEST_CELL) return nb::none();
-            if (slots[column] >= 0 && !number_of(cell, found[slots[column]])) return nb::none();
-            if (column == key) {
-                if (cell.empty()) return nb::none();
-                if (in_run != 0 && cell == last) {
-                    ++in_run;
-                } else {
-                    if (in_run != 0) sizes.append(in_run);
-                    ids.append(string_of(cell));
-                    last = cell;
-                    in_run = 1;
-                }
-            }
-            if (column == text) texts.append(string_of(cell));
-            if (end != line.npos) line.remove_prefix(end + 1);
+bool is_hexadecimal(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+
+// Return where a string of JSON ends, which begins where the text does; npos if it does not, or holds what it must not.
+std::size_t end_of_string(std::string_view text) {
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        if (text[at] == '"') return at;
+        if (static_cast<unsigned char>(text[at]) < 0x20) return text.npos;
+        if (text[at] != '\\') continue;
+        if (++at == text.size()) return text.npos;
+        if (text[at] == 'u') {
+            if (text.size() - at < 5 || !std::all_of(text.begin() + at + 1, text.begin() + at + 5, is_hexadecimal))
+                return text.npos;
+            at += 4;
+        } else if (std::string_view("\"\\/bfnrt").find(text[at]) == text.npos) {
+            return text.npos;
         }
     }
-    if (!left.empty()) return nb::none();
-    if (in_run != 0) sizes.append(in_run);
-    return nb::make_tuple(ids, sizes, texts);
+    return text.npos;
 }
 
-nb::object read_fields(const nb::bytes& data, const std::vector<std::string>& names, int word, int n_whole,
-                       const Writable& numbers_) {
+// Whether JSON would take a text that number_of takes for a number.
+bool is_json_number(std::string_view text) {
+    if (!text.empty() && text[0] == '-') text.remove_prefix(1);
+    const std::size_t whole = std::min(text.find_first_not_of("0123456789"), text.size());
+    if (whole == 0 || (whole > 1 && text[0] == '0')) return false;
+    text.remove_prefix(whole);
+    return text.empty() || text[0] != '.' || (text.size() > 1 && is_digit(text[1]));
+}
+
+// Take a literal off the line; false if the line does not begin with it.
+bool take(std::string_view& line, std::string_view literal, Style style) {
+    if (style != BLANK) {
+        if (line.substr(0, literal.size()) != literal) return false;
+        line.remove_prefix(literal.size());
+        return true;
+    }
+    for (const char c : literal) {
+        const std::size_t n = c == ' ' ? std::min(line.find_first_not_of(BLANKS), line.size())
+                                       : std::size_t{!line.empty() && line[0] == c};
+        if (n == 0) return false;
+        line.remove_prefix(n);
+    }
+    return true;
+}
+
+// Return where a cell ends that this literal follows: at what the literal begins with, as often as it comes there.
+std::size_t end_of_cell(std::string_view line, std::string_view literal, Style style) {
+    if (literal.empty()) return line.size();
+    if (style == BLANK && literal[0] == ' ') return line.find_first_of(BLANKS);
+    if (style == JSON && literal[0] == '"') return end_of_string(line);
+    return line.find(literal.substr(0, std::min(literal.find_first_not_of(literal[0]), literal.size())));
+}
+
+nb::object read_alike(const nb::bytes& data, const std::vector<std::string>& literals, const std::vector<int>& cells,
+                      int style_, const std::string& refused, const Writable& numbers_) {
     const Rows<double> numbers = matrix<double>(numbers_, "numbers");
-    check_size(numbers.columns(), static_cast<Index>(names.size()), "the rows of numbers");
-    std::string_view left = view_of(data);
+    if (style_ < 0 || style_ >= N_STYLES || literals.size() != cells.size() + 1)
+        throw std::invalid_argument("literals must be one more than cells, in a style that there is");
+    const Style style = static_cast<Style>(style_);
+    Index n_columns = 0;
+    for (const int cell : cells) {
+        if (cell < 0 || cell >= N_CELLS) throw std::invalid_argument("cells must be of kinds that there are");
+        n_columns += Index{cell == NUMBER || cell == COUNT || cell == WORD};
+    }
+    check_size(numbers.columns(), n_columns, "the rows of numbers");
+    std::string_view left = view_of(data), last;
+    double last_place = 0.0;
     std::unordered_map<std::string_view, Index> places;
-    nb::list words;
+    nb::list words, texts;
     for (Index row = 0; row < numbers.rows(); ++row) {
         if (left.empty()) return nb::none();
         std::string_view line = next_line(left);
-        for (Index column = 0; column < numbers.columns(); ++column) {
-            const std::string& name = names[static_cast<std::size_t>(column)];
-            if (line.size() <= name.size() || line.compare(0, name.size(), name) != 0 || line[name.size()] != '=')
-                return nb::none();
-            line.remove_prefix(name.size() + 1);
-            const std::string_view value = line.substr(0, line.find_first_of(" \t\r\v\f"));
-            // a quote that comes again in the line may hold blanks, and may have to be left out
-            const bool in_quotes =
-                !value.empty() && (value[0] == '"' || value[0] == '\'') && line.find(value[0], 1) != line.npos;
-            line.remove_prefix(value.size());
-            line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-            double& found = numbers[row][column];
-            if (column == word) {
-                if (value.empty() || in_quotes || value.find('\\') != value.npos) return nb::none();
-                const auto [place, fresh] = places.try_emplace(value, static_cast<Index>(places.size()));
-                if (fresh) words.append(string_of(value));
-                found = static_cast<double>(place->second);
-            } else if ((column < n_whole &&
-                        (value.size() > MOST_OF_COUNT || !std::all_of(value.begin(), value.end(), is_digit))) ||
-                       !number_of(value, found)) {
-                return nb::none();
+        if (style == BLANK) line = line.substr(0, line.find_last_not_of(BLANKS) + 1);
+        if (!take(line, literals[0], style)) return nb::none();
+        Index column = 0;
+        for (std::size_t k = 0; k < cells.size(); ++k) {
+            const std::string& after = literals[k + 1];
+            const std::size_t end = end_of_cell(line, after, style);
+            if (end == line.npos || end > LONGEST_CELL) return nb::none();
+            const std::string_view cell = line.substr(0, end);
+            if (!refused.empty() && cell.find(refused) != cell.npos) return nb::none();
+            const bool is_string = style != JSON || after.empty() || after[0] == '"';
+            double value = 0.0;
+            if (cells[k] == NUMBER || (cells[k] == SKIPPED && !is_string)) {
+                const bool plain = cells[k] == SKIPPED && (cell == "true" || cell == "false" || cell == "null");
+                if (!plain && (!number_of(cell, value) || (style == JSON && !is_json_number(cell)))) return nb::none();
+            } else if (cells[k] == COUNT) {
+                if (cell.size() > MOST_OF_COUNT || !std::all_of(cell.begin(), cell.end(), is_digit) ||
+                    !number_of(cell, value))
+                    return nb::none();
+            } else if (cells[k] == WORD) {
+                if (cell.empty()) return nb::none();
+                if (cell != last || row == 0) {
+                    const auto [place, fresh] = places.try_emplace(cell, static_cast<Index>(places.size()));
+                    if (fresh) words.append(string_of(cell));
+                    last_place = static_cast<double>(place->second);
+                    last = cell;
+                }
+                value = last_place;
+            } else if (cells[k] == TEXT) {
+                texts.append(string_of(cell));
             }
+            if (cells[k] != TEXT && cells[k] != SKIPPED) numbers[row][column++] = value;
+            line.remove_prefix(end);
+            if (!take(line, after, style)) return nb::none();
         }
         if (!line.empty()) return nb::none();
     }
     if (!left.empty()) return nb::none();
-    return words;
+    return nb::make_tuple(words, texts);
 }
 
 }  // namespace
 
 void bind_reading(nb::module_& module) {
     using nb::literals::operator""_a;
-    module.def("read_rows", &read_rows, "data"_a, "separator"_a, "key"_a, "text"_a, "slots"_a, "numbers"_a);
-    module.def("read_fields", &read_fields, "data"_a, "names"_a, "word"_a, "n_whole"_a, "numbers"_a);
+    module.def("read_alike", &read_alike, "data"_a, "literals"_a, "cells"_a, "style"_a, "refused"_a, "numbers"_a);
 }
 
 }  // namespace lpmert

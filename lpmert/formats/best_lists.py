@@ -1,11 +1,14 @@
-"""N-best lists of lattices and hypergraphs: their best hypotheses with different words, in exact order."""
+"""N-best lists of lattices and hypergraphs: their best hypotheses with different words, in exact order.
+
+Source: L. Huang and D. Chiang, Better k-best parsing, IWPT 2005, algorithm 3; a path of a lattice is a derivation whose
+links have one tail each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,127 +31,6 @@ if TYPE_CHECKING:
 
 MOST_HYPOTHESES = 100_000
 """Of one lattice: so many take up to half a minute and 3 GB, and a billion would never end."""
-
-
-Trace = tuple["Trace", int] | None
-"""The arcs of a path from the last to the first, each with those before it."""
-
-
-Word = str | int
-"""A word, or its number."""
-
-
-class Arc(NamedTuple):
-    """An arc from node `source` to node `target`, a larger number; without a word it leaves no mark."""
-
-    source: int
-    target: int
-    word: Word | None
-    score: float
-
-
-@dataclass(frozen=True)
-class BestPath:
-    """The words of a path and the indices of its arcs."""
-
-    words: tuple[Word, ...]
-    arcs: tuple[int, ...]
-
-
-def distinct_best(arcs: Sequence[Arc], start: int, end: int, n: int) -> list[BestPath]:
-    """Return the n best paths from one node to another with different words, the best first.
-
-    Of the paths with the same words the best stands for all; its score is the sum of its arcs' scores, in exact
-    arithmetic, higher is better. There are fewer than n if the graph has no more word sequences, and none if it has no
-    path. Takes time in proportion to the number of words of the result times the arcs that can follow them, however
-    many paths have the same words.
-
-    An A* search over word sequences: each stands for all paths that begin with it, its priority is the score of the
-    best of them, known exactly from the best completions of all nodes. (The lattice is made deterministic, but only
-    where the search gets to: M. Mohri and M. Riley, An efficient algorithm for the n-best-strings problem, ICSLP 2002.)
-    """
-    scores = _integers([arc.score for arc in arcs])
-    best_rest = _best_completions(arcs, scores, end)
-    leaving: dict[int, list[int]] = {node: [] for node in best_rest}
-    for index, arc in enumerate(arcs):
-        if arc.target in best_rest:
-            leaving[arc.source].append(index)
-
-    def priority(reached: _Reached) -> int:
-        return max(score + best_rest[node] for node, (score, _) in reached.items())
-
-    found: list[BestPath] = []
-    newest_first = count(0, -1)  # of equal priorities the longest goes on, which keeps the search narrow
-    queue: list[tuple[int, int, tuple[Word, ...], _Reached | Trace]] = []
-    if start in best_rest:
-        queue.append((-best_rest[start], next(newest_first), (), {start: (0, None)}))
-    while queue and len(found) < n:
-        _, _, words, state = heappop(queue)
-        if not isinstance(state, dict):
-            found.append(BestPath(words, _arcs_of(state)))
-            continue
-        silent, spoken = _follow(state, arcs, scores, leaving)
-        for word, reached in spoken.items():
-            heappush(queue, (-priority(reached), next(newest_first), (*words, word), reached))
-        if end in silent:
-            score, trace = silent[end]
-            heappush(queue, (-score, next(newest_first), words, trace))
-    return found
-
-
-_Reached = dict[int, tuple[int, Trace]]
-"""By node, the best score with which paths of the same words reach it, and the best of these paths."""
-
-
-def _follow(
-    reached: _Reached, arcs: Sequence[Arc], scores: Sequence[int], leaving: Mapping[int, Sequence[int]]
-) -> tuple[_Reached, dict[Word, _Reached]]:
-    """Return the nodes that arcs without words lead to, the given ones included, and those one word further."""
-    silent = dict(reached)
-    spoken: dict[Word, _Reached] = {}
-    waiting = sorted(reached)
-    while waiting:  # by number, so that every node is final when its turn comes
-        node = heappop(waiting)
-        before, trace = silent[node]
-        for index in leaving[node]:
-            _, target, word, _ = arcs[index]
-            score = before + scores[index]
-            if word is None:
-                table = silent
-                if target not in silent:
-                    heappush(waiting, target)
-            else:
-                table = spoken.setdefault(word, {})
-            known = table.get(target)
-            if known is None or score > known[0]:
-                table[target] = score, (trace, index)
-    return silent, spoken
-
-
-def _best_completions(arcs: Sequence[Arc], scores: Sequence[int], end: int) -> dict[int, int]:
-    """Return for each node from which there is a path to the end the score of the best one."""
-    best = {end: 0}
-    for index in sorted(range(len(arcs)), key=lambda index: arcs[index].source, reverse=True):
-        source, target, _, _ = arcs[index]
-        if target in best:
-            score = scores[index] + best[target]
-            best[source] = max(score, best.get(source, score))
-    return best
-
-
-def _integers(numbers: Sequence[float]) -> list[int]:
-    """Return the numbers as whole multiples of a power of two, so that their sums and differences are exact."""
-    ratios = [number.as_integer_ratio() for number in numbers]
-    unit = max((denominator for _, denominator in ratios), default=1)
-    return [numerator * (unit // denominator) for numerator, denominator in ratios]
-
-
-def _arcs_of(trace: Trace) -> tuple[int, ...]:
-    indices = []
-    while trace is not None:
-        trace, index = trace
-        indices.append(index)
-    return tuple(reversed(indices))
 
 
 class Derivation(NamedTuple):
@@ -282,7 +164,7 @@ def n_best(
     -------
     NBest
         The lists, the best hypothesis first. Of the paths with the same words the best one gives the features. Sums
-        and comparisons are exact. Of derivations with equal scores the first comes first; see `Hypergraphs`.
+        and comparisons are exact. Of hypotheses with equal scores the first comes first; see `Hypergraphs`.
 
     Raises
     ------
@@ -291,8 +173,7 @@ def n_best(
 
     Notes
     -----
-    The search is that of Mohri and Riley, An efficient algorithm for the n-best-strings problem, ICSLP 2002, and for
-    hypergraphs the third algorithm of Huang and Chiang, Better k-best parsing, IWPT 2005.
+    The search is the third algorithm of Huang and Chiang, Better k-best parsing, IWPT 2005.
 
     Examples
     --------
@@ -363,13 +244,13 @@ def _distinct(
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Return words and links, by their places in `links`, of the n best hypotheses of a lattice that use only these."""
     ends = [ends[links].tolist() for ends in (graph.sources, graph.seconds, graph.targets)]
-    goal = graph.n_nodes - 1
-    if isinstance(lattices, Hypergraphs):
-        own = (int(lattices.offsets[number]) + links).tolist()
-        derivations = distinct_derivations(
-            list(zip(*ends, strict=True)), scores, lambda link, texts: lattices.say(own[link], texts), goal, n
-        )
-        return [(one.texts[0], one.way) for one in derivations]
-    names = [None if word == SILENT else word for word in graph.words[links].tolist()]
-    paths = distinct_best([*map(Arc, ends[0], ends[2], names, scores)], 0, goal, n)
-    return [(tuple(map(int, path.words)), path.arcs) for path in paths]
+    own, words = (int(lattices.offsets[number]) + links).tolist(), graph.words[links].tolist()
+
+    def say(link: int, texts: Texts) -> Texts:
+        if isinstance(lattices, Hypergraphs):
+            return lattices.say(own[link], texts)
+        before = texts[0] if texts else ()
+        return (before if words[link] == SILENT else (*before, words[link]),)
+
+    derivations = distinct_derivations(list(zip(*ends, strict=True)), scores, say, graph.n_nodes - 1, n)
+    return [(one.texts[0], one.way) for one in derivations]

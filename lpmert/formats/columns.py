@@ -11,9 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
+from lpmert.formats.text import repeated
 from lpmert.metrics.columns import LOSSES, named_like_statistics
+from lpmert.model.given import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
+
+Names = Sequence[str] | str | None
+"""Names of columns, as a sequence or joined by commas."""
 
 SEGMENT = "list"
 TEXT = "text"
@@ -102,6 +107,34 @@ class Wanted:
     measured: bool = False
     unmeasured: bool = False
 
+    @staticmethod
+    def of(
+        path: str | Path | None = None,
+        segment: str | None = None,
+        features: Names = None,
+        loss: str | None = None,
+        statistics: Names = None,
+        gain: str | None = None,
+        text: str | None = None,
+        measured: bool = False,
+        unmeasured: bool = False,
+    ) -> Wanted:
+        """Return what the arguments of `read_table` say; raises `DataError` where they contradict one another."""
+        if gain is not None and (loss is not None or statistics is not None or measured):
+            raise DataError("gain takes the place of loss and statistics; give one of them", path=path)
+        if loss is not None and statistics is not None:
+            raise DataError("give either loss (one column) or statistics (several columns)", path=path)
+        one = loss if gain is None else gain
+        sums = _split(statistics, "statistics") if one is None else (one,)
+        wanted = Wanted(segment, _split(features, "features"), sums, text, measured, unmeasured)
+        for what, names in (("features", wanted.features), ("statistics", wanted.statistics)):
+            if names == ():
+                raise DataError(f"{what} names no column; give at least one", path=path)
+            twice = repeated(names or ())
+            if twice is not None:
+                raise DataError(f"{what} names the column {quoted(twice)} twice; name it once", path=path)
+        return wanted
+
     def choose(self, head: Head, path: str | Path) -> Columns:
         """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known, and
         `DataError` where one that the caller names is not there.
@@ -144,12 +177,15 @@ class Wanted:
         text = self.text or known.text or first_of(("text", "hypothesis", "output", "summary"), "COLUMN")
         taken = {segment, text, *losses}
         features = [name for name in names if name not in taken and _is_number(head.first.get(name))]
-        return {
-            "segment": segment,
-            "features": ",".join(features) or "A,B,C",
-            "loss": ",".join(losses),
-            "text": text,
-        }
+        named = ",".join(features) or "A,B,C"
+        return {"segment": segment, "features": named, "loss": ",".join(losses), "text": text}
+
+
+def _split(names: Names, what: str) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    parts = map(str.strip, names.split(",")) if isinstance(names, str) else checked_sequence(names, what)
+    return tuple(parts)
 
 
 def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
@@ -157,10 +193,9 @@ def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
     for name in wanted:
         if name not in head.names:
             there = f"the columns are {listed(head.names)}"
-            if len(head.names) == 1 and any(mark in head.names[0] for mark in ",;\t"):
-                there = (
-                    f"there is one column only, {quoted(head.names[0])}: give its format (--from, format), tsv or csv"
-                )
+            if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
+                only = quoted(head.names[0])
+                there = f"there is one column only, {only}: give its format (--from, format), tsv or csv"
             raise DataError(f"no column {quoted(name)}; {there}", path=path, line=head.line)
 
 
@@ -212,13 +247,13 @@ def _marked(names: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
 def _is_number(cell: Any) -> bool:
     while isinstance(cell, list) and cell:
         cell = cell[0]
-    if isinstance(cell, str):
-        try:
-            float(cell)
-        except ValueError:
-            return False
-        return True
-    return isinstance(cell, int | float)
+    if not isinstance(cell, str):
+        return isinstance(cell, int | float)
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 _TRUTH = {"true": 1.0, "false": 0.0}

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
-from lpmert.formats.columns import losses_of_gains, matched
-from lpmert.formats.format import Format, kind_of_graph
+from lpmert.formats.columns import Names, Wanted, losses_of_gains, matched
+from lpmert.formats.format import Format
+from lpmert.formats.graphs import kind_of_graph
+from lpmert.formats.references import utterance_files, with_references
 from lpmert.formats.rows import format_of_name, json_kind
-from lpmert.formats.scores import ROLES
-from lpmert.formats.tables import read_table, wanted_columns
-from lpmert.formats.utterances import utterance_files, with_references, words_of
+from lpmert.formats.speech_lists import ROLES
+from lpmert.formats.tables import read_table
+from lpmert.formats.text import words_of
 from lpmert.model.given import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
@@ -54,7 +56,7 @@ def read(
     **options
         Those of the format's reader, such as `segment` for tables. For all formats: `features` (names, patterns such as
         `LM*`), `loss`, `gain` or `statistics` choose some of those there are; `references`, with `metric`, `partial`
-        and `by_position` as for `lpmert.formats.srilm.read_srilm`, counts the statistics from the texts;
+        and `by_position` as for `lpmert.formats.speech_lists.read_srilm`, counts the statistics from the texts;
         `references=False` reads lists of which nobody knows what hypotheses cost, for `lpmert.rerank`.
 
     Returns
@@ -115,16 +117,10 @@ def merged(parts: Sequence[NBest], places: Sequence[object]) -> NBest:
 
 
 def _selected(
-    nbest: NBest,
-    features: Sequence[str] | str | None = None,
-    loss: str | None = None,
-    gain: str | None = None,
-    statistics: Sequence[str] | str | None = None,
+    nbest: NBest, features: Names = None, loss: str | None = None, gain: str | None = None, statistics: Names = None
 ) -> NBest:
     """Return the lists with only these features and statistics; raises `DataError` for others."""
-    if gain is not None and (loss is not None or statistics is not None):
-        raise DataError("gain takes the place of loss and statistics; give one of them")
-    wanted = wanted_columns(None, None, features, loss if gain is None else gain, statistics, None)
+    wanted = Wanted.of(features=features, loss=loss, statistics=statistics, gain=gain)
     if wanted.features is not None:
         nbest = nbest.select_features(matched(wanted.features, nbest.names, nbest.names))
     if wanted.statistics is not None:

@@ -1,196 +1,23 @@
-"""What a format is, what its readers of lattices and hypergraphs return, and which of these a text looks like."""
+"""What a format is, and N-best lists as readers find them: named numbers, and the list of each hypothesis."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.formats.numbers import NamedRows
+from lpmert.errors import FloatArray, IntArray
 from lpmert.model.nbest import NBest
+from lpmert.system.mapped import Growing, is_mapped, taken
+from lpmert.system.memory import room_for
 
-Output = str | int
-"""A word, or the place of a tail, from 0, whose text stands here."""
-
-
-class Links(NamedTuple):
-    """The links of a lattice: sources, targets, words [L] as places in a vocabulary, scores by name [L]; start and end.
-
-    lines [L]: of the file, -1 for none. nodes: what the file calls the nodes, if not by these numbers. scales: factors
-    of the scores that the file gives. complete: whether the scores are all features of the model, so that none is
-    added, and one that is missing is 0.
-    """
-
-    sources: NDArray[np.integer]
-    targets: NDArray[np.integer]
-    words: NDArray[np.integer]
-    vocabulary: list[str | None]
-    scores: dict[str, FloatArray]
-    start: int
-    end: int
-    lines: NDArray[np.integer]
-    nodes: Sequence[int] = ()
-    scales: Mapping[str, float] = {}
-    complete: bool = False
-
-
-class Edges(NamedTuple):
-    """The edges of a hypergraph: heads, tails and outputs [L] as for `lpmert.Hypergraphs`, scores by name; the goal.
-
-    The scores are all features of the model; one that an edge does not have is 0. lines [L]: of the file.
-    """
-
-    heads: list[int]
-    tails: list[tuple[int, ...]]
-    outputs: list[tuple[Output, ...]]
-    scores: dict[str, FloatArray]
-    goal: int
-    lines: list[int]
-
-
-class LinkList:
-    """Links of one lattice, gathered one after the other."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str | None, int] = {}
-        self._sources, self._targets, self._words, self._lines = array("q"), array("q"), array("q"), array("q")
-        self._rows = NamedRows()
-
-    def __len__(self) -> int:
-        return len(self._sources)
-
-    def add(
-        self, source: int, target: int, word: str | None, names: tuple[str, ...], scores: list[float], line: int
-    ) -> None:
-        """Append a link that has these scores under these names."""
-        self._sources.append(source)
-        self._targets.append(target)
-        self._words.append(self._numbers.setdefault(word, len(self._numbers)))
-        self._lines.append(line)
-        self._rows.add(names, scores)
-
-    def links(self, start: int, end: int, *, nodes: Sequence[int] = (), complete: bool = False) -> Links:
-        """Return all links, of a lattice that begins and ends at these nodes."""
-        sources, targets, words, lines = (
-            np.array(one, dtype=np.int64) for one in (self._sources, self._targets, self._words, self._lines)
-        )
-        vocabulary, scores = list(self._numbers), _columns(self._rows)
-        return Links(sources, targets, words, vocabulary, scores, start, end, lines, nodes, complete=complete)
-
-
-class EdgeList:
-    """Edges of one hypergraph, gathered one after the other."""
-
-    def __init__(self) -> None:
-        self._heads: list[int] = []
-        self._tails: list[tuple[int, ...]] = []
-        self._outputs: list[tuple[Output, ...]] = []
-        self._lines: list[int] = []
-        self._rows = NamedRows()
-
-    def __len__(self) -> int:
-        return len(self._heads)
-
-    def add(
-        self, head: int, tails: tuple[int, ...], outputs: tuple[Output, ...], scores: dict[str, float], line: int
-    ) -> None:
-        """Append an edge."""
-        self._heads.append(head)
-        self._tails.append(tails)
-        self._outputs.append(outputs)
-        self._lines.append(line)
-        self._rows.add(tuple(scores), list(scores.values()))
-
-    def edges(self, goal: int) -> Edges:
-        """Return all edges, of a hypergraph with this goal."""
-        return Edges(self._heads, self._tails, self._outputs, _columns(self._rows), goal, self._lines)
-
-
-def edges_of_links(links: Links, words: Iterable[str | None]) -> Edges:
-    """Return a lattice as a hypergraph; words [L]: those of the links, `None` for none."""
-    outputs: list[tuple[Output, ...]] = [(0,) if word is None else (0, word) for word in words]
-    heads, tails = links.targets.tolist(), [(source,) for source in links.sources.tolist()]
-    first = np.zeros(1)  # the start is derived from nothing
-    return Edges(
-        [*heads, links.start],
-        [*tails, ()],
-        [*outputs, ()],
-        {name: np.concatenate([column, first]) for name, column in links.scores.items()},
-        links.end,
-        [*links.lines.tolist(), -1],
-    )
-
-
-def links_of_edges(edges: Edges) -> Links | None:
-    """Return a hypergraph whose texts grow to the right only as a lattice; `None` for another one."""
-    pairs = zip(edges.tails, edges.outputs, strict=True)
-    if any(tails and (len(tails) > 1 or outputs[:1] != (0,)) for tails, outputs in pairs):
-        return None
-    names = tuple(edges.scores)
-    rows = np.column_stack([*edges.scores.values()]).tolist() if names else [[] for _ in edges.heads]
-    zeros = [0.0] * len(names)
-    start = max((*edges.heads, *(node for tails in edges.tails for node in tails)), default=0) + 1
-    fresh = start + 1
-    found = LinkList()
-    for head, tails, outputs, row, line in zip(edges.heads, edges.tails, edges.outputs, rows, edges.lines, strict=True):
-        node = tails[0] if tails else start
-        words: list[str | None] = [one for one in outputs if isinstance(one, str)]
-        words = words or [None]
-        for place, word in enumerate(words):
-            last = place == len(words) - 1
-            found.add(node, head if last else fresh, word, names, row if place == 0 else zeros, line)
-            if not last:
-                node, fresh = fresh, fresh + 1
-    return found.links(start, edges.goal, complete=True)
-
-
-def check_paths(links: Links, path: str | Path) -> None:
-    """Raise `DataError`, with the line, where the links make a cycle, or no path from start to end."""
-    import networkx as nx
-
-    graph: Any = nx.DiGraph()
-    graph.add_nodes_from((links.start, links.end))
-    graph.add_edges_from(zip(links.sources.tolist(), links.targets.tolist(), strict=True))
-    if not nx.is_directed_acyclic_graph(graph):
-        pairs = nx.find_cycle(graph)
-        shown = " -> ".join(str(_shown(links, node)) for node in [*(source for source, _ in pairs), pairs[0][0]])
-        on_it = (links.sources == pairs[0][0]) & (links.targets == pairs[0][1])
-        trouble = f"the links make a cycle: {shown}; a lattice has none: unfold it"
-        raise DataError(trouble, path=path, line=_line(links, on_it))
-    if not nx.has_path(graph, links.start, links.end) or links.start == links.end:
-        into = (links.targets == links.end) | (links.sources == links.start)
-        raise DataError(
-            f"no path from node {_shown(links, links.start)} to node {_shown(links, links.end)}; leave the lattice out",
-            path=path,
-            line=_line(links, into),
-        )
-
-
-def _columns(rows: NamedRows) -> dict[str, FloatArray]:
-    names, values = rows.matrix()
-    dense = values if isinstance(values, np.ndarray) else values.toarray()
-    return {name: np.ascontiguousarray(column) for name, column in zip(names, dense.T, strict=True)}
-
-
-def _shown(links: Links, node: int) -> int:
-    return links.nodes[node] if links.nodes else node
-
-
-def _line(links: Links, wanted: IntArray) -> int | None:
-    lines = links.lines[wanted]
-    return int(lines[0]) if len(lines) and lines[0] > 0 else None
-
-
-Graphs = Callable[..., Iterable[tuple[str | None, Links | Edges]]]
-"""Takes a text, its path, and words by number or `None`; yields each graph, and its utterance if the text says it."""
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True)
@@ -199,8 +26,8 @@ class Format:
 
     reader(source, **options) returns the lists; writer(lists, path, **options) writes them, `None` where the format is
     only read. pooled: several files are one set of lists. endings: of the names of such files, such as ".lists". fixed:
-    options of both that are not the caller's to set. graphs: for a format of lattices or hypergraphs, what reads them
-    whole from the text of a file; see `lpmert.formats.format`.
+    options of both that are not the caller's to set. graphs: for a format of lattices or hypergraphs, what yields each
+    graph of a `lpmert.formats.graphs.GraphText`, whole, and its utterance if the text says it.
     """
 
     description: str
@@ -209,7 +36,7 @@ class Format:
     pooled: bool = False
     endings: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    graphs: Graphs | None = None
+    graphs: Callable[..., Iterable[tuple[str | None, Any]]] | None = None
 
     @property
     def reader_options(self) -> dict[str, bool]:
@@ -226,34 +53,114 @@ class Format:
         return {one.name: one.default is inspect.Parameter.empty for one in parameters if one.name not in self.fixed}
 
 
-_SLF = re.compile(r"(VERSION|V|UTTERANCE|U|NODES|N|I)=")
-_POCKETSPHINX = re.compile(r"# getcwd: |Frames \d+$")
-_SEARCH_GRAPH = re.compile(r"\d+ hyp=\d+ stack=\d+( |$)")
-_CDEC = re.compile(r'\{\s*"rules"\s*:\s*\[\s*\d+\s*,\s*"')
-_TRAVATAR = re.compile(r'\{\s*"(nodes"\s*:\s*\[\s*\{|(words|edges)"\s*:\s*\[.*"nodes"\s*:\s*\[\s*\{)')
-_ARC = re.compile(r"\d+[ \t]+\d+([ \t]+\S+){1,3}\s*")
-_STATE = re.compile(r"\d+(\s|$)")
+class NamedRows:
+    """Rows of numbers by name, each with names of its own, gathered into one matrix."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, int] = {}
+        self._rows = 0
+        self._starts = array("q", [0])
+        self._indices = array("q")
+        self._values = Growing()
+        self._names: tuple[str, ...] = ()
+        self._places: list[int] = []
+        self._alike = True  # all rows have the same names in the same order: neither starts nor indices are needed
+
+    def add(self, names: tuple[str, ...], values: Sequence[float] | FloatArray, rows: int = 1) -> None:
+        """Append rows that have these values under these names, each of which occurs once."""
+        if names is not self._names:  # rows mostly share one tuple
+            if self._rows and self._alike and names != self._names:
+                self._alike = False
+                width = len(self._names)
+                self._starts.extend(range(width, width * self._rows + 1, width) if width else [0] * self._rows)
+                self._indices.extend(self._places * self._rows)
+            self._names = names
+            self._places = [self._columns.setdefault(name, len(self._columns)) for name in names]
+        self._rows += rows
+        self._values.add(values, rows)
+        if not self._alike:
+            for _ in range(rows):
+                self._indices.extend(self._places)
+                self._starts.append(len(self._indices))
+
+    def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
+        """Return the names [D] in the order in which they first came, and the rows [M, D]; there are no more to come.
+
+        The rows are dense where every one has all names; else they are sparse, and a missing name stands for 0.
+        """
+        shape = self._rows, len(self._columns)
+        values = self._values.whole()
+        if self._alike:
+            return tuple(self._columns), values.reshape(shape)
+        starts, indices = np.frombuffer(self._starts, dtype=np.int64), np.frombuffer(self._indices, dtype=np.int64)
+        if len(values) == shape[0] * shape[1]:
+            rows = np.empty(shape)
+            rows[np.repeat(np.arange(shape[0]), np.diff(starts)), indices] = values
+            return tuple(self._columns), rows
+        from scipy.sparse import csr_array
+
+        return tuple(self._columns), csr_array((values, indices, starts), shape=shape)
 
 
-def kind_of_graph(text: str) -> str | None:
-    """Return the format of lattices that a text, or its beginning, looks like; `None` for none."""
-    rows = [line for line in text.removeprefix("\ufeff").split("\n") if line.strip()]
-    if not rows:
-        return None
-    first = rows[0]
-    plain = next((line for line in rows if not line.startswith("#")), "")
-    if _SLF.match(plain):
-        return "slf"
-    if _POCKETSPHINX.match(first) or _POCKETSPHINX.fullmatch(plain):
-        return "pocketsphinx"
-    if first.startswith("# target ||| features"):
-        return "hypergraph"
-    if _SEARCH_GRAPH.match(first):
-        return "moses-graph"
-    if _CDEC.match(first):
-        return "cdec"
-    if _TRAVATAR.match(first):
-        return "travatar"
-    if _ARC.fullmatch(first) and all(map(_STATE.match, rows)):
-        return "fst"
-    return "kaldi-lattice" if len(first.split()) == 1 and len(rows) > 1 and _ARC.match(rows[1]) else None
+class Owners:
+    """Which list each hypothesis belongs to; lists are in the order in which they first came."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        """Of the lists, from 0, by id."""
+        self._runs, self._sizes = array("q"), array("q")
+
+    def __len__(self) -> int:
+        return sum(self._sizes)
+
+    def add(self, list_id: str, size: int = 1) -> None:
+        """Append so many hypotheses of a list."""
+        number = self.numbers.setdefault(list_id, len(self.numbers))
+        if self._runs and number == self._runs[-1]:
+            self._sizes[-1] += size
+        else:
+            self._runs.append(number)
+            self._sizes.append(size)
+
+    def nbest(
+        self,
+        features: FloatArray | csr_array,
+        statistics: FloatArray,
+        *,
+        names: Sequence[str],
+        statistic_names: Sequence[str] | None,
+        texts: Sequence[str] | None = None,
+    ) -> NBest:
+        """Return the lists of features [M, D], statistics [M, K] and texts [M]; rows of a list are gathered.
+
+        The arrays are taken over, not copied.
+        """
+        owners, sizes = np.array(self._runs), np.array(self._sizes)
+        counts = np.bincount(owners, weights=sizes).astype(np.int64)
+        if (np.diff(owners) < 0).any():
+            order: IntArray = np.argsort(np.repeat(owners, sizes), kind="stable")
+            in_memory = 0 if is_mapped(features) or not isinstance(features, np.ndarray) else features.nbytes
+            room_for(in_memory and in_memory + statistics.nbytes, "gathering the rows of lists")
+            features = taken(features, order) if isinstance(features, np.ndarray) else features[order]
+            statistics = taken(statistics, order)
+            texts = None if texts is None else [texts[row] for row in order.tolist()]
+        return NBest(
+            features,
+            np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]),
+            statistics,
+            names,
+            list(self.numbers),
+            statistic_names,
+            texts,
+            copy=False,
+        )
+
+
+def rows_by_column(features: FloatArray | csr_array) -> Iterator[dict[int, float]]:
+    """Yield the numbers of each row [M, D] by column; of sparse rows those that are not 0."""
+    if isinstance(features, np.ndarray):
+        for row in features:
+            yield dict(enumerate(row.tolist()))
+        return
+    for start, end in pairwise(features.indptr.tolist()):
+        yield dict(zip(features.indices[start:end].tolist(), features.data[start:end].tolist(), strict=True))

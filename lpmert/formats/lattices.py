@@ -12,22 +12,29 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.best_lists import best_lists
-from lpmert.formats.columns import matched
-from lpmert.formats.format import (
+from lpmert.formats.columns import Names, matched
+from lpmert.formats.format import Format
+from lpmert.formats.graphs import (
     Edges,
-    Format,
-    Graphs,
+    GraphText,
     Links,
     check_paths,
     edges_of_links,
     kind_of_graph,
     links_of_edges,
 )
-from lpmert.formats.fst import EPSILON, Symbols, fst_lattices, kaldi_lattices, read_symbols
 from lpmert.formats.hypergraphs import cdec_hypergraphs, text_hypergraphs, travatar_hypergraphs
-from lpmert.formats.search_graphs import mecab_lattices, moses_graphs, pocketsphinx_lattices
+from lpmert.formats.references import References, references_by_list, utterance_files, utterance_of
+from lpmert.formats.search_graphs import (
+    EPSILON,
+    fst_lattices,
+    kaldi_lattices,
+    mecab_lattices,
+    moses_graphs,
+    pocketsphinx_lattices,
+    read_symbols,
+)
 from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS, slf_lattices
-from lpmert.formats.utterances import References, references_by_list, utterance_files, utterance_of
 from lpmert.model.given import checked_sequence
 from lpmert.model.hypergraphs import Hypergraphs
 from lpmert.model.lattices import Lattices
@@ -58,14 +65,6 @@ _VARIANT = re.compile(r"\(\d+\)$")
 
 Counts = Mapping[str, Iterable[str]]
 Sources = str | Path | Sequence[str | Path]
-Parse = Callable[[str, str | Path, Symbols | None], Iterable[tuple[str | None, Links | Edges]]]
-
-
-class Loaded(NamedTuple):
-    """Lattices or hypergraphs, and for each what its file gives as factors of the scores."""
-
-    lattices: Lattices | Hypergraphs
-    scales: list[Mapping[str, float]]
 
 
 def load_lattices(
@@ -73,7 +72,7 @@ def load_lattices(
     references: References | Sequence[str | Path],
     *,
     format: str | None = None,
-    features: Sequence[str] | str | None = None,
+    features: Names = None,
     counts: Counts | None = None,
     silent: Iterable[str] = (),
     variants: bool = False,
@@ -132,8 +131,8 @@ def load_lattices(
     """
     with line_limit(max_line_length), pipes_kept():
         speech = Speech.of(counts, silent, variants)
-        settings = {"partial": partial, "by_position": by_position}
-        return load(source, references, speech, format, symbols, features=features, **settings).lattices
+        parts = _parts(source, format, symbols)
+        return _loaded(parts, references, speech, features, partial=partial, by_position=by_position)
 
 
 class _Part(NamedTuple):
@@ -166,38 +165,25 @@ class Speech(NamedTuple):
         return None if mute else plain, self.counted.get(word)
 
 
-def load(
-    source: Sources,
+def _loaded(
+    parts: Sequence[_Part],
     references: References | Sequence[str | Path],
     speech: Speech,
-    format: str | None,
-    symbols: str | Path | None,
+    features: Names = None,
     *,
-    features: Sequence[str] | str | None = None,
     partial: bool,
     by_position: bool,
-) -> Loaded:
-    """Return what `load_lattices` returns, and the factors that files give for scores."""
-    table = None if symbols is None else read_symbols(symbols)
-    found: dict[str, _Part] = {}
-    for part in _parts(source, format, table):
-        if part.utterance in found:
-            raise DataError(f"utterance {quoted(part.utterance)} comes twice; rename one", path=part.path)
-        found[part.utterance] = part
-    if not found:
-        raise DataError("no lattice in it", path=str(source))
-    ids, parts = list(found), [*found.values()]
+) -> Lattices | Hypergraphs:
+    """Return what `load_lattices` returns of these graphs, which are emptied."""
+    ids = [part.utterance for part in parts]
     spoken = references_by_list(ids, references, partial, by_position, what="lattice")
     linear = [links_of_edges(part.graph) if isinstance(part.graph, Edges) else part.graph for part in parts]
-    scales = [{} if isinstance(part.graph, Edges) else part.graph.scales for part in parts]
     if any(one is None for one in linear):
-        edges = [_edges(part, speech) for part in parts]
-        return Loaded(_hypergraphs(edges, spoken, features), scales)
+        return _hypergraphs([_edges(part, speech) for part in parts], spoken, features)
     graphs = [part._replace(graph=one) for part, one in zip(parts, linear, strict=True) if one is not None]
     lattices = _lattices(graphs, spoken, features, speech)
-    del found, parts, linear, graphs
     give_back()
-    return Loaded(lattices, scales)
+    return lattices
 
 
 def counted_words(counts: Counts) -> dict[str, str]:
@@ -217,7 +203,7 @@ def counted_words(counts: Counts) -> dict[str, str]:
 def _lattices(
     parts: Sequence[_Part],
     references: Sequence[tuple[str, ...]],
-    features: Sequence[str] | str | None,
+    features: Names,
     speech: Speech,
 ) -> Lattices:
     graphs: list[Links] = [part.graph for part in parts if isinstance(part.graph, Links)]
@@ -268,7 +254,7 @@ def _lattices(
         raise
 
 
-def _names(parts: Sequence[_Part], counts: Sequence[str], features: Sequence[str] | str | None) -> list[str]:
+def _names(parts: Sequence[_Part], counts: Sequence[str], features: Names) -> list[str]:
     """Return the names of the features; raises `DataError` where a lattice lacks one that it must have."""
     graphs = [part.graph for part in parts]
     scores = dict.fromkeys(chain.from_iterable(graph.scores for graph in graphs))
@@ -321,7 +307,7 @@ def _edges(part: _Part, speech: Speech) -> _Part:
 def _hypergraphs(
     parts: Sequence[_Part],
     references: Sequence[tuple[str, ...]],
-    features: Sequence[str] | str | None,
+    features: Names,
 ) -> Hypergraphs:
     names = _names(parts, (), features)
     try:
@@ -353,40 +339,51 @@ def _joined(parts: Sequence[_Part], references: Sequence[tuple[str, ...]], names
     )
 
 
-def _parts(source: Sources, format: str | None, symbols: Symbols | None) -> Iterator[_Part]:
-    """Yield every graph of files, archives and folders."""
+def _parts(source: Sources, format: str | None, symbols: str | Path | None) -> list[_Part]:
+    """Return every graph of files, archives and folders; raises `DataError` for none, and for two of one utterance."""
+    table = None if symbols is None else read_symbols(symbols)
+    found: dict[str, _Part] = {}
+    for utterance, path, text in _texts(source, alone=format is not None):
+        check_lines(text, path)
+        kind = format or _kind(text, path)
+        if kind is None:
+            raise DataError(f"is no lattice of {listed(kinds_of_graphs())}; give the format", path=path)
+        graphs = FORMATS.build(kind).graphs
+        if graphs is None:
+            known = listed(kinds_of_graphs())
+            raise DataError(f"format {quoted(kind)} has no lattices; choose one of {known}", path=path)
+        for own, graph in graphs(GraphText(path, text, table)):
+            part = _Part(utterance if own is None else own, path, graph)
+            if found.setdefault(part.utterance, part) is not part:
+                raise DataError(f"utterance {quoted(part.utterance)} comes twice; rename one", path=path)
+    if not found:
+        raise DataError("no lattice in it", path=str(source))
+    return list(found.values())
+
+
+def _texts(source: Sources, *, alone: bool) -> Iterator[tuple[str, str | Path, str]]:
+    """Yield the utterance, by its name, the path and the text of every file of files, archives and folders.
+
+    alone: a file is one of graphs, whatever it looks like, and no manifest.
+    """
     if not isinstance(source, str | Path):
         if not source:
             raise DataError("no lattices; name at least one file")
         for one in checked_sequence(source, "source"):
-            yield from _parts(one, format, symbols)
+            yield from _texts(one, alone=alone)
         return
     path = Path(source)
-    if not path.is_dir() and is_archive(path):
-        members = sorted(archive_members(path), key=lambda member: member[0])
-        for name, member in members:
-            yield from _of_text(utterance_of(Path(name)), f"{path}/{name}", member, format, symbols)
-        return
-    text = "" if path.is_dir() else read_text(path)
-    if not path.is_dir() and (format or _kind(text, path)):
-        yield from _of_text(utterance_of(path), path, text, format, symbols)
-        return
+    if not path.is_dir():
+        if is_archive(path):
+            for name, member in sorted(archive_members(path), key=lambda member: member[0]):
+                yield utterance_of(Path(name)), f"{path}/{name}", member
+            return
+        text = read_text(path)
+        if alone or _kind(text, path):
+            yield utterance_of(path), path, text
+            return
     for utterance, file in utterance_files(path):
-        yield from _of_text(utterance, file, read_text(file), format, symbols)
-
-
-def _of_text(
-    utterance: str, path: str | Path, text: str, format: str | None, symbols: Symbols | None
-) -> Iterator[_Part]:
-    check_lines(text, path)
-    kind = format or _kind(text, path)
-    if kind is None:
-        raise DataError(f"is no lattice of {listed(kinds_of_graphs())}; give the format", path=path)
-    parse = FORMATS.build(kind).graphs
-    if parse is None:
-        raise DataError(f"format {quoted(kind)} has no lattices; choose one of {listed(kinds_of_graphs())}", path=path)
-    for own, graph in parse(text, path, symbols):
-        yield _Part(utterance if own is None else own, path, graph)
+        yield utterance, file, read_text(file)
 
 
 def _kind(text: str, path: str | Path) -> str | None:
@@ -430,7 +427,9 @@ def read_lattices(
     if n_best < 1:
         raise DataError(f"n_best is {n_best}; a list needs at least one hypothesis")
     speech = Speech.of(counts, silent, variants)
-    lattices, given = load(source, references, speech, format, symbols, partial=partial, by_position=by_position)
+    parts = _parts(source, format, symbols)
+    given = [part.graph.scales if isinstance(part.graph, Links) else {} for part in parts]
+    lattices = _loaded(parts, references, speech, partial=partial, by_position=by_position)
     place = source if isinstance(source, str | Path) else None
     for name in scales or {}:
         if name not in lattices.names:
@@ -441,7 +440,9 @@ def read_lattices(
     return best_lists(lattices, rows, n_best, metric)
 
 
-def _format(name: str, description: str, graphs: Graphs) -> Format:
+def _format(
+    name: str, description: str, graphs: Callable[[GraphText], Iterable[tuple[str | None, Links | Edges]]]
+) -> Format:
     return Format(description, read_lattices, pooled=True, fixed={"format": name}, graphs=graphs)
 
 

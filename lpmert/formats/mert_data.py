@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count as count_from
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -12,15 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.format import Format
-from lpmert.formats.numbers import NamedRows, count_of_text, number_text, numbers_of_words, repeated, rows_by_column
-from lpmert.formats.utterances import words_of
+from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
+from lpmert.formats.text import Place, is_word, number_text, placed_lines, repeated, words_of
 from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER_COLUMNS
 from lpmert.model.given import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import EMPTY, atomic_writer, decoded, head_of, lines, open_bytes, whole
-from lpmert.system.mapped import Growing, taken
+from lpmert.system.files import EMPTY, atomic_writer, decoded, head_of, open_bytes, whole
+from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
 SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
@@ -130,7 +127,7 @@ def write_mert_data(
             raise DataError(trouble, path=features)
         scores = Path(features).parent / f"{before}{_SCORES[0]}{after}"
     for word in (*nbest.names, *nbest.list_ids, kind):
-        if words_of(word) != [word]:
+        if not is_word(word):
             raise DataError(f"{quoted(word)} has white space, which separates words here; rename it", path=features)
     if Path(features).resolve() == Path(scores).resolve():
         raise DataError("features and scores need a file each", path=features)
@@ -164,95 +161,79 @@ def _leading_dense(nbest: NBest) -> int:
 class _Block(NamedTuple):
     """One list of a file: where it begins, the words after the counts of its first line, and its rows as words."""
 
-    line: int
+    place: Place
     list_id: str
     width: int
     extra: tuple[str, ...]
-    rows: list[tuple[int, list[str]]]
+    rows: list[tuple[Place, list[str]]]
 
 
 class _Pool:
     """Lists of all files."""
 
     def __init__(self) -> None:
-        self._features = NamedRows()
-        self._statistics = Growing()
-        self._owners = array("q")
-        self._lists: dict[str, int] = {}
+        self._owners, self._features, self._statistics = Owners(), NamedRows(), Growing()
         self._names: tuple[str, ...] | None = None
         self._type = ""
         self._width = 0
 
     def add(self, features: str | Path, scores: str | Path) -> None:
         """Add the lists of a file of features and the file of scores that belongs to it."""
-        pairs = zip_longest(_blocks(features, "FEATURES"), _blocks(scores, "SCORES"))
-        for feature_block, score_block in pairs:
+        for feature_block, score_block in zip_longest(_blocks(features, "FEATURES"), _blocks(scores, "SCORES")):
             if feature_block is None or score_block is None:
-                short, long = (features, scores) if feature_block is None else (scores, features)
-                line = (feature_block or score_block).line
-                raise DataError(f"ends before the list on line {line} of {long}", path=short)
-            _check_pair(feature_block, score_block, features, scores)
+                short, longer = (features, score_block) if feature_block is None else (scores, feature_block)
+                raise DataError(f"ends before the list on {_line_of(longer)}", path=short)
+            _check_pair(feature_block, score_block)
             room_for(0, "reading")
-            owner = self._lists.setdefault(feature_block.list_id, len(self._lists))
-            self._owners.extend([owner] * len(feature_block.rows))
-            self._add_features(feature_block, features)
-            self._add_scores(score_block, scores)
-        if not self._owners:
+            self._owners.add(feature_block.list_id, len(feature_block.rows))
+            self._add_features(feature_block)
+            self._add_scores(score_block)
+        if not len(self._owners):
             raise DataError(EMPTY, path=features)
 
-    def _add_features(self, block: _Block, path: str | Path) -> None:
+    def _add_features(self, block: _Block) -> None:
         names = block.extra or tuple(f"feature{number}" for number in range(1, block.width + 1))
         if len(names) != block.width:
-            raise DataError(f"{len(names)} names for {block.width} columns", path=path, line=block.line)
+            raise block.place.error(f"{len(names)} names for {block.width} columns")
         if self._names is None:
             if repeated(names) is not None:
-                raise DataError(f"two columns are called {quoted(repeated(names))}", path=path, line=block.line)
+                raise block.place.error(f"two columns are called {quoted(repeated(names))}")
             self._names = names
         if names != self._names:
-            first = " ".join(self._names)
-            raise DataError(f"other names than those of the first list, {first}", path=path, line=block.line)
-        for line, words in block.rows:
+            raise block.place.error(f"other names than those of the first list, {' '.join(self._names)}")
+        for place, words in block.rows:
             numbers = words[: block.width]
-            pairs = [_pair(word, path, line) for word in words[block.width :]]
+            pairs = [_pair(word, place) for word in words[block.width :]]
             if len(numbers) < block.width or any("=" in word for word in numbers):
-                raise DataError(f"fewer than {block.width} numbers", path=path, line=line)
+                raise place.error(f"fewer than {block.width} numbers")
             own = (*self._names, *(name for name, _ in pairs)) if pairs else self._names
             if pairs and repeated(own) is not None:
-                raise DataError(f"feature {quoted(repeated(own))} comes twice", path=path, line=line)
-            values = [*numbers, *(value for _, value in pairs)]
-            self._features.add(own, numbers_of_words(values, "a feature", path, line))
+                raise place.error(f"feature {quoted(repeated(own))} comes twice")
+            self._features.add(own, place.numbers([*numbers, *(value for _, value in pairs)], "a feature"))
 
-    def _add_scores(self, block: _Block, path: str | Path) -> None:
+    def _add_scores(self, block: _Block) -> None:
         if len(block.extra) != 1:
-            raise DataError(f"{len(block.extra)} words for the type of the scores", path=path, line=block.line)
+            raise block.place.error(f"{len(block.extra)} words for the type of the scores")
         if not self._width:
             self._type, self._width = block.extra[0], block.width
         if (block.extra[0], block.width) != (self._type, self._width) or not block.width:
-            trouble = f"{block.width} columns of {block.extra[0]}, but the first list has {self._width} of {self._type}"
-            raise DataError(trouble, path=path, line=block.line)
-        for line, words in block.rows:
+            raise block.place.error(
+                f"{block.width} columns of {block.extra[0]}, but the first list has {self._width} of {self._type}"
+            )
+        for place, words in block.rows:
             if len(words) != block.width:
-                raise DataError(f"{len(words)} words in {block.width} columns", path=path, line=line)
-            self._statistics.add(numbers_of_words(words, "a statistic", path, line))
+                raise place.error(f"{len(words)} words in {block.width} columns")
+            self._statistics.add(place.numbers(words, "a statistic"))
 
     def data(self) -> MertData:
         """Return the lists in the order in which they first came."""
-        owners = np.array(self._owners)
         names, features = self._features.matrix()
-        statistics = self._statistics.whole().reshape(len(owners), -1)
-        if (np.diff(owners) < 0).any():
-            order = np.argsort(owners, kind="stable")
-            features = taken(features, order) if isinstance(features, np.ndarray) else features[order]
-            statistics = taken(statistics, order)
         columns = SCORE_TYPES.get(self._type, ())
-        nbest = NBest(
-            features=features,
-            offsets=np.cumsum([0, *np.bincount(owners).tolist()]),
-            statistics=statistics,
+        nbest = self._owners.nbest(
+            features,
+            self._statistics.rows(),
             names=names,
-            list_ids=list(self._lists),
             statistic_names=columns if len(columns) == self._width else None,
-            copy=False,
         )
         return MertData(nbest, self._type, len(self._names or ()))
 
@@ -262,23 +243,22 @@ def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
     if head_of(path, len(begin)) == begin:
         yield from _binary_blocks(path, what)
         return
-    rows = lines(path)
-    for line, text in rows:
-        list_id, count, width, extra = _head(text, f"{what}_TXT_BEGIN_0", path, line)
-        found: list[tuple[int, list[str]]] = []
-        for row_line, row in rows:
+    rows = placed_lines(path)
+    for place, text in rows:
+        list_id, count, width, extra = _head(text, f"{what}_TXT_BEGIN_0", place)
+        found: list[tuple[Place, list[str]]] = []
+        for row_place, row in rows:
             cells = words_of(row)
             if cells[:1] == [f"{what}_TXT_END_0"]:
                 break
             if len(found) == count:
-                raise DataError(f"more than the {count} hypotheses that line {line} says", path=path, line=row_line)
-            found.append((row_line, cells))
+                raise row_place.error(f"more than the {count} hypotheses that line {place.line} says")
+            found.append((row_place, cells))
         else:
-            raise DataError("the file ends within the list that begins here", path=path, line=line)
+            raise place.error("the file ends within the list that begins here")
         if len(found) != count:
-            trouble = f"{len(found)} hypotheses, but line {line} says {count}"
-            raise DataError(trouble, path=path, line=row_line)
-        yield _Block(line, list_id, width, extra, found)
+            raise row_place.error(f"{len(found)} hypotheses, but line {place.line} says {count}")
+        yield _Block(place, list_id, width, extra, found)
 
 
 def _binary_blocks(path: str | Path, what: str) -> Iterator[_Block]:
@@ -291,57 +271,56 @@ def _binary_blocks(path: str | Path, what: str) -> Iterator[_Block]:
     ending = f"{what}_BIN_END_0".encode()
     with open_bytes(path) as stream:
         data = whole(stream, path)
-    place = 0
-    for number in count_from(1):
-        if place == len(data):
-            return
-        end = data.find(b"\n", place)
-        first = decoded(data[place : end if end >= 0 else None], path, number)
-        list_id, count, width, extra = _head(first, f"{what}_BIN_BEGIN_0", path, number)
+    at = number = 0
+    while at < len(data):
+        number += 1
+        place, end = Place(path, number), data.find(b"\n", at)
+        first = decoded(data[at : end if end >= 0 else None], path, number)
+        list_id, count, width, extra = _head(first, f"{what}_BIN_BEGIN_0", place)
         rows = np.frombuffer(data, kind, min(count * width, (len(data) - end - 1) // 4), end + 1)
-        place = end + 1 + 4 * count * width
-        last = data[place:].partition(b"\n")[0] if place <= len(data) else b""
+        at = end + 1 + 4 * count * width
+        last = data[at:].partition(b"\n")[0] if at <= len(data) else b""
         if end < 0 or last.rstrip() != ending:
-            raise DataError(f"list {quoted(list_id)} does not end where its first line says", path=path, line=number)
-        place = min(len(data), place + len(last) + 1)
-        yield _Block(
-            number, list_id, width, extra, [(number, [*map(repr, row)]) for row in rows.reshape(count, width).tolist()]
-        )
+            raise place.error(f"list {quoted(list_id)} does not end where its first line says")
+        at = min(len(data), at + len(last) + 1)
+        words = [(place, [*map(repr, row)]) for row in rows.reshape(count, width).tolist()]
+        yield _Block(place, list_id, width, extra, words)
 
 
-def _head(text: str, begin: str, path: str | Path, line: int) -> tuple[str, int, int, tuple[str, ...]]:
+def _head(text: str, begin: str, place: Place) -> tuple[str, int, int, tuple[str, ...]]:
     """Return id, number of hypotheses and of columns, and all other words of the first line of a list."""
     words = words_of(text)
     if not words or words[0] != begin:
-        raise DataError(f"a list must begin with {begin} here", path=path, line=line)
+        raise place.error(f"a list must begin with {begin} here")
     if len(words) < 4:
-        raise DataError(f"{words[0]} needs id, hypotheses and columns", path=path, line=line)
-    count = count_of_text(words[2], "the number of hypotheses", path, line)
-    width = count_of_text(words[3], "the number of columns", path, line)
+        raise place.error(f"{words[0]} needs id, hypotheses and columns")
+    count = place.whole(words[2], "the number of hypotheses")
+    width = place.whole(words[3], "the number of columns")
     if not count:
-        raise DataError(f"list {quoted(words[1])} is empty; leave it out", path=path, line=line)
+        raise place.error(f"list {quoted(words[1])} is empty; leave it out")
     return words[1], count, width, tuple(words[4:])
 
 
-def _check_pair(features: _Block, scores: _Block, feature_path: str | Path, score_path: str | Path) -> None:
+def _check_pair(features: _Block, scores: _Block) -> None:
     if features.list_id != scores.list_id:
-        trouble = (
-            f"list {quoted(scores.list_id)}, but line {features.line} of {feature_path} has {quoted(features.list_id)}"
+        raise scores.place.error(
+            f"list {quoted(scores.list_id)}, but {_line_of(features)} has {quoted(features.list_id)}"
         )
-        raise DataError(trouble, path=score_path, line=scores.line)
     if len(features.rows) != len(scores.rows):
-        trouble = f"{len(scores.rows)} hypotheses, but line {features.line} of {feature_path} has {len(features.rows)}"
-        raise DataError(trouble, path=score_path, line=scores.line)
+        raise scores.place.error(f"{len(scores.rows)} hypotheses, but {_line_of(features)} has {len(features.rows)}")
 
 
-def _pair(word: str, path: str | Path, line: int) -> tuple[str, str]:
+def _line_of(block: _Block) -> str:
+    return f"line {block.place.line} of {block.place.path}"
+
+
+def _pair(word: str, place: Place) -> tuple[str, str]:
     """Return name and value of a sparse feature, `name=value` or as in old versions `name:value`."""
     name, _, value = word.rpartition("=" if "=" in word else ":")
     if not name:
-        trouble = (
+        raise place.error(
             f"{quoted(word)} after the numbers is no sparse feature, such as name=1; or there are too many numbers"
         )
-        raise DataError(trouble, path=path, line=line)
     return name, value
 
 

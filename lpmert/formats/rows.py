@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpmert.core import read_rows
 from lpmert.errors import DataError
+from lpmert.formats.alike import Cell, Style, Template
 from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
-from lpmert.formats.numbers import repeated
+from lpmert.formats.text import Place, repeated
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
@@ -45,13 +45,6 @@ RECORDED = b"lpmert"
 """Key of what a Parquet file that we wrote says of its columns."""
 
 
-class Runs(NamedTuple):
-    """Cells of a column of ids: those that are equal and follow one another, and how many they are."""
-
-    ids: list[str]
-    sizes: list[int]
-
-
 class Block(NamedTuple):
     """Some rows: the line each begins on (in Parquet its number, from 1), and the cells of each wanted column.
 
@@ -72,11 +65,6 @@ def format_of_name(path: str | Path) -> str | None:
     return _ENDINGS.get((name.with_suffix("") if name.suffix in COMPRESSED_ENDINGS else name).suffix)
 
 
-def guess_format(stream: io.BufferedReader, path: str | Path) -> str:
-    """Return the format that the ending of the path names, or else the one that the first bytes look like."""
-    return format_of_name(path) or _by_content(stream, path)
-
-
 def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose: Choose) -> Iterator[Block]:
     """Yield the wanted columns of all rows of a TSV or CSV stream that `open_bytes` opened; cells are strings.
 
@@ -86,8 +74,25 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
     first = next(blocks, None)
     if first is None:
         raise DataError(EMPTY, path=path)
-    blocks = chain([first], blocks)
-    return _delimited_blocks(blocks, path, "," if format == "csv" else "\t", choose)
+    text = decoded(first.data, path)
+    if format == "csv" and not _unquoted(first.data):
+        yield from _quoted_rows(chain([first], blocks), path, choose)
+        return
+    separator = "," if format == "csv" else "\t"
+    head, _, rest = text.partition("\n")
+    after = rest.partition("\n")[0] if rest else ""
+    header, row = (line.removesuffix("\r").split(separator) for line in (head, after))
+    wanted = _wanted(header, first.first, row if rest else [], path, choose)
+    del text, head, after
+    inner = Bytes(first.first + 1, rest.encode())
+    for block in chain([inner] if rest else [], blocks):
+        found = wanted.plain_rows(block, len(header), separator)
+        if found is not None:
+            yield found
+        elif format == "tsv":
+            yield _split_rows(block, len(header), wanted.places, path)
+        else:
+            yield from _quoted_rows(chain([block], blocks), path, None, wanted, len(header))
 
 
 def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) -> Iterator[Block]:
@@ -129,18 +134,16 @@ def import_parquet(path: str | Path) -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def _by_content(stream: io.BufferedReader, path: str | Path) -> str:
+def guess_format(stream: io.BufferedReader, path: str | Path) -> str:
+    """Return the format that the ending of the path names, or else the one that the first bytes look like."""
     head = stream.peek()
-    if head.startswith(_PARQUET_MAGIC):
-        return "parquet"
-    kind = json_kind(head)
-    if kind is not None:
-        return kind
     first_line = head.split(b"\n", 1)[0]
-    for kind, separator in (("tsv", b"\t"), ("csv", b",")):
-        if separator in first_line:
-            return kind
-    raise DataError(EMPTY if not head else f"cannot tell the format; give format, one of {listed(TABLES)}", path=path)
+    kind = format_of_name(path) or ("parquet" if head.startswith(_PARQUET_MAGIC) else json_kind(head))
+    kind = kind or next((kind for kind, mark in (("tsv", b"\t"), ("csv", b",")) if mark in first_line), None)
+    if kind is None:
+        trouble = f"cannot tell the format; give format, one of {listed(TABLES)}" if head else EMPTY
+        raise DataError(trouble, path=path)
+    return kind
 
 
 def json_kind(head: bytes) -> str | None:
@@ -148,9 +151,9 @@ def json_kind(head: bytes) -> str | None:
     text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if not text.startswith((b"{", b"[")):
         return None
-    line = text.split(b"\n", 1)[0].rstrip()
+    line, end, _ = text.partition(b"\n")
     # a first line that ends before its object does is part of a document
-    return "jsonl" if line.startswith(b"{") and (line.endswith(b"}") or len(line) == len(text)) else "json"
+    return "jsonl" if line.startswith(b"{") and (not end or line.rstrip().endswith(b"}")) else "json"
 
 
 def checked_columns(choose: Choose, head: Head, path: str | Path) -> Columns:
@@ -163,28 +166,6 @@ def checked_columns(choose: Choose, head: Head, path: str | Path) -> Columns:
     return wanted
 
 
-def _delimited_blocks(blocks: Iterator[Bytes], path: str | Path, separator: str, choose: Choose) -> Iterator[Block]:
-    first = next(blocks)
-    text = decoded(first.data, path)
-    if separator == "," and not _unquoted(first.data):
-        yield from _quoted_rows(chain([first], blocks), path, choose)
-        return
-    head, _, rest = text.partition("\n")
-    after = rest.partition("\n")[0] if rest else ""
-    header, row = (line.removesuffix("\r").split(separator) for line in (head, after))
-    wanted = _wanted(header, first.first, row if rest else [], path, choose)
-    del text, head, after
-    inner = Bytes(first.first + 1, rest.encode())
-    for block in chain([inner] if rest else [], blocks):
-        found = _plain_rows(block, len(header), wanted, separator)
-        if found is not None:
-            yield found
-        elif separator == "\t":
-            yield _split_rows(block, len(header), wanted.places, path)
-        else:
-            yield from _quoted_rows(chain([block], blocks), path, None, wanted, len(header))
-
-
 class _Wanted(NamedTuple):
     """The places of the wanted columns in a row; which of these are numbers; whether there are texts, the last ones."""
 
@@ -192,29 +173,26 @@ class _Wanted(NamedTuple):
     numbers: range
     texts: bool
 
-
-def _plain_rows(block: Bytes, width: int, wanted: _Wanted, separator: str) -> Block | None:
-    """Return the cells of whole lines, the numbers as arrays, or `None` where they must be looked at one by one."""
-    data = block.data
-    if BYTE_ORDER_MARK in data or (separator == "," and not _unquoted(data)):
-        return None
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError:
+    def plain_rows(self, block: Bytes, width: int, separator: str) -> Block | None:
+        """Return the cells of lines that have nothing to quote, the numbers as arrays, `None` for others."""
+        if len({*self.places}) < len(self.places) or (separator == "," and not _unquoted(block.data)):
             return None
-    slots = np.full(width, -1, dtype=np.int32)
-    places = [wanted.places[number] for number in wanted.numbers]
-    different = list(dict.fromkeys(places))
-    slots[different] = range(len(different))
-    numbers = np.empty((block.n_lines, len(different)))
-    key, text = wanted.places[0], wanted.places[-1] if wanted.texts else -1
-    found = read_rows(data, separator, key, text, slots, numbers)
-    if found is None:
-        return None
-    ids, sizes, texts = found
-    columns = [Runs(ids, sizes), *(numbers[:, slots[place]] for place in places), *([texts] if wanted.texts else [])]
-    return Block(range(block.first, block.first + len(numbers)), columns)
+        kinds = {self.places[number]: Cell.NUMBER for number in self.numbers} | {self.places[0]: Cell.WORD}
+        kinds |= {self.places[-1]: Cell.TEXT} if self.texts else {}
+        template = Template(Style.EXACT, separator)
+        for place in range(width):
+            template.add(separator if place else "", kinds.get(place, Cell.SKIPPED))
+        found = template.read(block)
+        if found is None:
+            return None
+        order = sorted(place for place, kind in kinds.items() if kind != Cell.TEXT)
+        numbers = [found.numbers[:, order.index(self.places[number])] for number in self.numbers]
+        columns = [
+            found.runs(order.index(self.places[0]), found.words),
+            *numbers,
+            *([found.texts] if self.texts else []),
+        ]
+        return Block(range(block.first, block.first + len(found.numbers)), columns)
 
 
 def _unquoted(data: bytes) -> bool:
@@ -261,8 +239,7 @@ def _refuse_width(rows: Iterable[tuple[int, list[str]]], width: int, path: str |
         if len(cells) != width:
             count = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, but the header has {width}"
             remedy = "give one for every column, even if it is empty, separated as the header's are"
-            trouble = "empty line; delete it" if cells == [""] else f"{count}; {remedy}"
-            raise DataError(trouble, path=path, line=number)
+            raise Place(path, number).error("empty line; delete it" if cells == [""] else f"{count}; {remedy}")
 
 
 def _csv_records(lines: Iterator[str], first: int, path: str | Path) -> Iterator[tuple[int, list[str]]]:
@@ -275,7 +252,7 @@ def _csv_records(lines: Iterator[str], first: int, path: str | Path) -> Iterator
             return
         except csv.Error as error:
             trouble = f"not CSV ({error}); close every quote, and write a quote inside a quoted cell twice"
-            raise DataError(trouble, path=path, line=start) from error
+            raise Place(path, start).error(trouble) from error
         yield start, cells or [""]
 
 

@@ -8,23 +8,19 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.core import read_fields
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.format import Links
-from lpmert.formats.fst import Symbols
-from lpmert.formats.numbers import count_of_text, number_of_text, number_text
-from lpmert.formats.utterances import words_of
-from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.formats.alike import Cell, Style, Template
+from lpmert.formats.graphs import GraphText, Links
+from lpmert.formats.text import Place, is_word
 from lpmert.quoting import quoted
-from lpmert.system.files import lines, write_text
+from lpmert.system.files import Bytes
 
 NULL = "!NULL"
 WORDS = "words"
@@ -42,109 +38,60 @@ _IN_QUOTES = re.compile(_QUOTED)
 _FIELD = re.compile(rf"([A-Za-z0-9]+)=({_QUOTED}|[^ \t\r\v\f]+)(?:{_BLANK}+|$)")
 _KEY = re.compile(r"(?:^|[ \t])([A-Za-z0-9]+)=")
 _ESCAPE = re.compile(rb"\\(?:([0-3][0-7][0-7])|(.))", re.DOTALL)
-_TO_ESCAPE = re.compile(r"""^["']|\\""")
+_SUBLATTICES = "sub-lattices cannot be read; expand them first"
 
 Scores = Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class Node:
-    """A node, with the word and the scores of links that have none of their own."""
+class _Part(NamedTuple):
+    """The word and the scores of a node or a link, natural logarithms by name; a link lacks those of its node."""
 
-    word: str | None = None
-    scores: Scores = field(default_factory=dict)
-    line: int | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
-class Link:
-    """A link from a node to another one (numbers, from 0), with its word, if any, and its scores."""
-
-    start: int
-    end: int
-    word: str | None = None
-    scores: Scores = field(default_factory=dict)
-    line: int | None = field(default=None, compare=False)
+    word: str | None
+    scores: Scores
+    line: int
 
 
-@dataclass(frozen=True)
-class Lattice:
-    """A directed graph whose paths from node `start` to node `end` are hypotheses.
-
-    Scores are natural logarithms, by name: those of `SCORE_NAMES` that the file has. `scales` are the factors that its
-    header gives for them, and, as `words`, the word insertion penalty. Links without a word or a score have that of
-    the node they lead to, or, unless `forward`, of the node they come from. A score that neither has, but others of the
-    lattice have, is 0, the logarithm of 1, as for links that stand for nothing.
-    """
-
-    nodes: tuple[Node, ...]
-    links: tuple[Link, ...]
-    start: int
-    end: int
-    scales: Scores = field(default_factory=dict)
-    forward: bool = True
-
-    @property
-    def score_names(self) -> tuple[str, ...]:
-        """The names of the scores that occur, in a fixed order."""
-        parts: tuple[Node | Link, ...] = (*self.nodes, *self.links)
-        present = {name for part in parts for name in part.scores}
-        return tuple(name for name in SCORE_NAMES if name in present)
-
-
-def read_lattice(path: str | Path) -> Lattice:
-    """Read one lattice.
+def slf_lattices(file: GraphText) -> Iterator[tuple[str | None, Links]]:
+    """Yield the links of the lattice of a text, which is called like its file.
 
     Logarithms to other bases and probabilities (header `base`) become natural logarithms. Fields that are no scores or
     words, such as times and posteriors, are not looked at. A value in quotes is taken without them, and a backslash
-    makes a character literal or gives its octal code, as in HTK. Without `start` and `end` in the header, the only
-    node that no link leads to and the only one that none leaves are the ends. Raises `DataError` with file and line
-    for whatever is malformed, missing, or there twice, numbers of nodes and links that the header denies,
-    and for sub-lattices.
+    makes a character literal or gives its octal code, as in HTK. Links without a word or a score have that of the node
+    they lead to, or, if `dir=b`, of the node they come from; a score that neither has, but others of the lattice have,
+    is 0, the logarithm of 1. Without `start` and `end` in the header, the only node that no link leads to and the only
+    one that none leaves are the ends. One more link, to a node of its own, stands for the word and the scores of the
+    first node, or of the last one if `dir=b`. Raises `DataError` with file and line for whatever is malformed, missing,
+    or there twice, numbers of nodes and links that the header denies, and for sub-lattices.
     """
-    return lattice_of_lines(lines(path), path)
+    yield None, _plain(file) or _one_by_one(file)
 
 
-def lattice_of_lines(numbered: Iterable[tuple[int, str]], path: str | Path) -> Lattice:
-    """Return the lattice that lines with their numbers make up; path is named in errors, as by `read_lattice`."""
-    reader = _Reader(path)
-    for number, line in numbered:
-        reader.add(number, line)
-    return reader.lattice()
-
-
-def slf_lattices(text: str, path: str | Path, symbols: Symbols | None) -> Iterator[tuple[str | None, Links]]:
-    """Yield the links of the lattice of a text, which is called like its file; symbols are not looked at."""
-    del symbols
-    yield None, links_of_text(text, path)
-
-
-def links_of_text(text: str, path: str | Path) -> Links:
-    """Return the links of the lattice in a text; path is named in errors. Raises `DataError` as `read_lattice` does.
-
-    One more link, to a node of its own, stands for the word and the scores of the first node, or of the last one where
-    links have those of the node before them.
-    """
-    return _plain(text, path) or _one_by_one(lattice_of_lines(enumerate(text.split("\n"), 1), path))
-
-
-def _one_by_one(lattice: Lattice) -> Links:
-    nodes = lattice.nodes
-    pairs = [(link, nodes[link.end if lattice.forward else link.start]) for link in lattice.links]
+def _one_by_one(file: GraphText) -> Links:
+    reader = _Reader(file.path)
+    for place, line in file.lines():
+        reader.add(place, line)
+    base, scales = reader.base_and_scales()
+    for key, table, part in (("N", reader.nodes, "I"), ("L", reader.links, "J")):
+        reader.size(key, table, part)
+    nodes = reader.all_nodes(base)
+    forward = reader.direction()
+    found = [reader.link(number, base, nodes, forward) for number in range(len(reader.links))]
+    sources, targets = (np.array([ends[place] for ends, _ in found], dtype=np.int64) for place in (0, 1))
+    start, end = (reader.end(*one, len(nodes)) for one in (("start", targets), ("end", sources)))
+    pairs = [(link, nodes[ends[1] if forward else ends[0]]) for ends, link in found]
     words = [node.word if link.word is None else link.word for link, node in pairs]
+    present = {name for part in (*nodes, *(link for _, link in found)) for name in part.scores}
     scores = {
         name: np.array([link.scores.get(name, node.scores.get(name, 0.0)) for link, node in pairs])
-        for name in lattice.score_names
+        for name in SCORE_NAMES
+        if name in present
     }
-    lines = np.array([-1 if link.line is None else link.line for link in lattice.links], dtype=np.int64)
-    sources = np.array([link.start for link in lattice.links], dtype=np.int64)
-    targets = np.array([link.end for link in lattice.links], dtype=np.int64)
-    outer = nodes[lattice.start if lattice.forward else lattice.end]
-    links = Links(sources, targets, np.arange(len(words)), words, scores, lattice.start, lattice.end, lines)
-    return _with_outer(links._replace(scales=lattice.scales), outer, len(nodes), lattice.forward)
+    lines = np.array([link.line for _, link in found], dtype=np.int64)
+    links = Links(sources, targets, np.arange(len(words)), words, scores, start, end, lines, scales=scales)
+    return _with_outer(links, nodes[start if forward else end], len(nodes), forward)
 
 
-def _with_outer(links: Links, outer: Node, n_nodes: int, forward: bool) -> Links:
+def _with_outer(links: Links, outer: _Part, n_nodes: int, forward: bool) -> Links:
     """Return the links, and one more for the word and the scores of the node that no link has them of."""
     start, end = links.start, links.end
     sources, targets, nodes = links.sources, links.targets, (*range(n_nodes), end)
@@ -161,7 +108,7 @@ def _with_outer(links: Links, outer: Node, n_nodes: int, forward: bool) -> Links
         scores={name: _appended(values, outer.scores.get(name, 0.0)) for name, values in links.scores.items()},
         start=start,
         end=end,
-        lines=_appended(links.lines, outer.line or -1),
+        lines=_appended(links.lines, outer.line),
         nodes=nodes,
     )
 
@@ -171,19 +118,20 @@ def _appended(values: Any, last: float) -> Any:
     return np.append(values, values.dtype.type(last))
 
 
-def _plain(text: str, path: str | Path) -> Links | None:
+def _plain(file: GraphText) -> Links | None:
     """Return the links of a plain text, `None` for any other, also for one with faults.
 
     Plain is a text with start and end in its header, then all nodes, and then all links, in order and a line each, all
     with the same fields, which are plain numbers, in the same order. Nodes may differ, which takes longer.
     """
+    text = file.text
     nodes_at, links_at = (re.search(rf"^{key}=", text, re.MULTILINE) for key in "IJ")
     if nodes_at is None or links_at is None or links_at.start() < nodes_at.start():
         return None
-    reader = _Reader(path)
+    reader = _Reader(file.path)
     try:
-        for number, line in enumerate(text[: nodes_at.start()].split("\n"), 1):
-            reader.add(number, line)
+        for place, line in file._replace(text=text[: nodes_at.start()]).lines():
+            reader.add(place, line)
         if reader.nodes or reader.links or not reader.header.keys() >= {"start", "end", "N", "L"}:
             return None
         links = _numbers(text[links_at.start() :], ("J", "S", "E"), reader.header["L"][1])
@@ -196,7 +144,7 @@ def _plain(text: str, path: str | Path) -> Links | None:
             return None
         words, vocabulary, given = nodes
         n_nodes, forward = len(words), reader.direction()
-        start, end = reader.end("start", set(), n_nodes), reader.end("end", set(), n_nodes)
+        start, end = (reader.end(key, (), n_nodes) for key in ("start", "end"))
     except DataError:  # the reader of lines says where, and may find another fault before
         return None
     sources, targets = (links.columns[key].astype(np.int32) for key in "SE")
@@ -211,7 +159,7 @@ def _plain(text: str, path: str | Path) -> Links | None:
             scores[name] = given[name][inner]
     first, later = (text.count("\n", 0, match.start()) + 1 for match in (nodes_at, links_at))
     lines = np.arange(later, later + links.n_rows, dtype=np.int32)
-    outer = Node(vocabulary[words[own]], {name: float(values[own]) for name, values in given.items()}, first + own)
+    outer = _Part(vocabulary[words[own]], {name: float(values[own]) for name, values in given.items()}, first + own)
     found = Links(sources, targets, words[inner], vocabulary, scores, start, end, lines, scales=scales)
     return _with_outer(found, outer, n_nodes, forward)
 
@@ -227,7 +175,7 @@ def _nodes(
             return table.columns["W"].astype(np.int32), [*table.words], scores
         return np.zeros(table.n_rows, dtype=np.int32), [None], scores
     for number, line in enumerate(block.rstrip("\n").split("\n"), 1):
-        reader.add(number, line)
+        reader.add(Place(reader.path, number), line)
         if len(reader.nodes) != number:  # of which the number of a line would not follow
             return None
     nodes = reader.all_nodes(base)
@@ -250,51 +198,27 @@ def _numbers(block: str, counts: tuple[str, ...], size: str) -> _Table | None:
     data = block.rstrip("\n").encode() + b"\n"
     written = _KEY.findall(data[: data.index(b"\n")].decode())
     keys = [_SHORT.get(key, key) for key in written]
-    n_rows = data.count(b"\n")
-    if tuple(written[: len(counts)]) != counts or len({*keys, "I", "J"}) != len(keys) + 1 or size != str(n_rows):
+    if tuple(written[: len(counts)]) != counts or len({*keys, "I", "J"}) != len(keys) + 1:
         return None
-    numbers = np.empty((n_rows, len(keys)))
-    words = read_fields(data, written, keys.index("W") if "W" in keys else -1, len(counts), numbers)
-    if words is None or not np.array_equal(numbers[:, 0], np.arange(n_rows)):
+    template = Template(Style.BLANK)
+    for place, key in enumerate(written):
+        kind = Cell.COUNT if place < len(counts) else Cell.WORD if keys[place] == "W" else Cell.NUMBER
+        template.add(f"{' ' if place else ''}{key}=", kind)
+    found = template.read(Bytes(1, data))
+    if found is None or size != str(len(found.numbers)) or any(map(_may_be_quoted, found.words)):
         return None
-    return _Table(n_rows, {key: numbers[:, place].copy() for place, key in enumerate(keys)}, words)
+    if not np.array_equal(found.numbers[:, 0], np.arange(len(found.numbers))):
+        return None
+    columns = {key: found.numbers[:, place].copy() for place, key in enumerate(keys)}
+    return _Table(len(found.numbers), columns, found.words)
 
 
-def write_lattice(lattice: Lattice, path: str | Path) -> None:
-    """Write a lattice that `read_lattice` reads back as an equal one; by its ending the file is compressed.
-
-    Raises `DataError` for a word with white space, or a score or scale that the format does not have.
-    """
-    keys = {name: key for key, name in _FIELDS.items()}
-    scales = {name: key for key, name in _SCALES.items()} | {WORDS: "wdpenalty"}
-
-    def numbers(values: Scores, known: Mapping[str, str]) -> list[str]:
-        for name, value in values.items():
-            if name not in known or not abs(value) <= MAGNITUDE_LIMIT:
-                raise DataError(f"a lattice cannot hold {name} = {value}", path=path)
-        return [f"{key}={number_text(values[name])}" for name, key in known.items() if name in values]
-
-    def attributes(part: Node | Link) -> list[str]:
-        if part.word is None:
-            return numbers(part.scores, keys)
-        if words_of(part.word) != [part.word]:
-            raise DataError(
-                f"the word {quoted(part.word)} is empty or has white space; write it as one word", path=path
-            )
-        word = _TO_ESCAPE.sub(lambda match: f"\\{ord(match[0]):03o}", part.word)
-        return [f"W={word}", *numbers(part.scores, keys)]
-
-    rows = [[f"dir={'f' if lattice.forward else 'b'}", f"start={lattice.start}", f"end={lattice.end}"]]
-    rows += [[scale] for scale in numbers(lattice.scales, scales)]
-    rows += [[f"N={len(lattice.nodes)}", f"L={len(lattice.links)}"]]
-    rows += [[f"I={number}", *attributes(node)] for number, node in enumerate(lattice.nodes)]
-    for number, link in enumerate(lattice.links):
-        rows.append([f"J={number}", f"S={link.start}", f"E={link.end}", *attributes(link)])
-    write_text(path, "VERSION=1.1\n" + "".join("\t".join(row) + "\n" for row in rows))
+def _may_be_quoted(word: str) -> bool:
+    return "\\" in word or (word[0] in "\"'" and word[0] in word[1:])
 
 
 Fields = dict[str, str]
-Lines = dict[int, tuple[int, Fields]]
+Lines = dict[int, tuple[Place, Fields]]
 """By number of a node or link, the line it is defined on and its fields."""
 
 
@@ -303,159 +227,144 @@ class _Reader:
 
     def __init__(self, path: str | Path) -> None:
         self.path = path
-        self.header: dict[str, tuple[int, str]] = {}
+        self.header: dict[str, tuple[Place, str]] = {}
         self.nodes: Lines = {}
         self.links: Lines = {}
 
-    def add(self, line: int, text: str) -> None:
+    def add(self, place: Place, text: str) -> None:
         """Take a line of the file."""
-        fields = self._fields(line, text)
+        fields = _fields(place, text)
         for key, table in (("I", self.nodes), ("J", self.links)):
             if key in fields:
-                number = count_of_text(fields[key], f"{key}=", self.path, line)
+                number = place.whole(fields[key], f"{key}=")
                 if number in table:
-                    raise self._error(line, f"{key}={number} comes twice, first on line {table[number][0]}")
-                table[number] = line, fields
+                    raise place.error(f"{key}={number} comes twice, first on line {table[number][0].line}")
+                table[number] = place, fields
                 return
         for key, value in fields.items():
             if key in self.header:
-                first = self.header[key][0]
-                raise self._error(line, f"{key}= comes twice, first on line {first}; a file holds one lattice")
-            self.header[key] = line, value
-
-    def lattice(self) -> Lattice:
-        """Return the lattice that the lines make up."""
-        base, scales = self.base_and_scales()
-        n_nodes = self._size("N", self.nodes, "I")
-        self._size("L", self.links, "J")
-        nodes = self.all_nodes(base)
-        forward = self.direction()
-        links = tuple(self._link(number, base, nodes, forward) for number in range(len(self.links)))
-        start = self.end("start", {link.end for link in links}, n_nodes)
-        end = self.end("end", {link.start for link in links}, n_nodes)
-        return Lattice(nodes, links, start, end, scales, forward)
+                first = self.header[key][0].line
+                raise place.error(f"{key}= comes twice, first on line {first}; a file holds one lattice")
+            self.header[key] = place, value
 
     def base_and_scales(self) -> tuple[float, Scores]:
         """Return the base of the logarithms and the factors of the scores that the header gives."""
         for key in ("SUBLAT", "S"):
             if key in self.header:
-                raise self._error(self.header[key][0], "sub-lattices cannot be read; expand them first")
+                raise self.header[key][0].error(_SUBLATTICES)
         base = self._number("base") if "base" in self.header else math.e
         if base < 0:
-            raise self._error(self.header["base"][0], f"{base} is no base of logarithms")
+            raise self.header["base"][0].error(f"{base} is no base of logarithms")
         scales = {name: self._number(key) for key, name in _SCALES.items() if key in self.header}
         if "wdpenalty" in self.header:
-            line, value = self.header["wdpenalty"]
-            scales[WORDS] = self._logarithm(line, "wdpenalty", value, base)
+            place, value = self.header["wdpenalty"]
+            scales[WORDS] = _logarithm(place, "wdpenalty", value, base)
         return base, scales
 
-    def all_nodes(self, base: float) -> tuple[Node, ...]:
-        """Return the nodes in order."""
-        return tuple(self._node(number, base) for number in range(self._size("N", self.nodes, "I")))
+    def _number(self, key: str) -> float:
+        place, value = self.header[key]
+        return place.number(value, f"{key}=")
 
-    def _fields(self, line: int, text: str) -> Fields:
-        fields: Fields = {}
-        place = len(text) - len(text.lstrip(" \t\r\v\f"))
-        while place < len(text) and text[place] != "#":
-            match = _FIELD.match(text, place)
-            if match is None:
-                raise self._error(line, f"{reprlib.repr(text[place:])} should be a field name=value")
-            key = _SHORT.get(match[1], match[1])
-            if key in fields:
-                raise self._error(line, f"{key}= comes twice in one line")
-            fields[key] = match[2]
-            place = match.end()
-        return fields
-
-    def _size(self, key: str, table: Lines, part: str) -> int:
+    def size(self, key: str, table: Lines, part: str) -> int:
+        """Return how many nodes or links the header says; raises `DataError` unless these are there."""
         if key not in self.header:
-            raise self._error(None, f"no {key}= in the header, the number of lines {part}=")
-        line, value = self.header[key]
-        size = count_of_text(value, f"{key}=", self.path, line)
+            raise DataError(f"no {key}= in the header, the number of lines {part}=", path=self.path)
+        place, value = self.header[key]
+        size = place.whole(value, f"{key}=")
         for number, (other, _) in table.items():
             if number >= size:
-                raise self._error(other, f"{part}={number}, but line {line} says {key}={size}")
+                raise other.error(f"{part}={number}, but line {place.line} says {key}={size}")
         if len(table) < size:
             missing = next(number for number in range(size) if number not in table)
-            raise self._error(line, f"{key}={size}, but there is no {part}={missing}")
+            raise place.error(f"{key}={size}, but there is no {part}={missing}")
         return size
 
-    def _node(self, number: int, base: float) -> Node:
-        line, fields = self.nodes[number]
-        if "L" in fields:
-            raise self._error(line, "sub-lattices cannot be read; expand them first")
-        return Node(self._word(line, fields), self._scores(line, fields, base), line)
+    def all_nodes(self, base: float) -> list[_Part]:
+        """Return the nodes in order."""
+        lines = [self.nodes[number] for number in range(self.size("N", self.nodes, "I"))]
+        for place, fields in lines:
+            if "L" in fields:
+                raise place.error(_SUBLATTICES)
+        return [_part(place, fields, base) for place, fields in lines]
 
-    def _link(self, number: int, base: float, nodes: Sequence[Node], forward: bool) -> Link:
-        line, fields = self.links[number]
-        ends = []
-        for key in ("S", "E"):
-            if key not in fields:
-                raise self._error(line, f"no {key}=, which must name a node")
-            ends.append(count_of_text(fields[key], f"{key}=", self.path, line))
-            if ends[-1] >= len(nodes):
-                raise self._error(line, f"{key}={ends[-1]}, but there are only nodes 0 to {len(nodes) - 1}")
-        word = self._word(line, fields)
-        other = nodes[ends[1] if forward else ends[0]].word
-        if word is not None and other not in (None, NULL, word):
-            raise self._error(line, f"the link has the word {quoted(word)}, its node {quoted(other)}; omit one of them")
-        return Link(ends[0], ends[1], word, self._scores(line, fields, base), line)
-
-    def _word(self, line: int, fields: Fields) -> str | None:
-        if "W" not in fields:
-            return None
-        value = fields["W"]
-        if _IN_QUOTES.fullmatch(value):
-            value = value[1:-1]
-        escaped = value.encode("utf-8")
-        try:
-            word = _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]) if match[1] else match[2], escaped).decode(
-                "utf-8"
-            )
-        except UnicodeDecodeError as error:
-            raise self._error(line, f"the word {quoted(value)} is not UTF-8; convert the file to UTF-8") from error
-        if words_of(word) != [word]:
-            raise self._error(line, f"the word {quoted(word)} is empty or has white space; write it as one word")
-        return word
-
-    def _scores(self, line: int, fields: Fields, base: float) -> Scores:
-        return {
-            name: self._logarithm(line, f"{key}=", fields[key], base) for key, name in _FIELDS.items() if key in fields
-        }
-
-    def _logarithm(self, line: int, what: str, value: str, base: float) -> float:
-        number = number_of_text(value, what, self.path, line)
-        if base == 0:
-            if number <= 0:
-                raise self._error(line, f"{what} {value} is no probability (the header says base=0)")
-            return math.log(number)
-        return number if base in (1, math.e) else number * math.log(base)
+    def link(self, number: int, base: float, nodes: Sequence[_Part], forward: bool) -> tuple[tuple[int, int], _Part]:
+        """Return where a link comes from and leads to, and its own word and scores."""
+        place, fields = self.links[number]
+        start, end = (_node(place, key, fields.get(key), len(nodes)) for key in ("S", "E"))
+        part = _part(place, fields, base)
+        other = nodes[end if forward else start].word
+        if part.word is not None and other not in (None, NULL, part.word):
+            trouble = f"the link has the word {quoted(part.word)}, its node {quoted(other)}; omit one of them"
+            raise place.error(trouble)
+        return (start, end), part
 
     def direction(self) -> bool:
         """Return whether links have the words and scores of the nodes that they lead to."""
-        line, value = self.header.get("dir", (None, "f"))
+        place, value = self.header.get("dir", (Place(self.path), "f"))
         if value not in ("f", "b"):
-            raise self._error(line, f"dir={value} is neither f nor b")
+            raise place.error(f"dir={value} is neither f nor b")
         return value == "f"
 
-    def end(self, key: str, inner: Set[int], n_nodes: int) -> int:
+    def end(self, key: str, inner: Iterable[int], n_nodes: int) -> int:
         """Return the start or end: the one of the header, or the only node that is not inner."""
         if key in self.header:
-            line, value = self.header[key]
-            number = count_of_text(value, f"{key}=", self.path, line)
-            if number >= n_nodes:
-                raise self._error(line, f"{key}={number}, but there are only nodes 0 to {n_nodes - 1}")
-            return number
-        found = [number for number in range(n_nodes) if number not in inner]
+            place, value = self.header[key]
+            return _node(place, key, value, n_nodes)
+        found: list[int] = sorted({*range(n_nodes)}.difference(inner))
         if len(found) != 1:
-            line = self.nodes[found[1]][0] if found else self.header["N"][0]
+            place = self.nodes[found[1]][0] if found else self.header["N"][0]
             trouble = f"nodes {found[0]} and {found[1]} could both be" if found else "no node can be"
-            raise self._error(line, f"{trouble} the {key} of the lattice; give {key}= in the header")
+            raise place.error(f"{trouble} the {key} of the lattice; give {key}= in the header")
         return found[0]
 
-    def _number(self, key: str) -> float:
-        line, value = self.header[key]
-        return number_of_text(value, f"{key}=", self.path, line)
 
-    def _error(self, line: int | None, message: str) -> DataError:
-        return DataError(message, path=self.path, line=line)
+def _fields(place: Place, text: str) -> Fields:
+    fields: Fields = {}
+    at = len(text) - len(text.lstrip(" \t\r\v\f"))
+    while at < len(text) and text[at] != "#":
+        match = _FIELD.match(text, at)
+        if match is None:
+            raise place.error(f"{reprlib.repr(text[at:])} should be a field name=value")
+        key = _SHORT.get(match[1], match[1])
+        if key in fields:
+            raise place.error(f"{key}= comes twice in one line")
+        fields[key] = match[2]
+        at = match.end()
+    return fields
+
+
+def _node(place: Place, key: str, value: str | None, n_nodes: int) -> int:
+    if value is None:
+        raise place.error(f"no {key}=, which must name a node")
+    number = place.whole(value, f"{key}=")
+    if number >= n_nodes:
+        raise place.error(f"{key}={number}, but there are only nodes 0 to {n_nodes - 1}")
+    return number
+
+
+def _part(place: Place, fields: Fields, base: float) -> _Part:
+    word = _word(place, fields["W"]) if "W" in fields else None
+    named = ((key, name) for key, name in _FIELDS.items() if key in fields)
+    return _Part(word, {name: _logarithm(place, f"{key}=", fields[key], base) for key, name in named}, place.line or -1)
+
+
+def _word(place: Place, value: str) -> str:
+    value = value[1:-1] if _IN_QUOTES.fullmatch(value) else value
+    escaped = value.encode("utf-8")
+    try:
+        plain = _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]) if match[1] else match[2], escaped)
+        word = plain.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise place.error(f"the word {quoted(value)} is not UTF-8; convert the file to UTF-8") from error
+    if not is_word(word):
+        raise place.error(f"the word {quoted(word)} is empty or has white space; write it as one word")
+    return word
+
+
+def _logarithm(place: Place, what: str, value: str, base: float) -> float:
+    number = place.number(value, what)
+    if base == 0:
+        if number <= 0:
+            raise place.error(f"{what} {value} is no probability (the header says base=0)")
+        return math.log(number)
+    return number if base in (1, math.e) else number * math.log(base)

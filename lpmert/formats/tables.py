@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, Wanted, header_of, losses_of_gains, truth_as_numbers
-from lpmert.formats.format import Format
-from lpmert.formats.json_rows import json_blocks
-from lpmert.formats.numbers import ROUNDED, number_text, repeated
+from lpmert.errors import DataError, FloatArray
+from lpmert.formats.alike import Runs
+from lpmert.formats.columns import (
+    SEGMENT,
+    TEXT,
+    Columns,
+    Head,
+    Names,
+    Wanted,
+    header_of,
+    losses_of_gains,
+    truth_as_numbers,
+)
+from lpmert.formats.format import Format, Owners
+from lpmert.formats.json_lists import json_blocks
+from lpmert.formats.references import References, with_references
 from lpmert.formats.rows import (
     RECORDED,
     Block,
-    Choose,
-    Runs,
     delimited_blocks,
     format_of_name,
     frame_blocks,
@@ -32,14 +39,13 @@ from lpmert.formats.rows import (
     parquet_blocks,
     record_of,
 )
-from lpmert.formats.utterances import References, with_references
-from lpmert.model.blocks import joined
-from lpmert.model.given import EXACT_INTEGERS, MAGNITUDE_LIMIT, checked_sequence, is_rounded, rounds
+from lpmert.formats.text import number_text, repeated, spells_plainly, trouble_of_number
+from lpmert.model.given import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rounds
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
 from lpmert.system.files import atomic_writer, line_limit, open_bytes
-from lpmert.system.mapped import MANY, Spool, is_mapped, taken
+from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
@@ -50,9 +56,9 @@ def read_table(
     path: str | Path | Any,
     *,
     segment: str | None = None,
-    features: Sequence[str] | str | None = None,
+    features: Names = None,
     loss: str | None = None,
-    statistics: Sequence[str] | str | None = None,
+    statistics: Names = None,
     gain: str | None = None,
     text: str | None = None,
     references: References | Sequence[str | Path] | Literal[False] | None = None,
@@ -90,7 +96,7 @@ def read_table(
         The column of the hypothesis itself.
     references : str, Path, mapping or sequence of files, optional
         What the texts should be, by list: the statistics are counted from the texts instead of read; see
-        `lpmert.formats.utterances.with_references`. False: there are neither, as for `lpmert.rerank`.
+        `lpmert.formats.references.with_references`. False: there are neither, as for `lpmert.rerank`.
     metric : str or TextMetric
         What is counted then: a name or an object of `lpmert.metrics.text`.
     partial : bool
@@ -125,231 +131,149 @@ def read_table(
     (250, 25000)
     """
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
-    if gain is not None and (loss is not None or statistics is not None or references is not None):
-        raise DataError("gain takes the place of loss and statistics; give one of them", path=name)
-    losses = gain if loss is None else loss
-    wanted = wanted_columns(name, segment, features, losses, statistics, text)
-    wanted = replace(wanted, measured=references is not None, unmeasured=references is False)
+    measured = references is not None
+    wanted = Wanted.of(name, segment, features, loss, statistics, gain, text, measured, references is False)
     if format is not None and format not in TABLES:
         raise DataError(f"no format {quoted(format)}; the formats are {listed(TABLES)}", path=name)
-    chosen: list[tuple[Head, Columns]] = []
-
-    def choose(head: Head) -> Columns:
-        chosen.append((head, wanted.choose(head, name)))
-        return chosen[0][1]
-
+    table = _Table(name, wanted, gain, group)
     if isinstance(path, str | Path):
         with line_limit(max_line_length), open_bytes(path) as stream:
-            kind = format or guess_format(stream, path)
-            nbest = _collect(_blocks(stream, path, kind, choose), _Place(path, kind, gain), chosen, group)
+            table.kind = format or guess_format(stream, path)
+            blocks = json_blocks if table.kind in ("jsonl", "json") else delimited_blocks
+            if table.kind == "parquet":
+                nbest = table.collected(parquet_blocks(stream, path, table.choose))
+            else:
+                nbest = table.collected(blocks(stream, path, table.kind, table.choose))
     else:
-        nbest = _collect(frame_blocks(path, choose), _Place(name, "frame", gain), chosen, group)
+        nbest = table.collected(frame_blocks(path, table.choose))
     if gain is not None:
         return losses_of_gains(nbest)
     return nbest if references is None else with_references(nbest, references, metric, partial, by_position)
 
 
-def _blocks(stream: io.BufferedReader, path: str | Path, kind: str, choose: Choose) -> Iterator[Block]:
-    if kind == "parquet":
-        return parquet_blocks(stream, path, choose)
-    if kind in ("jsonl", "json"):
-        return json_blocks(stream, path, kind, choose)
-    return delimited_blocks(stream, path, kind, choose)
+class _Table:
+    """A table as it is read: where its rows come from, which columns count, and the lists they make up."""
 
+    def __init__(self, path: str | Path, wanted: Wanted, gain: str | None, group: bool) -> None:
+        self.path, self.kind = path, "frame"
+        self._wanted, self._gain, self._group = wanted, gain, group
+        self._rows: int | None = None
+        self._owners = Owners()
+        self._begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
+        self._last: Any = None
 
-def wanted_columns(
-    path: str | Path | None,
-    segment: str | None,
-    features: Sequence[str] | str | None,
-    loss: str | None,
-    statistics: Sequence[str] | str | None,
-    text: str | None,
-) -> Wanted:
-    """Return what the caller says of the columns; raises `DataError` where that contradicts itself."""
-    if loss is not None and statistics is not None:
-        raise DataError("give either loss (one column) or statistics (several columns)", path=path)
-    wanted = Wanted(
-        segment, _split(features, "features"), (loss,) if loss is not None else _split(statistics, "statistics"), text
-    )
-    for what, names in (("features", wanted.features), ("statistics", wanted.statistics)):
-        if names == ():
-            raise DataError(f"{what} names no column; give at least one", path=path)
-        twice = repeated(names or ())
-        if twice is not None:
-            raise DataError(f"{what} names the column {quoted(twice)} twice; name it once", path=path)
-    return wanted
+    def choose(self, head: Head) -> Columns:
+        """Return the wanted columns of a table with this head."""
+        self._columns, self._rows = self._wanted.choose(head, self.path), head.rows
+        return self._columns
 
-
-def _split(names: Sequence[str] | str | None, what: str) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    return (
-        tuple(name.strip() for name in names.split(","))
-        if isinstance(names, str)
-        else tuple(checked_sequence(names, what))
-    )
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a table comes from, to say so in errors."""
-
-    path: str | Path
-    kind: str
-    gain: str | None = None
+    def collected(self, blocks: Iterator[Block]) -> NBest:
+        """Return the lists of all rows."""
+        texts: list[str] = []
+        features, statistics = Growing(), Growing()
+        for block in blocks:
+            columns = self._columns
+            if not len(self._owners):
+                room_for(8 * (self._rows or 0) * len(columns.numbers), "reading")
+                features, statistics = Growing(self._rows), Growing(self._rows)
+            room_for(0, "reading")
+            keys, *cells = block.columns
+            self._add_lists(block.lines, keys)
+            if columns.text is not None:
+                texts += self._texts(cells.pop(), block.lines, columns.text)
+            arrays = [self._numbers(*one, block.lines) for one in zip(cells, columns.numbers, strict=True)]
+            split, size = len(columns.features), len(block.lines)
+            features.add(np.column_stack(arrays[:split]), size)
+            statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
+        if not len(self._owners):
+            raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self.path)
+        return self._owners.nbest(
+            features.rows(),
+            statistics.rows(),
+            names=columns.features,
+            statistic_names=columns.statistic_names or None,
+            texts=None if columns.text is None else texts,
+        )
 
     @property
-    def textual(self) -> bool:
+    def _textual(self) -> bool:
         """Whether numbers come as text."""
         return self.kind in ("tsv", "csv")
 
     @property
-    def unit(self) -> str:
+    def _unit(self) -> str:
         return "row" if self.kind in ("parquet", "frame") else "line"
 
-    def error(self, line: int, message: str) -> DataError:
-        if self.unit == "row":
+    def _error(self, line: int, message: str) -> DataError:
+        if self._unit == "row":
             return DataError(f"row {line}: {message}", path=self.path)
         return DataError(message, path=self.path, line=line)
 
-
-def _collect(blocks: Iterator[Block], place: _Place, chosen: Sequence[tuple[Head, Columns]], group: bool) -> NBest:
-    """Return the lists of blocks; `chosen` holds head and columns as soon as the first block is there."""
-    texts: list[str] = []
-    lists: _Lists | None = None
-    for block in blocks:
-        if lists is None:
-            head, wanted = chosen[0]
-            lists = _Lists(place, wanted.segment, group)
-            features, statistics = _Rows(head.rows), _Rows(head.rows)
-        room_for(0, "reading")
-        keys, *columns = block.columns
-        lists.add(block.lines, keys)
-        if wanted.text is not None:
-            texts += _checked_texts(columns.pop(), block.lines, wanted.text, place)
-        arrays = [
-            _checked_numbers(cells, block.lines, name, place)
-            for cells, name in zip(columns, wanted.numbers, strict=True)
-        ]
-        features.add(arrays[: len(wanted.features)])
-        statistics.add(arrays[len(wanted.features) :] or [np.zeros(len(block.lines))])
-    if lists is None:
-        raise DataError("no rows, only names of columns; write one row for each hypothesis", path=place.path)
-    order, offsets = lists.order_and_offsets()
-    tables = [rows.whole() for rows in (features, statistics)]
-    if order is not None:
-        room_for(0 if is_mapped(tables[0]) else sum(table.nbytes for table in tables), "gathering the rows of lists")
-        tables = [taken(table, order) for table in tables]
-    if order is not None and texts:
-        texts = [texts[row] for row in order.tolist()]
-    return NBest(
-        tables[0],
-        offsets,
-        tables[1],
-        names=wanted.features,
-        list_ids=list(lists.begun),
-        statistic_names=wanted.statistic_names or None,
-        texts=None if wanted.text is None else texts,
-        copy=False,
-    )
-
-
-class _Rows:
-    """Rows of numbers that come in blocks, gathered without a second copy of all; many of them in a file.
-
-    size: their number, if known.
-    """
-
-    def __init__(self, size: int | None) -> None:
-        self._size, self._filled = size, 0
-        self._rows: FloatArray | None = None
-        self._blocks: list[FloatArray] = []
-        self._spool: Spool | None = None
-
-    def add(self, columns: Sequence[FloatArray]) -> None:
-        """Append rows, given by columns."""
-        self._width = len(columns)
-        if self._spool is None and (self._size or sum(map(len, [*self._blocks, columns[0]]))) >= MANY:
-            self._spool = Spool()
-            while self._blocks:
-                self._spool.add(self._blocks.pop(0))
-        if self._spool is not None:
-            self._spool.add(np.column_stack(columns))
-            return
-        if self._size is None:
-            self._blocks.append(np.column_stack(columns))
-            return
-        if self._rows is None:
-            room_for(8 * self._size * len(columns), "reading")
-            self._rows = np.empty((self._size, len(columns)))
-        for place, column in enumerate(columns):
-            self._rows[self._filled : self._filled + len(column), place] = column
-        self._filled += len(columns[0])
-
-    def whole(self) -> FloatArray:
-        """Return all rows, and forget the blocks one by one."""
-        if self._spool is not None:
-            return self._spool.array(self._width)
-        if self._rows is not None:
-            return self._rows
-        room_for(sum(block.nbytes for block in self._blocks), "reading")
-        return joined(self._blocks)
-
-
-class _Lists:
-    """Which list each row belongs to."""
-
-    def __init__(self, place: _Place, segment: str | None, group: bool) -> None:
-        self.place, self.segment, self.group = place, segment or "", group
-        self.begun: dict[str, tuple[int, int, type]] = {}  # number of the list, line and type of its first id
-        self._runs: list[tuple[int, int]] = []  # number of a list, and how many rows follow one another
-        self._last: Any = None
-
-    def add(self, lines: Sequence[int], keys: Any) -> None:
+    def _add_lists(self, lines: Sequence[int], keys: Any) -> None:
         """Append rows by the cells that name their list."""
         first = 0
         for key, size in zip(*keys, strict=True) if isinstance(keys, Runs) else _runs(keys):
-            if self._runs and key == self._last and type(key) is type(self._last):
-                number = self._runs[-1][0]
-            else:
-                number = self._number(lines[first], key)
+            if not (self._begun and key == self._last and type(key) is type(self._last)):
+                self._check_list(lines[first], key)
             self._last = key
-            self._runs.append((number, size))
+            self._owners.add(str(key), size)
             first += size
 
-    def order_and_offsets(self) -> tuple[IntArray | None, IntArray]:
-        """Return the rows in the order of their lists, `None` if they are in it, and where each list begins."""
-        owners, sizes = np.array(self._runs, dtype=np.int64).T
-        counts = np.bincount(owners, weights=sizes).astype(np.int64)
-        order = None
-        if (np.diff(owners) < 0).any():
-            order = np.argsort(np.repeat(owners, sizes), kind="stable")
-        return order, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
-
-    def _number(self, line: int, key: Any) -> int:
+    def _check_list(self, line: int, key: Any) -> None:
+        """Raise `DataError` for an id that is none, that is written in two ways, or that comes back."""
+        segment = quoted(self._columns.segment or "")
         if key is None or key == "":
-            raise self.place.error(
-                line, f"column {quoted(self.segment)} is empty; it must say which list the row belongs to"
-            )
+            raise self._error(line, f"column {segment} is empty; it must say which list the row belongs to")
         if type(key) not in (str, int):
-            raise self.place.error(
-                line, f"column {quoted(self.segment)} is {reprlib.repr(key)}, not a string or an integer"
-            )
-        number, first, kind = self.begun.setdefault(str(key), (len(self.begun), line, type(key)))
+            raise self._error(line, f"column {segment} is {reprlib.repr(key)}, not a string or an integer")
+        first, kind = self._begun.setdefault(str(key), (line, type(key)))
         if kind is not type(key):
-            raise self.place.error(
+            raise self._error(
                 line,
-                f"list {quoted(key)} is {quoted(kind(key))} on {self.place.unit} {first}; write all ids of lists as "
+                f"list {quoted(key)} is {quoted(kind(key))} on {self._unit} {first}; write all ids of lists as "
                 "strings, or all as numbers",
             )
-        if first != line and number != self._runs[-1][0] and not self.group:
-            _, other, _ = list(self.begun.values())[number + 1]
-            raise self.place.error(
+        if first != line and str(key) != str(self._last) and not self._group:
+            other = list(self._begun.values())[self._owners.numbers[str(key)] + 1][0]
+            raise self._error(
                 line,
-                f"list {quoted(str(key))} comes back here; it began on {self.place.unit} {first} and another list on "
-                f"{self.place.unit} {other}; sort the rows, or gather them with group=True (--group)",
+                f"list {quoted(str(key))} comes back here; it began on {self._unit} {first} and another list on "
+                f"{self._unit} {other}; sort the rows, or gather them with group=True (--group)",
             )
-        return number
+
+    def _numbers(self, cells: Any, name: str, lines: Sequence[int]) -> FloatArray:
+        if name == self._gain:
+            cells = truth_as_numbers(cells, textual=self._textual)
+        if isinstance(cells, np.ndarray):
+            numbers = np.full(1, np.nan) if is_rounded(cells) else cells.astype(np.float64)
+            if len(numbers) and -MAGNITUDE_LIMIT <= numbers.min() <= numbers.max() <= MAGNITUDE_LIMIT:
+                return numbers
+            cells = cells.tolist()
+        if spells_plainly(cells) if self._textual else set(map(type, cells)) <= {int, float}:
+            try:
+                numbers = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
+            except (ValueError, OverflowError):
+                numbers = np.full(1, np.nan)
+            size = np.abs(numbers).max(initial=0.0)  # NaN if one is
+            if size < EXACT_INTEGERS or (size <= MAGNITUDE_LIMIT and not any(map(rounds, cells))):
+                return numbers
+        troubles = ((line, self._trouble(cell)) for line, cell in zip(lines, cells, strict=True))
+        line, trouble = next(found for found in troubles if found[1])
+        raise self._error(line, f"column {quoted(name)} {trouble}")
+
+    def _trouble(self, cell: Any) -> str | None:
+        """Say what is wrong with a cell that should be a number."""
+        if cell is None or (isinstance(cell, str) and cell == ""):
+            return "is empty; every hypothesis needs a number"
+        if str(cell).strip().lower() in ("true", "false"):
+            return f"is {reprlib.repr(cell)}, not a number; if true is better, read the column as gain (--gain)"
+        return trouble_of_number(cell, textual=self._textual, part="the hypothesis")
+
+    def _texts(self, cells: Sequence[Any], lines: Sequence[int], name: str) -> Sequence[str]:
+        if set(map(type, cells)) != {str}:
+            line, cell = next(pair for pair in zip(lines, cells, strict=True) if type(pair[1]) is not str)
+            raise self._error(line, f"column {quoted(name)} is {reprlib.repr(cell)}, not a string")
+        return cells
 
 
 def _runs(keys: Any) -> Iterator[tuple[Any, int]]:
@@ -360,64 +284,6 @@ def _runs(keys: Any) -> Iterator[tuple[Any, int]]:
     for _, run in groupby(keys, kinds):
         same = list(run)
         yield same[0], len(same)
-
-
-def _checked_numbers(cells: Any, lines: Sequence[int], name: str, place: _Place) -> FloatArray:
-    if name == place.gain:
-        cells = truth_as_numbers(cells, textual=place.textual)
-    if isinstance(cells, np.ndarray):
-        numbers = np.full(1, np.nan) if is_rounded(cells) else cells.astype(np.float64)
-        if len(numbers) and -MAGNITUDE_LIMIT <= numbers.min() <= numbers.max() <= MAGNITUDE_LIMIT:
-            return numbers
-        cells = cells.tolist()
-    if _plausible(cells, place.textual):
-        try:
-            numbers = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
-        except (ValueError, OverflowError):
-            numbers = np.full(1, np.nan)
-        size = np.abs(numbers).max(initial=0.0)  # NaN if one is
-        if size < EXACT_INTEGERS or (size <= MAGNITUDE_LIMIT and not any(map(rounds, cells))):
-            return numbers
-    troubles = ((line, _trouble(cell, place.textual)) for line, cell in zip(lines, cells, strict=True))
-    line, trouble = next(found for found in troubles if found[1])
-    raise place.error(line, f"column {quoted(name)} {trouble}")
-
-
-def _plausible(cells: Sequence[Any], textual: bool) -> bool:
-    """Whether `float` may be asked: it takes underscores, digits of other scripts, and truth values, for numbers."""
-    if not textual:
-        return set(map(type, cells)) <= {int, float}
-    joined = "".join(cells)
-    return "_" not in joined and joined.isascii()
-
-
-def _trouble(cell: Any, textual: bool) -> str | None:
-    """Say what is wrong with a cell that should be a number."""
-    if cell is None or (isinstance(cell, str) and cell == ""):
-        return "is empty; every hypothesis needs a number"
-    shown = reprlib.repr(cell)
-    if str(cell).strip().lower() in ("true", "false"):
-        return f"is {shown}, not a number; if true is better, read the column as gain (--gain)"
-    if not _plausible([cell], textual):
-        return f"is {shown}, not a number"
-    try:
-        number = float(cell)
-    except ValueError:
-        return f"is {shown}, not a number"
-    except OverflowError:
-        number = np.inf
-    if not np.isfinite(number):
-        return f"is {shown}, not a finite number in double precision; correct it, or leave the hypothesis out"
-    if abs(number) > MAGNITUDE_LIMIT:
-        return f"is {shown}, beyond {MAGNITUDE_LIMIT:g}; rescale it"
-    return f"is {shown}, {ROUNDED}" if rounds(cell) else None
-
-
-def _checked_texts(cells: Sequence[Any], lines: Sequence[int], name: str, place: _Place) -> Sequence[str]:
-    if set(map(type, cells)) != {str}:
-        line, cell = next(pair for pair in zip(lines, cells, strict=True) if type(pair[1]) is not str)
-        raise place.error(line, f"column {quoted(name)} is {reprlib.repr(cell)}, not a string")
-    return cells
 
 
 def write_table(

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
-from lpmert.formats.moses import groups_of, label_of, names_of_group
-from lpmert.formats.numbers import number_of_json, number_of_text, repeated, unique_keys
+from lpmert.formats.moses import groups_of, names_of_group, number_spans
+from lpmert.formats.text import WORD, Place, repeated, unique_keys
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import read_text
 from lpmert.values import in_order
@@ -49,7 +49,6 @@ WORDS, MOSES, OLD_MOSES, TRAVATAR, JOSHUA, ZMERT = (
 SETTINGS = (MOSES, OLD_MOSES, TRAVATAR, JOSHUA)
 """Forms of files that may have weights of other features, and hold more than weights."""
 
-_WORD = re.compile(r"[^ \t\n\r\v\f]+")
 _HEADING = re.compile(r"\[(.+)\][ \t]*")
 _OLD_LABELS = {
     "weight-d": "d",
@@ -115,12 +114,12 @@ def slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
             if match:
                 yield Slot(start + match.start(2), start + match.end(2), number, match[1])
         elif form == JOSHUA:
-            words = list(_WORD.finditer(line))
+            words = list(WORD.finditer(line))
             if len(words) == 2 and _is_name(words[0].group()) and "=" not in line:
                 yield Slot(start + words[1].start(), start + words[1].end(), number, words[0].group())
         elif form == OLD_MOSES:
             label = _OLD_LABELS.get(section)
-            for word in _WORD.finditer(line) if label else ():
+            for word in WORD.finditer(line) if label else ():
                 yield Slot(start + word.start(), start + word.end(), number, f"{label}_{counts[section]}")
                 counts[section] += 1
         elif form == WORDS or section in ("weight", "weight_vals"):
@@ -129,7 +128,7 @@ def slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
 
 
 def _slots_of_line(line: str, start: int, path: str | Path, number: int) -> Iterator[Slot]:
-    matches = list(_WORD.finditer(line))
+    matches = list(WORD.finditer(line))
     words = [match.group() for match in matches]
     name, tab, rest = line.partition("\t")
     if tab and len(rest.split()) == 1 and _is_name(name.strip()):
@@ -138,17 +137,12 @@ def _slots_of_line(line: str, start: int, path: str | Path, number: int) -> Iter
     if len(words) == 2 and _is_name(words[0]):
         yield Slot(start + matches[1].start(), start + matches[1].end(), number, words[0])
         return
-    labels = [label_of(word) for word in words]
+    labels, spans = number_spans(line)
     names: list[str] = []
     for label, count in groups_of(labels):
-        names += names_of_group(label, count, path, number)[0] if any(labels) else [""] * count
-    spans = [
-        (start + match.start() + len(label or ""), start + match.end())
-        for match, label in zip(matches, labels, strict=True)
-        if label is None or label[-1] == " "
-    ]
+        names += names_of_group(label, count, Place(path, number))[0] if any(labels) else [""] * count
     for (begin, end), found in zip(spans, names, strict=True):
-        yield Slot(begin, end, number, found)
+        yield Slot(start + begin, start + end, number, found)
 
 
 def _is_name(word: str) -> bool:
@@ -360,7 +354,7 @@ def _parse(content: str, path: str | Path) -> WeightsFile:
     if twice is not None:
         line = [slot.line for slot in found if slot.name == twice][1]
         raise DataError(f"a second weight for {quoted(twice)}", path=path, line=line)
-    values = [number_of_text(content[slot.start : slot.end], "a weight", path, slot.line) for slot in found]
+    values = [Place(path, slot.line).number(content[slot.start : slot.end], "a weight") for slot in found]
     return WeightsFile(path, () if nameless else names, np.array(values), form, content)
 
 
@@ -374,9 +368,9 @@ def _parse_json(content: str, path: str | Path) -> WeightsFile:
     if not isinstance(weights, dict | list) or not weights:
         raise DataError("weights must be an object of numbers by name, or an array of numbers", path=path)
     if isinstance(weights, list):
-        values = [number_of_json(value, f"weight {place}", path, 1) for place, value in enumerate(weights, 1)]
+        values = [Place(path, 1).json_number(value, f"weight {place}") for place, value in enumerate(weights, 1)]
         return WeightsFile(path, (), np.array(values), _JSON, content)
-    values = [number_of_json(value, f"the weight of {quoted(name)}", path, 1) for name, value in weights.items()]
+    values = [Place(path, 1).json_number(value, f"the weight of {quoted(name)}") for name, value in weights.items()]
     return WeightsFile(path, tuple(weights), np.array(values), _JSON, content)
 
 

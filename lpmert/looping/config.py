@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError, DecoderError, RegionError
-from lpmert.formats.utterances import read_transcripts
+from lpmert.formats.references import read_transcripts
 from lpmert.formats.weights import read_weights
 from lpmert.looping.decoder import Decoder
 from lpmert.looping.programs import Command, Worker

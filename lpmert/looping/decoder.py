@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from lpmert.errors import DataError, DecoderError, FloatArray
-from lpmert.formats.utterances import References, references_by_list
+from lpmert.formats.references import References, references_by_list
 from lpmert.metrics.base import Metric
 from lpmert.metrics.of_columns import metric_of
 from lpmert.metrics.rates import ERROR_RATE, error_rates

@@ -26,8 +26,8 @@ import numpy as np
 
 from lpmert.errors import DataError, DecoderError, reason_of
 from lpmert.formats.detect import read
-from lpmert.formats.numbers import number_of_json, unique_keys
-from lpmert.formats.utterances import References, outputs_by_list
+from lpmert.formats.references import References, outputs_by_list
+from lpmert.formats.text import Place, unique_keys
 from lpmert.formats.weights import WeightsFile, read_weights, weights_text
 from lpmert.looping.decoder import Decoded, check_references
 from lpmert.model.nbest import NBest
@@ -581,4 +581,5 @@ def _features(given: Any, names: Sequence[str], path: str) -> list[float]:
         given = in_order(given, names, "the features")
     if not isinstance(given, list) or len(given) != len(names):
         raise DataError(f"features must be {len(names)} numbers, not {quoted(given)}", path=path)
-    return [number_of_json(value, f"feature {quoted(name)}", path, 1) for name, value in zip(names, given, strict=True)]
+    place = Place(path, 1)
+    return [place.json_number(value, f"feature {quoted(name)}") for name, value in zip(names, given, strict=True)]

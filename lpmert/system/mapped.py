@@ -6,7 +6,7 @@ import errno
 import mmap
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -58,21 +58,27 @@ class Spool:
 
 
 class Growing:
-    """Rows of numbers that come one by one, or some at a time; many of them go to a file."""
+    """Rows of numbers that come one by one, or some at a time; many of them go to a file.
 
-    def __init__(self) -> None:
+    expected: their number, if known.
+    """
+
+    def __init__(self, expected: int | None = None) -> None:
         self._held = array("d")
         self._rows = 0
-        self._spool: Spool | None = None
+        self._spool = Spool() if (expected or 0) >= MANY else None
 
     def __len__(self) -> int:
         return self._rows
 
-    def add(self, numbers: Iterable[float], rows: int = 1) -> None:
-        """Append the numbers of so many rows."""
-        self._held.extend(numbers)
+    def add(self, numbers: Any, rows: int = 1) -> None:
+        """Append the numbers of so many rows: an array, or anything to iterate over."""
+        if isinstance(numbers, np.ndarray):
+            self._held.frombytes(np.ascontiguousarray(numbers, dtype=np.float64).data.cast("B"))
+        else:
+            self._held.extend(numbers)
         self._rows += rows
-        if self._rows >= MANY and len(self._held) >= _PIECE:
+        if (self._rows >= MANY or self._spool) and len(self._held) >= _PIECE:
             self._spool = self._spool or Spool()
             self._spill(self._spool)
 
@@ -82,6 +88,10 @@ class Growing:
             return np.frombuffer(self._held) if self._held else np.empty(0)
         self._spill(self._spool)
         return self._spool.array(1).reshape(-1)
+
+    def rows(self) -> FloatArray:
+        """Return the rows [M, ...]; there are no more to come."""
+        return self.whole().reshape(self._rows, -1)
 
     def _spill(self, spool: Spool) -> None:
         if self._held:

@@ -236,7 +236,7 @@ class TestIndependence:
             "lpmert.certificates.verified",
             "lpmert.errors",
             "lpmert.formats",
-            "lpmert.formats.numbers",
+            "lpmert.formats.text",
             "lpmert.metrics",
             "lpmert.metrics.additive",
             "lpmert.metrics.base",

@@ -18,8 +18,8 @@ from shared import ROOT
 import lpmert
 from lpmert import DataError, Region
 from lpmert.formats import slf
+from lpmert.formats.graphs import GraphText
 from lpmert.formats.lattices import load_lattices, read_lattices
-from lpmert.formats.slf import lattice_of_lines
 
 SPEECH = ROOT / "examples" / "speech"
 
@@ -49,9 +49,9 @@ def links(parts: slf.Links) -> list[tuple[object, ...]]:
 
 
 def same_both_ways(text: str) -> None:
-    in_bulk = slf._plain(text, "x")
+    in_bulk = slf._plain(GraphText("x", text))
     assert in_bulk is not None
-    by_line = slf._one_by_one(lattice_of_lines(enumerate(text.split("\n"), 1), "x"))
+    by_line = slf._one_by_one(GraphText("x", text))
     assert links(in_bulk) == links(by_line)
     assert (in_bulk.start, in_bulk.end) == (by_line.start, by_line.end)
 
@@ -81,7 +81,7 @@ def test_regular_files_are_read_in_bulk_as_they_are_line_by_line(text: str) -> N
 def test_the_example_lattices_are_regular_or_read_line_by_line() -> None:
     for path in sorted((SPEECH / "lattices").iterdir()):
         text = gzip.decompress(path.read_bytes()).decode()
-        if slf._plain(text, path) is not None:
+        if slf._plain(GraphText(path, text)) is not None:
             same_both_ways(text)
 
 
@@ -118,7 +118,7 @@ def test_the_example_lattices_are_regular_or_read_line_by_line() -> None:
 )
 def test_whatever_is_not_regular_is_left_to_the_reader_of_lines(old: str, new: str) -> None:
     text = REGULAR.replace("r=-0.25", "r=0.25").replace(old, new)
-    assert slf._plain(text, "x") is None
+    assert slf._plain(GraphText("x", text)) is None
 
 
 PIECES = (
@@ -157,10 +157,10 @@ def test_damaged_files_are_refused_or_read_in_bulk_as_they_are_line_by_line(
     except UnicodeDecodeError:
         return
     try:
-        regular = slf._plain(text, "x") is not None
+        regular = slf._plain(GraphText("x", text)) is not None
     except DataError:
         with pytest.raises(DataError):
-            lattice_of_lines(enumerate(text.split("\n"), 1), "x")
+            slf._one_by_one(GraphText("x", text))
         return
     if regular:
         same_both_ways(text)

@@ -19,7 +19,7 @@ from mutations import damaged, examples, read_or_refused
 import lpmert
 from lpmert import DataError
 from lpmert.formats.detect import detect
-from lpmert.formats.format import Edges
+from lpmert.formats.graphs import Edges, GraphText
 from lpmert.formats.lattices import load_lattices
 from lpmert.formats.search_graphs import links_of_lattice
 from lpmert.model.coordinates import CallerWeights
@@ -281,7 +281,7 @@ def test_a_hypergraph_of_phrases_is_a_lattice(tmp_path: Path) -> None:
 
 
 def edges_of(kind: str, content: str) -> Edges:
-    ((utterance, graph),) = FORMATS.build(kind).graphs(content, "x", None)
+    ((utterance, graph),) = FORMATS.build(kind).graphs(GraphText("x", content))
     assert utterance is None
     assert isinstance(graph, Edges)
     return graph
@@ -386,7 +386,7 @@ def test_hypergraphs_with_a_cycle_are_refused_with_their_file(tmp_path: Path) ->
 
 def test_several_hypergraphs_of_a_file_are_called_by_their_lines() -> None:
     for kind, content in (("cdec", CDEC), ("travatar", TRAVATAR)):
-        assert [name for name, _ in FORMATS.build(kind).graphs(2 * content, "x", None)] == ["0", "1"]
+        assert [name for name, _ in FORMATS.build(kind).graphs(GraphText("x", 2 * content))] == ["0", "1"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -403,7 +403,7 @@ def test_content_tells_the_format_plain_compressed_and_in_archives(tmp_path: Pat
                 entry.size = len(inner)
                 archive.addfile(entry, io.BytesIO(inner))
             assert detect(path) == kind
-    graphs = FORMATS.build(kind).graphs(content.decode(), "x", None)
+    graphs = FORMATS.build(kind).graphs(GraphText("x", content.decode()))
     ids = [name or "x" for name, _ in graphs]
     whole = load_lattices(path, dict.fromkeys(ids, "a"))
     assert whole.list_ids == tuple(ids)

@@ -28,7 +28,6 @@ from lpmert.unseen.averaging import loss_unit
 PLACES = (
     "lpmert.model.problem.MANY",
     "lpmert.system.mapped.MANY",
-    "lpmert.formats.tables.MANY",
     "lpmert.formats.arrays.MANY",
 )
 

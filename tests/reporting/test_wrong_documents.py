@@ -1,11 +1,9 @@
-"""JSON with a wrong type, a missing key or a huge number somewhere: read, or refused with the name of the file."""
+"""Outcomes with a wrong type, a missing key or a huge number in them: a page, or an error with the name of the file."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,52 +11,6 @@ from commands import run
 from mutations import nested, read_or_refused, wrong_documents
 
 import lpmert
-from lpmert.formats.weights import read_weights
-
-ROWS = [{"list": "a", "x": 1, "y": 0.5, "loss": 0}, {"list": "a", "x": 2, "y": 0.25, "loss": 1}]
-CANDIDATES = [
-    {"text": "t", "scores": {"a": 1, "b": 2}, "correct": True},
-    {"text": "u", "scores": {"a": 1, "b": 3}, "correct": False},
-]
-LISTS = {"l1": [{"x": 1, "loss": 0}, {"x": 2, "loss": 1}], "l2": [{"x": 1, "loss": 0}, {"x": 2, "loss": 1}]}
-SPREAD = [{"x": {"a": [1, 2]}, "loss": [0, 1]}, {"x": {"a": [1, 2]}, "loss": [0, 1]}]
-
-
-@pytest.mark.parametrize(
-    ("name", "document", "read"),
-    [
-        ("x.jsonl", ROWS[0], lpmert.read),
-        ("x.json", ROWS, lpmert.read),
-        ("x.json", LISTS, lpmert.read),
-        ("x.json", SPREAD, lambda path: lpmert.read(path, features=["x.a"], loss="loss")),
-        ("x.jsonl", {"id": "q", "candidates": CANDIDATES}, lambda path: lpmert.read(path, "best-of-n")),
-        ("w.json", {"weights": {"a": 1, "b": 2}}, lambda path: read_weights(path).of_features(["a", "b"])),
-        ("w.json", [1, 2], lambda path: read_weights(path).of_features(["a", "b"])),
-        ("r.json", None, lambda path: str(lpmert.Result.load(path))),
-    ],
-)
-def test_documents_of_wrong_types_are_refused_with_their_path(
-    tmp_path: Path, name: str, document: Any, read: Callable[[Path], Any]
-) -> None:
-    path = tmp_path / name
-    if document is None:
-        document = lpmert.minimize(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1])).to_dict()
-    refused = 0
-    for text in wrong_documents(document):
-        path.write_text(text + "\n")
-        refused += read_or_refused(path, lambda: read(path)) is None
-    assert refused > 3
-
-
-def test_a_folder_of_scores_with_wrong_roles_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "scores"
-    lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1], texts=["u", "v"]), folder, "scores")
-    roles = folder / "lists.json"
-    refused = 0
-    for text in wrong_documents(json.loads(roles.read_text())):
-        roles.write_text(text)
-        refused += read_or_refused(folder, lambda: lpmert.read(folder)) is None
-    assert refused > 3
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +34,9 @@ def test_a_report_of_wrong_documents_is_a_page_or_an_error_with_the_path(
         monkeypatch.setattr("lpmert.reporting.pictures.svg", lambda _: "<svg/>")
     path, page = tmp_path / "w.json", tmp_path / "page.html"
     refused = 0
-    for text in wrong_documents(json.loads((outcomes / f"{command}.json").read_text()), 1):
+    documents = list(wrong_documents(json.loads((outcomes / f"{command}.json").read_text()), 1))
+    chosen = np.random.default_rng(len(command)).choice(len(documents) - 2, 60, replace=False)
+    for text in [*(documents[place] for place in chosen), *documents[-2:]]:
         path.write_text(text)
         refused += read_or_refused(path, lambda: lpmert.report(path, page)) is None
     assert refused > 3
@@ -116,30 +70,6 @@ def test_weights_of_other_features_or_beyond_all_lists_are_no_part_of_a_report(o
     changed = {**result.to_dict(), "fingerprint": nbest.fingerprint}
     with pytest.raises(lpmert.DataError, match=r"the features are a, b, and those of .* a, c|other lists"):
         lpmert.report(lpmert.Result.from_dict(changed), tmp_path / "page.html", data=nbest)
-
-
-@pytest.mark.parametrize("shape", [b"(True, 2)", b"(1.5, 2)", b"(-1, 2)", b"None", b"((2,), 2)", b"(2**80, 2)"])
-def test_an_array_of_odd_shape_is_refused(tmp_path: Path, shape: bytes) -> None:
-    import io
-    import zipfile
-
-    path = tmp_path / "x.npz"
-    lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1]), path)
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': " + shape + b", }"
-    header += b" " * (-(len(header) + 11) % 64) + b"\n"
-    data = members["features.npy"][-32:]
-    members["features.npy"] = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for name, member in members.items():
-            archive.writestr(name, member)
-    path.write_bytes(content.getvalue())
-    with pytest.raises(
-        lpmert.DataError, match=r"x\.npz: .*not an archive of plain arrays .*write it with numpy\.savez"
-    ):
-        lpmert.read(path)
 
 
 def test_deep_json_in_the_folder_of_a_loop_is_refused(tmp_path: Path) -> None:

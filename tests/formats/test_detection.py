@@ -1,31 +1,32 @@
-"""What `lpmert convert` writes opens without an option, in every command; other files say what they need, once."""
+"""Which format a file has, which columns and options it takes, what it is compared with: told, or asked for once."""
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
 import re
 import shlex
-import subprocess
-import sys
-from itertools import chain, permutations
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet
 import pytest
-import zstandard
-from commands import environment, run
+from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
-from mutations import examples
+from mutations import examples, read_or_refused
 from oracle import best_loss
 from shared import SHARED_DATA, needs_shared
+from written_lists import DIALECTS
 
 from lpmert import DataError, NBest, read, read_table, write
 from lpmert.formats.columns import ColumnsNeeded
+from lpmert.formats.detect import detect
+from lpmert.registry import FORMATS as REGISTERED
+
+convert = partial(run, "convert")
 
 FORMATS = {
     "tsv": "lists.tsv",
@@ -39,7 +40,6 @@ FORMATS = {
     "best-of-n": "candidates.jsonl",
     "scores": "folder",
 }
-"""Formats that keep features and statistics, and a file of each."""
 
 
 def lists(**changes: Any) -> NBest:
@@ -66,57 +66,6 @@ def loss_of(*arguments: object) -> float:
     return float(json.loads(outcome.stdout)["loss"])
 
 
-def texts_of(kind: str, nbest: NBest) -> Any:
-    return None if kind == "mert" else nbest.texts
-
-
-@pytest.mark.parametrize("name", ["loss", "errors", "word edits"])
-@pytest.mark.parametrize("kind", FORMATS)
-def test_what_was_written_is_read_without_options(tmp_path: Path, kind: str, name: str) -> None:
-    if " " in name and kind in ("moses", "mert"):
-        name = "edits"
-    nbest = lists(statistic_names=[name])
-    options = {"score_type": "own"} if kind == "mert" else {}
-    write(nbest, tmp_path / FORMATS[kind], kind, **options)
-    again = read(tmp_path / FORMATS[kind])
-    if kind == "mert":  # which keeps no names of statistics but those of a type
-        nbest = lists(statistic_names=["loss"])
-    assert again.fingerprint == nbest.fingerprint
-    assert again.texts == texts_of(kind, nbest)
-
-
-@pytest.mark.parametrize(("first", "second"), list(permutations(FORMATS, 2)))
-def test_converted_twice_and_solved_without_options_it_is_the_same_problem(
-    tmp_path: Path, first: str, second: str
-) -> None:
-    (tmp_path / "1").mkdir()
-    (tmp_path / "2").mkdir()
-    write(lists(), tmp_path / "start.npz")
-    files = [tmp_path / "start.npz", tmp_path / "1" / FORMATS[first], tmp_path / "2" / FORMATS[second]]
-    for source, target, kind in zip(files, files[1:], (first, second), strict=False):
-        more = ["--score-type", "own"] if kind == "mert" else []
-        outcome = run("convert", source, target, "--to", kind, *more)
-        assert outcome.exit_code == 0, outcome.output
-    assert read(files[2]).fingerprint == lists().fingerprint
-    assert loss_of("solve", files[2]) == optimum(lists())
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_every_command_opens_every_format(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / FORMATS[kind]
-    write(lists(), path, kind, **({"score_type": "own"} if kind == "mert" else {}))
-    assert run("solve", path, "-o", tmp_path / "r.json", "--certificate", tmp_path / "c.json").exit_code == 0
-    assert loss_of("evaluate", path, "--weights", tmp_path / "r.json") == optimum(lists())
-    checked = run("check", path, "--weights", tmp_path / "r.json", "--json", "-q")
-    assert json.loads(checked.stdout)["excess"] == 0
-    compared = run("compare", path, "--methods", "och", "--seeds", "1", "--held-out", path, "--json", "-q")
-    assert compared.exit_code == 0, compared.output
-    assert run("verify", tmp_path / "c.json", path).stdout.startswith(
-        f"certificate holds: loss {float(optimum(lists())):g} is the least"
-    )
-    assert run("train", path, "-q").exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("names", "metric"),
     [
@@ -126,7 +75,7 @@ def test_every_command_opens_every_format(tmp_path: Path, kind: str) -> None:
         (tuple(f"{what}_char_{n}" for n in (1, 2) for what in ("hypothesis", "reference", "match")), "chrf"),
     ],
 )
-@pytest.mark.parametrize("kind", ["tsv", "npz", "parquet", "moses", "jsonl", "scores"])
+@pytest.mark.parametrize("kind", ["tsv", "npz", "parquet", "moses"])
 def test_names_of_statistics_tell_the_metric(tmp_path: Path, kind: str, names: tuple[str, ...], metric: str) -> None:
     rng = np.random.default_rng(1)
     numbers = np.sort(rng.integers(1, 9, size=(6, len(names))), axis=1)
@@ -150,37 +99,6 @@ def test_statistics_without_a_metric_ask_for_one(tmp_path: Path) -> None:
     assert loss_of("solve", tmp_path / "x.tsv", "--loss", "length", "--features", "am_0,lm_0") == 2
     write(lists(statistics=np.ones((6, 2)), statistic_names=["judge", "length"]), tmp_path / "x.npz")
     assert loss_of("solve", tmp_path / "x.npz", "--loss", "judge") == 2
-
-
-plain = st.text(st.characters(codec="ascii", exclude_categories=["Cc", "Zs"]), min_size=1, max_size=9)
-likely = st.sampled_from(
-    ["list", "segment", "loss", "errors", "text", "reference_length", "match", "predicted", "gold"]
-)
-
-
-@examples(150)
-@given(data=st.data())
-def test_whatever_columns_are_called_their_roles_are_known_again(tmp_path: Path, data: st.DataObject) -> None:
-    names = data.draw(st.lists(plain | likely, min_size=2, max_size=6, unique=True))
-    split = data.draw(st.integers(1, len(names) - 1))
-    has_texts = data.draw(st.booleans())
-    numbers = np.arange(6.0 * len(names)).reshape(6, -1)
-    nbest = lists(
-        features=numbers[:, :split],
-        statistics=numbers[:, split:],
-        names=names[:split],
-        statistic_names=names[split:],
-        **({} if has_texts else {"texts": None}),
-    )
-    kind = data.draw(st.sampled_from(["tsv", "csv", "json", "jsonl", "parquet"]))
-    try:
-        write(nbest, tmp_path / "x", kind)
-    except DataError:
-        clash = {"list", *(["text"] if has_texts else [])} & {*names}
-        assert clash
-        return
-    again = read(tmp_path / "x", kind)
-    assert (again.fingerprint, again.texts) == (nbest.fingerprint, nbest.texts)
 
 
 FOREIGN = "utt\trank\tdecoder\tlm\terrors\tref_words\ttext\na\t1\t-1\t2\t0\t3\tx y\na\t2\t-2\t1\t4\t3\tz\n"
@@ -233,20 +151,6 @@ def test_a_column_called_like_a_pattern_is_that_column(tmp_path: Path) -> None:
     assert read_table(tmp_path / "x.tsv", features="all").names == ("all",)
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_several_files_are_pooled(tmp_path: Path, kind: str) -> None:
-    ending = "".join(Path(FORMATS[kind]).suffixes)
-    files = [tmp_path / f"{number}{'.features' if kind == 'mert' else ''}{ending}" for number in range(3)]
-    options = {"score_type": "own"} if kind == "mert" else {}
-    write(lists(), files[0], kind, **options)
-    write(lists(features=-lists().dense_features()), files[1], kind, **options)
-    write(lists(list_ids=["c", "a"]), files[2], kind, **options)
-    pooled = read([str(file) for file in files])
-    assert pooled.list_ids == ("b", "a", "c")
-    assert pooled.offsets.tolist() == [0, 6, 15, 18]
-    assert loss_of("solve", *files) == optimum(pooled)
-
-
 def test_files_with_other_features_are_not_pooled(tmp_path: Path) -> None:
     write(lists(), tmp_path / "1.npz")
     write(lists(names=["a", "b"]), tmp_path / "2.npz")
@@ -254,7 +158,7 @@ def test_files_with_other_features_are_not_pooled(tmp_path: Path) -> None:
         read([tmp_path / "1.npz", tmp_path / "2.npz"])
 
 
-@pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl", "json", "parquet", "npz", "best-of-n", "moses", "scores"])
+@pytest.mark.parametrize("kind", ["tsv", "npz", "moses"])
 @pytest.mark.parametrize(
     ("ids", "references"),
     [
@@ -370,8 +274,8 @@ def test_scores_of_mert_data_are_found_beside_the_features(tmp_path: Path) -> No
 
 def test_roles_that_parquet_records_hold_as_long_as_the_columns_are_there(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    table = _npz(tmp_path, lists(statistic_names=["edits"]))
-    assert run("convert", *table, path, "--segment", "utt", "--text", "words").exit_code == 0
+    write(lists(statistic_names=["edits"]), tmp_path / "start.npz")
+    assert run("convert", tmp_path / "start.npz", path, "--segment", "utt", "--text", "words").exit_code == 0
     assert read(path).statistic_names == ("edits",)
     table = pyarrow.parquet.read_table(path)
     pyarrow.parquet.write_table(table.drop_columns(["lm_0"]), path)
@@ -380,11 +284,6 @@ def test_roles_that_parquet_records_hold_as_long_as_the_columns_are_there(tmp_pa
     pyarrow.parquet.write_table(table.replace_schema_metadata({b"lpmert": b"[1"}), path)
     with pytest.raises(ColumnsNeeded):
         read(path)
-
-
-def _npz(folder: Path, nbest: NBest) -> list[Path]:
-    write(nbest, folder / "start.npz")
-    return [folder / "start.npz"]
 
 
 SHARED_TABLES = {
@@ -409,73 +308,11 @@ def test_real_tables_say_what_they_need(name: str) -> None:
         assert (nbest.n_lists, nbest.n_hypotheses) == sizes
 
 
-@pytest.mark.parametrize("kind", ["tsv", "jsonl", "json", "moses", "npz", "parquet", "best-of-n"])
-@pytest.mark.parametrize("packing", ["", ".gz", ".xz", ".zst"])
-def test_standard_input_is_told_by_content(tmp_path: Path, kind: str, packing: str) -> None:
-    if packing and kind in ("npz", "parquet"):
-        packing = ".gz"
-    write(lists(), tmp_path / "x", kind)
-    content = (tmp_path / "x").read_bytes()
-    pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.ZstdCompressor().compress}[packing]
-    command = [sys.executable, "-m", "lpmert", "evaluate", "-", "--weights", "1,0", "--json", "-q"]
-    outcome = subprocess.run(command, input=pack(content), capture_output=True, env=environment(), timeout=300)
-    assert outcome.returncode == 0, outcome.stderr
-    assert json.loads(outcome.stdout)["fingerprint"] == lists().fingerprint
-
-
 def test_names_of_metrics_on_texts_are_those_there_are() -> None:
     from lpmert.metrics.columns import TEXT_METRICS as NAMES
     from lpmert.metrics.text import TEXT_METRICS
 
     assert tuple(TEXT_METRICS) == NAMES
-
-
-REAL = {
-    "swahili-mert-100best/run7.nbest.txt.xz": {
-        "references": "swahili-mert-100best/reference.txt.xz",
-        "metric": "wer",
-    },
-    "asr-pocketsphinx/nbest.txt.gz": {"last_field": True},
-    "ime-kkc/nbest.txt.gz": {"last_field": True, "features": "feature[1-4]"},
-    "csmt-normalisation/nbest-pool.tsv.xz": {
-        "segment": "sent",
-        "features": "*0*,*1*",
-        "statistics": "errors,ref_tokens",
-        "text": "text",
-    },
-    "librispeech-asr-30best/dev_other.nbest.tsv.xz": {
-        "segment": "utt",
-        "features": "decoder,ctc,lm,n_*",
-        "loss": "errors",
-        "text": "text",
-    },
-    "realsumm-cnndm/abs.tsv.xz": {
-        "segment": "doc",
-        "features": "rouge*,js-2",
-        "loss": "mover_score",
-        "text": "summary",
-    },
-    "unieval-topicalchat/topical_chat.tsv.xz": {"segment": "context", "features": "pred_*", "loss": "human_overall"},
-}
-
-
-@needs_shared
-@pytest.mark.parametrize("name", REAL)
-def test_real_lists_written_in_any_format_are_read_without_options(tmp_path: Path, name: str) -> None:
-    assert SHARED_DATA is not None
-    options: dict[str, Any] = dict(REAL[name])
-    if "references" in options:
-        options["references"] = SHARED_DATA / options["references"]
-    nbest = read(SHARED_DATA / name, **options).restrict(slice(30))
-    for kind, file in FORMATS.items():
-        types = {"score_type": "own"} if kind == "mert" else {}
-        write(nbest, tmp_path / file, kind, **types)
-        again = read(tmp_path / file)
-        assert (again.offsets.tolist(), again.names) == (nbest.offsets.tolist(), nbest.names), kind
-        assert np.array_equal(again.dense_features(), nbest.dense_features()), kind
-        assert np.array_equal(again.statistics, nbest.statistics), kind
-        assert again.texts == texts_of(kind, nbest), kind
-        assert kind == "mert" or again.fingerprint == nbest.fingerprint, kind
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "best-of-n"])
@@ -492,3 +329,151 @@ def test_in_every_format_a_statistic_can_be_a_gain(tmp_path: Path, form: str) ->
     assert found.statistic_names == (f"1 - {name}",)
     with pytest.raises(DataError, match=r"gain takes the place of loss and statistics; give one of them"):
         read(path, gain=name, loss=name, **more)
+
+
+def test_folders_and_manifests_are_told_by_their_first_file(tmp_path: Path) -> None:
+    folder = tmp_path / "lists"
+    folder.mkdir()
+    (folder / "u1.nbest").write_text("-1.5 -2 2 a cat\n")
+    assert detect(folder) == "srilm"
+    (tmp_path / "manifest").write_text("u1 lists/u1.nbest\n")
+    assert detect(tmp_path / "manifest") == "srilm"
+    (folder / "u1.nbest").write_text("# made by hand\nVERSION=1.0\nN=2 L=1\n")
+    assert detect(folder) == "slf"
+    (folder / "1best_recog").mkdir()
+    assert detect(folder) == "espnet"
+    assert detect({"am": "x"}) == "scores"
+
+
+def test_what_cannot_be_told_asks_for_the_format(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for content, message in (
+        ("x" * 5000 + "\n", "cannot tell the format"),
+        ("a\0b\n", "cannot tell the format"),
+        ("hello\n", r"cannot tell the format; give the format \(--from, format\), one of tsv"),
+        ("", "x: empty file"),
+        ("SCORES_TXT_BEGIN_0 0 1 2 WER\n", "these are the scores of mert data"),
+        ("NBestList1.0\n(-1) a\n", "looks like the file of one utterance"),
+    ):
+        path.write_text(content)
+        with pytest.raises(DataError, match=message):
+            detect(path)
+    with pytest.raises(DataError, match="at least one file"):
+        detect([])
+    with pytest.raises(DataError, match="No such file"):
+        detect(tmp_path / "none")
+
+
+def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None:
+    write(lists(), tmp_path / "x.npz")
+    with pytest.raises(DataError, match="reading npz takes no option 'segment'; its options are none"):
+        read(tmp_path / "x.npz", segment="id")
+    with pytest.raises(DataError, match="reading srilm needs the option 'references'"):
+        read(tmp_path, "srilm")
+    with pytest.raises(DataError, match="no format 'xml'; choose one of tsv"):
+        read(tmp_path / "x.npz", "xml")
+    with pytest.raises(DataError, match="format slf is only read"):
+        write(lists(), tmp_path / "y", "slf")
+    with pytest.raises(DataError, match="cannot tell from the ending in which format to write"):
+        write(lists(), tmp_path / "y.out")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--segment", "x"], "--segment does not apply to reading npz"),
+        (["--scores-out", "x"], "--scores-out does not apply to writing best-of-n"),
+        (["--last-field"], "--last-field does not apply to reading npz"),
+        (["--scores", "x"], "--scores does not apply to reading npz"),
+        (["--from", "srilm"], "--references is needed for reading srilm"),
+        (["--tokenize", "none"], "--tokenize applies to texts, with --references"),
+        (["--metric", "wer"], "--metric applies to texts, with --references"),
+        (["--references", "r", "--metric", "wer", "--tokenize", "none"], "metric 'wer' has no option 'tokenize'"),
+        (["--references", "r", "--metric", "x", "--lowercase"], "--metric x is none of bleu"),
+        (["--losses", "a=x", "--losses", "a=y"], "--losses names a twice"),
+        (["--losses", "x"], "'x' is not NAME=FILE"),
+        (["--scales", "x=y"], "'y' is not a finite number"),
+        (["--nothing"], "No such option"),
+    ],
+)
+def test_wrong_flags_are_wrong_usage(tmp_path: Path, flags: list[str], message: str) -> None:
+    write(lists(), tmp_path / "x.npz")
+    outcome = convert(tmp_path / "x.npz", tmp_path / "y", *([] if "--to" in flags else ["--to", "best-of-n"]), *flags)
+    assert outcome.exit_code == 2
+    assert message in " ".join(outcome.stderr.split())
+    assert not (tmp_path / "y").exists()
+
+
+def test_bad_data_exit_with_1_and_leave_no_file(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("0 ||| a ||| L= x ||| 1\n")
+    outcome = convert(tmp_path / "x.txt", tmp_path / "y.tsv", "--last-field")
+    assert (outcome.exit_code, list(tmp_path.iterdir())) == (1, [tmp_path / "x.txt"])
+    assert "x.txt:1: a feature is 'x', not a number" in outcome.stderr
+
+
+def test_runs_are_pooled_and_repeats_dropped(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("0 ||| a ||| L= 1 ||| 1\n")
+    (tmp_path / "two").write_text("0 ||| a ||| L= 1 ||| 1\n0 ||| b ||| L= 1 ||| 1\n1 ||| b ||| L= 1 ||| 1\n")
+    flags = [tmp_path / "one", tmp_path / "two", tmp_path / "y.npz", "--last-field"]
+    assert "2 lists, 4 hypotheses; features L_0; statistics loss" in convert(*flags).stderr
+    assert convert(*flags, "--deduplicate", "--quiet").output == ""
+    assert read(tmp_path / "y.npz").texts == ("a", "b", "b")
+    assert "y.npz: 1 list, 1 hypothesis; features" in convert(tmp_path / "one", *flags[2:]).stderr
+    assert convert(*flags, "--deduplicate", "--drop-texts").exit_code == 0
+    assert read(tmp_path / "y.npz").offsets.tolist() == [0, 1, 2]
+
+
+def test_texts_are_measured_against_references(tmp_path: Path) -> None:
+    (tmp_path / "lists").write_text("0 ||| a small cat ||| L= 1 ||| 1\n0 ||| a cat ||| L= 2 ||| 1\n")
+    (tmp_path / "reference").write_text("a cat\n")
+    flags = ["--references", tmp_path / "reference"]
+    assert convert(tmp_path / "lists", tmp_path / "y.npz", *flags, "--metric", "wer").exit_code == 0
+    assert read(tmp_path / "y.npz").statistics.tolist() == [[1], [0]]
+    assert convert(tmp_path / "lists", tmp_path / "y.npz", *flags).exit_code == 0
+    assert read(tmp_path / "y.npz").statistics.shape == (2, 9)
+    (tmp_path / "reference").write_text("A Cat.\n")
+    for more, matches in (([], [0, 0]), (["--lowercase"], [2, 2]), (["--lowercase", "--tokenize", "none"], [1, 1])):
+        assert convert(tmp_path / "lists", tmp_path / "y.npz", *flags, *more).exit_code == 0
+        assert read(tmp_path / "y.npz").statistics[:, 0].tolist() == matches
+
+
+def test_every_format_is_described_in_the_documentation() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text()
+    assert [name for name in REGISTERED.own if f"`{name}`" not in text] == []
+
+
+def test_archives_made_by_hand_are_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", features=[[1, 2], [3, 4]], offsets=[0, 2], statistics=[0, 1], texts=["a", "b"])
+    nbest = read(tmp_path / "x.npz")
+    assert nbest.names == ("feature1", "feature2")
+    assert nbest.texts == ("a", "b")
+
+
+@examples(150)
+@given(
+    content=st.binary(max_size=40)
+    | st.lists(st.sampled_from(["N=", "{", "|||", "1 2 3", "\n", "a\tb", '"candidates": ['])).map(
+        lambda p: "".join(p).encode()
+    )
+)
+def test_any_content_has_a_format_or_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_bytes(content)
+    assert read_or_refused(tmp_path / "x", lambda: detect(tmp_path / "x")) in (None, *REGISTERED.own)
+
+
+def test_json_lines_of_hypotheses_and_of_lists_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps({"text": '"candidates": [', "loss": 1}) + "\n")
+    assert detect(path) == "jsonl"
+    path.write_text(json.dumps({"id": 1, "candidates": []}) + "\n")
+    assert detect(path) == "best-of-n"
+
+
+def test_candidates_of_another_form_are_read_by_their_keys(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text(DIALECTS["candidates a line"][0])
+    outcome = run("solve", tmp_path / "x.jsonl", "-q")
+    assert outcome.exit_code == 1
+    assert "candidates.am, candidates.lm, candidates.errors" in outcome.stderr
+    flags = ["--features", "candidates.[al]m", "--loss", "candidates.errors", "--segment", "utt", "--json", "-q"]
+    found = run("solve", tmp_path / "x.jsonl", *flags)
+    assert json.loads(found.stdout)["loss"] == 2, found.output

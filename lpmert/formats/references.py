@@ -1,0 +1,325 @@
+"""Utterances: which file belongs to which, what was said in them, and how far the hypotheses are from that."""
+
+from __future__ import annotations
+
+import logging
+import re
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lpmert.errors import DataError, reason_of
+from lpmert.formats.text import WHITE, Place, placed_lines, words_of
+from lpmert.model.given import one_or_more
+from lpmert.model.nbest import NBest
+from lpmert.quoting import quoted
+from lpmert.system.files import EMPTY
+from lpmert.system.packing import COMPRESSED_ENDINGS
+from lpmert.system.pipes import input_kept
+
+if TYPE_CHECKING:
+    from lpmert.metrics.text import TextMetric
+
+logger = logging.getLogger(__name__)
+
+MANIFEST = "manifest"
+_PARTLY = "allow a part with partial=True (--partial)"
+_TABS = "put the id of the list and a tab before each line"
+
+References = str | Path | Mapping[str, str]
+"""Words by utterance, or the file that holds them."""
+
+Keyed = dict[str, tuple[int, str]]
+"""The line and the text of each key of a file."""
+
+Rows = list[tuple[Place, str]]
+
+_ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", ".htk", ".fst", ".hg", ".json")
+_HEADER = ["utterance", "reference"]
+_KEY = re.compile(r"[^ \t\n\r\v\f]+")
+_MARKED = re.compile(r"[^ \t\n\r\v\f]*[0-9]")  # the first word may be an id
+_TRN = re.compile(r"(.*?)\(([^ \t\n\r\v\f()]+)\)[ \t]*")
+
+
+def utterance_files(source: str | Path) -> list[tuple[str, Path]]:
+    """Return utterance and path of each file that a folder or a manifest names.
+
+    A manifest has a line `utterance path` or just `path` for each file; paths count from the folder it is in. A folder
+    that holds a file `manifest` is read by it; of another one all files count, ordered by name, but hidden ones. An
+    utterance without a name is called like its file without the endings of compression and format. Raises `DataError`
+    if there are none, or an utterance comes twice.
+    """
+    path = Path(source)
+    if path.is_dir():
+        if not (path / MANIFEST).exists():
+            return _files_of_folder(path)
+        path /= MANIFEST
+    found: dict[str, tuple[int | None, Path]] = {}
+    for place, line in placed_lines(path):
+        cells = words_of(line)
+        if not 1 <= len(cells) <= 2 or "\0" in line:
+            raise place.error(f"{reprlib.repr(line)} should be utterance and path, or just a path")
+        file = path.parent / cells[-1]
+        utterance = cells[0] if len(cells) == 2 else utterance_of(file)
+        first, _ = found.setdefault(utterance, (place.line, file))
+        if first != place.line:
+            raise place.error(f"utterance {quoted(utterance)} comes twice, first on line {first}")
+    if not found:
+        raise DataError("empty file; it must name at least one utterance", path=path)
+    return [(utterance, file) for utterance, (_, file) in found.items()]
+
+
+def _files_of_folder(folder: Path) -> list[tuple[str, Path]]:
+    found: dict[str, Path] = {}
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        raise DataError(f"cannot be read: {reason_of(error)}", path=folder) from error
+    for path in paths:
+        other = path if path.name.startswith(".") else found.setdefault(utterance_of(path), path)
+        if other != path:
+            raise DataError(f"{other.name} and {path.name} would be the same utterance; rename one", path=folder)
+    if not found:
+        raise DataError("the folder is empty; it must contain one file per utterance", path=folder)
+    return list(found.items())
+
+
+def utterance_of(path: Path) -> str:
+    """Return what an utterance is called whose file has this name: the name without endings."""
+    for endings in (COMPRESSED_ENDINGS, _ENDINGS):
+        if path.suffix in endings:
+            path = path.with_suffix("")
+    return path.name
+
+
+def made_folder(path: str | Path) -> Path:
+    """Return the folder, made if there is none; raises `DataError` if it cannot be."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot be written: {reason_of(error)}", path=folder) from error
+    return folder
+
+
+def read_keyed(path: str | Path) -> Keyed:
+    """Return line number and text by key of a file with lines `key text`, in the order of the file.
+
+    One space or tab ends the key; the text is what follows. Raises `DataError` if the file is empty, a line has no key,
+    or a key comes twice.
+    """
+    return _keyed(_by_key(placed_lines(path)), path)
+
+
+def read_transcripts(references: References) -> dict[str, str]:
+    """Return the words of each utterance from a Kaldi `text` file or a trn file; a mapping is taken as it is.
+
+    Lines are `utterance word word ...`, or, if every line ends so, `word word ... (utterance)`. A first line
+    `utterance`, tab, `reference` is the header of a table, whose other columns are not looked at.
+    """
+    if isinstance(references, Mapping):
+        return dict(references)
+    return {name: text for name, (_, text) in _transcripts(_rows(references), references).items()}
+
+
+def _by_key(rows: Iterable[tuple[Place, str]]) -> Iterator[tuple[Place, str, str]]:
+    for place, line in rows:
+        match = _KEY.match(line)
+        if match is None:
+            raise place.error("white space before the key; delete it" if line.strip() else "empty line; delete it")
+        yield place, match.group(), line[match.end() + 1 :]
+
+
+def _keyed(cells: Iterable[tuple[Place, str, str]], path: str | Path) -> Keyed:
+    found: dict[str, tuple[int, str]] = {}
+    for place, key, text in cells:
+        if key in found:
+            raise place.error(f"{reprlib.repr(key)} comes twice, first on line {found[key][0]}; delete one")
+        found[key] = (place.line or 1, text)
+    if not found:
+        raise DataError(EMPTY, path=path)
+    return found
+
+
+def _rows(path: str | Path) -> Rows:
+    """Return the lines of a file of words, which is looked at again for rates."""
+    with input_kept():
+        return list(placed_lines(path))
+
+
+def _transcripts(rows: Rows, path: str | Path) -> Keyed:
+    """Return line and words by utterance of the lines of a file; see `read_transcripts`."""
+    if rows and rows[0][1].split("\t")[:2] == _HEADER:
+        rows = [(place, "\t".join(line.split("\t")[:2])) for place, line in rows[1:]]
+    matches = [_TRN.fullmatch(line) for _, line in rows]
+    if all(matches):
+        pairs = zip(rows, matches, strict=True)
+        return _keyed(((place, match[2], match[1]) for (place, _), match in pairs if match), path)
+    return _keyed(_by_key(rows), path)
+
+
+def measured(
+    features: ArrayLike,
+    names: Sequence[str],
+    lists: Mapping[str, Sequence[str]],
+    references: References,
+    *options: Any,
+) -> NBest:
+    """Return N-best lists with statistics counted from their texts, as `with_references` with these options does.
+
+    features [M, D] has a row for each hypothesis, `lists` their texts by utterance, in the same order.
+    """
+    rows = np.array(features, dtype=np.float64)
+    texts = [text for hypotheses in lists.values() for text in hypotheses]
+    offsets = np.cumsum([0, *map(len, lists.values())])
+    nbest = NBest(rows, offsets, np.zeros(len(rows)), names, list(lists), texts=texts)
+    return with_references(nbest, references, *options)
+
+
+def with_references(
+    nbest: NBest,
+    references: References | Sequence[str | Path] | Literal[False],
+    metric: str | TextMetric = "wer",
+    partial: bool = False,
+    by_position: bool = False,
+) -> NBest:
+    """Return lists with statistics counted from their texts, by a metric of `lpmert.metrics.text`.
+
+    `references` are words by utterance, or one or more files: each a Kaldi `text` or trn file, or lines `id<tab>text`,
+    or, where the ids of the lists are whole numbers, one sentence a line (id 0 is the first). by_position: lines are
+    such sentences, whatever they look like; otherwise they are where no line has a tab, and most neither begin with a
+    word with a digit nor end with a word in parentheses, which may be ids. False: nobody knows what hypotheses cost, as
+    for `lpmert.rerank`, and the statistics stay as they are. Raises `DataError` if a list has no reference, or, unless
+    `partial`, a reference no list.
+    """
+    from lpmert.model.texts import measure_texts
+
+    if references is False:
+        return nbest
+
+    by_list = references_by_list(nbest.list_ids, references, partial, by_position)
+    found, summed = measure_texts(nbest, by_list, metric)
+    logger.info("statistics: %s", summed.signature)
+    return found
+
+
+class _Wanted(NamedTuple):
+    """The lists whose references are wanted; what: they are, in messages; options: whether the caller has these."""
+
+    list_ids: Sequence[str]
+    partial: bool
+    what: str = "list"
+    options: bool = True
+
+    @property
+    def otherwise(self) -> str:
+        """What to do with a reference that has no list."""
+        return _PARTLY if self.options else "leave the reference out"
+
+    def of_ids(self, spoken: Mapping[str, tuple[int | None, str]], path: str | Path | None) -> list[str]:
+        """Return the text of each list from texts by id, with their lines."""
+        known = {*self.list_ids}
+        other = next((utterance for utterance in spoken if utterance not in known), None)
+        place = Place(path, None if other is None else spoken[other][0])
+        for utterance in self.list_ids:
+            if utterance not in spoken:
+                beside = "" if other is None else f", but one for {quoted(other)}, which is no {self.what}"
+                raise place.error(
+                    f"no reference for utterance {quoted(utterance)}{beside}; add it, or omit the {self.what}"
+                )
+        if other is not None and not self.partial:
+            raise place.error(f"no {self.what} for the reference of {quoted(other)}; add it, or {self.otherwise}")
+        return [spoken[utterance][1] for utterance in self.list_ids]
+
+    def of_numbers(self, rows: Rows, path: str | Path) -> list[str]:
+        """Return the text of each list, whose id is the number of its line, from 0."""
+        numbers = [int(one) for one in self.list_ids]
+        if max(numbers) >= len(rows):
+            raise DataError(f"{len(rows)} lines, too few for list {max(numbers)} (from 0)", path=path)
+        left = sorted({*range(len(rows))} - {*numbers})
+        if left and not self.partial:
+            raise Place(path, left[0] + 1).error(f"no list for this line; give all lists, or {self.otherwise}")
+        return [rows[number][1].strip(WHITE) for number in numbers]
+
+    def of_transcripts(self, rows: Rows, path: str | Path) -> list[str]:
+        """Return the text of each list from lines with ids; errors say what to do if the lines are sentences."""
+        try:
+            return self.of_ids(_transcripts(rows, path), path)
+        except DataError as error:
+            if not rows or not _are_numbers(self.list_ids):
+                raise
+            flag = ", or pass by_position=True (--by-position)" if self.options else ""
+            sentences = f"if line 1 is the sentence of {self.what} 0, line 2 that of {self.what} 1, ..., {_TABS}{flag}"
+            raise DataError(f"{error.reason}; {sentences}", path=path, line=error.line) from error
+
+
+def references_by_list(
+    list_ids: Sequence[str],
+    references: References | Sequence[str | Path] | Literal[False],
+    partial: bool = False,
+    by_position: bool = False,
+    *,
+    what: str = "list",
+    options: bool = True,
+) -> list[tuple[str, ...]]:
+    """Return the references of each list; the arguments are those of `with_references`.
+
+    what: lists, in messages; options: whether the caller has `partial` and `by_position`, for messages.
+    """
+    if references is False:
+        return [("",) for _ in list_ids]
+    wanted = _Wanted(list_ids, partial, what, options)
+    if isinstance(references, Mapping):
+        found = {name: (None, text) for name, text in references.items()}
+        return [(text,) for text in wanted.of_ids(found, None)]
+    files = one_or_more(references, "references")
+    rows = {path: _rows(path) for path in files}
+    numbered = [path for path in files if _by_number(rows[path], list_ids, path, by_position)]
+    for path in numbered:
+        if len(rows[path]) != len(rows[numbered[0]]):
+            raise DataError(f"{len(rows[path])} lines, but {numbered[0]} has {len(rows[numbered[0]])}", path=path)
+    columns = [(wanted.of_numbers if path in numbered else wanted.of_transcripts)(rows[path], path) for path in files]
+    return list(zip(*columns, strict=True))
+
+
+def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]:
+    """Return what a decoder gave out, by list: lines of an id and words, or of words where ids are numbers of lines.
+
+    It may be of more lists than these. Raises `DataError` where one is missing.
+    """
+    rows = _rows(path)
+    if _by_number(rows, list_ids, path, by_position=False):
+        return dict(zip(list_ids, _Wanted(list_ids, partial=True).of_numbers(rows, path), strict=True))
+    found = _transcripts(rows, path)
+    for name in list_ids:
+        if name not in found:
+            raise DataError(f"no output for {quoted(name)}, of which there are hypotheses; {_TABS}", path=path)
+    return {name: text for name, (_, text) in found.items()}
+
+
+def _are_numbers(list_ids: Sequence[str]) -> bool:
+    return all(one.isascii() and one.isdigit() and len(one) <= 18 for one in list_ids)
+
+
+def _by_number(rows: Rows, list_ids: Sequence[str], path: str | Path, by_position: bool) -> bool:
+    """Whether the ids of lists are numbers of the lines of a file of references; see `with_references`."""
+    if not _are_numbers(list_ids):
+        if by_position:
+            odd = next(one for one in list_ids if not _are_numbers([one]))
+            raise DataError(
+                f"no line is number {quoted(odd)}, which is the id of a list; leave by_position out "
+                f"(--by-position), and {_TABS}",
+                path=path,
+            )
+        return False
+    if by_position:
+        return True
+    marked = sum(_MARKED.match(text) is not None or _TRN.fullmatch(text) is not None for _, text in rows)
+    if 2 * marked >= len(rows) or any("\t" in text for _, text in rows):
+        return False
+    logger.info("references: %s has a sentence a line, the first for list 0", path)
+    return True

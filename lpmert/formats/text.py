@@ -1,0 +1,138 @@
+"""Words, names and numbers in text and JSON, and the place in a file that every error names."""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lpmert.errors import DataError
+from lpmert.model.given import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
+from lpmert.quoting import quoted
+from lpmert.system.files import lines
+
+WHITE = " \t\n\r\v\f"
+"""ASCII white space: `str.strip` and `str.split` would take no-break and ideographic spaces, too."""
+
+WORD = re.compile(f"[^{WHITE}]+")
+_LONGEST_COUNT = 18
+"""Digits of a count: whatever has so many fits into 64 bits."""
+
+
+class Place(NamedTuple):
+    """A file, and a line of it where one is to blame; reads numbers, and says where one is wrong."""
+
+    path: str | Path | None
+    line: int | None = None
+
+    def error(self, message: str) -> DataError:
+        """Return the error that names this place."""
+        return DataError(message, path=self.path, line=self.line)
+
+    def number(self, word: str, what: str) -> float:
+        """Return the number that a word of a text spells; `what` names it in the `DataError` if it spells none."""
+        trouble = trouble_of_number(word, textual=True)
+        if trouble is not None:
+            raise self.error(f"{what} {trouble}")
+        return float(word)
+
+    def numbers(self, words: Sequence[str], what: str) -> list[float]:
+        """Return the numbers that words spell, as `number` does."""
+        if spells_plainly(words):
+            try:
+                numbers = list(map(float, words))
+            except ValueError:
+                numbers = [math.nan]
+            if sum(map(abs, numbers)) < EXACT_INTEGERS:  # false where one is not a number
+                return numbers
+        return [self.number(word, what) for word in words]
+
+    def json_number(self, value: Any, what: str) -> float:
+        """Return the number that a value of a JSON document is; truth values and strings are none."""
+        trouble = trouble_of_number(value, textual=False)
+        if trouble is not None:
+            raise self.error(f"{what} {trouble}")
+        return float(value)
+
+    def whole(self, word: str, what: str) -> int:
+        """Return the count, 0 or more, that a word spells in decimal digits."""
+        if not (word.isascii() and word.isdigit() and len(word) <= _LONGEST_COUNT):
+            raise self.error(f"{what} is {reprlib.repr(word)}, not a count")
+        return int(word)
+
+
+def spells_plainly(words: Iterable[str]) -> bool:
+    """Whether `float` may be asked: it takes underscores, and digits of other scripts, for numbers."""
+    joined = "".join(words)
+    return "_" not in joined and joined.isascii()
+
+
+ROUNDED = "an integer beyond 2**53 that float64 would round; rescale it, or subtract what all have in common"
+
+
+def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs to") -> str | None:
+    """Say what is wrong with what should be a finite number: a word of a text, or else a value that JSON has.
+
+    part: what can be left out instead.
+    """
+    plain = spells_plainly([cell]) if textual else type(cell) in (int, float)
+    try:
+        number = float(cell) if plain else None
+    except ValueError:
+        number = None
+    except OverflowError:
+        number = math.inf
+    if number is not None and abs(number) < EXACT_INTEGERS:
+        return None
+    if number is None:
+        trouble = "not a number"
+    elif not math.isfinite(number):
+        trouble = f"not a finite number in double precision; correct it, or leave out {part}"
+    elif abs(number) > MAGNITUDE_LIMIT:
+        trouble = f"beyond {MAGNITUDE_LIMIT:g}; rescale it"
+    elif rounds(cell):
+        trouble = ROUNDED
+    else:
+        return None
+    return f"is {reprlib.repr(cell)}, {trouble}"
+
+
+def number_text(number: float) -> str:
+    """Return the shortest text that reads back as exactly this number."""
+    return repr(number).removesuffix(".0")
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text: what stands between ASCII white space."""
+    return WORD.findall(text)
+
+
+def is_word(text: str) -> bool:
+    """Whether a text is one word, without white space."""
+    return WORD.fullmatch(text) is not None
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that an earlier one equals, if any."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object; raises `ValueError` if a key occurs twice."""
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        raise ValueError(f"the key {quoted(repeated(key for key, _ in pairs))} occurs twice")
+    return record
+
+
+def placed_lines(path: str | Path) -> Iterator[tuple[Place, str]]:
+    """Yield the lines of a file, as `lpmert.system.files.lines` does, with their places."""
+    return ((Place(path, number), line) for number, line in lines(path))

@@ -1,0 +1,260 @@
+"""Lines that the core reads at once are those that Python reads one by one: the same bits, the same words on faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mutations import damaged, examples
+
+import lpmert
+from lpmert import DataError
+from lpmert.core import read_alike
+from lpmert.formats import alike
+from lpmert.formats.alike import Cell, Style, Template
+from lpmert.system import files
+from lpmert.system.files import Bytes
+
+NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False, min_value=-1e100, max_value=1e100).map(repr),
+    st.decimals(allow_nan=False, allow_infinity=False, min_value=-1000, max_value=1000, places=4).map(str),
+    st.integers(-9, 9).map(str),
+    st.sampled_from(["-0.0", "1e-320", "4.9e-324", "1.", ".5", "+1", "1E5", "0.1000000000000000055511151231257827"]),
+)
+ODD = [
+    *("", " 1 ", "1 2", "nan", "inf", "-Infinity", "1e400", "1e101", "1_0", "0x1p3", "١", "true", "null", "-", "1e"),
+    *(
+        "1\r",
+        '"1"',
+        "1\t2",
+        "1\n2",
+        "\0",
+        "01",
+        "-01",
+        "1.",
+        ".5",
+        "+1",
+        "1.e5",
+        "-",
+        "[1]",
+        "{}",
+        "1, 2",
+        "|||",
+        "b=1",
+    ),
+]
+"""Some are numbers to Python, and fewer to JSON; most are none."""
+
+Found = tuple[object, ...]
+ROWS = {
+    "tsv": ("list\tmore\ta\terrors\ttext\n", "u{0}\t\t{1}\t{2}\t{3}\n"),
+    "csv": ("list,more,a,errors,text\n", "u{0},,{1},{2},{3}\n"),
+    "jsonl": (
+        "",
+        '{{"list": "u{0}", "more": "x\\"y", "in": {{"a": {1}, "no": null}}, "errors": {2}, "text": "{3}"}}\n',
+    ),
+    "moses": ("", "u{0} ||| {3} ||| b= 1.5 a= {1} ||| -1 ||| statistics: errors={2}\n"),
+}
+"""What a file begins with, and a line of it, by list, feature, loss and text."""
+KINDS = pytest.mark.parametrize("kind", ROWS)
+
+
+def content(kind: str, cells: list[tuple[str, str]], text: str) -> bytes:
+    head, line = ROWS[kind]
+    rows = (line.format(number // 3, first, second, text) for number, (first, second) in enumerate(cells))
+    return (head + "".join(rows)).encode()
+
+
+def read(path: Path, quick: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> Found:
+    """What comes of a file, read in small blocks."""
+    options = {"features": ["a_0"] if path.suffix == ".moses" else ["in.a" if path.suffix == ".jsonl" else "a"]}
+    options |= {} if path.suffix == ".moses" else {"segment": "list", "loss": "errors", "text": "text"}
+    with monkeypatch.context() as context:
+        context.setattr(files, "_BLOCK_BYTES", 256)
+        context.setattr(alike, "read_alike", quick)
+        try:
+            found = lpmert.read(path, path.suffix[1:], **options)
+        except DataError as error:
+            return (str(error),)
+    dense = found.dense_features()
+    return (dense.tobytes(), found.statistics.tobytes(), *found.list_ids, *found.offsets, *(found.texts or ()))
+
+
+def check_same(path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Compare the two ways; return for each block whether the quick one took it."""
+    path.write_bytes(data)
+    taken: list[bool] = []
+
+    def counted(*arguments: object) -> object:
+        found = read_alike(*arguments)  # type: ignore[arg-type]
+        taken.append(found is not None)
+        return found
+
+    expected = read(path, lambda *_: None, monkeypatch)
+    assert read(path, counted, monkeypatch) == expected
+    return taken
+
+
+@KINDS
+@given(
+    cells=st.lists(st.tuples(NUMBERS, NUMBERS), min_size=30, max_size=40),
+    text=st.sampled_from(
+        ["x", "", '"', "a b", "\u0101 'b", "nan", "a\\u00e9\\\\", "\\ud800", "a |||| b", "\\x", " a "]
+    ),
+)
+@settings(deadline=None, max_examples=60)
+def test_the_same_bits(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, cells: list[tuple[str, str]], text: str
+) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        check_same(tmp_path_factory.mktemp("lists") / f"t.{kind}", content(kind, cells, text), monkeypatch)
+
+
+@KINDS
+def test_plain_lines_are_read_quickly(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = [(f"{number / 7:.4f}", str(number % 5)) for number in range(100)]
+    taken = check_same(tmp_path / f"t.{kind}", content(kind, cells, "some words"), monkeypatch)
+    assert len(taken) >= 10
+    assert all(taken)
+
+
+@KINDS
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("place", [0, 59])
+def test_what_is_odd_is_read_or_refused_as_ever(
+    odd: str, place: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [("0.25", "1")] * 60
+    cells[place] = (odd, "1")
+    check_same(tmp_path / f"t.{kind}", content(kind, cells, "x"), monkeypatch)
+
+
+PIECES = (
+    b"",
+    b" ",
+    b"  ",
+    b"\t",
+    b"\n",
+    b'"',
+    b"\\",
+    b"{",
+    b"}",
+    b"[",
+    b",",
+    b":",
+    b"|",
+    b"=",
+    b"1",
+    b"e",
+    b"-",
+    b"\xff",
+)
+
+
+@KINDS
+@examples(150)
+@given(data=st.data())
+def test_damaged_files_are_read_or_refused_alike(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
+) -> None:
+    whole = content(kind, [("0.25", "1"), ("-3e-2", "0"), ("7", "2")] * 3, "a b")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        path = tmp_path_factory.mktemp("lists") / f"t.{kind}"
+        check_same(path, damaged(data, whole, PIECES, most=2, longest=2, cut=True), monkeypatch)
+
+
+@KINDS
+def test_bytes_that_are_no_text_and_lines_without_an_end(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = content(kind, [("0.25", "1")] * 60, "x")
+    ends = (body[:-1], body[:-3], body + b"\xff\n", body + b"\n", body.replace(b"\n", b"\r\n"), body + body[-40:])
+    for data in ends:
+        check_same(tmp_path / f"t.{kind}", data, monkeypatch)
+
+
+def template(style: Style, *pieces: tuple[str, Cell | None], refused: str = "") -> Template:
+    found = Template(style, refused)
+    for literal, cell in pieces:
+        found.add(literal, cell)
+    return found
+
+
+def test_cells_are_filled_in_and_words_are_told_once() -> None:
+    cells = [("", Cell.WORD), ("\t", Cell.NUMBER), ("\t", Cell.TEXT)]
+    data = b"u\t2.5\tsome\r\nu\t-35e-1\t\nv\t+.5\t\xc4\x81"
+    found = template(Style.EXACT, *cells, refused="\t").read(Bytes(1, data))
+    assert found is not None
+    assert found.runs(0, found.words) == (["u", "v"], [2, 1])
+    assert found.texts == ["some", "", "\u0101"]
+    np.testing.assert_array_equal(found.numbers[:, 1], [2.5, -3.5, 0.5])
+    for other in (data + b"\tx", data + b"\nw\t1", data.replace(b"v", b"")):
+        assert template(Style.EXACT, *cells, refused="\t").read(Bytes(1, other)) is None
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    for literals, cells, style, numbers in (
+        (["", ""], [0], 0, np.zeros((1, 2))),
+        ([""], [0], 0, np.zeros((1, 1))),
+        (["", ""], [5], 0, np.zeros((1, 0))),
+        (["", ""], [-1], 0, np.zeros((1, 0))),
+        (["", ""], [0], 3, np.zeros((1, 1))),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            read_alike(b"1\n", literals, cells, style, "", numbers)
+    assert read_alike(b"1\n", ["", ""], [0], 0, "", np.zeros((2, 1))) is None
+    assert read_alike(b"1\n2\n", ["", ""], [0], 0, "", np.zeros((1, 1))) is None
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *["9007199254740991", "-9007199254740991", "0.1", "1e15", "1e-22", "123456789.123456789", "1e-23", "2.5e-324"],
+        *["9007199254740991.5e-1", "0." + "0" * 30 + "1", "72057594037927945e-1", "4503599627370497.5", "1e-300"],
+    ],
+)
+def test_numbers_are_the_nearest_doubles(word: str) -> None:
+    for style in Style:
+        found = template(style, ("", Cell.NUMBER)).read(Bytes(1, f"{word}\n".encode()))
+        assert found is not None
+        assert found.numbers[0, 0] == float(Fraction(word))
+
+
+@pytest.mark.parametrize(
+    "word", ["9007199254740992", "-9007199254740993", "1e16", "1e400", "1e", "e1", ".", "+", "--1"]
+)
+def test_numbers_that_are_none_or_might_be_rounded_are_left_to_python(word: str) -> None:
+    assert template(Style.EXACT, ("", Cell.NUMBER)).read(Bytes(1, f"{word}\n".encode())) is None
+
+
+@pytest.mark.parametrize(("segment", "text"), [("a", "text"), ("list", "a"), ("a", "a")])
+def test_a_column_that_is_words_too_stays_as_it_is_written(
+    segment: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_bytes(content("tsv", [(f"00{number // 3}", "1") for number in range(60)], "x"))
+    monkeypatch.setattr(files, "_BLOCK_BYTES", 64)
+    found = lpmert.read_table(path, segment=segment, features="a", loss="errors", text=text)
+    assert found.features[:, 0].tolist() == [number // 3 for number in range(60)]
+    assert list(found.list_ids) == [f"{'u' if segment == 'list' else '00'}{number}" for number in range(20)]
+    assert found.texts is not None
+    assert list(found.texts) == [f"00{number // 3}" if text == "a" else "x" for number in range(60)]
+
+
+def test_strings_and_numbers_of_json_are_those_of_json() -> None:
+    cells = [('{"a": "', Cell.TEXT), ('", "n": ', Cell.NUMBER), ("}", None)]
+
+    def taken(string: str, number: str) -> bool:
+        line = f'{{"a": "{string}", "n": {number}}}\n'.encode()
+        return template(Style.JSON, *cells).read(Bytes(1, line)) is not None
+
+    assert taken('x\\"\\\\\\u00e9\\n', "-1.5e-3")
+    for string in ("\\x", "\\u12g4", "\\u12", "a\tb", "\\", '"'):
+        assert not taken(string, "1")
+    for number in ("01", "-01", ".5", "1.", "+1", "1.e5", "-", "", " 1"):
+        assert not taken("x", number)

@@ -1,0 +1,802 @@
+"""One table of malformed files: each is refused with the file, the line and the remedy; so are damaged ones."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import struct
+import zipfile
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mutations import damaged, examples, read_or_refused, wrong_documents
+from written_lists import DIALECTS, PACKINGS, binary_mert, single_precision
+
+import lpmert
+from lpmert import DataError, NBest, read, read_table
+from lpmert.formats.references import read_transcripts, utterance_files
+from lpmert.formats.weights import read_weights
+
+Content = str | bytes
+Row = tuple[Content, int | None, str]
+"""What a file holds, the line that is wrong, and what the message says."""
+
+COLUMNS: dict[str, Any] = {"segment": "utt", "features": "am,lm", "loss": "errors"}
+HEAD, GOOD = "utt\tam\tlm\terrors\n", "a\t1\t2\t3\n"
+GOOD_OBJECT = '{"utt": "a", "am": 1, "lm": 2, "errors": 3}\n'
+SET = '{"id": "g", "candidates": [{"text": "x", "scores": {"a": 1, "b": 2}, "loss": 0}]}\n'
+SECOND = SET.replace('"g"', '"h"')
+MOSES = """0 ||| the house ||| LM0= -1.5 TM0= -2 0.25 ||| -3.1 ||| 0
+0 ||| house ||| LM0= -1 TM0= 1e-3 7 ||| -3.2 ||| 1
+1 ||| small ||| LM0= -3 TM0= 4 5 ||| -1 ||| 2
+"""
+FEATURES = """FEATURES_TXT_BEGIN_0 3 2 2 lm_0 w_0
+-1.5 2
+-1e-3 4
+FEATURES_TXT_END_0
+FEATURES_TXT_BEGIN_0 0 1 2 lm_0 w_0
+5 6
+FEATURES_TXT_END_0
+"""
+SCORES = """SCORES_TXT_BEGIN_0 3 2 2 WER
+0 7
+3 7
+SCORES_TXT_END_0
+SCORES_TXT_BEGIN_0 0 1 2 WER
+1 4
+SCORES_TXT_END_0
+"""
+AM = "one-1 -10.5\none-2 -11\ntwo-x-1 -3e0\n"
+LM = "two-x-1\t-1\none-1   -2 \none-2 -4\n"
+TEXT = "one-2 the cut\none-1 the cat\ntwo-x-1\n"
+SPOKEN = {"one": "the cat", "two-x": "a dog"}
+FORM_3 = "# made by hand\n-10.5 -3.25 2 the cat\n-12 -2e0 1 the <pause>\n-30 -1 0\n"
+FORM_2 = "NBestList2.0\n(-30) the ( st: 0.0 et: 0.2 g: -3 a: -10 ) dh ( st: 0.0 et: 0.1 g: 0 a: -5 )\n"
+REST = "I=0\nI=1\nJ=0 S=0 E=1 W=x a=-1\n"
+FORM_1 = "NBestList1.0\n(-2500) the cat\n(-3000)\n"
+CSV = 'utt,am,lm,errors,text\na,1,2,3,"x\ny"\n'
+DOCUMENT = json.dumps([json.loads(GOOD_OBJECT)] * 2, indent=1)
+SPARSE = {"feature_values": [1.0], "feature_columns": [0], "feature_starts": [0, 1, 1], "n_features": 2}
+
+
+def archive(**changes: Any) -> bytes:
+    """An archive with other arrays; `None` leaves one out."""
+    arrays = {"features": [[1.0], [2.0]], "offsets": [0, 2], "statistics": [0, 1], **changes}
+    content = io.BytesIO()
+    np.savez(content, **{name: array for name, array in arrays.items() if array is not None})
+    return content.getvalue()
+
+
+def table_of(**columns: list[object]) -> bytes:
+    """A Parquet table with other columns."""
+    content = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"utt": ["a", "a"], "am": [1, 2], "errors": [0, 1], **columns}), content)
+    return content.getvalue()
+
+
+def count_of_lines(content: bytes) -> Container[int]:
+    """The hypotheses of a list of SRILM, whose first line may be a header."""
+    lines = [line for line in content.splitlines() if line[:1] != b"#"]
+    return range(len(lines) - 1, len(lines) + 1)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Good files of a kind, how they are read, and how many hypotheses the content of one, damaged or not, may have."""
+
+    files: dict[str, Content]
+    read: Callable[[Path], object]
+    sizes: Callable[[bytes], Container[int]] = lambda _: (3,)
+
+
+def best_of_n_sizes(content: bytes) -> Container[int]:
+    lines = content.removeprefix(b"\xef\xbb\xbf").splitlines()
+    return (sum(len(json.loads(line)["candidates"]) for line in lines),)
+
+
+def of_table(name: str) -> Callable[[Path], object]:
+    return lambda folder: read_table(folder / name, **COLUMNS)
+
+
+UP_TO_3 = range(1, 4)
+KINDS: dict[str, Kind] = {
+    "tsv": Kind({"dev.tsv": HEAD + 3 * GOOD}, of_table("dev.tsv"), lambda _: UP_TO_3),
+    "csv": Kind({"dev.csv": CSV}, of_table("dev.csv"), lambda _: UP_TO_3),
+    "jsonl": Kind({"dev.jsonl": 3 * GOOD_OBJECT}, of_table("dev.jsonl"), lambda _: UP_TO_3),
+    "json": Kind({"x.json": DOCUMENT}, of_table("x.json"), lambda _: UP_TO_3),
+    "parquet": Kind({"dev.parquet": table_of(lm=[1.0, 2.0])}, of_table("dev.parquet"), lambda _: (2,)),
+    "npz": Kind({"x.npz": archive()}, lambda folder: read(folder / "x.npz"), lambda _: (2,)),
+    "best-of-n": Kind(
+        {"set.jsonl": SET + SECOND}, lambda folder: read(folder / "set.jsonl", "best-of-n"), best_of_n_sizes
+    ),
+    "moses": Kind(
+        {"lists.txt": MOSES},
+        lambda folder: read(folder / "lists.txt", "moses", last_field=True),
+        lambda content: (content.count(b"\n"),),
+    ),
+    "written moses": Kind(
+        {"lists.txt": "0 ||| a ||| L= 1 ||| 0 ||| statistics: a=1 b=2\n"},
+        lambda folder: read(folder / "lists.txt", "moses"),
+        lambda content: (content.count(b"\n"),),
+    ),
+    "moses beside": Kind(
+        {"lists.txt": MOSES, "statistics": "0 1 2\n0 3 4\n1 5 6\n"},
+        lambda folder: read(folder / "lists.txt", "moses", statistics=folder / "statistics"),
+    ),
+    "mert": Kind(
+        {"features": FEATURES, "scores": SCORES},
+        lambda folder: read(folder / "features", "mert", scores=folder / "scores"),
+    ),
+    **{
+        name: Kind({"x": content}, lambda folder, options=options: read(folder / "x", **options), lambda _: range(1, 9))
+        for name, (content, options) in DIALECTS.items()
+    },
+    "sparse mert": Kind(
+        {"features": FEATURES.replace("-1.5 2", "-1.5 2 a_b=3 c=d=0.5").replace("5 6", "5 6 e:7"), "scores": SCORES},
+        lambda folder: read(folder / "features", "mert", scores=folder / "scores"),
+    ),
+    "scores": Kind(
+        {"am": AM, "lm": LM, "text": TEXT},
+        lambda folder: read(
+            {name: folder / name for name in ("am", "lm")}, texts=folder / "text", references=SPOKEN, partial=True
+        ),
+    ),
+    "espnet": Kind(
+        {"1best_recog/score": "one tensor(-1.5)\ntwo-x -3\n", "1best_recog/text": "one the cat\ntwo-x dog\n"},
+        lambda folder: read(folder, "espnet", references=SPOKEN, partial=True),
+        lambda _: (2,),
+    ),
+    "srilm": Kind(
+        {"lists/one": FORM_3}, lambda folder: read(folder / "lists", "srilm", references={"one": "a"}), count_of_lines
+    ),
+    "srilm 1": Kind(
+        {"lists/one": FORM_1}, lambda folder: read(folder / "lists", "srilm", references={"one": "a"}), count_of_lines
+    ),
+    "srilm 2": Kind(
+        {"lists/one": FORM_2}, lambda folder: read(folder / "lists", "srilm", references={"one": "a"}), count_of_lines
+    ),
+    "manifest": Kind({"manifest": "one x\ntwo y\n"}, lambda folder: utterance_files(folder / "manifest")),
+    "references": Kind({"text": "one the cat\ntwo a dog\n"}, lambda folder: read_transcripts(folder / "text")),
+    "slf": Kind(
+        {"x.slf": "N=2 L=1\n" + REST},
+        lambda folder: read(folder / "x.slf", "slf", references={"x": "a"}),
+        lambda _: (1,),
+    ),
+}
+
+
+Case = tuple[str, dict[str, Content | None], str, str]
+"""A kind, the files of it that are others, file and line that are wrong, and what the message says."""
+
+
+def of(kind: str, file: str, rows: Iterable[Row], *, blamed: str | None = None) -> Iterator[Case]:
+    for content, line, message in rows:
+        yield kind, {file: content}, f"{blamed or file}:{line}" if line else blamed or file, message
+
+
+def changed(whole: str, rows: Iterable[tuple[str, str, int | None, str]]) -> Iterator[Row]:
+    for old, new, line, message in rows:
+        assert old in whole
+        yield whole.replace(old, new), line, message
+
+
+def ranks(**files: tuple[str, str]) -> dict[str, Content | None]:
+    numbers = {"one": 1, "two": 2, "three": 3}
+    named = {f"{numbers[rank]}best_recog": pair for rank, pair in files.items()}
+    return {
+        f"{rank}/{name}": text
+        for rank, pair in named.items()
+        for name, text in zip(("score", "text"), pair, strict=True)
+    }
+
+
+NO_RANKS: dict[str, Content | None] = {"1best_recog/score": None, "1best_recog/text": None}
+
+# fmt: off
+TABLE: list[Case] = [
+    *of("tsv", "dev.tsv", [
+        ("", None, "empty file; write it again, or name another"),
+        (HEAD, None, "no rows, only names of columns; write one row for each hypothesis"),
+        (
+            HEAD.replace("\n", "\r") + 2 * GOOD.replace("\n", "\r"),
+            None,
+            "carriage returns alone; make them line feeds",
+        ),
+        ("utt\tam\terrors\n", 1, "no column 'lm'; the columns are utt, am, errors"),
+        ("utt\tam\tlm\tam\terrors\n" + GOOD, 1, "two columns are called 'am'"),
+        (HEAD + GOOD + "a\t1\t2\n", 3, "3 cells, but the header has 4"),
+        (HEAD + "a\t1\t2\t3\t4\n" + GOOD, 2, "5 cells, but the header has 4"),
+        (HEAD + GOOD + "\n" + GOOD, 3, "empty line; delete it"),
+        (HEAD + GOOD + GOOD + "a\t1\t\t3\n", 4, "column 'lm' is empty"),
+        (HEAD + GOOD + "\t1\t2\t3\n", 3, "column 'utt' is empty"),
+        (HEAD + GOOD + "a\tone\t2\t3\n", 3, "column 'am' is 'one', not a number"),
+        (HEAD + GOOD + "a\t1_000\t2\t3\n", 3, "column 'am' is '1_000', not a number"),
+        (HEAD + GOOD + "a\t١\t2\t3\n", 3, "column 'am' is '١', not a number"),
+        (HEAD + GOOD + "a\t1,5\t2\t3\n", 3, "column 'am' is '1,5', not a number"),
+        (HEAD + GOOD + "a\t0x10\t2\t3\n", 3, "column 'am' is '0x10', not a number"),
+        (HEAD + GOOD + 'a\t"1"\t2\t3\n', 3, "column 'am' is '\"1\"', not a number"),
+        (
+            HEAD + GOOD + "a\t1\t2\tnan\n",
+            3,
+            "column 'errors' is 'nan', not a finite number in double precision; correct",
+        ),
+        (HEAD + GOOD + "a\t1\t-Infinity\t3\n", 3, "column 'lm' is '-Infinity', not a finite number"),
+        (HEAD + GOOD + "a\t1\t1e400\t3\n", 3, "column 'lm' is '1e400', not a finite number"),
+        (HEAD + GOOD + "a\t1\t1e151\t3\n", 3, "column 'lm' is '1e151', beyond 1e[+]150; rescale it"),
+        (HEAD.encode() + GOOD.encode() + b"a\t1\t\xff\t3\n", 3, "byte 0xff is not UTF-8"),
+        ("one\ntwo\n", 1, "no column 'utt'"),
+    ]),
+    *of("csv", "dev.csv", [
+        ("", None, "empty file"),
+        ("utt,am,lm,errors\n", None, "no rows"),
+        ('utt,am,lm,errors,text\na,1,2,3,"x\ny"\na,1,2,q,z\n', 4, "column 'errors' is 'q'"),
+        ('utt,am,lm,errors,text\na,1,2,3,"x\ny"\na,1,2\n', 4, "3 cells, but the header has 5"),
+        ('utt,am,lm,errors\na,1,2,3\na,1,2,"3\n', 3, "not CSV"),
+        ('utt,am,lm,errors\na,1,2,"3"4\n', 2, "not CSV"),
+        ("utt,am,lm,errors\na,1,2,3\n\n", 3, "empty line"),
+        ("utt,am,lm,errors\na,1,2,3\r4\n", 2, "not CSV"),
+        ("utt,am,lm,errors\ra,1,2,3\r", None, "carriage returns alone"),
+    ]),
+    *of("jsonl", "dev.jsonl", [
+        ("", None, "empty file"),
+        (GOOD_OBJECT + '{"utt": "a", "am": 1, "errors": 3}\n', 2, "no key 'lm'; the keys are utt, am, errors"),
+        (GOOD_OBJECT + GOOD_OBJECT.replace("2", "true"), 2, "column 'lm' is True, not a number"),
+        (GOOD_OBJECT + GOOD_OBJECT.replace("2", '"2"'), 2, "column 'lm' is '2', not a number"),
+        (GOOD_OBJECT + GOOD_OBJECT.replace("2", "null"), 2, "column 'lm' is empty"),
+        (GOOD_OBJECT + GOOD_OBJECT.replace("2", "[2]"), 2, r"column 'lm' is \[2\], not a number"),
+        (GOOD_OBJECT + GOOD_OBJECT.replace("2", "NaN"), 2, "NaN is not a finite number"),
+        (GOOD_OBJECT + GOOD_OBJECT.replace("2", "1e400"), 2, "column 'lm' is inf, not a finite number"),
+        (GOOD_OBJECT + GOOD_OBJECT.replace("2", "1" + "0" * 400), 2, "column 'lm' is .*, not a finite number"),
+        (GOOD_OBJECT + GOOD_OBJECT.replace('"a"', "null"), 2, "column 'utt' is empty"),
+        (GOOD_OBJECT + GOOD_OBJECT.replace('"a"', "true"), 2, "column 'utt' is True, not a string or an integer"),
+        (GOOD_OBJECT.replace('"a"', "1") + GOOD_OBJECT.replace('"a"', "1.0"), 2, "column 'utt' is 1.0, not a string"),
+        (GOOD_OBJECT + '{"utt": "a",\n', 2, "not one JSON object"),
+        (GOOD_OBJECT + GOOD_OBJECT.strip() + GOOD_OBJECT, 2, "not one JSON object .*Extra data"),
+        (GOOD_OBJECT + "[1, 2]\n", 2, r"not a JSON object but \[1, 2\]"),
+        (GOOD_OBJECT + "\n" + GOOD_OBJECT, 2, "empty line"),
+        (GOOD_OBJECT + GOOD_OBJECT.replace("lm", "am"), 2, "the key 'am' occurs twice"),
+        (GOOD_OBJECT + "[" * 100_000 + "\n", 2, "not one JSON object"),
+    ]),
+    *of("json", "x.json", [
+        (
+            '[\n{"utt": 1, "am": 1, "lm": 1, "errors": 0},\n{"utt": 1, "am": 1, "errors": 0}\n]',
+            3,
+            "no key 'lm'; the keys",
+        ),
+        (
+            '[\n{"utt": 1, "am": 1, "lm": 1, "errors": 0},\n\n{"utt": 1, "am": "x", "lm": 1, "errors": 0}]',
+            4,
+            "'am' is 'x'",
+        ),
+        ('[{"utt": 1, "am": [1, 2], "lm": [1], "errors": [0, 1]}]', 1, "arrays of 1 and 2 values"),
+        ('[{"utt": [1], "am": [1, 2], "lm": [1, 3], "errors": [0, 1]}]', 1, "arrays of 1 and 2 values"),
+        ('[\n{"utt": 1, "am": [1, 2], "lm": 3, "errors": [0, 1]}]', 2, r"column 'am' is \[1, 2\], not a number"),
+        ('[{"utt": 1, "am": 1, "lm": 1, "errors": 0},\n 7]', 2, "not a JSON object but 7"),
+        ('[{"utt": 1, "am": 1, "lm": 1, "errors": 0}\n {}]', 2, "not JSON: .* after a record"),
+        ('[{"utt": 1, "am": 1, "lm": 1, "errors": 0}', 1, "not JSON: '' after a record"),
+        ('[{"utt": 1, "am": 1, "lm": 1, "errors": 0}] x', 1, "not JSON: 'x' after a record"),
+        ('[{"utt": 1, "am": 1, "lm": 1, "errors": 0, "am": 2}]', 1, "the key 'am' occurs twice"),
+        ('[{"utt": 1, "am": NaN, "lm": 1, "errors": 0}]', 1, "NaN is not a finite number"),
+        ("[]", 1, "not JSON"),
+        ("[\n" + "[" * 100_000, 2, "not JSON"),
+        ('{\n"utt": 1,\n', 1, "not JSON"),
+        ("", None, "empty file"),
+        (b'[\n{"utt": "\xff"}]', 2, "byte 0xff is not UTF-8"),
+    ]),
+    *of("best-of-n", "set.jsonl", [
+        ("", None, "empty file"),
+        (SET + "\n", 2, "empty line"),
+        (SET + "[]\n", 2, "not a JSON object"),
+        (SET + SECOND[:-3] + "\n", 2, "not one JSON object"),
+        (SET + SET, 2, "id 'g' comes twice, first on line 1"),
+        (SET + SECOND.replace('"id"', '"key"'), 2, "no key 'id'"),
+        (SET + SECOND.replace('"h"', "null"), 2, '"id" is None, not a string or an integer'),
+        (SET + SECOND.replace('"h"', "true"), 2, '"id" is True, not a string'),
+        (SET + SECOND.replace('"h"', '""'), 2, "\"id\" is '', not a string"),
+        (SET + SECOND.replace('"h"', r'"\ud800"'), 2, '"id" .* is no text'),
+        (SET + SECOND.replace("candidates", "hypotheses"), 2, "no key 'candidates'"),
+        (SET + '{"id": 1, "candidates": []}\n', 2, "at least one candidate"),
+        (SET + '{"id": 1, "candidates": {}}\n', 2, "at least one candidate"),
+        (SET + '{"id": 1, "candidates": [3]}\n', 2, "candidate 1 is not an object but 3"),
+        (SET + SECOND.replace('"scores": {"a": 1, "b": 2}, ', ""), 2, 'candidate 1: "scores" must be an object'),
+        (SET + SECOND.replace('{"a": 1, "b": 2}', "[1, 2]"), 2, 'candidate 1: "scores" must be an object'),
+        (SET + SECOND.replace('{"a": 1, "b": 2}', '{"": 1}'), 2, 'candidate 1: "scores" must be an object'),
+        (SET + SECOND.replace(', "b": 2', ""), 2, '"scores" has a; the candidates before have a, b'),
+        (SET + SECOND.replace('"b": 2', '"c": 2'), 2, '"scores" has a, c; the candidates before have a, b'),
+        (SET + SECOND.replace('"b": 2', '"a": 2'), 2, "the key 'a' occurs twice"),
+        (SET + SECOND.replace('"b": 2', '"b": "2"'), 2, "candidate 1: scores 'b' is '2', not a number"),
+        (SET + SECOND.replace('"b": 2', '"b": true'), 2, "candidate 1: scores 'b' is True, not a number"),
+        (SET + SECOND.replace('"b": 2', '"b": NaN'), 2, "NaN is not a finite number"),
+        (SET + SECOND.replace('"b": 2', '"b": 1e400'), 2, "candidate 1: scores 'b' is inf, not a finite number"),
+        (SET + SECOND.replace('"b": 2', '"b": 1' + "0" * 400), 2, "candidate 1: scores 'b' is .*, not a finite number"),
+        (SET + SECOND.replace('"b": 2', '"b": 1e151'), 2, "beyond 1e[+]150"),
+        (SET + SECOND.replace(', "loss": 0', ""), 2, 'one of "loss", "correct" and "statistics"; it has 0'),
+        (SET + SECOND.replace('"loss": 0', '"loss": 0, "correct": 1'), 2, "it has 2"),
+        (SET + SECOND.replace('"loss": 0', '"loss": null'), 2, 'candidate 1: "loss" is None, not a number'),
+        (SET + SECOND.replace('"loss": 0', '"correct": 2'), 2, '"correct" is 2, not true, false, or a share'),
+        (
+            SET + SECOND.replace('"loss": 0', '"statistics": {"x": 1}'),
+            2,
+            '"statistics" has x; the candidates before have loss',
+        ),
+        (SECOND.replace('"loss": 0', '"statistics": {"x": 1}') + SET, 2, "candidate 1 has loss, others have x"),
+        (SET + SECOND.replace('"text": "x", ', ""), 2, 'some candidates have "text", others not'),
+        (SECOND.replace('"text": "x", ', "") + SET, 2, 'some candidates have "text", others not'),
+        (SET + SECOND.replace('"text": "x"', '"text": 3'), 2, '"text" is 3, not a string'),
+        (SET.encode() + SECOND.encode().replace(b"x", b"\xff"), 2, "byte 0xff is not UTF-8"),
+    ]),
+    *of("moses", "lists.txt", [
+        ("", None, r"empty file"),
+        ("0 ||| a ||| L= 1 ||| 3", 1, r"no line end here, so the file may be cut off"),
+        ("0 ||| a ||| L= 1 ||| 3\n\n", 2, r"empty line"),
+        ("0 ||| a\n", 1, r"2 fields between \|\|\|, but a line needs id, text and features"),
+        ("0 ||| a ||| L= 1 ||| 3\n0 ||| a ||| b ||| L= 1 ||| 3\n", 2, r"5 fields .* but line 1 has 4"),
+        (" ||| a ||| L= 1 ||| 3\n", 1, r"the first field must say"),
+        ("0 ||| a ||| ||| 3\n", 1, r"no features"),
+        ("0 ||| a ||| L= ||| 3\n", 1, r"no number after 'L='"),
+        ("0 ||| a ||| 1 L= 2 ||| 3\n", 1, r"a number without the name"),
+        ("0 ||| a ||| = 2 ||| 3\n", 1, r"a number without the name"),
+        ("0 ||| a ||| L=1 2 ||| 3\n", 1, r"two numbers for feature 'L'"),
+        ("0 ||| a ||| L= 1 L= 2 ||| 3\n", 1, r"feature 'L_0' comes twice"),
+        ("0 ||| a ||| L= 1 ||| 3\n0 ||| a ||| L= 1 2 ||| 3\n", 2, r"feature 'L_1' is new here"),
+        ("0 ||| a ||| 1 2 ||| 3\n0 ||| a ||| 1 ||| 3\n", 2, r"feature 'feature2' is missing"),
+        ("0 ||| a ||| L= 1e400 ||| 3\n", 1, r"a feature is '1e400', not a finite number"),
+        ("0 ||| a ||| L= 1e200 ||| 3\n", 1, r"a feature is '1e200', beyond 1e\+150"),
+        ("0 ||| a ||| L= nan ||| 3\n", 1, r"a feature is 'nan', not a finite number"),
+        ("0 ||| a ||| L= -inf ||| 3\n", 1, r"a feature is '-inf', not a finite number"),
+        ("0 ||| a ||| L= 1_0 ||| 3\n", 1, r"a feature is '1_0', not a number"),
+        ("0 ||| a ||| L= １ ||| 3\n", 1, r"a feature is '１', not a number"),
+        ("0 ||| a ||| L= 1 ||| x\n", 1, r"a statistic is 'x', not a number"),
+        ("0 ||| a ||| L= 1\n", 1, r"0 statistics"),
+        (
+            "0 ||| a ||| L= 1 ||| 3\n1 ||| a ||| L= 1 ||| 3\n0 ||| a ||| L= 1 ||| 3\n",
+            3, r"list '0' comes back",
+        ),
+        (b"0 ||| a ||| L= 1 ||| 3\n0 ||| th\xe9 ||| L= 1 ||| 3\n", 2, "byte 0xe9 is not UTF-8"),
+    ]),
+    *of("written moses", "lists.txt", [
+        (f"0 ||| a ||| L= 1 ||| 0 ||| statistics: {wrong}\n", 1, "statistic")
+        for wrong in ("", "3", "=3", "a=1 a=1", "a=x", "a=", "a=1 b=2 3")
+    ]),
+    *of("moses beside", "statistics", [
+        ("0 1\n0 3\n", None, r"ends before line 3 of .*lists.txt"),
+        ("0 1\n0 3\n1 4\n1 4\n", 4, r"more lines than .*lists.txt"),
+        ("0 1\n1 3\n1 4\n", 2, r"a line must begin with the id of the list, here '0', not '1'"),
+        ("0 1\n0 x\n1 4\n", 2, r"a statistic is 'x', not a number"),
+        ("0 1\n\n1 4\n", 2, r"a line must begin with the id"),
+    ]),
+    *of("moses beside", "statistics", [
+        ("0 1\n0 3 4\n1 4\n", 2, r"2 statistics, but the first line has 1 numbers"),
+        ("0\n0\n1\n", 1, r"0 statistics"),
+    ], blamed="lists.txt"),
+    *of("mert", "features", changed(FEATURES, [
+        (FEATURES, "", None, r"ends before the list on line 1 of .*scores"),
+        ("FEATURES_TXT_BEGIN_0 3", "FEATURES_BIN_BEGIN_0 3", 1, r"list '3' does not end where its first line"),
+        ("FEATURES_TXT_BEGIN_0 3", "x", 1, r"a list must begin with FEATURES_TXT_BEGIN_0"),
+        ("3 2 2 lm_0 w_0", "3", 1, r"FEATURES_TXT_BEGIN_0 needs id, hypotheses and columns"),
+        ("3 2 2 lm_0 w_0", "3 -2 2", 1, r"the number of hypotheses is '-2', not a count"),
+        ("3 2 2 lm_0 w_0", "3 0 2", 1, r"list '3' is empty"),
+        ("3 2 2 lm_0 w_0", "3 3 2 lm_0 w_0", 4, r"2 hypotheses, but line 1 says 3"),
+        ("3 2 2 lm_0 w_0", "3 1 2 lm_0 w_0", 3, r"more than the 1 hypotheses that line 1 says"),
+        ("3 2 2 lm_0 w_0", "3 2 2 lm_0", 1, r"1 names for 2 columns"),
+        ("3 2 2 lm_0 w_0", "3 2 2 w_0 w_0", 1, r"two columns are called 'w_0'"),
+        ("0 1 2 lm_0 w_0", "0 1 2 w_0 lm_0", 5, r"other names than those of the first list, lm_0 w_0"),
+        ("5 6\nFEATURES_TXT_END_0\n", "5 6\n", 5, r"the file ends within the list that begins here"),
+        ("5 6\n", "5 \n", 6, r"fewer than 2 numbers"),
+        ("5 6\n", "5 a=6\n", 6, r"fewer than 2 numbers"),
+        ("5 6\n", "5 6 7\n", 6, r"'7' after the numbers is no sparse feature"),
+        ("5 6\n", "5 6 a=\n", 6, r"a feature is '', not a number"),
+        ("5 6\n", "5 6 a=1 a=1\n", 6, r"feature 'a' comes twice"),
+        ("5 6\n", "5 6 w_0=1\n", 6, r"feature 'w_0' comes twice"),
+        ("5 6\n", "5 1e400\n", 6, r"a feature is '1e400', not a finite number"),
+        ("5 6\n", "5 nan\n", 6, r"a feature is 'nan', not a finite number"),
+        ("5 6\n", "5 6\n\n", 7, r"more than the 1 hypotheses"),
+    ])),
+    *of("mert", "scores", changed(SCORES, [
+        (SCORES, "", None, r"ends before the list on line 1 of .*features"),
+        ("SCORES_TXT_BEGIN_0 3 2 2 WER", "SCORES_TXT_BEGIN_0 3 2 2", 1, r"0 words for the type"),
+        ("SCORES_TXT_BEGIN_0 3 2 2 WER", "SCORES_BIN_BEGIN_0 3 2 2 WER", 1, r"list '3' does not end where"),
+        ("0 1 2 WER", "0 1 2 PER", 5, r"2 columns of PER, but the first list has 2 of WER"),
+        ("0 1 2 WER\n1 4\n", "0 2 2 WER\n1 4\n1 4\n", 5, r"2 hypotheses, but line 5 of .*features has 1"),
+        ("1 4\n", "1\n", 6, r"1 words in 2 columns"),
+        ("1 4\n", "1 inf\n", 6, r"a statistic is 'inf', not a finite number"),
+    ])),
+    *of("mert", "features", changed(FEATURES, [
+        ("FEATURES_TXT_BEGIN_0 3", "FEATURES_TXT_BEGIN_0 4", 1, r"list '3', but line 1 of .*features has '4'"),
+    ]), blamed="scores"),
+    *of("mert", "features", [(FEATURES.encode().replace(b"-1.5", b"\xe9"), 2, "byte 0xe9 is not UTF-8")]),
+    *(("scores", changes, f"{file}:{line}" if line else file, message) for changes, file, line, message in [
+        ({"am": ""}, "am", None, "empty file"),
+        ({"lm": "one-1 1\n"}, "am", 2, "key 'one-2' is missing in .*lm"),
+        ({"lm": LM + "two-x-2 1\n"}, "lm", 4, "key 'two-x-2' is missing in .*am"),
+        ({"text": "one-2 the cut\ntwo-x-1\n"}, "am", 1, "key 'one-1' is missing in .*text"),
+        ({"text": TEXT + "one-3 a\n"}, "text", 4, "key 'one-3' is missing in .*am"),
+        ({"lm": LM + "one-1 1\n"}, "lm", 4, "'one-1' comes twice, first on line 2"),
+        ({"text": TEXT + "one-1 a\n"}, "text", 4, "'one-1' comes twice, first on line 2"),
+        ({"am": "one-1 1\n\none-2 1\n"}, "am", 2, "empty line"),
+        ({"am": "one-1 1\n one-2 1\n"}, "am", 2, "white space before the key"),
+        ({"am": AM.replace("-11", "x")}, "am", 2, "score of 'one-2' is 'x', not a number"),
+        ({"am": AM.replace("-11", "-11 -12")}, "am", 2, "score of 'one-2' is '-11 -12', not a number"),
+        ({"am": AM.replace(" -11", "")}, "am", 2, "score of 'one-2' is '', not a number"),
+        ({"am": AM.replace("-11", "nan")}, "am", 2, "score of 'one-2' is 'nan', not a finite number"),
+        ({"am": AM.replace("-11", "1e400")}, "am", 2, "score of 'one-2' is '1e400', not a finite number"),
+        ({"lm": LM.replace("-4", "-1e151")}, "lm", 3, "beyond 1e[+]150"),
+        ({"am": "one 1\n", "lm": "one 1\n", "text": "one a\n"}, "am", 1, "key 'one' is not list id, '-', number"),
+        ({"am": "one- 1\n", "lm": "one- 1\n", "text": "one- a\n"}, "am", 1, "key 'one-' is not list id"),
+        ({"am": b"one-1 1\none-2 \xff\n"}, "am", 2, "byte 0xff is not UTF-8"),
+    ]),
+    *(("espnet", {**NO_RANKS, **changes}, where, message) for changes, where, message in [
+        ({}, "", "no folders 1best_recog"),
+        (ranks(one=("one 1\n", "one a\n"), three=("one 1\n", "one a\n")), "", "no folder 2best_recog, but one for 3"),
+        (ranks(one=("a 1\n", "a a\n"), two=("one 1\n", "one a\n")), "2best_recog/text:1", "has hypothesis 2 but 0"),
+        (ranks(one=("one 1\n", "one a\ntwo b\n")), "1best_recog/text:2", "key 'two' is missing in .*score"),
+        (ranks(one=("one 1\ntwo 1\n", "one a\n")), "1best_recog/score:2", "key 'two' is missing in .*text"),
+        (ranks(one=("one tensor(x)\n", "one a\n")), "1best_recog/score:1", "score of 'one' is 'x', not a number"),
+        (ranks(one=("one tensor([1])\n", "one a\n")), "1best_recog/score:1", "not a number"),
+    ]),
+    *of("srilm", "lists/one", [
+        ("", None, "no hypotheses"),
+        ("# only a comment\n", None, "no hypotheses"),
+        ("NBestList1.0\n", None, "no hypotheses"),
+        ("-1 -2 1 a\n\n-1 -2 1 a\n", 2, "empty line"),
+        ("-1 -2\n", 1, "too short"),
+        ("# x\n-1 x 1 a\n", 2, "lm score is 'x', not a number"),
+        ("-1 -2 1.0 a\n", 1, "number of words is '1.0', not a count"),
+        ("-1 -2 -1 a\n", 1, "number of words is '-1', not a count"),
+        ("-1 -2 3 a b\n", 1, "3 words announced, but only 2 found"),
+        ("-1 1e400 1 a\n", 1, "lm score is '1e400', not a finite number"),
+        ("-inf -2 1 a\n", 1, "acoustic score is '-inf', not a finite number"),
+        ("nan -2 1 a\n", 1, "acoustic score is 'nan', not a finite number"),
+        ("1e151 -2 1 a\n", 1, "beyond 1e[+]150"),
+        ("1_0 -2 1 a\n", 1, "not a number"),
+        ("NBestList1.0\n-5 a\n", 2, "'-5' should be a score in parentheses"),
+        ("NBestList1.0\n(x) a\n", 2, "score is 'x', not a number"),
+        ("(-1) a\n-1 -2 1 a\n", 2, "'-1' should be a score in parentheses"),
+        ("NBestList2.0\n(-3) a ( st: 0 et: 1 g: -1 a: -2\n", 2, "should be: word"),
+        ("NBestList2.0\n(-3) a ( st: 0 et: 1 g: -1 b: -2 )\n", 2, "should be: word"),
+        ("NBestList2.0\n(-3) a ( st: 0 et: x g: -1 a: -2 )\n", 2, "end of 'a' is 'x', not a number"),
+        ("NBestList2.0\n-3 a ( st: 0 et: 1 g: -1 a: -2 )\n", 2, "should be a score in parentheses"),
+    ]),
+    *of("manifest", "manifest", [
+        ("", None, "empty file; it must name at least one utterance"),
+        ("one x\n\n", 2, "should be utterance and path"),
+        ("one x y\n", 1, "should be utterance and path"),
+        ("one x\ntwo y\none z\n", 3, "utterance 'one' comes twice, first on line 1"),
+        ("one \0\n", 1, "should be utterance and path"),
+    ]),
+    *of("references", "text", [
+        ("", None, "empty file"),
+        ("one a\n\n", 2, "empty line"),
+        ("one a\n two b\n", 2, "white space before the key"),
+        ("one a\ntwo b\none c\n", 3, "'one' comes twice, first on line 1"),
+        ("a (one)\nb (one)\n", 2, "'one' comes twice, first on line 1"),
+    ]),
+    *of("slf", "x.slf", [
+        ("", None, "no N= in the header"),
+        (REST, None, "no N= in the header"),
+        ("N=2\n" + REST, None, "no L= in the header"),
+        ("N=3 L=1\n" + REST, 1, "N=3, but there is no I=2"),
+        ("N=2 L=2\n" + REST, 1, "L=2, but there is no J=1"),
+        ("N=1 L=1\n" + REST, 3, "I=1, but line 1 says N=1"),
+        ("N=2 L=0\n" + REST, 4, "J=0, but line 1 says L=0"),
+        ("N=2 L=1\n" + REST + "I=1\n", 5, "I=1 comes twice, first on line 3"),
+        ("N=2 L=1\n" + REST + "J=0 S=0 E=1 W=y\n", 5, "J=0 comes twice, first on line 4"),
+        ("N=2 L=1\n" + REST + "N=2 L=1\n" + REST, 5, "N= comes twice, first on line 1; a file holds one lattice"),
+        ("N=two L=1\n" + REST, 1, "N= is 'two', not a count"),
+        ("N=2 L=1\n" + REST.replace("S=0", "S=2"), 4, "S=2, but there are only nodes 0 to 1"),
+        ("N=2 L=1\n" + REST.replace("E=1", "E=-1"), 4, "E= is '-1', not a count"),
+        ("N=2 L=1\n" + REST.replace("E=1 ", ""), 4, "no E=, which must name a node"),
+        ("N=2 L=1\n" + REST.replace("a=-1", "a=x"), 4, "a= is 'x', not a number"),
+        ("N=2 L=1\n" + REST.replace("a=-1", "a=-inf"), 4, "a= is '-inf', not a finite number"),
+        ("N=2 L=1\n" + REST.replace("a=-1", "a=1e400"), 4, "a= is '1e400', not a finite number"),
+        ("N=2 L=1\n" + REST.replace("a=-1", "a=-1 a=-2"), 4, "a= comes twice in one line"),
+        ("N=2 L=1\n" + REST.replace("a=-1", "a="), 4, "'a=' should be a field name=value"),
+        ("N=2 L=1\n" + REST.replace("a=-1", "a"), 4, "'a' should be a field name=value"),
+        ("N=2 L=1\n" + REST.replace("W=x", r"W=\303"), 4, "is not UTF-8"),
+        ("N=2 L=1\n" + REST.replace("W=x", 'W="a b"'), 4, "'a b' is empty or has white space"),
+        ("N=2 L=1\n" + REST.replace("W=x", 'W=""'), 4, "'' is empty or has white space"),
+        ("N=2 L=1\n" + REST.replace("I=1", "I=1 W=y"), 4, "the link has the word 'x', its node 'y'"),
+        ("N=2 L=1\n" + REST.replace("I=1", "I=1 L=sub"), 3, "sub-lattices cannot be read"),
+        ("SUBLAT=x\nN=2 L=1\n" + REST, 1, "sub-lattices cannot be read"),
+        ("N=2 L=1\n" + REST + ".\n", 5, "'.' should be a field name=value"),
+        ("base=-1\nN=2 L=1\n" + REST, 1, "-1.0 is no base of logarithms"),
+        ("base=0\nN=2 L=1\n" + REST, 5, "a= -1 is no probability"),
+        ("lmscale=x\nN=2 L=1\n" + REST, 1, "lmscale= is 'x', not a number"),
+        ("dir=x\nN=2 L=1\n" + REST, 1, "dir=x is neither f nor b"),
+        ("start=2\nN=2 L=1\n" + REST, 1, "start=2, but there are only nodes 0 to 1"),
+        ("N=0 L=0\n", 1, "no node can be the start"),
+        ("N=3 L=1\n" + REST + "I=2\n", 5, "nodes 0 and 2 could both be the start"),
+        ("N=3 L=2\n" + REST + "I=2\nJ=1 S=0 E=2\n", 5, "nodes 1 and 2 could both be the end"),
+        ("N=2 L=2\n" + REST + "J=1 S=1 E=0 a=0\n", 1, "no node can be the start"),
+        (b"N=2 L=1\nI=0\nI=1 W=\xff\n", 3, "byte 0xff is not UTF-8"),
+    ]),
+    *of("slf", "x.slf", [
+        ("start=0 end=1\nN=2 L=2\n" + REST + "J=1 S=1 E=0 a=0\n", 5, "the links make a cycle"),
+        ("start=0 end=1\nN=2 L=2\n" + REST + "J=1 S=1 E=1 a=0\n", 6, "the links make a cycle: 1 -> 1"),
+        ("start=1 end=0\nN=2 L=1\n" + REST, 4, "no path from node 1 to node 0"),
+    ]),
+    *(("npz", {"x.npz": archive(**changes)}, "x.npz", message) for changes, message in [
+        ({"features": np.array([[object()], [1]], dtype=object)}, "not an archive of plain arrays"),
+        ({"features": None}, "no array 'feature_values'; the arrays are offsets, statistics"),
+        ({"offsets": None}, "no array 'offsets'"),
+        ({"more": [1]}, "an array 'more', which lists do not have"),
+        ({"features": [[1.0]]}, "features has 1 rows, statistics has 2"),
+        ({"features": [["1"], ["2"]]}, "features must be real numbers"),
+        ({"features": [[1.0], [np.nan]]}, "list '0', hypothesis 1 .from 0., feature 'feature1': nan is not"),
+        ({"names": [1]}, "names must be a row of strings, not int64"),
+        ({"texts": ["a"]}, "texts has 1 entries; 2 are needed"),
+        ({"text_ends": [1, 2]}, "texts need text_bytes, of type uint8, and text_ends"),
+        ({"text_bytes": np.frombuffer(b"ab", np.uint8), "text_ends": [1, 3]}, "text_ends does not go up"),
+        ({"text_bytes": np.frombuffer(b"ab", np.uint8), "text_ends": [3, 2]}, "text_ends does not go up"),
+        ({"text_bytes": np.frombuffer(b"ab", np.uint8), "text_ends": [-1, 2]}, "text_ends does not go up"),
+        ({"text_bytes": np.frombuffer(b"a\xff", np.uint8), "text_ends": [1, 2]}, "text_bytes is not UTF-8"),
+        ({"features": None, **SPARSE, "feature_columns": [5]}, "the sparse features are no csr_array"),
+        ({"features": None, **SPARSE, "feature_starts": [0, 2, 1]}, "the sparse features are no csr_array"),
+        ({"features": None, **SPARSE, "feature_starts": [0.0, 1, 1]}, "feature_starts must be a row of integers"),
+        ({"features": None, **SPARSE, "feature_values": ["1"]}, "feature_values must be a row of numbers"),
+        ({"features": None, **SPARSE, "feature_starts": np.array([], int)}, "the sparse features are no csr_array"),
+    ]),
+    *(("parquet", {"dev.parquet": table_of(**columns)}, "dev.parquet", message) for columns, message in [
+        ({"lm": [1.0, None]}, "row 2: column 'lm' is empty"),
+        ({"lm": [1.0, float("nan")]}, "row 2: column 'lm' is nan, not a finite number"),
+        ({"lm": [True, False]}, "row 1: column 'lm' is True, not a number"),
+        ({"lm": ["1", "2"]}, "row 1: column 'lm' is '1', not a number"),
+        ({}, "no column 'lm'; the columns are utt, am, errors"),
+        ({"lm": [1.0, 2.0], "utt": ["a", None]}, "row 2: column 'utt' is empty"),
+    ]),
+]
+# fmt: on
+
+
+def put(folder: Path, files: Mapping[str, Content | None]) -> Path:
+    for name, content in files.items():
+        path = folder / name
+        path.unlink(missing_ok=True)
+        if content is not None:
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+@pytest.mark.parametrize(("kind", "files", "where", "message"), TABLE, ids=range(len(TABLE)))
+def test_what_is_wrong_is_told_with_file_and_line(
+    tmp_path: Path, kind: str, files: dict[str, Content | None], where: str, message: str
+) -> None:
+    put(tmp_path, {**KINDS[kind].files, **files})
+    with pytest.raises(DataError) as caught:
+        KINDS[kind].read(tmp_path)
+    place, _, said = str(caught.value).partition(": ")
+    assert place == str(tmp_path / where)
+    assert re.search(message, said), said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_good_files_are_read(tmp_path: Path, kind: str) -> None:
+    found = KINDS[kind].read(put(tmp_path, KINDS[kind].files))
+    content = next(iter(KINDS[kind].files.values()))
+    if isinstance(found, NBest):
+        assert found.n_hypotheses in KINDS[kind].sizes(content.encode() if isinstance(content, str) else content)
+
+
+PIECES = [
+    *(b"", b" ", b"\t", b"\n", b"\r\n", b"\r", b"\0", b"|||", b"=", b":", b",", b'"', b"{", b"]", b"(", b")", b"#"),
+    *(b"-", b"_", b"1e400", b"nan", b"inf", b"null", b"9" * 400, b"e9", b"\xff", b"\xef\xbb\xbf", b"\\", b"/", b".."),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(90)
+@given(data=st.data())
+def test_damaged_files_are_read_whole_or_refused_with_their_name(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
+) -> None:
+    files = {name: one.encode() if isinstance(one, str) else one for name, one in KINDS[kind].files.items()}
+    which = data.draw(st.sampled_from(sorted(files)))
+    packed = data.draw(st.booleans())
+    content = gzip.compress(files[which], mtime=0) if packed else files[which]
+    files[which] = damaged(data, content, PIECES, most=4, longest=5, cut=True)
+    folder = put(tmp_path_factory.mktemp("damaged"), files)
+    found = read_or_refused(folder, lambda: KINDS[kind].read(folder), unless="no reference for utterance")
+    if isinstance(found, NBest):
+        plain = gzip.decompress(files[which]) if files[which][:2] == b"\x1f\x8b" else files[which]
+        assert found.n_hypotheses in KINDS[kind].sizes(plain)
+        assert np.isfinite(found.dense_features()).all()
+        if kind == "npz":  # whose sums tell
+            assert (
+                found.fingerprint
+                == read(put(tmp_path_factory.mktemp("good"), KINDS["npz"].files) / "x.npz").fingerprint
+            )
+
+
+def test_the_line_is_found_far_into_a_large_file(tmp_path: Path) -> None:
+    rows = [f"{number // 10}\t1\t2\t3\n" for number in range(40_000)]
+    rows[39_000] = "3900\t1\tx\t3\n"
+    put(tmp_path, {"dev.tsv": HEAD + "".join(rows)})
+    with pytest.raises(DataError, match=r"dev.tsv:39002: column 'lm' is 'x'"):
+        KINDS["tsv"].read(tmp_path)
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz", ".zst"])
+def test_damaged_compressed_files_are_refused_by_name(tmp_path: Path, packing: str) -> None:
+    packed = PACKINGS[packing]((HEAD + GOOD * 1000).encode())
+    for broken in (packed[: len(packed) // 2], packed[:-1], packed[:7], packed + packed[:7]):
+        put(tmp_path, {f"dev.tsv{packing}": broken})
+        with pytest.raises(DataError, match=f"dev.tsv{packing}: the compressed file is damaged or ends early"):
+            read_table(tmp_path / f"dev.tsv{packing}", **COLUMNS)
+
+
+def test_missing_files_folders_and_other_archives_are_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none.tsv: cannot be read: No such file"):
+        read_table(tmp_path / "none.tsv", **COLUMNS)
+    with pytest.raises(DataError, match="cannot be read: Is a directory"):
+        read_table(tmp_path, **COLUMNS)
+    with pytest.raises(DataError, match="the folder is empty"):
+        utterance_files(tmp_path)
+    with pytest.raises(DataError, match="cannot be read: No such file"):
+        utterance_files(tmp_path / "none")
+    put(tmp_path, {"one.gz": "", "one.txt": ""})
+    with pytest.raises(DataError, match=r"one\.gz and one\.txt would be the same utterance"):
+        utterance_files(tmp_path)
+    huge = io.BytesIO()
+    np.lib.format.write_array_header_1_0(huge, {"shape": (10**15,), "fortran_order": False, "descr": "<f8"})
+    for member in (b"hello", huge.getvalue()):
+        with zipfile.ZipFile(tmp_path / "x.npz", "w") as packed:
+            packed.writestr("features.npy", member)
+        with pytest.raises(DataError, match="not an archive of plain arrays"):
+            read(tmp_path / "x.npz")
+    for content in (table_of(lm=[1.0, 2.0])[:-10], b""):
+        put(tmp_path, {"dev.parquet": content})
+        with pytest.raises(DataError, match="cannot be read as Parquet"):
+            KINDS["parquet"].read(tmp_path)
+
+
+@pytest.mark.parametrize("shape", [b"(True, 2)", b"(1.5, 2)", b"(-1, 2)", b"None", b"((2,), 2)", b"(2**80, 2)"])
+def test_an_array_of_odd_shape_is_refused(tmp_path: Path, shape: bytes) -> None:
+    with zipfile.ZipFile(io.BytesIO(archive())) as packed:
+        members = {name: packed.read(name) for name in packed.namelist()}
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': " + shape + b", }"
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    data = members["features.npy"][-16:]
+    members["features.npy"] = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as packed:
+        for name, member in members.items():
+            packed.writestr(name, member)
+    with pytest.raises(DataError, match=r"x\.npz: .*not an archive of plain arrays .*write it with numpy\.savez"):
+        read(tmp_path / "x.npz")
+
+
+BINARY_CHANGES = [
+    (b"0 5 3", b"0 6 3", r"features:1: list '0' does not end where its first line says"),
+    (b"0 5 3", b"0 999999999999 3", r"features:1: list '0' does not end where its first line says"),
+    (b"1 5 3", b"1 5 x", r"features:2: the number of columns is 'x', not a count"),
+    (b"_END_0\nFEATURES_BIN_BEGIN_0 2", b"_END_0\nFEATURES_TXT_BEGIN_0 2", r"features:3: a list must begin with"),
+    (struct.pack("<f", 10.0), struct.pack("<f", float("nan")), "features:1: a feature is 'nan', not a finite"),
+]
+
+
+def test_binary_mert_data_that_are_cut_or_changed_are_refused(tmp_path: Path) -> None:
+    expected = single_precision(0)
+    whole = binary_mert(expected, "FEATURES")
+    put(tmp_path, {"scores": binary_mert(expected, "SCORES")})
+    ends = [place for place in range(len(whole)) if whole[:place].endswith(b"_END_0\n")]
+    for cut in range(0, len(whole), 7):
+        if cut not in ends:
+            put(tmp_path, {"features": whole[:cut]})
+            with pytest.raises(DataError):
+                KINDS["mert"].read(tmp_path)
+    for old, new, message in BINARY_CHANGES:
+        assert old in whole
+        put(tmp_path, {"features": whole.replace(old, new, 1)})
+        with pytest.raises(DataError, match=message):
+            KINDS["mert"].read(tmp_path)
+
+
+TOO_LARGE = [2**53 + 1, -(2**53) - 1, 2**64 - 1]
+
+
+@pytest.mark.parametrize("value", TOO_LARGE)
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("x.tsv", "list\tf\tloss\na\t1\t0\na\t{}\t0\n", 3),
+        ("x.csv", "list,f,loss\na,1,0\na,{},0\n", 3),
+        ("x.jsonl", '{{"list": "a", "f": 1, "loss": 0}}\n{{"list": "a", "f": {}, "loss": 0}}\n', 2),
+        ("x.json", '[{{"list": "a", "f": 1, "loss": 0}},\n{{"list": "a", "f": {}, "loss": 0}}]\n', 2),
+        ("candidates.jsonl", '{{"id": "a", "candidates": [{{"scores": {{"f": {}}}, "loss": 0}}]}}\n', 1),
+        ("x.moses", "0 ||| a ||| f= 1 ||| statistics: loss=0\n0 ||| b ||| f= {} ||| statistics: loss=0\n", 2),
+    ],
+)
+def test_integers_that_would_be_rounded_are_refused(
+    tmp_path: Path, name: str, text: str, line: int, value: int
+) -> None:
+    put(tmp_path, {name: text.format(value)})
+    with pytest.raises(DataError, match=rf"{name}:{line}: .* is '?{value}'?, an integer beyond 2\*\*53 .*rescale it"):
+        read(tmp_path / name)
+    put(tmp_path, {name: text.format(f"{value}.0")})  # decimals are the nearest doubles, as everywhere
+    assert abs(read(tmp_path / name).dense_features()).max() == float(abs(value))
+    put(tmp_path, {name: text.format(2**60)})  # float64 holds it
+    assert read(tmp_path / name).dense_features().max() == 2**60
+
+
+MARK = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize("mark", [MARK, 2 * MARK])
+@pytest.mark.parametrize(
+    ("name", "first", "line"),
+    [
+        ("x.tsv", b"list\tf\tloss\n", b"a\t1\t0\n"),
+        ("x.csv", b"list,f,loss\n", b"a,1,0\n"),
+        ("x.jsonl", b"", b'{"list": "a", "f": 1, "loss": 0}\n'),
+        ("x.moses", b"", b"0 ||| a ||| f= 1 ||| statistics: loss=0\n"),
+    ],
+)
+def test_a_byte_order_mark_inside_a_file_is_refused(
+    tmp_path: Path, name: str, first: bytes, line: bytes, mark: bytes
+) -> None:
+    put(tmp_path, {name: MARK + first + line})
+    assert read(tmp_path / name).n_hypotheses == 1
+    put(tmp_path, {name: MARK + first + 3 * line + mark + line})
+    at = 4 + bool(first)
+    with pytest.raises(DataError, match=rf"{name}:{at}: a byte order mark \(EF BB BF\) inside the file.*delete it"):
+        read(tmp_path / name)
+    many = 1 + (3 << 20) // len(line)  # beyond the first blocks
+    put(tmp_path, {name: first + many * line + mark + line})
+    with pytest.raises(DataError, match=rf"{name}:{many + at - 3}: a byte order mark"):
+        read(tmp_path / name)
+
+
+ROWS = [{"list": "a", "x": 1, "y": 0.5, "loss": 0}, {"list": "a", "x": 2, "y": 0.25, "loss": 1}]
+CANDIDATES = [
+    {"text": "t", "scores": {"a": 1, "b": 2}, "correct": True},
+    {"text": "u", "scores": {"a": 1, "b": 3}, "correct": False},
+]
+SPREAD = [{"x": {"a": [1, 2]}, "loss": [0, 1]}, {"x": {"a": [1, 2]}, "loss": [0, 1]}]
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "read"),
+    [
+        ("x.jsonl", ROWS[0], read),
+        ("x.json", ROWS, read),
+        (
+            "x.json",
+            {"l1": ROWS[:1], "l2": ROWS[:1]},
+            lambda path: read(path, segment="list", features="x", loss="loss"),
+        ),
+        ("x.json", SPREAD, lambda path: read(path, features=["x.a"], loss="loss")),
+        ("x.jsonl", {"id": "q", "candidates": CANDIDATES}, lambda path: read(path, "best-of-n")),
+        ("w.json", {"weights": {"a": 1, "b": 2}}, lambda path: read_weights(path).of_features(["a", "b"])),
+        ("w.json", [1, 2], lambda path: read_weights(path).of_features(["a", "b"])),
+    ],
+)
+def test_json_of_wrong_types_is_refused_with_its_path(
+    tmp_path: Path, name: str, document: Any, read: Callable[[Path], Any]
+) -> None:
+    path = tmp_path / name
+    refused = 0
+    for text in wrong_documents(document):
+        path.write_text(text + "\n")
+        refused += read_or_refused(path, lambda: read(path)) is None
+    assert refused > 3
+
+
+def test_a_folder_of_scores_with_wrong_roles_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "scores"
+    lpmert.write(NBest([[1, 0], [0, 1]], [0, 2], [0, 1], texts=["u", "v"]), folder, "scores")
+    roles = folder / "lists.json"
+    refused = 0
+    for text in wrong_documents(json.loads(roles.read_text())):
+        roles.write_text(text)
+        refused += read_or_refused(folder, lambda: read(folder)) is None
+    assert refused > 3

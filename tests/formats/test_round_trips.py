@@ -1,0 +1,520 @@
+"""One table of formats: what is written is read back exactly, whatever it is called, packed, piped or converted to."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from commands import environment, run
+from hypothesis import given
+from hypothesis import strategies as st
+from mutations import examples
+from oracle import best_loss
+from scipy import sparse
+from shared import SHARED_DATA, needs_shared
+from written_lists import DIALECTS, LISTS, PACKINGS, binary_mert, single_precision
+
+from lpmert import DataError, NBest, read, read_table, write
+from lpmert.formats.detect import detect
+from lpmert.formats.mert_data import load_mert_data, merge_sparse
+from lpmert.system.files import read_text
+
+finite = st.floats(-1e150, 1e150) | st.integers(-(2**53), 2**53).map(float) | st.sampled_from([0.0, 0.1, 5e-324, -0.0])
+
+
+def texts(without: str = "", **more: Any) -> st.SearchStrategy[str]:
+    return st.text(st.characters(exclude_categories=["Cs"], exclude_characters=without), max_size=6, **more)
+
+
+def labels(without: str = "") -> st.SearchStrategy[str]:
+    return texts(without).filter(bool)
+
+
+WHITE = " \t\n\r\v\f"
+likely = st.sampled_from(
+    ["list", "segment", "loss", "errors", "text", "match", "predicted", "gold", "reference_length"]
+)
+groups = st.sampled_from(
+    ["LM_0", "LM_1", "LM_2", "TM0_0", "a_b", "a=", "b:", "a_00", "=_0", "1", "a_1", "_0", "LM", "="]
+)
+field_text = texts("\n\r").filter(lambda text: "|||" not in text and text.strip(WHITE) == text)
+key = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=" "), min_size=1, max_size=5)
+plain = texts("\0")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A file of a format, what it can hold, and what else writing and reading take."""
+
+    file: str
+    names: st.SearchStrategy[str] = field(default_factory=lambda: labels() | likely)
+    ids: st.SearchStrategy[str] = field(default_factory=labels)
+    texts: st.SearchStrategy[str] | None = field(default_factory=texts)
+    more: dict[str, Any] = field(default_factory=dict)
+    statistics: tuple[str, ...] = ()
+    clashes: bool = False
+    """Whether names may be those of other columns or files, which is refused."""
+
+
+KEPT = ("errors", "reference_length")
+FORMATS = {
+    "tsv": Way("lists.tsv", labels("\t\n\r") | likely, labels("\t\n\r"), texts("\t\n\r"), clashes=True),
+    "csv": Way("lists.csv", labels("\r") | likely, labels("\r"), texts("\r"), clashes=True),
+    "jsonl": Way("lists.jsonl", clashes=True),
+    "json": Way("lists.json", clashes=True),
+    "parquet": Way("lists.parquet", clashes=True),
+    "npz": Way("lists.npz", labels("\0"), labels("\0")),
+    "moses": Way("lists.txt", labels(WHITE + "|") | groups, field_text.filter(bool), field_text),
+    "mert": Way("run1.features.dat", labels(WHITE) | groups, labels(WHITE), None, statistics=KEPT),
+    "best-of-n": Way("candidates.jsonl"),
+    "scores": Way("folder", st.sampled_from(["am", "l m", "é", "x-1", "errors"]), key, texts("\n\r")),
+}
+WRITTEN = pytest.mark.parametrize("kind", FORMATS)
+
+
+def small(kind: str, last: tuple[float, float] = (0.125, -7.0)) -> NBest:
+    """Lists with an empty text, and statistics whose names every format keeps."""
+    return NBest(
+        [[1.0, 0.25], [-0.5, 2.0], [0.5, 1 / 3], [2.0, 1e-3], [-1.0, 3.5], last],
+        [0, 3, 6],
+        [[2, 7], [0, 7], [1, 7], [3, 4], [1, 4], [0, 4]],
+        ["am_0", "lm_0"],
+        ["b", "a"],
+        KEPT,
+        None if kind == "mert" else ["a cat", "", "the cat", "x", "y", "das Tier"],
+    )
+
+
+def written(folder: Path, kind: str, nbest: NBest, packing: str = "") -> Path:
+    path = folder / f"{FORMATS[kind].file}{packing}"
+    write(nbest, path, kind)
+    return path
+
+
+def same(first: NBest, second: NBest, *, named: bool = True) -> bool:
+    """Whether lists are equal; sparse features and dense ones may be. named: whether names must be, too."""
+    names = (first.names, first.statistic_names), (second.names, second.statistic_names)
+    return (
+        (not named or names[0] == names[1])
+        and first.list_ids == second.list_ids
+        and first.texts == second.texts
+        and (first.offsets == second.offsets).all()
+        and first.statistics.tobytes() == second.statistics.tobytes()
+        and first.dense_features().tobytes() == second.dense_features().tobytes()
+    )
+
+
+@WRITTEN
+@examples(60)
+@given(data=st.data())
+def test_written_lists_read_back_exactly(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
+) -> None:
+    way = FORMATS[kind]
+    ids = data.draw(st.lists(way.ids, min_size=1, max_size=4, unique=True))
+    offsets = np.cumsum([0, *(data.draw(st.integers(1, 3)) for _ in ids)])
+    size, width = int(offsets[-1]), len(way.statistics) or data.draw(st.integers(1, 3))
+    names = data.draw(
+        st.lists(way.names, min_size=width + 1, max_size=width + 3 if kind != "scores" else 4, unique=True)
+    )
+
+    def rows(columns: int) -> Any:
+        return np.array([data.draw(st.lists(finite, min_size=columns, max_size=columns)) for _ in range(size)])
+
+    features = rows(len(names) - width)
+    words = None if way.texts is None else data.draw(st.none() | st.lists(way.texts, min_size=size, max_size=size))
+    nbest = NBest(
+        sparse.csr_array(features) if data.draw(st.booleans()) else features,
+        offsets,
+        rows(width),
+        names[width:],
+        ids,
+        way.statistics or names[:width],
+        words,
+    )
+    folder = tmp_path_factory.mktemp("lists")
+    packing = data.draw(st.sampled_from([*PACKINGS])) if kind not in ("npz", "scores") else ""
+    try:
+        path = written(folder, kind, nbest, packing)
+    except DataError:
+        assert way.clashes
+        assert {"list", *([] if words is None else ["text"])} & {*names}
+        return
+    again = read(path, kind)
+    if kind == "moses" and not any(words or ()):
+        again, nbest = (
+            NBest(one.features, one.offsets, one.statistics, one.names, one.list_ids, one.statistic_names)
+            for one in (again, nbest)
+        )
+    assert same(again, nbest)
+    if kind in ("tsv", "csv", "jsonl", "json", "best-of-n"):
+        content = path.read_bytes()
+        write(again, path, kind)
+        assert path.read_bytes() == content
+
+
+@WRITTEN
+@pytest.mark.parametrize("name", ["loss", "errors", "word edits"])
+def test_no_option_is_needed_whatever_the_loss_is_called(tmp_path: Path, kind: str, name: str) -> None:
+    nbest = small(kind).select_statistics(["errors"])
+    name = "edits" if kind == "moses" else "loss" if kind == "mert" else name
+    nbest = NBest(nbest.features, nbest.offsets, nbest.statistics, nbest.names, nbest.list_ids, [name], nbest.texts)
+    write(nbest, tmp_path / FORMATS[kind].file, kind, **({"score_type": "own"} if kind == "mert" else {}))
+    assert same(read(tmp_path / FORMATS[kind].file), nbest)
+
+
+@WRITTEN
+def test_converted_there_and_back_every_number_name_and_text_is_the_same(tmp_path: Path, kind: str) -> None:
+    files = [tmp_path / "start.npz", tmp_path / FORMATS[kind].file, tmp_path / "end.npz"]
+    expected = small(kind, (2.0**53, 1e-300))
+    write(expected, files[0])
+    for source, target, to in zip(files, files[1:], (kind, "npz"), strict=False):
+        outcome = run("convert", source, target, "--to", to)
+        assert outcome.exit_code == 0, outcome.output
+    assert same(read(files[2]), expected)
+
+
+def optimum(nbest: NBest) -> float:
+    """The least loss by exact enumeration, which shares no code with the searches."""
+    features, losses = nbest.dense_features().tolist(), nbest.statistics[:, 0].tolist()
+    return best_loss(features, nbest.offsets.tolist(), losses)
+
+
+def loss_of(*arguments: object) -> float:
+    outcome = run(*arguments, "--json", "--quiet")
+    assert outcome.exit_code == 0, outcome.output
+    return float(json.loads(outcome.stdout)["loss"])
+
+
+@WRITTEN
+def test_every_command_opens_every_format(tmp_path: Path, kind: str) -> None:
+    nbest = small(kind)
+    path = [written(tmp_path, kind, nbest), "--loss", "errors"]
+    if kind in ("tsv", "csv", "jsonl", "json", "parquet"):
+        path += ["--features", "am_0,lm_0"]
+    assert run("solve", *path, "-o", tmp_path / "r.json", "--certificate", tmp_path / "c.json").exit_code == 0
+    assert loss_of("evaluate", *path, "--weights", tmp_path / "r.json") == optimum(nbest)
+    checked = run("check", *path, "--weights", tmp_path / "r.json", "--json", "-q")
+    assert json.loads(checked.stdout)["excess"] == 0
+    compared = run("compare", *path, "--methods", "och", "--seeds", "1", "--json", "-q")
+    assert compared.exit_code == 0, compared.output
+    assert run("verify", tmp_path / "c.json", *path).stdout.startswith(
+        f"certificate holds: loss {float(optimum(nbest)):g} is the least"
+    )
+    assert run("train", *path, "-q").exit_code == 0
+
+
+@WRITTEN
+def test_several_files_are_pooled(tmp_path: Path, kind: str) -> None:
+    nbest, name = small(kind), FORMATS[kind].file
+    others = [
+        nbest,
+        NBest(-nbest.dense_features(), nbest.offsets, nbest.statistics, nbest.names, nbest.list_ids, KEPT, nbest.texts),
+        NBest(nbest.features, nbest.offsets, nbest.statistics, nbest.names, ["c", "a"], KEPT, nbest.texts),
+    ]
+    files = []
+    for number, one in enumerate(others):
+        (tmp_path / str(number)).mkdir()
+        files.append(tmp_path / str(number) / name)
+        write(one, files[-1], kind)
+    pooled = read([str(file) for file in files])
+    assert pooled.list_ids == ("b", "a", "c")
+    assert pooled.offsets.tolist() == [0, 6, 15, 18]
+    assert same(pooled, others[0].merge(others[1]).merge(others[2]))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_same_lists_in_other_words_are_the_same(tmp_path: Path, dialect: str) -> None:
+    content, options = DIALECTS[dialect]
+    path = tmp_path / "x"
+    windows = b"\xef\xbb\xbf" + content.replace("\n", "\r\n").encode()
+    half = len(windows) // 2
+    joined = {packing: pack(windows[:half]) + pack(windows[half:]) for packing, pack in PACKINGS.items()}
+    for data in (content.encode(), windows, *joined.values()):
+        path.write_bytes(data)
+        assert same(read(path, **options), LISTS, named=False)
+    if dialect not in ("Moses", "Moses before 2013", "pairs in any order", "travatar"):  # which may be cut off
+        path.write_bytes(content.rstrip("\n").encode())
+        assert same(read(path, **options), LISTS, named=False)
+    if content.startswith(("{", "[")) and options:
+        for ending in (".json", ".jsonl"):  # whatever the ending says of the form
+            (tmp_path / f"x{ending}").write_text(content)
+            assert same(read(tmp_path / f"x{ending}", **options), LISTS, named=False)
+
+
+def frame(kind: str) -> Any:
+    columns = {
+        "utt": ["u1", "u1", "u2"],
+        "am": [-1.5, -2.25, 3.0],
+        "lm": [2.0, 0.001, -4.0],
+        "errors": [0, 1, 2],
+        "hyp": ['the "cat', "", "a cat"],
+    }
+    module: Any = pyarrow if kind == "pyarrow" else None if kind == "mapping" else pytest.importorskip(kind)
+    return columns if module is None else getattr(module, "DataFrame", getattr(module, "table", None))(columns)
+
+
+@pytest.mark.parametrize("kind", ["mapping", "pyarrow", "pandas", "polars", "file"])
+def test_a_frame_is_read_like_a_file(tmp_path: Path, kind: str) -> None:
+    if kind == "file":
+        pyarrow.parquet.write_table(frame("pyarrow"), tmp_path / "x.parquet")
+    table = tmp_path / "x.parquet" if kind == "file" else frame(kind)
+    assert same(read_table(table, segment="utt", features="am,lm", loss="errors", text="hyp"), LISTS)
+
+
+READ_BY_CONTENT = [kind for kind in FORMATS if kind not in ("json", "scores")]
+
+
+@pytest.mark.parametrize("kind", READ_BY_CONTENT)
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_a_format_is_told_by_content_whatever_the_file_is_called(tmp_path: Path, kind: str, ending: str) -> None:
+    path = tmp_path / f"features{ending}"
+    write(small(kind), path, kind)
+    assert detect(path) == kind
+    assert detect([path, path]) == kind
+
+
+@pytest.mark.parametrize("kind", ["tsv", "jsonl", "json", "moses", "npz", "parquet", "best-of-n"])
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_standard_input_is_told_by_content_and_left_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packing: str
+) -> None:
+    write(small(kind), tmp_path / "x", kind)
+    receiver, sender = os.pipe()
+    os.write(sender, PACKINGS[packing]((tmp_path / "x").read_bytes()))
+    os.close(sender)
+    with open(receiver, "rb") as stream:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+        assert same(read("-"), small(kind))
+        assert not stream.closed
+
+
+def test_a_process_reads_its_standard_input(tmp_path: Path) -> None:
+    path = written(tmp_path, "tsv", small("tsv").select_statistics(["errors"]), ".gz")
+    command = [sys.executable, "-m", "lpmert", "evaluate", "-", "--weights", "1,0", "--json", "-q"]
+    outcome = subprocess.run(command, input=path.read_bytes(), capture_output=True, env=environment(), timeout=300)
+    assert outcome.returncode == 0, outcome.stderr
+    assert json.loads(outcome.stdout)["fingerprint"] == read(path).fingerprint
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_binary_mert_data_are_the_same_lists(tmp_path: Path, seed: int, packed: bool) -> None:
+    expected = single_precision(seed)
+    for name, what in (("features", "FEATURES"), ("scores", "SCORES")):
+        data = PACKINGS[".gz" if packed else ""](binary_mert(expected, what))
+        (tmp_path / f"run.{name}.dat{'.gz' * packed}").write_bytes(data)
+    assert same(read(tmp_path / f"run.features.dat{'.gz' * packed}"), expected)
+
+
+def test_srilm_lists_of_both_forms_read_back_exactly(tmp_path: Path) -> None:
+    bytelog = 1024.0 / 10000.5 / np.log(10)  # as SRILM computes a score from a bytelog
+    rows = {3: [[-1.5, 1e-300, 2.0], [0.1, -(2.0**53), 0.0]], 1: [[-2500 * bytelog, 2.0], [10**9 * bytelog, 0.0]]}
+    for form, names in ((3, ["acoustic", "lm", "words"]), (1, ["score", "words"])):
+        nbest = NBest(rows[form], [0, 2], [0.0, 0.0], names, ["u.1-x"], texts=["é \u3000", ""])
+        for folder in ("first", "second"):
+            write(nbest, tmp_path / f"{form}{folder}", "srilm", form=form)
+            again = read(tmp_path / f"{form}{folder}", "srilm", references={"u.1-x": ""})
+            assert (again.names, again.list_ids, again.texts) == (nbest.names, nbest.list_ids, nbest.texts)
+            assert again.dense_features().tobytes() == nbest.dense_features().tobytes()
+        first, second = (
+            {p.name: p.read_bytes() for p in (tmp_path / f"{form}{x}").iterdir()} for x in ("first", "second")
+        )
+        assert first == second
+
+
+def one(**changes: Any) -> NBest:
+    return NBest(**{"features": [[1.0], [2.0]], "offsets": [0, 2], "statistics": [0, 1], **changes})
+
+
+WORDS = ["acoustic", "lm", "words"]
+SPOKEN: dict[str, Any] = {"names": WORDS, "texts": ["a b", "a b"], "list_ids": ["x"]}
+
+
+def spoken(row: list[float], **changes: Any) -> NBest:
+    return one(**{"features": [row, row], **SPOKEN, **changes})
+
+
+SCORED = spoken([-1.0, 2.0], names=["score", "words"])
+UNWRITABLE: list[tuple[str, NBest, dict[str, Any], str]] = [
+    ("tsv", one(texts=["x", "y\nz"]), {}, "holds a tab or a line end"),
+    ("tsv", one(names=["a\tb"]), {}, "holds a tab or a line end"),
+    ("tsv", one(list_ids=["a\r"]), {}, "holds a tab or a line end"),
+    ("tsv", one(names=["list"]), {}, "two columns would be called 'list'"),
+    ("csv", one(texts=["x", "y\rz"]), {}, "holds a carriage return, which CSV cannot"),
+    *(
+        (kind, one(texts=["x", "y\ud800z"]), {}, "half of a surrogate pair")
+        for kind in ("tsv", "csv", "jsonl", "parquet")
+    ),
+    ("npz", one(texts=["\ud800", ""]), {}, "half of a surrogate pair"),
+    ("npz", one(names=["a\0"]), {}, "names has a string that ends in a null character"),
+    ("moses", one(texts=["a ||| b", ""]), {}, r"has \|\|\|, a line end, or white space"),
+    ("moses", one(texts=["a\nb", ""]), {}, "a line end"),
+    ("moses", one(texts=[" a", ""]), {}, "white space at an end"),
+    ("moses", one(list_ids=["a|||"]), {}, r"has \|\|\|"),
+    ("moses", one(names=["a b"]), {}, "the name 'a b' has white space"),
+    ("moses", one(statistic_names=["a|||b"]), {}, "the name 'a|||b' has white space"),
+    ("mert", one(names=["a b"]), {"scores": "y", "score_type": "X"}, "white space, which separates words here"),
+    ("mert", one(list_ids=["a\u000bb"]), {"scores": "y", "score_type": "X"}, "white space, which separates words here"),
+    ("mert", one(), {"scores": "y"}, "give the type of the scores, such as BLEU"),
+    ("mert", one(), {"scores": "x", "score_type": "X"}, "features and scores need a file each"),
+    ("mert", one(), {"score_type": "X"}, "call this one like run1.features.dat"),
+    ("scores", one(texts=["x", "y\nz"]), {}, "line end"),
+    *(("scores", one(names=[name]), {}, "cannot be the name of a file") for name in ("a/b", "..", "am.gz", "loss")),
+    ("scores", one(names=["text"], texts=["x", "y"]), {}, "cannot be the name of a file"),
+    ("scores", one(list_ids=["a b"]), {}, "white space"),
+    *(("scores", one(), {"separator": bad}, f"separator '{bad}' cannot") for bad in (" ", "", "-1")),
+    ("srilm", spoken([-1, -2, 2]), {"form": 2}, "form 2 cannot be written"),
+    ("srilm", spoken([-1, -2, 2]), {"form": 1}, "form 1 holds the features score, words"),
+    ("srilm", spoken([-1, -2, 2], names=WORDS[::-1]), {}, "form 3 holds the features acoustic, lm, words"),
+    ("srilm", spoken([-1, -2, 2], texts=None), {}, "and texts"),
+    ("srilm", spoken([-1, -2, 2], texts=["a  b", ""]), {}, "single spaces"),
+    ("srilm", spoken([-1, -2, 2], texts=["a\nb", ""]), {}, "single spaces"),
+    *(("srilm", spoken([-1, -2, 2], list_ids=[bad]), {}, "cannot be a file name") for bad in ("a/b", "a b", ".a")),
+    ("srilm", SCORED, {"form": 1}, "form 1 needs a score from a whole bytelog"),
+    ("srilm", spoken([0.0, 1.0], names=["score", "words"]), {"form": 1}, "needs .* the number of words"),
+    ("srilm", spoken([-1, -2, 2.5]), {}, "a number of words that is there"),
+    ("srilm", spoken([-1, -2, 3]), {}, "a number of words that is there"),
+    ("slf", one(), {}, "format slf is only read"),
+]
+
+
+@pytest.mark.parametrize(("kind", "nbest", "options", "message"), UNWRITABLE)
+def test_what_a_format_cannot_hold_is_refused_before_anything_is_written(
+    tmp_path: Path, kind: str, nbest: NBest, options: dict[str, Any], message: str
+) -> None:
+    options = {name: tmp_path / value if name == "scores" else value for name, value in options.items()}
+    with pytest.raises(DataError, match=message):
+        write(nbest, tmp_path / "x", kind, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+DOCUMENTED = {
+    "moses": "0 ||| a b ||| TM0= 1 2 LM0= 3 WT_a~b= 0.5 lex=7 ||| 0 ||| statistics: loss=4\n",
+    "tsv": "list\tTM0_0\tTM0_1\tLM0_0\tWT_a~b\tlex\tloss\ttext\n0\t1\t2\t3\t0.5\t7\t4\ta b\n",
+    "jsonl": '{"list": "0", "TM0_0": 1.0, "TM0_1": 2.0, "LM0_0": 3.0, "WT_a~b": 0.5, "lex": 7.0, "loss": 4.0, '
+    '"text": "a b"}\n',
+    "best-of-n": '{"id": "0", "candidates": [{"text": "a b", "scores": {"TM0_0": 1.0, "TM0_1": 2.0, "LM0_0": 3.0, '
+    '"WT_a~b": 0.5, "lex": 7.0}, "loss": 4.0}]}\n',
+}
+
+
+@pytest.mark.parametrize("kind", DOCUMENTED)
+@pytest.mark.parametrize("form", [np.array, sparse.csr_array])
+def test_files_are_written_as_documented(tmp_path: Path, kind: str, form: Any) -> None:
+    names = ["TM0_0", "TM0_1", "LM0_0", "WT_a~b", "lex"]
+    write(NBest(form([[1, 2, 3, 0.5, 7.0]]), [0, 1], [4], names, texts=["a b"]), tmp_path / "x", kind)
+    assert read_text(tmp_path / "x") == DOCUMENTED[kind]
+
+
+def test_half_of_a_surrogate_pair_in_a_text_is_kept_where_json_can(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(
+        r'{"id": "g", "candidates": [{"text": "\ud83d", "scores": {"a": 1}, "loss": 0}]}' + "\n"
+    )
+    write(read(tmp_path / "x"), tmp_path / "again.jsonl", "best-of-n")
+    assert read(tmp_path / "again.jsonl").texts == ("\ud83d",)
+
+
+@pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl", "json", "parquet", "moses"])
+def test_numbers_are_the_nearest_doubles_and_lines_are_counted_across_blocks(tmp_path: Path, kind: str) -> None:
+    rng = np.random.default_rng(1)
+    numbers = rng.integers(0, 2**64, size=(70_000, 2), dtype=np.uint64).view(np.float64)
+    numbers[~(np.abs(numbers) < 1e150)] = 0.1
+    nbest = NBest(numbers, np.arange(0, 70_001, 7), np.arange(70_000) % 5, names=["am_0", "lm_0"])
+    path = written(tmp_path, kind, nbest)
+    assert read(path, kind).fingerprint == nbest.fingerprint
+    if kind != "parquet":
+        rest, last = path.read_text().rstrip("\n]").rsplit("\n", 1)
+        broken = last.replace("loss", "less") if kind.startswith("json") else f"{last}x"
+        path.write_text(f"{rest}\n{broken}\n" + "]" * (kind == "json"))
+        with pytest.raises(DataError) as caught:
+            read(path, kind)
+        first = {"tsv": 1, "csv": 1, "json": 1}.get(kind, 0)
+        assert caught.value.line == 70_000 + first
+
+
+def test_many_sparse_features_are_written_and_read_without_a_table_of_all(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    places = rng.integers(2000, size=10_000), rng.integers(50_000, size=10_000)
+    rows = sparse.csr_array((rng.normal(size=10_000), places), shape=(2000, 50_000))
+    nbest = NBest(rows, np.arange(0, 2001, 10), np.zeros(2000))
+    write(nbest, tmp_path / "x", "mert", scores=tmp_path / "y", score_type="X")
+    again = load_mert_data(tmp_path / "x", tmp_path / "y")
+    assert again.nbest.fingerprint == nbest.fingerprint
+    merged = merge_sparse(again, dict.fromkeys(nbest.names, 2.0))
+    assert merged.dense_features()[:, 0] == pytest.approx(2 * rows.sum(axis=1))
+
+
+def test_a_parquet_file_is_read_within_twice_the_memory_of_its_arrays(tmp_path: Path) -> None:
+    rows, width = 400_000, 6
+    numbers = np.random.default_rng(0).normal(size=(width, rows))
+    columns = {"list": [str(row // 100) for row in range(rows)], **dict(zip("abcde", numbers[:5], strict=True))}
+    content = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({**columns, "loss": numbers[5]}), content)
+    (tmp_path / "x.parquet").write_bytes(content.getvalue())
+    del columns, content
+    read_table(tmp_path / "x.parquet")  # imports what it needs
+    tracemalloc.start()
+    try:
+        nbest = read_table(tmp_path / "x.parquet")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.array_equal(nbest.dense_features(), numbers[:5].T)
+    assert peak < 2 * 8 * rows * width
+
+
+REAL: dict[str, dict[str, Any]] = {
+    "swahili-mert-100best/run7.nbest.txt.xz": {"references": "swahili-mert-100best/reference.txt.xz", "metric": "wer"},
+    "asr-pocketsphinx/nbest.txt.gz": {"last_field": True},
+    "ime-kkc/nbest.txt.gz": {"last_field": True, "features": "feature[1-4]"},
+    "csmt-normalisation/nbest-pool.tsv.xz": {
+        "segment": "sent",
+        "features": "*0*,*1*",
+        "statistics": "errors,ref_tokens",
+        "text": "text",
+    },
+    "librispeech-asr-30best/dev_other.nbest.tsv.xz": {
+        "segment": "utt",
+        "features": "decoder,ctc,lm,n_*",
+        "loss": "errors",
+        "text": "text",
+    },
+    "realsumm-cnndm/abs.tsv.xz": {
+        "segment": "doc",
+        "features": "rouge*,js-2",
+        "loss": "mover_score",
+        "text": "summary",
+    },
+    "unieval-topicalchat/topical_chat.tsv.xz": {"segment": "context", "features": "pred_*", "loss": "human_overall"},
+}
+
+
+@needs_shared
+@pytest.mark.parametrize("name", REAL)
+def test_real_lists_written_in_any_format_are_read_without_options(tmp_path: Path, name: str) -> None:
+    assert SHARED_DATA is not None
+    options = {what: SHARED_DATA / value if what == "references" else value for what, value in REAL[name].items()}
+    nbest = read(SHARED_DATA / name, **options).restrict(slice(30))
+    for kind, way in FORMATS.items():
+        write(nbest, tmp_path / way.file, kind, **({"score_type": "own"} if kind == "mert" else {}))
+        again = read(tmp_path / way.file)
+        assert again.dense_features().tobytes() == nbest.dense_features().tobytes()
+        assert again.statistics.tobytes() == nbest.statistics.tobytes()
+        assert kind == "mert" or (again.names, again.list_ids, again.texts) == (
+            nbest.names,
+            nbest.list_ids,
+            nbest.texts,
+        )

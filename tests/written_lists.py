@@ -1,0 +1,161 @@
+"""Lists to write in any format, and files as other programs write them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import zstandard
+
+from lpmert.model.nbest import NBest
+
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
+
+
+def binary_mert(nbest: NBest, what: str) -> bytes:
+    """Return what Moses' extractor writes with --binary, put together here."""
+    rows, names = (nbest.features, nbest.names) if what == "FEATURES" else (nbest.statistics, ("WER",))
+    parts = []
+    for number, list_id in enumerate(nbest.list_ids):
+        own = rows[nbest.offsets[number] : nbest.offsets[number + 1]]
+        parts.append(f"{what}_BIN_BEGIN_0 {list_id} {len(own)} {own.shape[1]} {' '.join(names)}\n".encode())
+        parts += [
+            struct.pack("<f", value) if what == "FEATURES" else struct.pack("<i", int(value))
+            for row in own
+            for value in row
+        ]
+        parts.append(f"{what}_BIN_END_0\n".encode())
+    return b"".join(parts)
+
+
+def single_precision(seed: int) -> NBest:
+    """Return lists whose features single precision holds, with bytes of all kinds in them."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(40, 3)).astype(np.float32).astype(np.float64)
+    features[:4, 0] = [10.0, 2.0**-100, 0.0, -(2.0**80)]
+    statistics = np.column_stack([rng.integers(0, 3000, 40), np.repeat(rng.integers(5, 20, 8), 5)])
+    return NBest(
+        features, np.arange(0, 41, 5), statistics, ["a_0", "b_0", "b_1"], statistic_names=["errors", "reference_length"]
+    )
+
+
+LISTS = NBest(
+    [[-1.5, 2.0], [-2.25, 0.001], [3.0, -4.0]],
+    [0, 2, 3],
+    [0, 1, 2],
+    names=["am", "lm"],
+    list_ids=["u1", "u2"],
+    statistic_names=["errors"],
+    texts=['the "cat', "", "a cat"],
+)
+"""What each of `DIALECTS` says."""
+
+_ROWS: list[dict[str, Any]] = [
+    {"utt": "u1", "am": -1.5, "lm": 2, "errors": 0, "hyp": 'the "cat', "more": [1, 2]},
+    {"utt": "u1", "am": -2.25, "lm": 0.001, "errors": 1, "hyp": "", "more": []},
+    {"utt": "u2", "am": 3, "lm": -4, "errors": 2, "hyp": "a cat", "more": None},
+]
+_FLAT = {"segment": "utt", "features": "am,lm", "loss": "errors", "text": "hyp"}
+_NESTED = {"segment": "id", "features": "scores.*", "loss": "out.n", "text": "out.hyp"}
+
+
+def _lines(records: Iterable[Any]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def _nested(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": row["utt"],
+        "scores": {"am": row["am"], "lm": row["lm"]},
+        "out": {"hyp": row["hyp"], "n": row["errors"]},
+    }
+
+
+def _of_list(key: str) -> list[dict[str, Any]]:
+    return [row for row in _ROWS if row["utt"] == key]
+
+
+def _arrays(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {key: [row[key] for row in rows] for key in ("utt", "am", "lm", "errors", "hyp")}
+
+
+def _below(key: str, columns: dict[str, str], *, but: str = "") -> dict[str, str]:
+    """The same columns, each a path below a key, except one."""
+    return {
+        what: names if what == but else ",".join(f"{key}.{name}" for name in names.split(","))
+        for what, names in columns.items()
+    }
+
+
+_SETS = [{"utt": key, "candidates": _of_list(key)} for key in ("u1", "u2")]
+_ARRAYS_BY_LIST = [{**_arrays(_of_list(key)), "utt": key} for key in ("u1", "u2")]
+_BARE = {
+    key: [{name: value for name, value in row.items() if name != "utt"} for row in _of_list(key)]
+    for key in ("u1", "u2")
+}
+_DOTTED = [
+    {"id.x": row["utt"], "s.am": row["am"], "s.lm": row["lm"], "e.n": row["errors"], "h": row["hyp"]} for row in _ROWS
+]
+_LAST: dict[str, Any] = {"last_field": True, "statistic_names": ["errors"]}
+
+DIALECTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "TSV": ('utt\tam\tlm\terrors\thyp\nu1\t-1.5\t2\t0\tthe "cat\nu1\t-2.25\t1e-3\t1\t\nu2\t3\t-4\t2\ta cat\n', _FLAT),
+    "CSV": ('utt,am,lm,errors,hyp\nu1,-1.5,2,0,"the ""cat"\nu1,-2.25,1e-3,1,\nu2,3,"-4",2,a cat\n', _FLAT),
+    "JSON lines": (_lines(_ROWS), _FLAT),
+    "JSON lines in other orders": (_lines(dict(reversed(row.items())) for row in _ROWS), _FLAT),
+    "array": (json.dumps(_ROWS), _FLAT),
+    "indented array": (json.dumps(_ROWS, indent=2), _FLAT),
+    "nested lines": (_lines(map(_nested, _ROWS)), _NESTED),
+    "nested array": (json.dumps(list(map(_nested, _ROWS)), indent=2), _NESTED),
+    "columns": (json.dumps(_arrays(_ROWS)), _FLAT),
+    "indented columns": (json.dumps(_arrays(_ROWS), indent=2), _FLAT),
+    "wrapped": (json.dumps({"data": _ROWS}, indent=2), _below("data", _FLAT)),
+    "candidates a line": (_lines(_SETS), _below("candidates", _FLAT, but="segment")),
+    "array of sets": (json.dumps(_SETS, indent=2), _below("candidates", _FLAT, but="segment")),
+    "arrays a line": (_lines(_ARRAYS_BY_LIST), _FLAT),
+    "array of arrays": (json.dumps(_ARRAYS_BY_LIST, indent=2), _FLAT),
+    "sets in one object": (
+        json.dumps({"sets": _SETS}, indent=2),
+        {**_below("sets.candidates", _FLAT), "segment": "sets.utt"},
+    ),
+    "lists by name": (json.dumps(_BARE, indent=2), {**_FLAT, "segment": "list"}),
+    "keys with dots": (_lines(_DOTTED), {"segment": "id.x", "features": "s.am,s.lm", "loss": "e.n", "text": "h"}),
+    "Moses": (
+        'u1 ||| the "cat ||| am= -1.5 lm= 2 ||| -3.1 ||| 0\nu1 |||  ||| am= -2.25 lm= 1e-3 ||| -3.2 ||| 1\n'
+        "u2 ||| a cat ||| am= 3 lm= -4 ||| -1 ||| 2\n",
+        _LAST,
+    ),
+    "Moses before 2013": (
+        'u1||| the "cat  ||| am: -1.5 lm: 2 ||| -3.1 ||| 0\nu1|||   ||| am: -2.25 lm: 1e-3 ||| -3.2 ||| 1\n'
+        "u2||| a cat  ||| am: 3 lm: -4 ||| -1 ||| 2\n",
+        _LAST,
+    ),
+    "pairs in any order": (
+        'u1 ||| the "cat ||| am=-1.5 lm=2 ||| -3.1 ||| 0\nu1 |||  ||| lm=1e-3 am=-2.25 ||| -3.2 ||| 1\n'
+        "u2 ||| a cat ||| am=3 lm=-4 ||| -1 ||| 2\n",
+        _LAST,
+    ),
+    "travatar": (
+        'u1 ||| the "cat ||| -3.1 ||| am=-1.5 lm=2 ||| 0\nu1 |||  ||| -3.2 ||| am=-2.25 lm=1e-3 ||| 1\n'
+        "u2 ||| a cat ||| -1 ||| am=3 lm=-4 ||| 2\n",
+        _LAST,
+    ),
+    "best of N": (
+        '{"id": "u1", "prompt": "?", "candidates": [{"text": "the \\"cat", "scores": {"am": -1.5, "lm": 2}, '
+        '"statistics": {"errors": 0}}, {"text": "", "scores": {"lm": 1e-3, "am": -2.25}, "statistics": {"errors": 1}, '
+        '"tokens": 3}]}\n'
+        '{"id": "u2", "candidates": [{"text": "a cat", "scores": {"am": 3, "lm": -4}, "statistics": {"errors": 2}}]}\n',
+        {},
+    ),
+}
+"""The same lists in files of people and other programs: the content, and the options that it takes."""
