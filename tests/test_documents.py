@@ -132,7 +132,7 @@ def test_the_readme_solves_the_example_whose_output_it_shows() -> None:
 
 
 def test_the_documents_name_every_method_and_exit_code() -> None:
-    from lpmert.cli.main import ExitCode
+    from lpmert.cli.running import ExitCode
     from lpmert.registry import METHODS
 
     methods = (ROOT / "docs" / "which-method.md").read_text(encoding="utf-8")

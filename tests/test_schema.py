@@ -34,7 +34,7 @@ def commands(table: Path) -> dict[str, list[list[str]]]:
         "check": [["check", str(table), *weights], ["check", str(table), "--weights", "1,1", "--method", "grid"]],
         "evaluation": [["evaluate", str(table), *weights], ["evaluate", str(table), "--weights", "1,1"]],
         "comparison": [
-            ["compare", str(table), "--methods", "och,grid", "--seeds", "2", "--replications", "10", *more]
+            ["compare", str(table), "--methods", "och,grid", "--seeds", "2", *more]
             for more in ([], ["--held-out", str(table)])
         ],
         "tuning": [["tune", str(table), *more] for more in ([], ["--held-out", str(table)])],

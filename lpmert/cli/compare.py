@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import Registered, WholeNumber, column_names, nonnegative
-from lpmert.cli.console import say
-from lpmert.cli.delivery import ExitCode, delivering, exit_code
-from lpmert.cli.figures import duration, number
-from lpmert.cli.held_out import held_out_options, read_with_held_out
-from lpmert.cli.main import _logging_to_stderr, naming
-from lpmert.cli.progress import ProgressLog
-from lpmert.cli.shared import Shared, shared_options
-from lpmert.cli.stages import Stages
-from lpmert.cli.text_tables import side_by_side
-from lpmert.cli.unseen import Asked, source_option, sources_of
+from lpmert.cli.arguments import WholeNumber, by_name, method_names, named, parse_weights, seconds
+from lpmert.cli.options import command, option
+from lpmert.cli.progress import Stages
+from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.search import HeldOut, Search, Start, Unseen, progress_of
+from lpmert.cli.text import short, side_by_side
 from lpmert.comparing.compare import (
     DEFAULT_METHODS,
     DEFAULT_ON_LATTICES,
     OPTIMUM_SECONDS,
     REPETITIONS,
-    REPLICATIONS,
     SEEDS,
 )
 from lpmert.comparing.comparison import summary
-from lpmert.quoting import quoted, visible
-from lpmert.registry import METHODS
+from lpmert.quoting import duration, number, visible
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    import re
-
     from lpmert.comparing.comparison import Comparison
     from lpmert.comparing.expected import CrossValidation
     from lpmert.comparing.run import Run
@@ -43,77 +34,42 @@ if TYPE_CHECKING:
 
 
 _BEST_OF = (1, 2, 5, 10)
-_ON_LATTICES = ",".join(DEFAULT_ON_LATTICES)
 
 
-def _methods(text: str) -> tuple[str, ...]:
-    """Return names of methods; raises `click.BadParameter` for others."""
-    return tuple(Registered(METHODS).convert(name, None, None) for name in column_names(text))
+@dataclass(frozen=True)
+class _Compared(Unseen):
+    """What is compared, and how."""
+
+    methods: tuple[str, ...] | None = option(
+        f"Methods to compare; see --method.  [default: {','.join(DEFAULT_METHODS)}; of lattices "
+        f"{','.join(DEFAULT_ON_LATTICES)}]",
+        type=method_names, metavar="A,B,C", group="What to compare",
+    )  # fmt: skip
+    weights: tuple[tuple[str, str], ...] = option(
+        "Weights from another tool; may be repeated.",
+        default=(), type=named(str, "WEIGHTS"), metavar="NAME=WEIGHTS", group="What to compare",
+    )  # fmt: skip
+    seeds: int = option(
+        "Runs of each method that is random.",
+        default=SEEDS, type=WholeNumber(min=1), metavar="N", group="What to compare",
+    )  # fmt: skip
+    optimum: str | None = option(
+        "File written by `lpmert solve -o` for DATA; skips the search.",
+        type=click.Path(), metavar="FILE", group="What to compare", rare=True,
+    )  # fmt: skip
+    run_time_limit: float | None = option(
+        "Stop each run after this time.", type=seconds, metavar="SECONDS", group="Search", rare=True
+    )
+    repeat: int = option(
+        "Draw the parts so often for --cv.", default=REPETITIONS, type=WholeNumber(min=1), metavar="N", rare=True
+    )
+    picture: str | None = option(
+        "Draw what --cv finds: .png, .svg, .pdf.", type=click.Path(), metavar="FILE", group="Output", rare=True
+    )
 
 
-def _weights_by_name(text: str) -> tuple[str, str]:
-    """Return a name and its weights as they were given; raises `click.BadParameter` for anything else."""
-    name, equals, weights = text.partition("=")
-    if not name.strip() or not equals or not weights:
-        raise click.BadParameter(f"{quoted(text)} is not of the form NAME=WEIGHTS, such as moses=weights.txt.")
-    return name.strip(), weights
-
-
-@click.command()
-@shared_options
-@click.option(
-    "--methods",
-    type=_methods,
-    metavar="A,B,C",
-    help=f"Methods to compare; see --method.  [default: {','.join(DEFAULT_METHODS)}; of lattices {_ON_LATTICES}]",
-)
-@click.option(
-    "--seeds", type=WholeNumber(min=1), default=SEEDS, metavar="N", help="Runs of each method that is random."
-)
-@held_out_options
-@click.option(
-    "--weights",
-    type=_weights_by_name,
-    multiple=True,
-    metavar="NAME=WEIGHTS",
-    help="Weights from another tool; may be repeated.",
-)
-@click.option(
-    "--initial-weights", metavar="WEIGHTS", help="Where methods start; same syntax as `lpmert check --weights`."
-)
-@click.option(
-    "--optimum", type=click.Path(), metavar="FILE", help="File written by `lpmert solve -o` for DATA; skips the search."
-)
-@click.option("--run-time-limit", type=nonnegative, metavar="SECONDS", help="Stop each run after this time.")
-@click.option(
-    "--replications",
-    type=WholeNumber(min=1),
-    default=REPLICATIONS,
-    metavar="N",
-    help="Replications of the permutation test.",
-)
-@click.option("--cv", type=WholeNumber(min=2), metavar="N", help="Cross-validate everything, in N parts.")
-@click.option(
-    "--repeat", type=WholeNumber(min=1), default=REPETITIONS, metavar="N", help="Draw the parts so often for --cv."
-)
-@source_option
-@click.option("--picture", type=click.Path(), metavar="FILE", help="Draw what --cv finds: .png, .svg, .pdf.")
-def compare(
-    methods: tuple[str, ...] | None,
-    seeds: int,
-    held_out: str | None,
-    held_out_references: tuple[str, ...],
-    weights: tuple[tuple[str, str], ...],
-    initial_weights: str | None,
-    optimum: str | None,
-    run_time_limit: float | None,
-    replications: int,
-    cv: int | None,
-    repeat: int,
-    source: re.Pattern[str] | None,
-    picture: str | None,
-    **options: Any,
-) -> None:
+@command("compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5")
+def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut, out: Output) -> None:
     """Compare methods, and weights that other tools found, on the lists in DATA.
 
     Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
@@ -139,59 +95,49 @@ def compare(
     from lpmert.reporting.pictures import check_picture, cross_validation, write_picture
     from lpmert.result import Limits, Result
 
-    shared = Shared.of(**options)
-    Asked(cv, source)
+    picture = compared.picture
     if picture is not None:
-        if cv is None:
+        if compared.cv is None:
             raise click.UsageError("--picture needs --cv.")
         check_picture(picture)
-    if shared.scale is not None:
+    if search.scale is not None:
         raise click.UsageError(
             "--scale does not apply here: the report shows no weights; the JSON output has them all."
         )
     chosen: dict[str, Method] = {}
-    if methods is None:
-        methods = DEFAULT_ON_LATTICES if shared.reading.whole else DEFAULT_METHODS
-    for name in dict.fromkeys(methods):
-        chosen[name], shared = shared.for_method(name)
+    for name in dict.fromkeys(compared.methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
+        chosen[name], search = search.for_method(name)
     limits = Limits(
-        OPTIMUM_SECONDS if shared.time_limit is None else shared.time_limit,
-        *(getattr(shared, name) for name in ("node_limit", "gap", "target")),
+        OPTIMUM_SECONDS if search.time_limit is None else search.time_limit,
+        *(getattr(search, name) for name in ("node_limit", "gap", "target")),
     )
-    names = [name for name, _ in weights]
-    if len(set(names)) < len(names):
-        raise click.UsageError("--weights gives a name twice.")
+    named_weights = by_name(compared.weights, "--weights")
 
-    with _logging_to_stderr(shared), delivering(shared, picture) as deliver:
-        known = None if optimum is None else Result.load(optimum)
-        data, others = read_with_held_out(shared, held_out, held_out_references)
-        with naming(shared.reading.name):
-            shared = shared.on(data)
-        arguments = shared.search_arguments()
-        start = None if initial_weights is None else shared.weights(initial_weights, "--initial-weights")
-        given = {name: shared.weights(text, "--weights") for name, text in weights}
+    with logging_to_stderr(out), delivering(out, picture) as deliver:
+        known = None if compared.optimum is None else Result.load(compared.optimum)
+        data, others = held_out.read(search, out)
+        arguments = search.arguments(data)
+        given = {name: parse_weights(text, data.names, "--weights") for name, text in named_weights.items()}
         with Interrupts() as stop:
-            progress = nullcontext() if shared.quiet else ProgressLog(time_limit=limits.time_limit)
-            with naming(shared.reading.name), progress as callback:
+            with naming(search.name), progress_of(out, limits.time_limit) as callback:
                 comparison = compare_methods(
                     data,
                     list(chosen.values()),
-                    seeds=seeds,
+                    seeds=compared.seeds,
                     held_out=others,
                     weights=given,
-                    initial_weights=start,
+                    initial_weights=start.weights(data.names),
                     optimum=arguments["method"] if known is None else known,
                     optimum_limits=limits,
-                    time_limit=run_time_limit,
-                    memory_limit=shared.memory_limit,
-                    replications=replications,
-                    cv=cv,
-                    repeat=repeat,
-                    groups=sources_of(data, source),
-                    on_stage=None if shared.quiet else Stages(),
-                    on_run=None if shared.quiet else _say_run,
+                    time_limit=compared.run_time_limit,
+                    memory_limit=search.memory_limit,
+                    cv=compared.cv,
+                    repeat=compared.repeat,
+                    groups=compared.of(data),
+                    on_stage=None if out.quiet else Stages(),
+                    on_run=None if out.quiet else _say_run,
                     callback=callback,
-                    backend=shared.backend or "processes",
+                    backend=search.backend or "processes",
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "seed")},
                 )
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
@@ -200,7 +146,7 @@ def compare(
             if not comparison.entries:
                 say("stopped before the first run ended; nothing to compare")
                 raise click.exceptions.Exit(code)
-            if not shared.quiet and shared.output is None and not shared.as_json:
+            if not out.quiet and out.output is None and not out.as_json:
                 say("")
             deliver(comparison.to_json, partial(comparison_report, comparison))
             if picture is not None and comparison.unseen is not None:
@@ -247,7 +193,7 @@ def _rows(comparison: Comparison) -> list[list[str]]:
         figures += [entry.best.score] if scores else []
         figures += [summary(entry.held_out_losses)["mean"]] if held_out else []
         p_value = "-" if difference is None else f"{difference.p_value:.3f}"
-        rows.append([entry.name, str(len(entry.runs)), *map(_short, figures), p_value, duration(entry.seconds)])
+        rows.append([entry.name, str(len(entry.runs)), *map(short, figures), p_value, duration(entry.seconds)])
     return rows
 
 
@@ -275,9 +221,9 @@ def _unseen(found: CrossValidation) -> list[list[str]]:
     rows = [[*heading, "difference", "95 %", "p"]]
     for entry in found.entries:
         width, optimism = entry.loss.half_width, entry.optimism
-        figures = [_short(entry.here), _short(entry.loss.value), "-" if width is None else f"{width:.3g}"]
+        figures = [short(entry.here), short(entry.loss.value), "-" if width is None else f"{width:.3g}"]
         figures.append("-" if optimism is None else f"{100 * optimism:.1f} %")
-        figures += [_short(entry.held_out)] if held_out else []
+        figures += [short(entry.held_out)] if held_out else []
         compared = ["-", "", "-"]
         if entry.difference is not None and entry.p_value is not None:
             ends = f"[{entry.difference.low:+.4g}, {entry.difference.high:+.4g}]"
@@ -293,14 +239,8 @@ def _stability(comparison: Comparison) -> list[list[str]]:
     rows = [["best of runs", *map(str, _BEST_OF), *(["Pearson", "Spearman"] if held_out else [])]]
     for entry in several:
         curve = {point.runs: point for point in entry.best_of()}
-        correlations = [_short(entry.pearson), _short(entry.spearman)] if held_out else []
-        rows.append([entry.name, *(_short(curve[n].loss) for n in _BEST_OF), *correlations])
+        correlations = [short(entry.pearson), short(entry.spearman)] if held_out else []
+        rows.append([entry.name, *(short(curve[n].loss) for n in _BEST_OF), *correlations])
         if held_out:
-            rows.append(
-                ["  held out", *(_short(curve[n].held_out_loss) for n in _BEST_OF), *("" for _ in correlations)]
-            )
+            rows.append(["  held out", *(short(curve[n].held_out_loss) for n in _BEST_OF), *("" for _ in correlations)])
     return rows if several else []
-
-
-def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value:.7g}"

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from lpmert.cli.reading_options import FILE_BY_NAME, FLAGS
+from lpmert.cli.arguments import (
+    FILE_BY_NAME,
+    MetricName,
+    Registered,
+    WholeNumber,
+    assignment,
+    by_name,
+    column_names,
+    finite,
+    named,
+)
+from lpmert.cli.options import argument, option
 from lpmert.quoting import listed, quoted
+from lpmert.registry import FORMATS
 
 if TYPE_CHECKING:
+    from lpmert.metrics.base import Metric
     from lpmert.model.nbest import NBest
     from lpmert.model.word_graphs import WordGraphs
 
     Data = NBest | WordGraphs
 
-Value = TypeVar("Value")
-
+TIES = ("first", "best", "worst")
 ARGUMENTS = "lpmert.arguments"
 """Key, in what click keeps of a run, of the words of the command line."""
 
@@ -35,54 +47,126 @@ _READER_NAMES: Mapping[str, Mapping[str, str]] = {
 _NAMED_FILES = 4
 """Of more than these, only the first is named."""
 
-_OF_METRICS = ("tokenize", "lowercase")
+_OF_METRIC = "metric."
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial", "by_position")
 """What `read` looks after where a reader does not."""
+
+_TEXTS, _LISTS, _LATTICES = "Texts", "Formats of lists", "Lattices"
+_FLAGS = (
+    *("segment", "features", "loss", "gain", "statistics", "text", "group", "references", "partial", "by_position"),
+    *("statistics_file", "last_field", "drop_texts", "scores", "text_file", "losses", "separator"),
+    *("n_best", "scales", "counts", "silent", "variants", "symbols"),
+)
+"""Options that say how to read: most of them are the reader's."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Where lists come from: files or folders, the format if it is given, and the flags that are set."""
+    """Where lists come from, and what of them counts."""
 
-    files: tuple[str, ...]
-    format: str | None
-    deduplicate: bool
-    flags: Mapping[str, Any]
+    heading = "Data"
 
-    @classmethod
-    def taken(
-        cls,
-        files: Iterable[str],
-        options: dict[str, Any],
-        metric: str | None = None,
-        settings: Iterable[tuple[str, str]] = (),
-    ) -> Reading:
-        """Return the reading that options ask for, which are taken out of `options`.
+    data: tuple[str, ...] = argument("DATA...", nargs=-1, type=click.Path())
+    format: str | None = option("Format of DATA.  [default: told by its content]", "--from", type=Registered(FORMATS))
+    segment: str | None = option("Column that tells which list a row belongs to.", metavar="COLUMN")
+    features: tuple[str, ...] | None = option(
+        "Names, patterns such as 'LM*', or all.", type=column_names, metavar="A,B,C"
+    )
+    loss: str | None = option("Column to minimise, such as word errors.", metavar="COLUMN")
+    gain: str | None = option("Column to maximise, or of true and false.", metavar="COLUMN")
+    statistics: tuple[str, ...] | None = option("Columns that the metric sums.", type=column_names, metavar="A,B,C")
+    references: tuple[str, ...] = option("Compare the texts with these.", default=(), metavar="FILE")
+    metric: Any = option(
+        "bleu, wer, f1, ...  [default: told by the columns]",
+        type=MetricName(),
+    )
+    options: tuple[tuple[str, str], ...] = option(
+        "Option of the method, or with metric.NAME of the metric; may be repeated. `lpmert methods` lists them.",
+        "--set",
+        default=(),
+        type=assignment,
+        metavar="NAME=VALUE",
+        rare=True,
+    )
+    deduplicate: bool = option("Drop hypotheses that repeat an earlier one in their list.", default=False, rare=True)
+    group: bool = option("Tables, moses: allow the rows of a list to lie apart.", default=False, rare=True)
+    text: str | None = option("Tables: column of the text.", metavar="COLUMN", group=_TEXTS, rare=True)
+    partial: bool = option("Allow references without a list.", default=False, group=_TEXTS, rare=True)
+    by_position: bool = option(
+        "Line 1 of references belongs to list 0, and so on.", default=False, group=_TEXTS, rare=True
+    )
+    statistics_file: tuple[str, ...] = option(
+        "Moses: file of statistics, one per file.", default=(), metavar="FILE", group=_LISTS, rare=True
+    )
+    drop_texts: bool = option("Moses: do not keep the texts.", default=False, group=_LISTS, rare=True)
+    last_field: bool = option("Moses: the last field has the statistics.", default=False, group=_LISTS, rare=True)
+    scores: tuple[str, ...] = option(
+        "Mert: file of scores, one per file. ESPnet: which scores.",
+        default=(), metavar="FILE", group=_LISTS, rare=True,
+    )  # fmt: skip
+    text_file: str | None = option("Scores: file of the texts.", metavar="FILE", group=_LISTS, rare=True)
+    losses: tuple[tuple[str, str], ...] = option(
+        "Scores: files of statistics.", default=(), type=FILE_BY_NAME, metavar="NAME=FILE", group=_LISTS, rare=True
+    )
+    separator: str | None = option(
+        "Scores: separates the id of the list from the number in a key. [default: -]",
+        metavar="TEXT", group=_LISTS, rare=True,
+    )  # fmt: skip
+    n_best: int | None = option(
+        "The N best hypotheses of each, at most 100000. [default: all; 100 where only lists will do]",
+        type=WholeNumber(min=1), metavar="N", group=_LATTICES, rare=True,
+    )  # fmt: skip
+    scales: tuple[tuple[str, float], ...] = option(
+        "With N best hypotheses: weight of a score.",
+        default=(), type=named(finite, "NUMBER"), metavar="NAME=NUMBER", group=_LATTICES, rare=True,
+    )  # fmt: skip
+    counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
+        "Words to count as a feature, which are no words of the text.",
+        default=(), type=named(column_names, "WORD,WORD"), metavar="NAME=WORD,WORD", group=_LATTICES, rare=True,
+    )  # fmt: skip
+    silent: tuple[str, ...] | None = option(
+        "More words that are not spoken.", type=column_names, metavar="WORD,WORD", group=_LATTICES, rare=True
+    )
+    variants: bool = option("word(2) is another pronunciation of word.", default=False, group=_LATTICES, rare=True)
+    symbols: str | None = option("Kaldi and OpenFst: words by number.", metavar="FILE", group=_LATTICES, rare=True)
 
-        metric is that of texts, and settings are its options; both count only with references.
-        """
-        given = {name: options.pop(name) for name in FLAGS}
-        format, deduplicate = given.pop("format"), given.pop("deduplicate")
-        flags = {name: _value(name, value) for name, value in given.items() if value not in (None, False, ())}
-        if sum(name in flags for name in ("loss", "gain", "statistics")) > 1:
+    def __post_init__(self) -> None:
+        """Check what one option says against another, before anything is read."""
+        if sum(name in self.flags for name in ("loss", "gain", "statistics")) > 1:
             raise click.UsageError(
                 "Pass either --loss with one column, or --gain with one of which more is better, or --statistics with "
                 "the columns of the metric."
             )
-        if metric is not None and "references" in flags:
-            flags["metric"] = metric
-        if settings and "references" in flags:
-            flags["settings"] = by_names(settings, "--set")
-        reading = cls(tuple(files), format, deduplicate, flags)
-        _refuse_twice_stdin(reading.inputs)
-        return reading
+        _refuse_twice_stdin(self.inputs)
 
-    def held_out(self, file: str, references: Sequence[str]) -> Reading:
+    @cached_property
+    def flags(self) -> Mapping[str, Any]:
+        """The flags that are set, and with references the metric on texts and its settings."""
+        given = {name: getattr(self, name) for name in _FLAGS}
+        found = {name: _value(name, value) for name, value in given.items() if value not in (None, False, ())}
+        if "references" in found:
+            if isinstance(self.metric, str):
+                found["metric"] = self.metric
+            if self.metric_settings:
+                found["settings"] = by_name(self.metric_settings, "--set")
+        return found
+
+    @property
+    def metric_settings(self) -> list[tuple[str, str]]:
+        """The options of the metric: metric.NAME=VALUE."""
+        return [(name.removeprefix(_OF_METRIC), text) for name, text in self.options if name.startswith(_OF_METRIC)]
+
+    @property
+    def method_settings(self) -> list[tuple[str, str]]:
+        """The options of the method."""
+        return [one for one in self.options if not one[0].startswith(_OF_METRIC)]
+
+    def held_out(self, file: str, references: Sequence[str]) -> Self:
         """Return the same for another file with references of its own.
 
         Raises `click.UsageError` for flags that name files of these lists alone.
         """
-        own = replace(self, files=(file,))
+        own = replace(self, data=(file,))
         _refuse_twice_stdin([*self.inputs, file, *references])
         for name in ("statistics_file", "text_file", "losses", *(("scores",) if own.plan[0] == "mert" else ())):
             if name in self.flags:
@@ -99,12 +183,12 @@ class Reading:
                 "--held-out needs --held-out-references, as --references belong to DATA; if they have both, name "
                 "them again."
             )
-        return replace(own, flags={**self.flags, "references": _value("references", tuple(references))})
+        return replace(own, references=tuple(references))
 
     @property
     def inputs(self) -> list[str]:
         """All that is read: the files, and those that flags name."""
-        found = [*self.files]
+        found = [*self.data]
         for name in ("references", "statistics_file", "text_file", "losses", "symbols"):
             value = self.flags.get(name, ())
             found += [value] if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value
@@ -113,18 +197,17 @@ class Reading:
     @property
     def name(self) -> str:
         """What messages call the lists."""
-        more = len(self.files) - _NAMED_FILES
-        return ", ".join(self.files) if more <= 0 else f"{self.files[0]} and {more + _NAMED_FILES - 1} more files"
+        more = len(self.data) - _NAMED_FILES
+        return ", ".join(self.data) if more <= 0 else f"{self.data[0]} and {more + _NAMED_FILES - 1} more files"
 
     @property
     def source(self) -> Any:
         """What to read: files, or files by name of the feature where they are given as NAME=FILE."""
-        by_name = ["=" in file and not os.path.exists(file) for file in self.files]
-        if self.format == "scores" and not (len(self.files) == 1 and os.path.isdir(self.files[0])):
-            return by_names(map(FILE_BY_NAME, self.files), "DATA")
-        if self.format is None and all(by_name):
-            return by_names(map(FILE_BY_NAME, self.files), "DATA")
-        return self.files[0] if len(self.files) == 1 else self.files
+        alone = ["=" in file and not os.path.exists(file) for file in self.data]
+        scores = self.format == "scores" and not (len(self.data) == 1 and os.path.isdir(self.data[0]))
+        if scores or (self.format is None and all(alone)):
+            return by_name(map(FILE_BY_NAME, self.data), "DATA")
+        return self.data[0] if len(self.data) == 1 else self.data
 
     def read(self, unused: Collection[str] = ()) -> NBest:
         """Return the lists; flags in `unused` may be left over.
@@ -173,6 +256,19 @@ class Reading:
         """The metric on texts that the flags ask for, by name or with settings."""
         return self.plan[1].get("metric", "wer")
 
+    def summed_metric(self, data: Data) -> Any:
+        """Return the metric of lists or lattices that were read: what is given, or what statistics or texts tell."""
+        from lpmert.metrics.of_columns import metric_of
+        from lpmert.model.nbest import NBest
+
+        of_texts = "references" in self.flags
+        if isinstance(data, NBest) and (of_texts or self.metric is None):
+            found: Any = "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
+        else:
+            found = self.metric if isinstance(data, NBest) else self.text_metric
+        known = of_texts or not self.metric_settings
+        return found if known else _metric_with(self.metric, self.metric_settings)
+
     def rates(self, data: Data, *losses: float) -> list[dict[str, float]]:
         """Return losses that were counted against references as rates, where their length is known."""
         if "references" not in self.flags:
@@ -203,10 +299,7 @@ class Reading:
         known = format_by_name(kind).reader_options
         names = _READER_NAMES.get(kind, {})
         given = dict(self.flags)
-        settings = {name: given.pop(name) for name in _OF_METRICS if name in given}
-        settings |= given.pop("settings", {})
-        if settings and "references" not in given:
-            raise click.UsageError(f"{flag(next(iter(settings)))} applies to texts, with --references.")
+        settings = given.pop("settings", {})
         if settings:
             given["metric"] = _metric(kind, given.get("metric"), settings)
         takes = {name: names.get(name, name) for name in given if names.get(name, name) in {*known, *_OF_ALL}}
@@ -218,20 +311,34 @@ class Reading:
         return kind, options, [name for name in given if name not in takes]
 
 
+@dataclass(frozen=True)
+class Question(Reading):
+    """Lists, and how weights choose from them."""
+
+    ties: str = option(
+        "Which of several hypotheses with equal features counts.", default="first", type=click.Choice(TIES), rare=True
+    )
+
+
+def _metric_with(metric: str | None, settings: Sequence[tuple[str, str]]) -> Metric:
+    """Return a metric with options; raises `click.BadParameter` for those that it has not, or has not so."""
+    if metric is None:
+        raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
+    from lpmert.configurable import with_parameters
+    from lpmert.errors import LpmertError
+    from lpmert.registry import METRICS
+
+    try:
+        made: Metric = with_parameters(METRICS.find(metric), by_name(settings, "--set"), f"metric {quoted(metric)}")
+    except LpmertError as error:
+        raise click.BadParameter(f"{error}. See `lpmert methods --metric {metric}`.", param_hint="--set") from error
+    return made
+
+
 def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
     """Raise `click.UsageError` where standard input is to be read as two things."""
     if inputs.count("-") > 1:
         raise click.UsageError("Standard input (-) can be only one of the files that are read; name the others.")
-
-
-def by_names(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
-    """Return values by name; raises `click.UsageError` where a name comes twice."""
-    found: dict[str, Value] = {}
-    for name, value in pairs:
-        if name in found:
-            raise click.UsageError(f"{what} names {name} twice.")
-        found[name] = value
-    return found
 
 
 def sizes(data: Data) -> str:
@@ -272,9 +379,8 @@ def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
     metric: Any = TEXT_METRICS.get(chosen)
     if metric is None:
         raise click.UsageError(f"--metric {chosen} is none of {', '.join(TEXT_METRICS)}.")
-    texts = {name: "yes" if value is True else value for name, value in settings.items()}
     try:
-        return with_parameters(metric, texts, f"metric {quoted(chosen)}")
+        return with_parameters(metric, settings, f"metric {quoted(chosen)}")
     except LpmertError as error:
         raise click.UsageError(f"{error}.") from error
 
@@ -289,10 +395,10 @@ def _default_metric(kind: str) -> str:
 
 def _value(name: str, value: Any) -> Any:
     if name in ("losses", "scales", "counts"):
-        return by_names(value, flag(name))
-    if name == "references" and len(value) == 1:
-        return value[0]
-    return not value if name == "drop_texts" else value
+        return by_name(value, flag(name))
+    if name == "drop_texts":
+        return not value
+    return value[0] if name == "references" and len(value) == 1 else value
 
 
 def _command(suggestion: Mapping[str, str]) -> str:

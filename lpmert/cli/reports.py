@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lpmert.cli.arguments import Scale
-from lpmert.cli.figures import column, number, percent
-from lpmert.cli.text_tables import labelled, side_by_side, wrapped
-from lpmert.cli.unseen import unseen_text
+from lpmert.cli.text import column, labelled, side_by_side, wrapped
+from lpmert.quoting import number, percent
 
 if TYPE_CHECKING:
     from lpmert.checked import Check
@@ -54,6 +53,16 @@ def check_report(check: Check, scale: Scale | None = None, paths: str = "") -> s
     return "\n\n".join(
         [headline, *warned(check), labelled(figures), side_by_side(table), labelled(_run_facts(best, scale, paths))]
     )
+
+
+def unseen_text(result: Result) -> str:
+    """Return what a result says about unseen lists in a line, nothing if it was not asked for that."""
+    found = result.unseen
+    if not found:
+        return ""
+    ends = f" ({found['low']:.5g} to {found['high']:.5g})" if "low" in found else ""
+    share = f", {100 * found['optimism']:.1f} % of it hidden by optimism" if "optimism" in found else ""
+    return f"the weights found: about {found['loss']:.7g}{ends}{share}; {found['folds']:.0f}-fold cross-validation"
 
 
 def warning_lines(of: Result | Check) -> list[str]:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from lpmert.cli.arguments import WholeNumber
-from lpmert.cli.delivery import delivering, exit_code
-from lpmert.cli.figures import column, number
-from lpmert.cli.held_out import held_out_options, read_with_held_out
-from lpmert.cli.main import _logging_to_stderr, naming, say_outcome
-from lpmert.cli.progress import ProgressLog
+from lpmert.cli.options import command, option
+from lpmert.cli.progress import Stages
 from lpmert.cli.reports import warned
-from lpmert.cli.shared import Shared, shared_options
-from lpmert.cli.stages import Stages
-from lpmert.cli.text_tables import labelled, side_by_side
-from lpmert.cli.unseen import source_option, sources_of
-from lpmert.cli.weights_out import BesideOutcome
+from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
+from lpmert.cli.search import HeldOut, Search, Sources, progress_of
+from lpmert.cli.solve import say_outcome
+from lpmert.cli.text import column, labelled, short, side_by_side
+from lpmert.cli.weights_out import BesideOutcome, WeightsOut
+from lpmert.quoting import number
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    import re
-
     from lpmert.cli.reading import Data
     from lpmert.formats.weights import Keeps
     from lpmert.unseen.averaging import Averaging
@@ -32,26 +28,18 @@ if TYPE_CHECKING:
     from lpmert.unseen.tuned import Tuned
 
 
-@click.command()
-@shared_options
-@held_out_options
-@source_option
-@click.option("--folds", type=WholeNumber(min=2), default=5, metavar="N", help="Parts for cross-validation.")
-@click.option("--quick", is_flag=True, help="Estimate without cross-validation.")
-@click.option("--weights-out", type=click.Path(), metavar="FILE", help="Write the recommended weights.")
-@click.option(
-    "--weights-like", type=click.Path(), metavar="FILE", help="Write them as in this file: its form, order and scale."
+@dataclass(frozen=True)
+class _Estimated(Sources):
+    """How losses on unseen lists are estimated."""
+
+    cv: int = option("Parts for cross-validation.", default=5, type=WholeNumber(min=2), metavar="N")
+    quick: bool = option("Estimate without cross-validation.", default=False)
+
+
+@command(
+    "tune dev.tsv --segment utterance --features am,lm --loss errors --held-out test.tsv --weights-out weights.txt"
 )
-def tune(
-    held_out: str | None,
-    held_out_references: tuple[str, ...],
-    source: re.Pattern[str] | None,
-    folds: int,
-    quick: bool,
-    weights_out: str | None,
-    weights_like: str | None,
-    **options: Any,
-) -> None:
+def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, out: Output) -> None:
     """Find weights for lists that nobody has seen yet, from the lists or lattices in DATA.
 
     Weights that are best on the lists at hand have been fitted to their noise, too. This averages weights instead,
@@ -62,35 +50,30 @@ def tune(
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
-    shared = Shared.of(**options)
-    averaging, shared = shared.for_method("average")
-    beside = BesideOutcome.of(weights_out, weights_like)
+    averaging, search = search.for_method("average")
+    beside = BesideOutcome.of(weights)
     from lpmert.unseen.tune import tune as tune_weights
 
-    with _logging_to_stderr(shared), delivering(shared, weights_out) as deliver:
-        nbest, others = read_with_held_out(shared, held_out, held_out_references)
-        with naming(shared.reading.name):
-            shared = shared.on(nbest)
-        arguments = shared.search_arguments()
-        groups = sources_of(nbest, source)
+    with logging_to_stderr(out), delivering(out, weights.weights_out) as deliver:
+        data, others = held_out.read(search, out)
+        arguments = search.arguments(data)
         with Interrupts() as stop:
-            progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)
-            with naming(shared.reading.name), progress as callback:
+            with naming(search.name), progress_of(out, search.time_limit) as callback:
                 tuned = tune_weights(
-                    nbest,
+                    data,
                     held_out=others,
-                    groups=groups,
-                    folds=folds,
-                    quick=quick,
+                    groups=estimated.of(data),
+                    folds=estimated.cv,
+                    quick=estimated.quick,
                     averaging=cast("Averaging", averaging),
                     callback=callback,
-                    on_stage=None if shared.quiet else Stages(),
+                    on_stage=None if out.quiet else Stages(),
                     **arguments,
                 )
-            if not shared.quiet:
-                say_outcome(tuned.optimum, shown=not shared.as_json and shared.output is None)
+            if not out.quiet:
+                say_outcome(tuned.optimum, shown=not out.as_json and out.output is None)
             deliver(tuned.to_json, partial(tuned_report, tuned))
-            beside.write(nbest.names, tuned.weights, partial(_keeps, tuned, nbest, arguments), scaled=True)
+            beside.write(data.names, tuned.weights, partial(_keeps, tuned, data, arguments), scaled=True)
     raise click.exceptions.Exit(exit_code(tuned.optimum.status, stop))
 
 
@@ -110,11 +93,11 @@ def tuned_report(tuned: Tuned) -> str:
     optimum, averaged = tuned.optimum, tuned.averaged
     rows = [["", "optimum", "averaged", ""], ["on these lists", number(optimum.loss), number(averaged.loss), ""]]
     if optimum.score != optimum.loss:
-        rows.append(["score on these lists", _short(optimum.score), _short(averaged.score), ""])
+        rows.append(["score on these lists", short(optimum.score), short(averaged.score), ""])
     if tuned.estimate is not None:
         rows += _compared("expected on unseen lists", tuned.estimate)
     elif averaged.quick is not None:
-        rows.append(["expected on unseen lists", "-", _short(averaged.quick), ""])
+        rows.append(["expected on unseen lists", "-", short(averaged.quick), ""])
     if tuned.held_out is not None:
         rows += _compared("on held-out lists", tuned.held_out)
     weights = [
@@ -140,7 +123,7 @@ def _compared(label: str, estimate: Estimate) -> list[list[str]]:
     width = "" if averaged.half_width is None else f"+- {averaged.half_width:.3g}"
     ends = "" if difference.low is None else f"[{difference.low:+.4g}, {difference.high:+.4g}]"
     return [
-        [label, _short(estimate.optimum.value), _short(averaged.value), width],
+        [label, short(estimate.optimum.value), short(averaged.value), width],
         ["  difference", "", f"{difference.value:+.4g}", ends],
     ]
 
@@ -160,7 +143,3 @@ def _remarks(tuned: Tuned) -> list[str]:
     if averaged.agreement is not None:
         found.append(f"{averaged.chains} chains of averages agree to {averaged.agreement:.3f}")
     return [*found, *tuned.notes]
-
-
-def _short(value: float) -> str:
-    return f"{value:.7g}"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lpmert.cli.options import option
+
 if TYPE_CHECKING:
     from lpmert.errors import FloatArray
     from lpmert.formats.weights import Keeps, WeightsFile
@@ -81,6 +83,18 @@ class Target:
 
 
 @dataclass(frozen=True)
+class WeightsOut:
+    """A file for weights beside the outcome."""
+
+    heading = "Output"
+
+    weights_out: str | None = option("Write the recommended weights.", type=click.Path(), metavar="FILE")
+    weights_like: str | None = option(
+        "Write them as in this file: its form, order and scale.", type=click.Path(), metavar="FILE"
+    )
+
+
+@dataclass(frozen=True)
 class BesideOutcome:
     """A file for weights beside the outcome of a command, `None` for none; they take the form of `like`."""
 
@@ -88,15 +102,15 @@ class BesideOutcome:
     like: WeightsFile | None
 
     @staticmethod
-    def of(weights_out: str | None, weights_like: str | None) -> BesideOutcome:
+    def of(given: WeightsOut) -> BesideOutcome:
         """Return what these options say; raises `DataError` if the file whose form is wanted has no weights."""
-        if weights_like is None:
-            return BesideOutcome(weights_out, None)
-        if weights_out is None:
+        if given.weights_like is None:
+            return BesideOutcome(given.weights_out, None)
+        if given.weights_out is None:
             raise click.UsageError("--weights-like needs --weights-out.")
         from lpmert.formats.weights import read_weights
 
-        return BesideOutcome(weights_out, read_weights(weights_like))
+        return BesideOutcome(given.weights_out, read_weights(given.weights_like))
 
     def write(
         self,

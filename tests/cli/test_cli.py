@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from commands import finished, run, start
 
-from lpmert.cli import shared
-from lpmert.cli.delivery import exit_code
+from lpmert.cli import reading
+from lpmert.cli.running import exit_code
 from lpmert.registry import METHODS
 from lpmert.result import Status
 from lpmert.system.interrupts import Interrupts
@@ -123,7 +123,7 @@ class TestSolve:
     def test_the_ties_offered_are_those_of_the_library(self) -> None:
         from lpmert.model.problem import TIES
 
-        assert shared.TIES == TIES
+        assert reading.TIES == TIES
 
 
 class TestCheck:

@@ -297,20 +297,20 @@ class TestOptionsOfMetrics:
         losses = {}
         for option in ("smoothing=exp", "smoothing=add-k", "smoothing=none"):
             out = tmp_path / "out.npz"
-            given = ["--references", tmp_path / "ref", "--metric", "sentence-bleu", "--tokenize", "none"]
-            outcome = run("convert", tmp_path / "lists", out, *given, "--set", option)
+            given = ["--references", tmp_path / "ref", "--metric", "sentence-bleu", "--set", "metric.tokenize=none"]
+            outcome = run("convert", tmp_path / "lists", out, *given, "--set", f"metric.{option}")
             assert outcome.exit_code == 0, outcome.output
             losses[option] = lpmert.read(out).statistics[0, 0]
         assert losses["smoothing=none"] == 1.0
         # 3/3, 2/2, 1/1 and 0 of 0: with 1 added from order 2 on, all are 1; the brevity penalty is exp(1 - 4/3)
         assert losses["smoothing=add-k"] == pytest.approx(1 - np.exp(-1 / 3))
-        assert run("convert", tmp_path / "lists", out, *given, "--set", "smoothing=some").exit_code != 0
+        assert run("convert", tmp_path / "lists", out, *given, "--set", "metric.smoothing=some").exit_code == 2
 
     @pytest.mark.parametrize(("smoothing", "loss"), [("none", 1.0), ("add-k", 1 - np.exp(-1 / 3))])
     def test_those_of_texts_are_set_in_a_search_too(self, tmp_path: Path, smoothing: str, loss: float) -> None:
         (tmp_path / "lists").write_text("0 ||| a b c ||| f= 1 ||| 0\n0 ||| a b c ||| f= 2 ||| 0\n")
         (tmp_path / "ref").write_text("a b c d\n")
-        given = ["--references", tmp_path / "ref", "--metric", "sentence-bleu", "--tokenize", "none"]
+        given = ["--references", tmp_path / "ref", "--metric", "sentence-bleu", "--set", "metric.tokenize=none"]
         outcome = run("solve", tmp_path / "lists", *given, "--set", f"metric.smoothing={smoothing}", "--json")
         assert outcome.exit_code == 0, outcome.output
         assert json.loads(outcome.stdout)["loss"] == pytest.approx(loss)

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 from lpmert.cli.arguments import Scale
-from lpmert.cli.figures import duration, number, percent
-from lpmert.cli.live import picture
-from lpmert.cli.progress import HEADER, ProgressLog, progress_line
+from lpmert.cli.progress import HEADER, ProgressLog, picture, progress_line
 from lpmert.cli.reports import result_report
 from lpmert.findings import Cell
+from lpmert.quoting import duration, number, percent
 from lpmert.result import Progress, Result, Status, relative_gap
 
 

@@ -484,7 +484,7 @@ def test_weights_in_a_file_that_does_not_fit_are_told_with_the_file(tmp_path):
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\x07b", "\u202eb"])
 def test_names_of_weights_say_nothing_to_a_terminal(tmp_path: Path, name: str) -> None:
     lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1], names=["a", "b"]), tmp_path / "x.npz")
-    arguments = ["--methods", "och", "--seeds", "1", "--replications", "10", "--weights", f"{name}=1,1"]
+    arguments = ["--methods", "och", "--seeds", "1", "--weights", f"{name}=1,1"]
     outcome = run(tmp_path / "x.npz", *arguments)
     assert outcome.exit_code == 0, outcome.output
     assert f"\n{visible(name)}: 1 lists are tied at its best weights" in outcome.stdout

@@ -1,8 +1,9 @@
-"""Tables as text: within the width of the terminal where stdout is one, in full where it is a file or a pipe."""
+"""Numbers, and tables of them, as text: within the width of a terminal, in full in a file or a pipe."""
 
 from __future__ import annotations
 
 import io
+import math
 import os
 import shutil
 import sys
@@ -10,14 +11,33 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, TextIO
 
-from lpmert.quoting import visible
+from lpmert.quoting import SHOWN_DECIMALS, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+_LEAST_FIXED_POINT = 1e-6
+"""A column with a smaller number than this (and not 0) is shown with exponents."""
 _LABEL_WIDTH = 13
 _UNLIMITED = 1_000_000
+
+
+def short(value: float | None) -> str:
+    """Return a number with up to seven digits; a dash where it is unknown."""
+    return "-" if value is None else f"{value:.7g}"
+
+
+def short_count(value: int) -> str:
+    """Return a count in at most eight characters, up to a million millions."""
+    return str(value) if value < 10_000_000 else f"{value / 1e6:.1f}M"
+
+
+def column(heading: str, values: Sequence[float]) -> list[str]:
+    """Return numbers with their decimal points below each other, under a heading."""
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    form = "f" if not sizes or min(sizes) >= _LEAST_FIXED_POINT else "e"
+    return [heading, *(f"{value + 0.0:.{SHOWN_DECIMALS}{form}}" for value in values)]
 
 
 def width_of(stream: TextIO) -> int:
