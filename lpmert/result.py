@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from lpmert.errors import (
     IntArray,
 )
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
-from lpmert.findings import Cell, Doubt
+from lpmert.findings import Cell, Doubt, Unit
 from lpmert.quoting import WARNINGS, listed, quoted
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class Status(Enum):
     )
     GAP = "stopped: the gap asked for is reached"
     TARGET = "stopped: the target loss is reached"
-    TIME_LIMIT = "stopped at the time limit: loss and bound hold; for a proof give more time"
-    NODE_LIMIT = "stopped at the node limit: loss and bound hold; for a proof allow more nodes"
-    MEMORY_LIMIT = "stopped at the memory limit: loss and bound hold; for a proof allow more memory"
+    TIME_LIMIT = "stopped at the time limit: loss and bound hold"
+    NODE_LIMIT = "stopped at the node limit: loss and bound hold"
+    MEMORY_LIMIT = "stopped at the memory limit: loss and bound hold"
     CALLBACK = "stopped by the callback: loss and bound hold"
     INTERRUPTED = "interrupted: loss and bound hold"
     HEURISTIC = "finished: a heuristic, which proves no bound"
@@ -125,8 +125,8 @@ class Result:
     Parameters
     ----------
     weights : array [D]
-        For the features as the caller gave them, with absolute values that sum to 1; where the cell is so thin that
-        this division would leave it, to at least 1/2 instead.
+        For the features as the caller gave them, in the scale of a region that fixes a weight or the total, else with
+        absolute values that sum to 1; where the cell is so thin that this division would leave it, to at least 1/2.
     names : tuple of str
         Of the features, in the order of the weights; `by_name` has the weights by them.
     loss, score : float
@@ -173,6 +173,8 @@ class Result:
         The loss as shares (`accuracy`, `error_rate`), where what to divide by is known.
     unseen : mapping from name to number
         What `--cv` expects on unseen lists: `loss`, its interval `low`, `high`, the `optimism`, the number of `folds`.
+    unit : Unit or None
+        How the loss reads in the unit that users know.
     initial : array [D] or None
         The weights that the search was given to start from.
     resumed : bool
@@ -213,6 +215,7 @@ class Result:
     list_ids: tuple[str, ...] = ()
     rates: Mapping[str, float] = field(default_factory=dict)
     unseen: Mapping[str, float] = field(default_factory=dict)
+    unit: Unit | None = None
     initial: FloatArray | None = None
     resumed: bool = False
 
@@ -284,6 +287,16 @@ class Result:
         """
         return np.asarray(self.weights * self.factor_to(name, value))
 
+    def times(self, factor: float) -> Result:
+        """Return the same result with weights, and what depends on their scale, times a positive factor."""
+        cell = self.cell
+        return replace(
+            self,
+            weights=self.weights * factor,
+            margin=None if self.margin is None else self.margin * factor,
+            cell=None if cell is None else replace(cell, ranges=cell.ranges * factor, centre=cell.centre * factor),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain numbers, strings, lists and dictionaries, ready for JSON."""
         return {
@@ -304,6 +317,7 @@ class Result:
             "list_ids": list(self.list_ids),
             "rates": dict(self.rates),
             "unseen": dict(self.unseen),
+            "unit": None if self.unit is None else asdict(self.unit),
             "margin": self.margin,
             "tied_lists": self.tied_lists,
             "loss_best_ties": self.loss_best_ties,
@@ -386,6 +400,7 @@ class Result:
             list_ids=tuple(data["list_ids"]),
             rates=data["rates"],
             unseen=data["unseen"],
+            unit=None if data.get("unit") is None else Unit(**data["unit"]),
             initial=None if data["initial"] is None else np.array([data["initial"][name] for name in names]),
             resumed=data.get("resumed", False),
             signature=data["signature"],

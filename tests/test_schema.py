@@ -96,7 +96,7 @@ class TestRates:
         assert (result.loss, result.rates) == (1, {"accuracy": 0.5})
         assert lpmert.check(nbest, [1]).rates == lpmert.evaluate(nbest, [-1]).rates == {"accuracy": 0.5}
         lpmert.write(nbest, tmp_path / "x.npz")
-        assert "accuracy      50%" in run("solve", tmp_path / "x.npz").stdout
+        assert "accuracy      50.00% (1 wrong)" in run("solve", tmp_path / "x.npz").stdout
         assert "accuracy      50%" in run("evaluate", tmp_path / "x.npz", "--weights", "1").stdout
 
     def test_what_may_be_a_gain_gives_none(self, tmp_path: Path) -> None:

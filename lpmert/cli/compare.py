@@ -13,7 +13,7 @@ from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import HeldOut, Search, Start, Unseen, progress_of
-from lpmert.cli.text import short, side_by_side
+from lpmert.cli.text import interval, side_by_side
 from lpmert.comparing.compare import (
     DEFAULT_METHODS,
     DEFAULT_ON_LATTICES,
@@ -22,14 +22,13 @@ from lpmert.comparing.compare import (
     SEEDS,
 )
 from lpmert.comparing.comparison import summary
-from lpmert.quoting import duration, number, visible
+from lpmert.quoting import duration, visible
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.comparing.comparison import Comparison
-    from lpmert.comparing.expected import CrossValidation
     from lpmert.comparing.run import Run
-    from lpmert.result import Result
+    from lpmert.findings import Unit
     from lpmert.search.method import Method
 
 
@@ -115,8 +114,9 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
 
     with logging_to_stderr(out), delivering(out, picture) as deliver:
         known = None if compared.optimum is None else Result.load(compared.optimum)
-        data, others = held_out.read(search, out)
+        data, others, there = held_out.read(search, out)
         arguments = search.arguments(data)
+        unit = search.unit(data)
         given = {name: parse_weights(text, data.names, "--weights") for name, text in named_weights.items()}
         with Interrupts() as stop:
             with naming(search.name), progress_of(out, limits.time_limit) as callback:
@@ -135,7 +135,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
                     repeat=compared.repeat,
                     groups=compared.of(data),
                     on_stage=None if out.quiet else Stages(),
-                    on_run=None if out.quiet else _say_run,
+                    on_run=None if out.quiet else partial(_say_run, unit, there),
                     callback=callback,
                     backend=search.backend or "processes",
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "seed")},
@@ -148,99 +148,115 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
                 raise click.exceptions.Exit(code)
             if not out.quiet and out.output is None and not out.as_json:
                 say("")
-            deliver(comparison.to_json, partial(comparison_report, comparison))
+            deliver(comparison.to_json, lambda: str(Tables(comparison, unit, there)))
             if picture is not None and comparison.unseen is not None:
                 write_picture(cross_validation(comparison.unseen.to_dict()), picture)
     raise click.exceptions.Exit(code)
 
 
-def _say_run(name: str, run: Run) -> None:
+def _say_run(unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
     seed = "" if run.seed is None else f", seed {run.seed}"
-    there = "" if run.held_out_loss is None else f", held out {number(run.held_out_loss)}"
-    say(f"{visible(name)}{seed}: loss {number(run.loss)}{there}, {duration(run.seconds)}")
+    there = "" if run.held_out_loss is None or held_out is None else f", held out {held_out.short(run.held_out_loss)}"
+    say(f"{visible(name)}{seed}: {unit.name} {unit.text(run.loss)}{there}, {duration(run.seconds)}")
 
 
-def comparison_report(comparison: Comparison) -> str:
-    """Return a comparison as text: the optimum, a line for each entry, and what several runs are worth."""
-    parts = [_optimum(comparison.optimum)]
-    tables = [_rows(comparison), _stability(comparison)]
-    if comparison.unseen is not None:
-        tables.append(_unseen(comparison.unseen))
-    parts += [side_by_side(list(zip(*rows, strict=True))) for rows in tables if len(rows) > 1]
-    return "\n\n".join([*parts, *(["\n".join(map(visible, notes))] if (notes := _notes(comparison)) else [])])
+@dataclass(frozen=True)
+class Tables:
+    """A comparison as text, in the units of its lists and of those held out."""
+
+    of: Comparison
+    unit: Unit
+    held_out: Unit | None
+
+    def __str__(self) -> str:
+        """Return tables, notes and the verdict: what is best."""
+        tables = [self._rows(), self._stability(), self._unseen()]
+        parts = [side_by_side(list(zip(*rows, strict=True))) for rows in tables if len(rows) > 1]
+        return "\n\n".join(part for part in (*parts, "\n".join(map(visible, self._notes())), self._best()) if part)
+
+    def _best(self) -> str:
+        optimum, unit = self.of.optimum, self.unit
+        if optimum is None or optimum.lower_bound is None:
+            return click.style(f"no bound on {unit.name} is known", fg="yellow", bold=True)
+        if optimum.status.proved:
+            return click.style(f"optimum: {unit.name} {unit.text(optimum.loss)}, proved", fg="green", bold=True)
+        bound = f"{unit.bound} {unit.short(optimum.lower_bound, bound=True)}"
+        found = f"best found: {unit.name} {unit.text(optimum.loss)}, {bound} ({optimum.message})"
+        return click.style(found, fg="yellow", bold=True)
+
+    def _of(self, losses: float | None, *, held_out: bool = False) -> str:
+        unit = self.held_out if held_out else self.unit
+        return "-" if losses is None or unit is None else unit.short(losses)
+
+    def _by(self, losses: float | None) -> str:
+        """Return a spread or an excess."""
+        return "-" if losses is None else self.unit.difference(abs(losses)).lstrip("-")
+
+    def _rows(self) -> list[list[str]]:
+        """Return the cells of the table, its heading first."""
+        held_out = any(entry.held_out_losses for entry in self.of.entries)
+        distance = "to optimum" if self.of.proved else "to bound"
+        heading = [self.unit.name, "runs", "mean", "best", "Delta", "S", distance]
+        rows = [[*heading, *(["held out"] if held_out else []), "p", "time"]]
+        for entry in self.of.entries:
+            loss = summary(entry.losses)
+            difference = entry.training if entry.held_out is None else entry.held_out
+            figures = [*(self._of(loss[name]) for name in ("mean", "best"))]
+            figures += [self._by(one) for one in (loss["delta"], loss["deviation"], self.of.excess(entry.best))]
+            figures += [self._of(summary(entry.held_out_losses)["mean"], held_out=True)] if held_out else []
+            p_value = "-" if difference is None else f"{difference.p_value:.3f}"
+            rows.append([entry.name, str(len(entry.runs)), *figures, p_value, duration(entry.seconds)])
+        return rows
+
+    def _notes(self) -> list[str]:
+        """Return what is odd about single entries, a line each."""
+        notes = [] if self.of.complete else ["not all runs were made"]
+        for entry in self.of.entries:
+            best = entry.best
+            if not best.inside:
+                notes.append(f"{entry.name}: these weights lie outside the region")
+            elif self.of.wins_by_ties(best):
+                notes.append(f"{entry.name}: below the optimum only by ties, in {best.tied_lists:,} lists")
+            elif best.tied_lists:
+                notes.append(f"{entry.name}: {best.tied_lists:,} lists are tied at its best weights")
+        if self.of.unseen is not None:
+            drawn = f"{self.of.unseen.folds}-fold cross-validation, {self.of.unseen.repetitions} times"
+            notes += [f"{drawn}: intervals of 95 % for lists from the same source", *self.of.unseen.notes]
+        return notes
+
+    def _unseen(self) -> list[list[str]]:
+        """Return the cells of the table of cross-validation, its heading first; empty without one."""
+        if self.of.unseen is None:
+            return []
+        unit, entries = self.unit, self.of.unseen.entries
+        held_out = any(entry.held_out is not None for entry in entries)
+        heading = [unit.name, "on these", "on unseen", "+-", "optimism", *(["held out"] if held_out else [])]
+        rows = [[*heading, "difference", "95 %", "p"]]
+        for entry in entries:
+            optimism = "-" if entry.optimism is None else f"{100 * entry.optimism:.1f} %"
+            figures = [self._of(entry.here), self._of(entry.loss.value), self._by(entry.loss.half_width), optimism]
+            figures += [self._of(entry.held_out, held_out=True)] if held_out else []
+            compared = ["-", "", "-"]
+            if entry.difference is not None and entry.p_value is not None:
+                compared = [unit.difference(entry.difference.value, sign=True), interval(unit, entry.difference)]
+                compared.append(f"{entry.p_value:.3f}")
+            rows.append([entry.name, *figures, *compared])
+        return rows
+
+    def _stability(self) -> list[list[str]]:
+        """Return the cells of the table of what several runs are worth; empty if no method made several."""
+        several = [entry for entry in self.of.entries if len(entry.runs) > 1]
+        held_out = any(entry.held_out_losses for entry in several)
+        rows = [["best of runs", *map(str, _BEST_OF), *(["Pearson", "Spearman"] if held_out else [])]]
+        for entry in several:
+            curve = {point.runs: point for point in entry.best_of()}
+            correlations = [_short(entry.pearson), _short(entry.spearman)] if held_out else []
+            rows.append([entry.name, *(self._of(curve[n].loss) for n in _BEST_OF), *correlations])
+            if held_out:
+                there = (self._of(curve[n].held_out_loss, held_out=True) for n in _BEST_OF)
+                rows.append(["  held out", *there, *("" for _ in correlations)])
+        return rows if several else []
 
 
-def _optimum(optimum: Result | None) -> str:
-    if optimum is None or optimum.lower_bound is None:
-        return click.style("no bound on the least loss is known", fg="yellow", bold=True)
-    if optimum.status.proved:
-        return click.style(f"the least loss is {number(optimum.loss)}, proved", fg="green", bold=True)
-    found = f"the least loss lies between {number(optimum.lower_bound)} and {number(optimum.loss)}"
-    return click.style(f"{found} ({optimum.message})", fg="yellow", bold=True)
-
-
-def _rows(comparison: Comparison) -> list[list[str]]:
-    """Return the cells of the table, its heading first."""
-    held_out = any(entry.held_out_losses for entry in comparison.entries)
-    distance = "to optimum" if comparison.proved else "to bound"
-    scores = any(entry.best.score != entry.best.loss for entry in comparison.entries)
-    heading = ["method", "runs", "mean", "best", "Delta", "S", distance]
-    rows = [[*heading, *(["score"] if scores else []), *(["held out"] if held_out else []), "p", "time"]]
-    for entry in comparison.entries:
-        loss = summary(entry.losses)
-        difference = entry.training if entry.held_out is None else entry.held_out
-        figures = [*(loss[name] for name in ("mean", "best", "delta", "deviation")), comparison.excess(entry.best)]
-        figures += [entry.best.score] if scores else []
-        figures += [summary(entry.held_out_losses)["mean"]] if held_out else []
-        p_value = "-" if difference is None else f"{difference.p_value:.3f}"
-        rows.append([entry.name, str(len(entry.runs)), *map(short, figures), p_value, duration(entry.seconds)])
-    return rows
-
-
-def _notes(comparison: Comparison) -> list[str]:
-    """Return what is odd about single entries, a line each."""
-    notes = [] if comparison.complete else ["not all runs were made"]
-    for entry in comparison.entries:
-        best = entry.best
-        if not best.inside:
-            notes.append(f"{entry.name}: these weights lie outside the region")
-        elif comparison.wins_by_ties(best):
-            notes.append(f"{entry.name}: below the optimum only by ties, in {best.tied_lists:,} lists")
-        elif best.tied_lists:
-            notes.append(f"{entry.name}: {best.tied_lists:,} lists are tied at its best weights")
-    if comparison.unseen is not None:
-        drawn = f"{comparison.unseen.folds}-fold cross-validation, {comparison.unseen.repetitions} times"
-        notes += [f"{drawn}: intervals of 95 % for lists from the same source", *comparison.unseen.notes]
-    return notes
-
-
-def _unseen(found: CrossValidation) -> list[list[str]]:
-    """Return the cells of the table of cross-validation, its heading first."""
-    held_out = any(entry.held_out is not None for entry in found.entries)
-    heading = ["method", "on these", "on unseen", "+-", "optimism", *(["held out"] if held_out else [])]
-    rows = [[*heading, "difference", "95 %", "p"]]
-    for entry in found.entries:
-        width, optimism = entry.loss.half_width, entry.optimism
-        figures = [short(entry.here), short(entry.loss.value), "-" if width is None else f"{width:.3g}"]
-        figures.append("-" if optimism is None else f"{100 * optimism:.1f} %")
-        figures += [short(entry.held_out)] if held_out else []
-        compared = ["-", "", "-"]
-        if entry.difference is not None and entry.p_value is not None:
-            ends = f"[{entry.difference.low:+.4g}, {entry.difference.high:+.4g}]"
-            compared = [f"{entry.difference.value:+.4g}", ends, f"{entry.p_value:.3f}"]
-        rows.append([entry.name, *figures, *compared])
-    return rows
-
-
-def _stability(comparison: Comparison) -> list[list[str]]:
-    """Return the cells of the table of what several runs are worth; empty if no method made several."""
-    several = [entry for entry in comparison.entries if len(entry.runs) > 1]
-    held_out = any(entry.held_out_losses for entry in several)
-    rows = [["best of runs", *map(str, _BEST_OF), *(["Pearson", "Spearman"] if held_out else [])]]
-    for entry in several:
-        curve = {point.runs: point for point in entry.best_of()}
-        correlations = [short(entry.pearson), short(entry.spearman)] if held_out else []
-        rows.append([entry.name, *(short(curve[n].loss) for n in _BEST_OF), *correlations])
-        if held_out:
-            rows.append(["  held out", *(short(curve[n].held_out_loss) for n in _BEST_OF), *("" for _ in correlations)])
-    return rows if several else []
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -13,7 +13,7 @@ from lpmert.cli.arguments import WholeNumber, seconds, size
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.running import ExitCode, Output, delivering, logging_to_stderr, say
 from lpmert.cli.text import column, labelled, side_by_side
-from lpmert.cli.weights_out import BesideOutcome, WeightsOut
+from lpmert.cli.weights_out import WeightsOut
 from lpmert.quoting import number, percent
 from lpmert.system.interrupts import Interrupts
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from lpmert.looping.looped import Iteration, Looped
 
 _HEADER_EVERY = 20
+_DECIMALS = 6
+"""Of weights in the report: those that a decoder gets."""
 _HEAD = (
     f"{'Iter':>4} {'Loss':>10} {'Rate':>7} {'HeldOut':>10} {'PoolLoss':>10} {'Angle':>6} {'Pool':>9} {'New':>7} "
     f"{'Differ':>6} {'Missed':>6} {'Time':>8}"
@@ -68,6 +70,7 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
 
     The exit code is 3 if a limit ended the loop.
     """
+    weights.beside(out)
     import numpy as np
 
     from lpmert.errors import LpmertError
@@ -77,9 +80,8 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
 
     if own.picture is not None:
         check_picture(own.picture)
-    beside = BesideOutcome.of(weights)
     folder = Path(own.config).with_suffix(".loop") if own.folder is None else own.folder
-    with logging_to_stderr(out), delivering(out, weights.weights_out, own.picture) as deliver:
+    with logging_to_stderr(out), delivering(out, weights.weights_out, own.picture, renews=[weights.updated]) as deliver:
         found = read_config(own.config)
         told = {name: getattr(own, name) for name in ("iterations", "time_limit", "memory_limit", "seed", "jobs")}
         given = {name: value for name, value in told.items() if value is not None}
@@ -101,9 +103,9 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
         if not out.quiet:
             for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
                 say(line)
-        deliver(looped.to_json, partial(looped_report, looped))
-        same = partial(np.array_equal, looped.weights)
-        beside.write(looped.names, looped.weights, lambda: same, named=True)
+        text = partial(weights.text, looped.names, looped.weights, partial(np.array_equal, looped.weights))
+        deliver(looped.to_json, weights.report(text, partial(looped_report, looped)))
+        weights.save(text, out)
         if own.picture is not None:
             from lpmert.reporting.pictures import loop as loop_picture
             from lpmert.reporting.pictures import write_picture
@@ -144,10 +146,10 @@ def looped_report(looped: Looped) -> str:
         rows.append(["held-out loss", number(first.held_out_loss), number(best.held_out_loss)])
     weights = [
         ["feature", *looped.names],
-        column("first", [*first.weights.values()]),
-        column("best", looped.weights.tolist()),
+        column("first", [*first.weights.values()], _DECIMALS),
+        column("best", looped.weights.tolist(), _DECIMALS),
     ]
     head = click.style(f"best weights: iteration {best.number} of {len(looped.iterations)}", fg="green", bold=True)
     facts: list[tuple[str, str | dict[str, str]]] = [("end", looped.reason), ("seed", str(looped.seed))]
-    tables = [side_by_side(list(zip(*rows, strict=True))), side_by_side(weights), labelled(facts)]
-    return "\n\n".join([head, *tables])
+    tables = [side_by_side(weights), side_by_side(list(zip(*rows, strict=True))), labelled(facts)]
+    return "\n\n".join([*tables, head])

@@ -27,6 +27,8 @@ INCUMBENT_SECONDS = 0.2
 """The same where there is a new incumbent to show."""
 LINE_SHARE = 0.01
 """A search that has run for long prints a line each time this share of its time has passed again."""
+STANDING_SECONDS = 60.0
+"""After this time a search without a limit says how it stands and how to stop it, and again after twice the time."""
 HEADER_LINES = 20
 HEADER = "Src    Nodes     Open |  LowerBound    Incumbent     Gap |       LPs    Time"
 NARROW_HEADER = "  LowerBound  Incumbent     Gap    Time"
@@ -47,6 +49,17 @@ def progress_line(progress: Progress, source: str, *, narrow: bool = False) -> s
     )
 
 
+def standing(progress: Progress) -> str:
+    """Return how a search stands, and how to stop it."""
+    bound = "no bound yet" if progress.lower_bound is None else f"bound {short(progress.lower_bound)}"
+    if progress.lower_bound is not None:
+        bound += f", gap {percent(progress.gap_rel)}"
+    stands = f"after {duration(progress.seconds)}: best loss {short(progress.loss)}, {bound}"
+    return (
+        f"{stands}. The search goes on until it has a proof; Ctrl-C stops it and keeps the best weights and the bound"
+    )
+
+
 class ProgressLog:
     """Callback of a search that writes the progress table to stderr; a context manager, so that it can tidy up.
 
@@ -55,6 +68,7 @@ class ProgressLog:
     """
 
     def __init__(self, *, time_limit: float | None = None, live: bool | None = None) -> None:
+        self._standing = STANDING_SECONDS if time_limit is None else math.inf
         self._live = LiveView(time_limit) if (sys.stderr.isatty() if live is None else live) else None
         self._closing = ExitStack()
         self._lines = 0
@@ -86,6 +100,9 @@ class ProgressLog:
         new_incumbent = self._source and progress.seconds - self._last_line >= INCUMBENT_SECONDS
         if new_incumbent or progress.seconds >= self._next_line:
             self._print(progress)
+        if progress.seconds >= self._standing:
+            self._standing = 2 * progress.seconds
+            say(standing(progress))
         if self._live is not None:
             self._live.show(progress)
 

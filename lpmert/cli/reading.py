@@ -28,6 +28,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 
 if TYPE_CHECKING:
+    from lpmert.findings import Unit
     from lpmert.metrics.base import Metric
     from lpmert.model.nbest import NBest
     from lpmert.model.word_graphs import WordGraphs
@@ -268,6 +269,20 @@ class Reading:
             found = self.metric if isinstance(data, NBest) else self.text_metric
         known = of_texts or not self.metric_settings
         return found if known else _metric_with(self.metric, self.metric_settings)
+
+    def unit(self, data: Data) -> Unit:
+        """Return the unit in which users know the loss."""
+        from lpmert.metrics.of_columns import metric_of
+        from lpmert.metrics.rates import ERROR_RATE, rates_of, text_unit, unit_of
+        from lpmert.model.nbest import NBest
+
+        own = self.summed_metric(data)
+        if isinstance(data, NBest) and not ("references" in self.flags and own == "loss"):
+            metric = metric_of(own, data.statistic_names)
+            rates = rates_of(metric, data.statistics, 0.0, data.n_lists)
+            return unit_of(metric, data.statistic_names, rates, data.n_lists)
+        settings = self.plan[1].get("metric") or _default_metric(self.plan[0])
+        return text_unit(settings, data.n_lists, self.rates(data, 1.0)[0].get(ERROR_RATE))
 
     def rates(self, data: Data, *losses: float) -> list[dict[str, float]]:
         """Return losses that were counted against references as rates, where their length is known."""

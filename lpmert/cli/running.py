@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
@@ -138,18 +138,19 @@ def exit_code(status: Status | None, stop: Interrupts) -> ExitCode:
 
 
 @contextmanager
-def delivering(out: ToFile, *others: str | None, renews: bool = False) -> Iterator[Deliver]:
+def delivering(out: ToFile, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
     """Open the file for the outcome before the search, so that a place that cannot be written is told at once.
 
-    None of the files that are read while the block runs may be that file or one of the `others` to be written; but it
-    may if the outcome `renews` it.
+    None of the files that are read while the block runs may be that file or one of the `others` to be written, but for
+    those which the outcome `renews`.
 
     The outcome goes to this file or to stdout, and where that fails, to stdout or stderr before the error is raised:
     `DataError` or `OSError`. An earlier file stays as it is unless an outcome is delivered.
     """
     from lpmert.system.files import atomic_writer, check_place, writing_later
 
-    with writing_later(None if renews else out.output, *others), ExitStack() as stack:
+    later = (None if one in renews else one for one in (out.output, *others))
+    with writing_later(*later), ExitStack() as stack:
         for other in others:
             if other is not None:
                 check_place(other)

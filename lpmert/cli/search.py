@@ -37,6 +37,7 @@ from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
+    from lpmert.findings import Unit
     from lpmert.formats.weights import WeightsFile
     from lpmert.model.region import Linear, Region
     from lpmert.search.method import Method
@@ -65,7 +66,9 @@ class Search(Question):
     )
     around: str | None = option("Same syntax as `lpmert check --weights`.", metavar="WEIGHTS", group=_REGION, rare=True)
     method: str = option("See `lpmert methods`.", default="auto", type=Registered(METHODS), group=_METHOD)
-    time_limit: float | None = option("Stop after this time.", type=seconds, metavar="SECONDS", group=_METHOD)
+    time_limit: float | None = option(
+        "Stop after this time.  [default: 60; of solve and check none]", type=seconds, metavar="SECONDS", group=_METHOD
+    )
     gap: float | None = option("Stop at this relative gap, such as 1%.", type=share, metavar="SHARE", group=_METHOD)
     target: float | None = option(
         "Stop at this loss or a lower one.", type=finite, metavar="LOSS", group=_METHOD, rare=True
@@ -262,8 +265,8 @@ class HeldOut:
         "The references of the lists held out.", default=(), metavar="FILE", rare=True
     )
 
-    def read(self, search: Search, out: Output) -> tuple[Any, Any]:
-        """Return the lists of a search, and those held out, `None` where there are none.
+    def read(self, search: Search, out: Output) -> tuple[Any, Any, Unit | None]:
+        """Return the lists of a search, and those held out with the unit of their losses, `None` where there are none.
 
         Raises `click.UsageError`, before anything is read, for what belongs to DATA alone, and `DataError`, which names
         the file held out, where its features are others.
@@ -273,9 +276,9 @@ class HeldOut:
         aside = None if self.held_out is None else search.held_out(self.held_out, self.held_out_references)
         data = search.load(out)[0]
         if aside is None:
-            return data, None
+            return data, None, None
         others = aside.load(out)[0]
         from lpmert.unseen.material import held_out_like
 
         with naming(aside.name):
-            return data, held_out_like(others, data)
+            return data, held_out_like(others, data), aside.unit(others)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lpmert.cli.arguments import Registered, WholeNumber, names_by_name, parse_weights
+from lpmert.cli.arguments import Registered, WholeNumber, parse_weights
 from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, paths_of, sizes
 from lpmert.cli.reports import check_report, evaluation_report, result_report, summary, warning_lines
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import Search, Start, Unseen, configured, progress_of
-from lpmert.cli.weights_out import FORMS, JSON, Target
+from lpmert.cli.weights_out import WeightsOut
 from lpmert.registry import METHODS
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
@@ -48,23 +49,6 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Form:
-    """The form of the weights."""
-
-    heading = "Output"
-
-    write: str | None = option(
-        "Write weights for a decoder, not a report.",
-        type=click.Choice(FORMS),
-        metavar="FORM",
-    )
-    roles: dict[str, str] = option(
-        "What features are to a toolkit named by --write, such as acoustic=am.",
-        default="", show_default=False, type=names_by_name, metavar="ROLE=FEATURE,...", rare=True,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
 class Given:
     """Weights to judge."""
 
@@ -74,12 +58,15 @@ class Given:
 
 
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
-def solve(search: Search, start: Start, unseen: Unseen, form: Form, proof: Proof, out: Output) -> None:
+def solve(search: Search, start: Start, unseen: Unseen, weights: WeightsOut, proof: Proof, out: Output) -> None:
     """Find the weights with the least loss on the lists or lattices in DATA.
 
     DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
     pooled by list, - is stdin. What a file does not tell (in a table, which columns are what), options say; the help of
     `lpmert convert` and docs/formats.md describe them. Of lattices all paths count, or with --n-best the best ones.
+
+    A search ends with a proof: no limit of time is set, as nobody knows how long one takes, and Ctrl-C gives the best
+    weights with their bound at any moment. After a minute without --time-limit it says how it stands.
 
     The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately.
@@ -88,37 +75,37 @@ def solve(search: Search, start: Start, unseen: Unseen, form: Form, proof: Proof
     their loss here hides: N times all but one part of the lists is searched, by line searches where --method proves
     its optimum, and that part decoded. `lpmert tune` finds weights for unseen lists.
 
-    --write says what becomes of the weights: `numbers` as in Moses' weights.txt, `names` with a line `NAME VALUE` each,
-    `update` to bring the weights in moses.ini, travatar.ini or joshua.config up to date, or the settings of a speech
-    toolkit (docs/speech.md). They have six digits after the point, or more where that would change the loss.
+    --write says what becomes of the weights: `names` with a line `NAME VALUE` each, `numbers` as in Moses' weights.txt,
+    `json` with names and all digits, `update` to bring the weights in moses.ini, travatar.ini or joshua.config up to
+    date, or the settings of a speech toolkit (docs/speech.md). They have six digits after the point, or more where that
+    would change the loss. They go to --weights-out, and without it to stdout in place of the report.
     """
-    target = Target.of(form.write, out.output, form.roles)
 
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Result:
         from lpmert._doors import minimize
 
-        target.check(data.names)
+        weights.check(data.names)
         keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
         return minimize(data, initial_weights=start.weights(data.names), callback=callback, **keeping, **arguments)
 
     def text(data: Data, result: Result) -> str:
         from lpmert.asked import problem_of
+        from lpmert.formats.weights import keeps_loss
+        from lpmert.model.problem import Problem
+        from lpmert.search.decimals import few_decimals
 
         problem = problem_of(data, search.summed_metric(data), search.ties, search.region(data.names))
-        scale = search.scale
-        weights = result.weights if scale is None else result.scaled_to(scale.name, scale.value)
-        return target.text(problem, result, weights).removesuffix("\n")
+        shorten = partial(few_decimals, problem) if isinstance(problem, Problem) else None
+        return weights.text(result.names, result.weights, keeps_loss(problem, result.weights), shorten)
 
-    _run(
-        search,
-        unseen,
-        out,
-        found,
-        partial(_certify, proof, search, out),
-        writes=(proof.certificate, proof.checkpoint),
-        renews=target.like is not None or start.initial_weights == out.output,
-        text=None if target.form == JSON else text,
-    )
+    def finish(data: Data, result: Result, stop: Interrupts) -> None:
+        weights.save(partial(text, data, result), out)
+        _certify(proof, search, out, data, result, stop)
+
+    renews = [weights.updated, start.initial_weights]
+    writes = (weights.weights_out, proof.certificate, proof.checkpoint)
+    weights.beside(out)
+    _run(search, unseen, out, found, finish, writes, renews, text if weights.to_stdout else None)
 
 
 def _certify(proof: Proof, search: Search, out: Output, data: Data, result: Result, stop: Interrupts) -> None:
@@ -163,8 +150,8 @@ def _run(
     out: Output,
     find: Callable[[Data, Callback | None, dict[str, Any]], Result | Check],
     finish: Callable[[Data, Result, Interrupts], None] = lambda *_: None,
-    writes: tuple[str | None, ...] = (),
-    renews: bool = False,
+    writes: Sequence[str | None] = (),
+    renews: Sequence[str | None] = (),
     text: Callable[[Data, Result], str] | None = None,
 ) -> NoReturn:
     """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
@@ -181,10 +168,8 @@ def _run(
                 outcome, result = _with_more(outcome, search, data, seconds, expected)
                 if not out.quiet:
                     say_outcome(outcome, shown=text is None and not out.as_json and out.output is None)
-                if text is None:
-                    deliver(outcome.to_json, partial(_report, outcome, search, data))
-                else:
-                    deliver(*2 * (partial(text, data, result),))
+                report = partial(_report, outcome, data, out.verbose > 0)
+                deliver(outcome.to_json, report if text is None else lambda: text(data, result).removesuffix("\n"))
         finish(data, result, stop)
     raise click.exceptions.Exit(exit_code(result.status, stop))
 
@@ -192,7 +177,7 @@ def _run(
 def _with_more(
     outcome: Result | Check, search: Search, data: Data, seconds: float, expected: Any
 ) -> tuple[Result | Check, Result]:
-    """Return an outcome and its result with rates, the time for reading, and what is expected on unseen lists."""
+    """Return an outcome and its result with rates, units, the time for reading, and what unseen lists will cost."""
     from lpmert.result import Result
 
     result = outcome if isinstance(outcome, Result) else outcome.optimum
@@ -200,14 +185,36 @@ def _with_more(
     # the share of what is to be expected that the loss on these lists leaves out
     more = {"optimism": 1.0 - result.loss / expected["loss"]} if expected and expected["loss"] > 0.0 else {}
     result = replace(
-        result,
+        _scaled(result, search, data, None if isinstance(outcome, Result) else outcome),
         seconds={"read": seconds, **result.seconds},
         rates={**result.rates, **rates[0]},
+        unit=search.unit(data),
         unseen={**expected, **more},
     )
     if isinstance(outcome, Result):
         return result, result
     return replace(outcome, optimum=result, rates={**outcome.rates, **rates[1]}), result
+
+
+def _scaled(result: Result, search: Search, data: Data, check: Check | None) -> Result:
+    """Return a result in the scale that is asked for, or that checked weights have; the same where rounding forbids."""
+    factor = 1.0
+    if search.scale is not None:
+        try:
+            factor = result.factor_to(search.scale.name, search.scale.value)
+        except ValueError:
+            say(f"not scaled: no positive factor brings {search.scale.name} to {search.scale.value:g}")
+    elif check is not None and not (search.fix or search.total):
+        ones = [n for n, (a, b) in enumerate(zip(check.weights, result.weights, strict=True)) if a == 1.0 and b > 0.0]
+        norms = [math.fsum(map(abs, weights.tolist())) for weights in (check.weights, result.weights)]
+        factor = 1.0 / float(result.weights[ones[0]]) if ones else norms[0] / norms[1] if all(norms) else 1.0
+    if factor == 1.0:
+        return result
+    from lpmert._doors import evaluate
+
+    scaled = result.times(factor)
+    found = evaluate(data, scaled.weights, metric=search.summed_metric(data), ties=search.ties)
+    return scaled if (found.loss, found.tied_lists) == (result.loss, result.tied_lists) else result
 
 
 def say_outcome(outcome: Result | Check, *, shown: bool) -> None:
@@ -219,14 +226,14 @@ def say_outcome(outcome: Result | Check, *, shown: bool) -> None:
         say(line)
 
 
-def _report(outcome: Result | Check, search: Search, data: Data) -> str:
+def _report(outcome: Result | Check, data: Data, verbose: bool) -> str:
     from lpmert.model.nbest import NBest
     from lpmert.result import Result
 
     paths = "" if isinstance(data, NBest) else paths_of(data)
     if isinstance(outcome, Result):
-        return result_report(outcome, search.scale, paths)
-    return check_report(outcome, search.scale, paths)
+        return result_report(outcome, verbose=verbose, paths=paths)
+    return check_report(outcome, verbose=verbose, paths=paths)
 
 
 @command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
@@ -258,7 +265,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
         }
         deliver(
             partial(json.dumps, document, allow_nan=False, indent=2),
-            partial(evaluation_report, found, data.names, weights),
+            partial(evaluation_report, found, data.names, weights, lists.unit(data)),
         )
 
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-_LEAST_FIXED_POINT = 1e-6
-"""A column with a smaller number than this (and not 0) is shown with exponents."""
+    from lpmert.findings import Unit
+    from lpmert.unseen.estimate import Interval
+
 _LABEL_WIDTH = 13
 _UNLIMITED = 1_000_000
 
@@ -33,11 +34,19 @@ def short_count(value: int) -> str:
     return str(value) if value < 10_000_000 else f"{value / 1e6:.1f}M"
 
 
-def column(heading: str, values: Sequence[float]) -> list[str]:
+def interval(unit: Unit, of: Interval) -> str:
+    """Return the interval of a difference between losses in their unit; nothing where it is unknown."""
+    if of.low is None or of.high is None:
+        return ""
+    ends = sorted((of.low, of.high), key=lambda end: unit.factor * end)
+    return f"[{', '.join(unit.difference(end, sign=True) for end in ends)}]"
+
+
+def column(heading: str, values: Sequence[float], decimals: int = SHOWN_DECIMALS) -> list[str]:
     """Return numbers with their decimal points below each other, under a heading."""
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
-    form = "f" if not sizes or min(sizes) >= _LEAST_FIXED_POINT else "e"
-    return [heading, *(f"{value + 0.0:.{SHOWN_DECIMALS}{form}}" for value in values)]
+    form = "f" if not sizes or min(sizes) >= 10.0**-decimals else "e"
+    return [heading, *(f"{value + 0.0:.{decimals}{form}}" for value in values)]
 
 
 def width_of(stream: TextIO) -> int:
@@ -79,7 +88,7 @@ def labelled(rows: Sequence[tuple[str, str | Mapping[str, str]]]) -> str:
     from rich.table import Table
 
     table = Table.grid(padding=(0, 1))
-    table.add_column(width=_LABEL_WIDTH, no_wrap=True)
+    table.add_column(min_width=_LABEL_WIDTH, no_wrap=True)
     table.add_column(overflow="fold")
     for label, value in rows:
         if value:

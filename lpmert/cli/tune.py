@@ -15,17 +15,20 @@ from lpmert.cli.reports import warned
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
 from lpmert.cli.search import HeldOut, Search, Sources, progress_of
 from lpmert.cli.solve import say_outcome
-from lpmert.cli.text import column, labelled, short, side_by_side
-from lpmert.cli.weights_out import BesideOutcome, WeightsOut
-from lpmert.quoting import number
+from lpmert.cli.text import column, interval, labelled, side_by_side
+from lpmert.cli.weights_out import WeightsOut
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
-    from lpmert.formats.weights import Keeps
+    from lpmert.findings import Unit
     from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Estimate
     from lpmert.unseen.tuned import Tuned
+
+
+_DECIMALS = 6
+"""Of weights in the report: those that a decoder gets."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,14 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
+    weights.beside(out)
     averaging, search = search.for_method("average")
-    beside = BesideOutcome.of(weights)
     from lpmert.unseen.tune import tune as tune_weights
 
-    with logging_to_stderr(out), delivering(out, weights.weights_out) as deliver:
-        data, others = held_out.read(search, out)
+    with logging_to_stderr(out), delivering(out, weights.weights_out, renews=[weights.updated]) as deliver:
+        data, others, there = held_out.read(search, out)
         arguments = search.arguments(data)
+        weights.check(data.names)
         with Interrupts() as stop:
             with naming(search.name), progress_of(out, search.time_limit) as callback:
                 tuned = tune_weights(
@@ -72,59 +76,62 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
                 )
             if not out.quiet:
                 say_outcome(tuned.optimum, shown=not out.as_json and out.output is None)
-            deliver(tuned.to_json, partial(tuned_report, tuned))
-            beside.write(data.names, tuned.weights, partial(_keeps, tuned, data, arguments), scaled=True)
+            text = partial(_weights_text, weights, tuned, data, arguments)
+            report = partial(tuned_report, tuned, search.unit(data), there, verbose=out.verbose > 0)
+            deliver(tuned.to_json, weights.report(text, report))
+            weights.save(text, out)
     raise click.exceptions.Exit(exit_code(tuned.optimum.status, stop))
 
 
-def _keeps(tuned: Tuned, nbest: Data, arguments: dict[str, Any]) -> Keeps:
+def _weights_text(weights: WeightsOut, tuned: Tuned, data: Data, arguments: dict[str, Any]) -> str:
     from lpmert.asked import problem_of
     from lpmert.formats.weights import keeps_loss
 
-    problem = problem_of(nbest, arguments["metric"], arguments["ties"], arguments["region"])
-    return keeps_loss(problem, tuned.weights)
+    problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])
+    return weights.text(tuned.names, tuned.weights, keeps_loss(problem, tuned.weights))
 
 
-def tuned_report(tuned: Tuned) -> str:
-    """Return what `tune` found as text."""
+def tuned_report(tuned: Tuned, unit: Unit, held_out: Unit | None, *, verbose: bool = False) -> str:
+    """Return what `tune` found as text, in the units of the lists and of those held out."""
     from lpmert.unseen.tuned import AVERAGED
 
-    which = "the averaged weights" if tuned.recommended == AVERAGED else "the optimum"
+    which = "the averaged weights" if tuned.recommended == AVERAGED else "the best weights on these lists"
     optimum, averaged = tuned.optimum, tuned.averaged
-    rows = [["", "optimum", "averaged", ""], ["on these lists", number(optimum.loss), number(averaged.loss), ""]]
-    if optimum.score != optimum.loss:
-        rows.append(["score on these lists", short(optimum.score), short(averaged.score), ""])
+    best = "optimum" if optimum.status.proved else "best found"
+    rows = [[unit.name, best, "averaged", ""]]
+    rows.append(["on these lists", unit.short(optimum.loss), unit.short(averaged.loss), ""])
+    if optimum.lower_bound is not None and not optimum.status.proved:
+        rows.append([f"  {unit.bound}", unit.short(optimum.lower_bound, bound=True), "", ""])
     if tuned.estimate is not None:
-        rows += _compared("expected on unseen lists", tuned.estimate)
+        rows += _compared("expected on unseen lists", tuned.estimate, unit)
     elif averaged.quick is not None:
-        rows.append(["expected on unseen lists", "-", short(averaged.quick), ""])
+        rows.append(["expected on unseen lists", "-", unit.short(averaged.quick), ""])
     if tuned.held_out is not None:
-        rows += _compared("on held-out lists", tuned.held_out)
+        rows += _compared("on held-out lists", tuned.held_out, held_out or unit)
     weights = [
         ["feature", *tuned.names],
-        column("optimum", optimum.weights.tolist()),
-        column("averaged", averaged.weights.tolist()),
+        column(best, optimum.weights.tolist(), _DECIMALS),
+        column("averaged", averaged.weights.tolist(), _DECIMALS),
     ]
     facts: list[tuple[str, str | dict[str, str]]] = [
-        ("search", optimum.message),
-        ("lower bound", number(optimum.lower_bound)),
         ("seed", str(tuned.seed)),
         ("signature", tuned.signature),
         ("seconds", {stage: f"{seconds:.3f}" for stage, seconds in tuned.seconds.items()}),
     ]
     head = click.style(f"recommended for unseen lists: {which}", fg="green", bold=True)
-    tables = [side_by_side(list(zip(*rows, strict=True))), "\n".join(_remarks(tuned)), side_by_side(weights)]
-    return "\n\n".join([head, *warned(tuned.optimum), *tables, labelled(facts)])
+    tables = [side_by_side(weights), side_by_side(list(zip(*rows, strict=True))), "\n".join(_remarks(tuned))]
+    told = labelled([("search", optimum.message), *(facts if verbose else [])])
+    return "\n\n".join([*tables, told, *warned(tuned.optimum), head])
 
 
-def _compared(label: str, estimate: Estimate) -> list[list[str]]:
+def _compared(label: str, estimate: Estimate, unit: Unit) -> list[list[str]]:
     """Return the cells of two rows: losses with the interval of the average's, and their difference with its own."""
     averaged, difference = estimate.averaged, estimate.difference
-    width = "" if averaged.half_width is None else f"+- {averaged.half_width:.3g}"
-    ends = "" if difference.low is None else f"[{difference.low:+.4g}, {difference.high:+.4g}]"
+    width = "" if averaged.half_width is None else f"+- {unit.difference(averaged.half_width).lstrip('-')}"
+    change = unit.difference(difference.value, sign=True)
     return [
-        [label, short(estimate.optimum.value), short(averaged.value), width],
-        ["  difference", "", f"{difference.value:+.4g}", ends],
+        [label, unit.short(estimate.optimum.value), unit.short(averaged.value), width],
+        ["  difference", "", change, interval(unit, difference)],
     ]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.model.coordinates import CallerWeights
+from lpmert.model.region import Region
 
 
 def normalised(weights: FloatArray) -> CallerWeights:
@@ -17,6 +18,20 @@ def normalised(weights: FloatArray) -> CallerWeights:
         return CallerWeights(np.full(len(weights), 1.0 / max(1, len(weights))))
     scaled = weights / largest
     return CallerWeights(scaled / np.abs(scaled).sum())
+
+
+def in_scale_of(region: Region | None, names: Sequence[str], weights: CallerWeights) -> CallerWeights:
+    """Return weights [D] of a region in the scale that it sets: by a fixed weight other than 0, or by a total."""
+    fixed = {} if region is None else {names.index(name): value for name, value in region.fixed.items()}
+    given = next((place for place, value in fixed.items() if value), None)
+    if given is not None and weights[given]:
+        scaled = weights * (fixed[given] / weights[given])
+    elif region is not None and region.total and weights.sum():
+        scaled = weights * (region.total / weights.sum())
+    else:
+        return weights
+    scaled[list(fixed)] = list(fixed.values())
+    return CallerWeights(scaled)
 
 
 def moved(

@@ -229,7 +229,7 @@ class TestOverwriting:
         settings = tmp_path / "travatar.ini"
         settings.write_text("[weight_vals]\nam=0.5\nlm=0.5\n")
         for _ in range(2):
-            given = ["--initial-weights", settings, "-o", settings]
+            given = ["--initial-weights", settings, "--weights-out", settings]
             assert run("solve", *columns(table), *given).exit_code == 0
         assert settings.read_text().startswith("[weight_vals]\nam=")
         nbest = lpmert.read(table, features="am,lm", segment="utt", loss="errors")

@@ -459,8 +459,8 @@ def test_the_command_takes_an_optimum_from_a_file(tmp_path):
     ("arguments", "text"),
     [
         (["--methods", "och,simplex"], "no method 'simplex'"),
-        (["--weights", "weights.txt"], "is not of the form NAME=WEIGHTS"),
-        (["--weights", "a=b", "--weights", "a=c"], "gives a name twice"),
+        (["--weights", "weights.txt"], "is not NAME=WEIGHTS"),
+        (["--weights", "a=b", "--weights", "a=c"], "names a twice"),
         (["--scale", "feature1=1"], "--scale does not apply here"),
         (["--seeds", "0"], "--seeds"),
     ],

@@ -72,7 +72,7 @@ def test_limits_and_wrong_usage(tmp_path: Path) -> None:
     assert stopped.exit_code == 3
     assert "1 iterations were allowed" in stopped.stderr
     assert run("loop", config, "--forget", "--resume").exit_code == 2
-    assert run("loop", config, "--weights-like", "x").exit_code == 2
+    assert run("loop", config, "--write", "update").exit_code == 2
     missing = run("loop", tmp_path / "none.toml")
     assert (missing.exit_code, "none.toml: cannot be read" in missing.stderr) == (1, True)
     assert run("loop", config, "--resume", "-o", config).exit_code == 1
