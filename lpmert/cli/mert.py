@@ -235,7 +235,7 @@ def _search(
     method: str | Method,
     time_limit: float,
 ) -> Result:
-    from lpmert._doors import minimize
+    from lpmert.api import minimize
 
     with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
         return minimize(

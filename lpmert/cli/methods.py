@@ -37,7 +37,7 @@ def methods(what: _What) -> None:
     `--set NAME=VALUE` of other commands sets an option, `--set metric.NAME=VALUE` one of the metric; in Python options
     are arguments of the class.
     """
-    from lpmert.asked import method_of
+    from lpmert.api import method_of
 
     formatter = click.HelpFormatter(max_width=100)
     method, metric = what.method, what.metric

@@ -154,7 +154,7 @@ class Search(Question):
 
 def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
     """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
-    from lpmert.asked import method_of
+    from lpmert.api import method_of
     from lpmert.errors import MethodError
 
     if not settings:

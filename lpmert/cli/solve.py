@@ -82,14 +82,14 @@ def solve(search: Search, start: Start, unseen: Unseen, weights: WeightsOut, pro
     """
 
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Result:
-        from lpmert._doors import minimize
+        from lpmert.api import minimize
 
         weights.check(data.names)
         keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
         return minimize(data, initial_weights=start.weights(data.names), callback=callback, **keeping, **arguments)
 
     def text(data: Data, result: Result) -> str:
-        from lpmert.asked import problem_of
+        from lpmert.api import problem_of
         from lpmert.formats.weights import keeps_loss
         from lpmert.model.problem import Problem
         from lpmert.search.decimals import few_decimals
@@ -136,7 +136,7 @@ def check(search: Search, given: Given, unseen: Unseen, out: Output) -> None:
     """
 
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Check:
-        from lpmert._doors import check as check_weights
+        from lpmert.api import check as check_weights
 
         weights = parse_weights(given.weights, data.names, "--weights")
         return check_weights(data, weights, callback=callback, **arguments)
@@ -210,7 +210,7 @@ def _scaled(result: Result, search: Search, data: Data, check: Check | None) -> 
         factor = 1.0 / float(result.weights[ones[0]]) if ones else norms[0] / norms[1] if all(norms) else 1.0
     if factor == 1.0:
         return result
-    from lpmert._doors import evaluate
+    from lpmert.api import evaluate
 
     scaled = result.times(factor)
     found = evaluate(data, scaled.weights, metric=search.summed_metric(data), ties=search.ties)
@@ -244,7 +244,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     list, counted from 0; of lattices that is the best path.
     """
     import lpmert
-    from lpmert.asked import problem_of, told
+    from lpmert.api import problem_of, told
     from lpmert.result import SCHEMA
 
     with naming(lists.name), Allowance().kept(), delivering(out) as deliver:

@@ -84,7 +84,7 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
 
 
 def _weights_text(weights: WeightsOut, tuned: Tuned, data: Data, arguments: dict[str, Any]) -> str:
-    from lpmert.asked import problem_of
+    from lpmert.api import problem_of
     from lpmert.formats.weights import keeps_loss
 
     problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])

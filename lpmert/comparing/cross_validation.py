@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.asked import problem_of
+from lpmert.api import problem_of
 from lpmert.comparing.expected import OPTIMUM, CrossValidation, Expected
 from lpmert.comparing.foreign import Source, of_method
 from lpmert.comparing.run import Run

@@ -129,7 +129,7 @@ def loop(
     >>> [one.loss for one in found.iterations]
     [1.0, 0.0]
     """
-    from lpmert.asked import settings_of
+    from lpmert.api import settings_of
     from lpmert.errors import DataError, DecoderError, MethodError, RegionError
     from lpmert.formats.weights import checked_region, given_weights
     from lpmert.looping.decoder import check_decoder

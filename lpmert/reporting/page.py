@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from lpmert.asked import problem_of
+from lpmert.api import problem_of
 from lpmert.errors import DataError
 from lpmert.formats.weights import given_weights
 from lpmert.model.problem import Problem

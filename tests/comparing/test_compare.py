@@ -18,7 +18,7 @@ from scipy import stats
 from strategies import random_nbest
 
 import lpmert
-from lpmert._doors import minimize
+from lpmert.api import minimize
 from lpmert.comparing.comparison import BEST_OF, Entry
 from lpmert.comparing.run import Run
 from lpmert.comparing.significance import bootstrap_interval, permutation_test

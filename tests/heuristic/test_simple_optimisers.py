@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from strategies import KINDS, random_lists, random_nbest
 
-from lpmert._doors import check, minimize
+from lpmert.api import check, minimize
 from lpmert.errors import MethodError
 from lpmert.lines.clock import Clock
 from lpmert.methods import Annealing, Boosting, Mira, Perceptron, Pro
