@@ -46,6 +46,10 @@ class WholeNumber(click.IntRange):
     name = "integer"
 
 
+PATH = click.Path()
+POSITIVE, NATURAL, PARTS = WholeNumber(min=1), WholeNumber(min=0), WholeNumber(min=2)
+
+
 class Registered(NameType):
     """The name of what is registered, or module:Name, looked for in the current folder too."""
 

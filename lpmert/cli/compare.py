@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import WholeNumber, by_name, method_names, named, parse_weights, seconds
+from lpmert.cli.arguments import PATH, POSITIVE, by_name, method_names, named, parse_weights, seconds
 from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
@@ -33,38 +33,32 @@ if TYPE_CHECKING:
 
 
 _BEST_OF = (1, 2, 5, 10)
+_DEFAULT = f"{','.join(DEFAULT_METHODS)}; of lattices {','.join(DEFAULT_ON_LATTICES)}"
 
 
 @dataclass(frozen=True)
-class _Compared(Unseen):
+class _Methods:
+    """What is compared."""
+
+    heading = "What to compare"
+
+    methods: tuple[str, ...] | None = option("A,B,C", f"Methods.  [default: {_DEFAULT}]", method_names)
+    weights: tuple[tuple[str, str], ...] = option(
+        "NAME=WEIGHTS", "Weights from another tool.", named(str, "WEIGHTS"), default=()
+    )
+    seeds: int = option("N", "Runs of each method that is random.", POSITIVE, default=SEEDS)
+    optimum: str | None = option("FILE", "What `lpmert solve -o` wrote of DATA; skips the search.", PATH, rare=True)
+    run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", seconds, rare=True)
+
+
+@dataclass(frozen=True)
+class _Compared(Unseen, _Methods):
     """What is compared, and how."""
 
-    methods: tuple[str, ...] | None = option(
-        f"Methods to compare; see --method.  [default: {','.join(DEFAULT_METHODS)}; of lattices "
-        f"{','.join(DEFAULT_ON_LATTICES)}]",
-        type=method_names, metavar="A,B,C", group="What to compare",
-    )  # fmt: skip
-    weights: tuple[tuple[str, str], ...] = option(
-        "Weights from another tool; may be repeated.",
-        default=(), type=named(str, "WEIGHTS"), metavar="NAME=WEIGHTS", group="What to compare",
-    )  # fmt: skip
-    seeds: int = option(
-        "Runs of each method that is random.",
-        default=SEEDS, type=WholeNumber(min=1), metavar="N", group="What to compare",
-    )  # fmt: skip
-    optimum: str | None = option(
-        "File written by `lpmert solve -o` for DATA; skips the search.",
-        type=click.Path(), metavar="FILE", group="What to compare", rare=True,
-    )  # fmt: skip
-    run_time_limit: float | None = option(
-        "Stop each run after this time.", type=seconds, metavar="SECONDS", group="Search", rare=True
-    )
-    repeat: int = option(
-        "Draw the parts so often for --cv.", default=REPETITIONS, type=WholeNumber(min=1), metavar="N", rare=True
-    )
-    picture: str | None = option(
-        "Draw what --cv finds: .png, .svg, .pdf.", type=click.Path(), metavar="FILE", group="Output", rare=True
-    )
+    heading = "Unseen lists"
+
+    repeat: int = option("N", "Draw the parts so often for --cv.", POSITIVE, default=REPETITIONS, rare=True)
+    picture: str | None = option("FILE", "Draw what --cv finds: .png, .svg, .pdf.", PATH, rare=True)
 
 
 @command("compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import Registered, WholeNumber, parse_weights
+from lpmert.cli.arguments import PATH, POSITIVE, Registered, WholeNumber, parse_weights
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.reading import Reading, described, flag, sizes
 from lpmert.cli.running import Quiet, say
@@ -26,6 +26,8 @@ _OF_BOTH = ("segment", "text", "separator")
 class _Source(Reading):
     """What is converted."""
 
+    heading = "Data"
+
     data: tuple[str, ...] = argument("IN...", nargs=-1)
 
 
@@ -35,11 +37,11 @@ class _Target:
 
     heading = "Output"
 
-    target: str = argument("OUT", type=click.Path())
-    to: str | None = option("Format of OUT. [default: told by its ending]", type=Registered(FORMATS))
-    scores_out: str | None = option("To mert: the file of scores; OUT has the features.", metavar="FILE", rare=True)
-    score_type: str | None = option("To mert: type of the scores, such as BLEU.", metavar="TYPE", rare=True)
-    form: int | None = option("To SRILM: form of the lists. [default: 3]", type=WholeNumber(1, 3), rare=True)
+    target: str = argument("OUT", PATH)
+    to: str | None = option("NAME", "Format of OUT.  [default: told by its ending]", Registered(FORMATS))
+    scores_out: str | None = option("FILE", "To mert: the file of scores; OUT has the features.", rare=True)
+    score_type: str | None = option("TYPE", "To mert: type of the scores, such as BLEU.", rare=True)
+    form: int | None = option("N", "To SRILM: form of the lists.  [default: 3]", WholeNumber(1, 3), rare=True)
 
 
 @command("convert nbest.moses lists.tsv --references dev.en")
@@ -81,9 +83,9 @@ class _Best:
 
     heading = "Output"
 
-    n: int = option("Most hypotheses of a list.", "-n", default=100, type=WholeNumber(min=1), metavar="N")
-    output: str = option("Where the lists go.", "-o", "--output", required=True, type=click.Path(), metavar="FILE")
-    to: str | None = option("Format of FILE. [default: told by its ending]", type=Registered(FORMATS))
+    n: int = option("-n N", "Most hypotheses of a list.", POSITIVE, default=100)
+    output: str = option("-o --output FILE", "Where the lists go.", PATH, required=True)
+    to: str | None = option("NAME", "Format of FILE.  [default: told by its ending]", Registered(FORMATS))
 
 
 @command("nbest lattices/ --references text --weights acoustic=1,lm=12 -n 100 -o lists.tsv")

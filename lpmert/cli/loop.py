@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import WholeNumber, seconds, size
+from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, seconds, size
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.running import ExitCode, Output, delivering, logging_to_stderr, say
 from lpmert.cli.text import column, labelled, side_by_side
@@ -35,20 +35,16 @@ class _Loop:
 
     heading = "Loop"
 
-    config: str = argument("CONFIG", type=click.Path())
-    folder: str | None = option(
-        "Where all is kept. [default: CONFIG without .toml, .loop]", type=click.Path(), metavar="DIR"
-    )
-    forget: bool = option("Keep nothing on disk.", default=False)
-    resume: bool = option("Go on with the loop in that folder.", default=False)
-    iterations: int | None = option("Most decodings.", type=WholeNumber(min=1), metavar="N")
-    time_limit: float | None = option("Most seconds for everything.", type=seconds, metavar="SECONDS")
-    memory_limit: int | None = option("Most memory of process and decoder, such as 500MB.", type=size, metavar="SIZE")
-    seed: int | None = option("Of all that is random.", type=WholeNumber(min=0), metavar="N")
-    jobs: int | None = option("Threads of a search.", type=WholeNumber(min=1), metavar="N")
-    picture: str | None = option(
-        "Draw the losses: FILE.png or FILE.svg.", type=click.Path(), metavar="FILE", group="Output"
-    )
+    config: str = argument("CONFIG", PATH)
+    folder: str | None = option("DIR", "Where all is kept.  [default: CONFIG without .toml, .loop]", PATH)
+    forget: bool = option("", "Keep nothing on disk.", default=False)
+    resume: bool = option("", "Go on with the loop in that folder.", default=False)
+    iterations: int | None = option("N", "Most decodings.", POSITIVE)
+    time_limit: float | None = option("SECONDS", "Most seconds for everything.", seconds)
+    memory_limit: int | None = option("SIZE", "Most memory of process and decoder, such as 500MB.", size, rare=True)
+    seed: int | None = option("N", "Of all that is random.", NATURAL, rare=True)
+    jobs: int | None = option("N", "Threads of a search.", POSITIVE)
+    picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.", PATH)
 
     def __post_init__(self) -> None:
         """Check what one option says against another."""

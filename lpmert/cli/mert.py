@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from lpmert.cli.arguments import WholeNumber, column_names, seconds
+from lpmert.cli.arguments import NATURAL, POSITIVE, column_names, seconds
 from lpmert.cli.options import Command, command, option
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.running import ExitCode, exit_code, naming, put, say
@@ -97,45 +97,32 @@ class _Options:
 
     heading = "Output"
 
-    dimensions: int = option("Number of features.", "-d", "--pdim", "--d", type=WholeNumber(1), required=True)
-    ffile: list[str] = option(
-        "Features of each run.", "-F", "--ffile", default="features.data", type=_files, metavar="FILE,..."
-    )
-    scfile: list[str] = option(
-        "Statistics of each run.", "-S", "--scfile", default="statscore.data", type=_files, metavar="FILE,..."
-    )
-    ifile: list[str] = option(
-        "Weights to start from.", "-i", "--ifile", default="init.opt", type=_files, metavar="FILE,..."
-    )
-    sctype: str = option("Metric of the statistics.", "-s", "--sctype", default=SCORES[0], type=click.Choice(SCORES))
+    dimensions: int = option("-d --pdim --d N", "Number of features.", POSITIVE, required=True)
+    ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", _files, default="features.data")
+    scfile: list[str] = option("-S --scfile FILE,...", "Statistics of each run.", _files, default="statscore.data")
+    ifile: list[str] = option("-i --ifile FILE,...", "Weights to start from.", _files, default="init.opt")
+    sctype: str = option("-s --sctype", "Metric of the statistics.", click.Choice(SCORES), default=SCORES[0])
     scconfig: Mapping[str, str] = option(
-        "How the statistics were computed.", "-c", "--scconfig",
-        default="", show_default=False, type=_scorer_settings, metavar="KEY:VALUE,...",
+        "-c --scconfig KEY:VALUE,...", "How the statistics were computed.", _scorer_settings,
+        default="", show_default=False,
     )  # fmt: skip
-    optimize: tuple[str, ...] | None = option(
-        "Weights that may change. [default: all]", "-o", "--optimize", type=_features, metavar="NAME,..."
-    )
-    positive: tuple[str, ...] | None = option(
-        "Weights that must not be below 0.", "-P", type=_features, metavar="NAME,..."
-    )
-    sparse_weights: str | None = option(
-        "Weights that combine all sparse features into one.", "-p", "--sparse-weights", metavar="FILE"
-    )
-    seed: int = option("Seed for everything random.", "-r", "--rseed", "--r", default=0, type=int)
-    threads: int = option("Number of processes.", "-T", "--threads", default=1, type=WholeNumber(1))
-    time_limit: float = option(
-        "When to stop, from the start of the command on.", default=TIME_LIMIT, type=seconds, metavar="SECONDS"
-    )
-    verbose: int = option("0 for no progress.", "-v", "--verbose", default=1, type=WholeNumber(0))
+    optimize: tuple[str, ...] | None = option("-o --optimize NAME,...", "Weights that may change.", _features)
+    positive: tuple[str, ...] | None = option("-P NAME,...", "Weights that must not be below 0.", _features)
+    sparse_weights: str | None = option("-p --sparse-weights FILE", "Weights to combine all sparse features into one.")
+    seed: int = option("-r --rseed --r N", "Seed for everything random.", int, default=0)
+    threads: int = option("-T --threads N", "Number of processes.", POSITIVE, default=1)
+    time_limit: float = option("SECONDS", "When to stop, from the start on.", seconds, default=TIME_LIMIT)
+    verbose: int = option("-v --verbose N", "0 for no progress.", NATURAL, default=1)
     tries: int = option(
-        "Random starts of the line searches that precede the search for a proof.",
-        "-n", "--ntry", "--n", "--random-restarts",
-        default=20, type=WholeNumber(0),
-    )  # fmt: skip
-    shards: int | None = option(f"{_UNUSED} All lists count.", "-a", "--shard-count", type=WholeNumber(0), rare=True)
-    shard_size: float | None = option(_UNUSED, "-b", "--shard-size", type=seconds, rare=True)
-    directions: int | None = option(_UNUSED, "-m", "--nrandom", "--nr", type=WholeNumber(0), rare=True)
-    line_search: str | None = option(_UNUSED, "-t", "--type", type=click.Choice(LINE_SEARCHES), rare=True)
+        "-n --ntry --n --random-restarts N",
+        "Random starts of the line searches at first.",
+        NATURAL,
+        default=20,
+    )
+    shards: int | None = option("-a --shard-count N", f"{_UNUSED} All lists count.", NATURAL, rare=True)
+    shard_size: float | None = option("-b --shard-size X", _UNUSED, seconds, rare=True)
+    directions: int | None = option("-m --nrandom --nr N", _UNUSED, NATURAL, rare=True)
+    line_search: str | None = option("-t --type", _UNUSED, click.Choice(LINE_SEARCHES), rare=True)
 
 
 @command("mert -d 3 -S statscore.data -F features.data -i init.opt", cls=_Abbreviated)

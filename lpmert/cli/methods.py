@@ -25,9 +25,9 @@ class _What:
 
     heading = "Output"
 
-    method: str | None = argument("[METHOD]", required=False, type=Registered(METHODS))
-    metric: str | None = option("Describe a metric and its options instead.", type=MetricName())
-    as_json: bool = option("Print JSON instead of the report.", "--json", default=False)
+    method: str | None = argument("[METHOD]", Registered(METHODS), required=False)
+    metric: str | None = option("NAME", "Describe a metric and its options instead.", MetricName())
+    as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 
 @command("methods cells")
@@ -116,7 +116,7 @@ def _kind(text: str) -> str:
 class _Document:
     """What to print."""
 
-    kind: str = argument("[KIND]", type=_kind, default="result", required=False)
+    kind: str = argument("[KIND]", _kind, default="result", required=False)
 
 
 @command("schema check")

@@ -27,32 +27,33 @@ class _Stated:
     """An option or argument as its field states it."""
 
     flags: tuple[str, ...]
-    group: str | None
+    rare: bool
     settings: dict[str, Any]
 
 
-def option(
-    help: str, *flags: str, default: Any = None, group: str | None = None, rare: bool = False, **settings: Any
-) -> Any:
+def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare: bool = False, **settings: Any) -> Any:
     """Return the field of a dataclass that is an option: a flag where its default is `False`, repeated where it is ().
 
-    flags: how it is written, if not as the field. group: the heading of its help, if not that of its class. rare: shown
-    by `--help-all` and in manual pages alone. The rest is click's.
+    spec: how it is written, if not as the field, and what stands for its value: `-o --output FILE`. rare: shown by
+    `--help-all` and in manual pages alone, as are all options of a class that is `rare`. The rest is click's.
     """
-    settings = {"help": help, "rare": rare, "default": default, **settings}
+    words = spec.split()
+    flags = tuple(word for word in words if word.startswith("-"))
+    settings = {"help": help, "default": default, "type": type, **settings}
+    settings["metavar"] = " ".join(words[len(flags) :]) or None
     if default is False:
         settings["is_flag"] = True
     if default == () and isinstance(default, tuple):
         settings["multiple"] = True
     if settings.get("required"):
         del settings["default"]
-    return field(default=default, kw_only=True, metadata={_STATED: _Stated(flags, group, settings)})
+    return field(default=default, kw_only=True, metadata={_STATED: _Stated(flags, rare, settings)})
 
 
-def argument(metavar: str, **settings: Any) -> Any:
+def argument(metavar: str, type: Any = None, **settings: Any) -> Any:
     """Return the field of a dataclass that is an argument of a command."""
-    settings = {"metavar": metavar, "required": True, **settings}
-    return field(default=None, kw_only=True, metadata={_STATED: _Stated((), None, settings)})
+    settings = {"metavar": metavar, "required": True, "type": type, **settings}
+    return field(default=None, kw_only=True, metadata={_STATED: _Stated((), False, settings)})
 
 
 class Option(click.Option):
@@ -64,7 +65,10 @@ class Option(click.Option):
 
 
 def parameters(of: Any) -> list[click.Parameter]:
-    """Return what a dataclass states, as click takes it; `heading` of the class is the group of its options."""
+    """Return what a dataclass states, as click takes it.
+
+    `heading` of the class that has the field is the group of an option.
+    """
     found: list[click.Parameter] = []
     for one in fields(of):
         stated: _Stated | None = one.metadata.get(_STATED)
@@ -74,8 +78,9 @@ def parameters(of: Any) -> list[click.Parameter]:
             found.append(click.Argument([one.name], **stated.settings))
             continue
         flags = stated.flags or (f"--{one.name.replace('_', '-')}",)
-        group = stated.group or of.heading
-        found.append(Option([one.name, *flags], group=group, **stated.settings))
+        owner = next(kind for kind in of.__mro__ if one.name in vars(kind).get("__annotations__", {}))
+        rare = stated.rare or vars(owner).get("rare", False)
+        found.append(Option([one.name, *flags], group=owner.heading, rare=rare, **stated.settings))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
@@ -14,9 +14,10 @@ import click
 
 from lpmert.cli.arguments import (
     FILE_BY_NAME,
+    PATH,
+    POSITIVE,
     MetricName,
     Registered,
-    WholeNumber,
     assignment,
     by_name,
     column_names,
@@ -52,84 +53,82 @@ _OF_METRIC = "metric."
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial", "by_position")
 """What `read` looks after where a reader does not."""
 
-_TEXTS, _LISTS, _LATTICES = "Texts", "Formats of lists", "Lattices"
-_FLAGS = (
-    *("segment", "features", "loss", "gain", "statistics", "text", "group", "references", "partial", "by_position"),
-    *("statistics_file", "last_field", "drop_texts", "scores", "text_file", "losses", "separator"),
-    *("n_best", "scales", "counts", "silent", "variants", "symbols"),
-)
-"""Options that say how to read: most of them are the reader's."""
-
 
 @dataclass(frozen=True)
-class Reading:
+class _Columns:
     """Where lists come from, and what of them counts."""
 
     heading = "Data"
 
-    data: tuple[str, ...] = argument("DATA...", nargs=-1, type=click.Path())
-    format: str | None = option("Format of DATA.  [default: told by its content]", "--from", type=Registered(FORMATS))
-    segment: str | None = option("Column that tells which list a row belongs to.", metavar="COLUMN")
-    features: tuple[str, ...] | None = option(
-        "Names, patterns such as 'LM*', or all.", type=column_names, metavar="A,B,C"
-    )
-    loss: str | None = option("Column to minimise, such as word errors.", metavar="COLUMN")
-    gain: str | None = option("Column to maximise, or of true and false.", metavar="COLUMN")
-    statistics: tuple[str, ...] | None = option("Columns that the metric sums.", type=column_names, metavar="A,B,C")
-    references: tuple[str, ...] = option("Compare the texts with these.", default=(), metavar="FILE")
-    metric: Any = option(
-        "bleu, wer, f1, ...  [default: told by the columns]",
-        type=MetricName(),
-    )
+    data: tuple[str, ...] = argument("DATA...", PATH, nargs=-1)
+    format: str | None = option("--from NAME", "Format of DATA.  [default: told by its content]", Registered(FORMATS))
+    segment: str | None = option("COLUMN", "Column that tells which list a row belongs to.")
+    features: tuple[str, ...] | None = option("A,B,C", "Names, patterns such as 'LM*', or all.", column_names)
+    loss: str | None = option("COLUMN", "Column to minimise, such as word errors.")
+    gain: str | None = option("COLUMN", "Column to maximise, or of true and false.")
+    statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.", column_names)
+    references: tuple[str, ...] = option("FILE", "Compare the texts with these.", default=())
+    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: told by the columns]", MetricName())
     options: tuple[tuple[str, str], ...] = option(
-        "Option of the method, or with metric.NAME of the metric; may be repeated. `lpmert methods` lists them.",
-        "--set",
-        default=(),
-        type=assignment,
-        metavar="NAME=VALUE",
-        rare=True,
-    )
-    deduplicate: bool = option("Drop hypotheses that repeat an earlier one in their list.", default=False, rare=True)
-    group: bool = option("Tables, moses: allow the rows of a list to lie apart.", default=False, rare=True)
-    text: str | None = option("Tables: column of the text.", metavar="COLUMN", group=_TEXTS, rare=True)
-    partial: bool = option("Allow references without a list.", default=False, group=_TEXTS, rare=True)
-    by_position: bool = option(
-        "Line 1 of references belongs to list 0, and so on.", default=False, group=_TEXTS, rare=True
-    )
-    statistics_file: tuple[str, ...] = option(
-        "Moses: file of statistics, one per file.", default=(), metavar="FILE", group=_LISTS, rare=True
-    )
-    drop_texts: bool = option("Moses: do not keep the texts.", default=False, group=_LISTS, rare=True)
-    last_field: bool = option("Moses: the last field has the statistics.", default=False, group=_LISTS, rare=True)
-    scores: tuple[str, ...] = option(
-        "Mert: file of scores, one per file. ESPnet: which scores.",
-        default=(), metavar="FILE", group=_LISTS, rare=True,
+        "--set NAME=VALUE", "Option of the method, or with metric.NAME of the metric: see `lpmert methods`.",
+        assignment, default=(), rare=True,
     )  # fmt: skip
-    text_file: str | None = option("Scores: file of the texts.", metavar="FILE", group=_LISTS, rare=True)
-    losses: tuple[tuple[str, str], ...] = option(
-        "Scores: files of statistics.", default=(), type=FILE_BY_NAME, metavar="NAME=FILE", group=_LISTS, rare=True
-    )
-    separator: str | None = option(
-        "Scores: separates the id of the list from the number in a key. [default: -]",
-        metavar="TEXT", group=_LISTS, rare=True,
-    )  # fmt: skip
+    deduplicate: bool = option("", "Drop hypotheses that repeat an earlier one.", default=False, rare=True)
+    group: bool = option("", "Tables, moses: allow the rows of a list to lie apart.", default=False, rare=True)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """How texts are found, and compared."""
+
+    heading, rare = "Texts", True
+
+    text: str | None = option("COLUMN", "Tables: column of the text.")
+    partial: bool = option("", "Allow references without a list.", default=False)
+    by_position: bool = option("", "Line 1 of references belongs to list 0, and so on.", default=False)
+
+
+@dataclass(frozen=True)
+class _Formats:
+    """What single formats need."""
+
+    heading, rare = "Formats of lists", True
+
+    statistics_file: tuple[str, ...] = option("FILE", "Moses: file of statistics, one per file.", default=())
+    drop_texts: bool = option("", "Moses: do not keep the texts.", default=False)
+    last_field: bool = option("", "Moses: the last field has the statistics.", default=False)
+    scores: tuple[str, ...] = option("FILE", "Mert: file of scores, one per file. ESPnet: which scores.", default=())
+    text_file: str | None = option("FILE", "Scores: file of the texts.")
+    losses: tuple[tuple[str, str], ...] = option("NAME=FILE", "Scores: files of statistics.", FILE_BY_NAME, default=())
+    separator: str | None = option("TEXT", "Scores: between list and number in a key.  [default: -]")
+
+
+@dataclass(frozen=True)
+class _Lattices:
+    """How lattices are read."""
+
+    heading, rare = "Lattices", True
+
     n_best: int | None = option(
-        "The N best hypotheses of each, at most 100000. [default: all; 100 where only lists will do]",
-        type=WholeNumber(min=1), metavar="N", group=_LATTICES, rare=True,
-    )  # fmt: skip
-    scales: tuple[tuple[str, float], ...] = option(
-        "With N best hypotheses: weight of a score.",
-        default=(), type=named(finite, "NUMBER"), metavar="NAME=NUMBER", group=_LATTICES, rare=True,
-    )  # fmt: skip
-    counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
-        "Words to count as a feature, which are no words of the text.",
-        default=(), type=named(column_names, "WORD,WORD"), metavar="NAME=WORD,WORD", group=_LATTICES, rare=True,
-    )  # fmt: skip
-    silent: tuple[str, ...] | None = option(
-        "More words that are not spoken.", type=column_names, metavar="WORD,WORD", group=_LATTICES, rare=True
+        "N", "The N best hypotheses of each, at most 100000.  [default: all; 100 where only lists will do]", POSITIVE
     )
-    variants: bool = option("word(2) is another pronunciation of word.", default=False, group=_LATTICES, rare=True)
-    symbols: str | None = option("Kaldi and OpenFst: words by number.", metavar="FILE", group=_LATTICES, rare=True)
+    scales: tuple[tuple[str, float], ...] = option(
+        "NAME=NUMBER", "With N best hypotheses: weight of a score.", named(finite, "NUMBER"), default=()
+    )
+    counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
+        "NAME=WORD,WORD", "Count these words, which are none of the text.", named(column_names, "WORD,WORD"), default=()
+    )
+    silent: tuple[str, ...] | None = option("WORD,WORD", "More words that are not spoken.", column_names)
+    variants: bool = option("", "word(2) is another pronunciation of word.", default=False)
+    symbols: str | None = option("FILE", "Kaldi and OpenFst: words by number.")
+
+
+_NO_FLAGS = ("data", "format", "metric", "options", "deduplicate")
+
+
+@dataclass(frozen=True)
+class Reading(_Lattices, _Formats, _Texts, _Columns):
+    """Where lists come from, and how to read them."""
 
     def __post_init__(self) -> None:
         """Check what one option says against another, before anything is read."""
@@ -143,7 +142,7 @@ class Reading:
     @cached_property
     def flags(self) -> Mapping[str, Any]:
         """The flags that are set, and with references the metric on texts and its settings."""
-        given = {name: getattr(self, name) for name in _FLAGS}
+        given = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in _NO_FLAGS}
         found = {name: _value(name, value) for name, value in given.items() if value not in (None, False, ())}
         if "references" in found:
             if isinstance(self.metric, str):
@@ -330,9 +329,12 @@ class Reading:
 class Question(Reading):
     """Lists, and how weights choose from them."""
 
+    heading = "Data"
+
     ties: str = option(
-        "Which of several hypotheses with equal features counts.", default="first", type=click.Choice(TIES), rare=True
-    )
+        "NAME", "Which of several hypotheses with equal features counts: first, best or worst.", click.Choice(TIES),
+        default=TIES[0], rare=True,
+    )  # fmt: skip
 
 
 def _metric_with(metric: str | None, settings: Sequence[tuple[str, str]]) -> Metric:

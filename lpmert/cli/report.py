@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import Scale, by_name, named, pair, scale, seconds
+from lpmert.cli.arguments import PATH, Scale, by_name, named, pair, scale, seconds
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
@@ -23,29 +23,25 @@ class _Results:
 
     heading = "Output"
 
-    results: tuple[str, ...] = argument("RESULT...", nargs=-1, type=click.Path())
-    output: str = option("Where the page goes.", "-o", "--output", required=True, type=click.Path(), metavar="FILE")
+    results: tuple[str, ...] = argument("RESULT...", PATH, nargs=-1)
+    output: str = option("-o --output FILE", "Where the page goes.", PATH, required=True)
     weights: tuple[tuple[str, str], ...] = option(
-        "Further weights to set beside those of the results; same syntax as for `lpmert check`.",
-        default=(), type=named(str, "WEIGHTS"), metavar="NAME=WEIGHTS",
-    )  # fmt: skip
-    surface: tuple[tuple[str, str], ...] = option(
-        "Two weights over which to draw the loss; may be repeated. [default: pairs of the four that matter most]",
-        default=(), type=pair, metavar="A,B",
-    )  # fmt: skip
-    time_limit: float | None = option(
-        "Write the page with what there is after this time.", type=seconds, metavar="SECONDS"
+        "NAME=WEIGHTS", "Set these weights beside those of the results.", named(str, "WEIGHTS"), default=()
     )
-    scale: Scale | None = option("Show all weights scaled so that this one is W.", type=scale, metavar="NAME=W")
+    surface: tuple[tuple[str, str], ...] = option(
+        "A,B", "Draw the loss over two weights.  [default: pairs of the four that matter most]", pair, default=()
+    )
+    time_limit: float | None = option("SECONDS", "Write the page with what there is after this time.", seconds)
+    scale: Scale | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
 
 
 @dataclass(frozen=True)
 class _Lists(Reading):
     """The lists of the results."""
 
-    data: tuple[str, ...] = option(
-        "The lists or lattices of the results; may be repeated.", default=(), type=click.Path(), metavar="FILE"
-    )
+    heading = "Data"
+
+    data: tuple[str, ...] = option("FILE", "The lists or lattices of the results.", PATH, default=())
 
 
 @command("report result.json -o page.html --data dev.tsv --segment utterance --features am,lm --loss errors")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from lpmert.cli.arguments import PATH
 from lpmert.cli.options import option
 from lpmert.cli.text import wrapped
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
@@ -31,16 +32,16 @@ class Quiet:
 
     heading = "Output"
 
-    quiet: bool = option("No progress and no log on stderr.", "-q", "--quiet", default=False)
+    quiet: bool = option("-q --quiet", "No progress and no log on stderr.", default=False)
 
 
 @dataclass(frozen=True)
 class ToFile(Quiet):
     """The outcome of a command that has one form."""
 
-    output: str | None = option(
-        "Write JSON to FILE; print no report.", "-o", "--output", type=click.Path(), metavar="FILE"
-    )
+    heading = "Output"
+
+    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.", PATH)
     as_json: bool = True
 
 
@@ -48,16 +49,18 @@ class ToFile(Quiet):
 class Short(ToFile):
     """The outcome of a command that searches nothing."""
 
-    as_json: bool = option("Print JSON instead of the report.", "--json", default=False)
+    heading = "Output"
+
+    as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 
 @dataclass(frozen=True)
 class Output(Short):
     """The outcome of a command that searches."""
 
-    verbose: int = option(
-        "Say more; twice for everything.", "-v", "--verbose", default=0, count=True, show_default=False
-    )
+    heading = "Output"
+
+    verbose: int = option("-v --verbose", "Say more; twice for everything.", default=0, count=True, show_default=False)
 
 
 def open_streams() -> None:

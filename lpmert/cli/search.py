@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from lpmert.cli.arguments import (
+    NATURAL,
+    PARTS,
+    PATH,
+    POSITIVE,
     Registered,
     Scale,
-    WholeNumber,
     backend,
     bounds,
     finite,
@@ -43,54 +46,56 @@ if TYPE_CHECKING:
     from lpmert.search.method import Method
     from lpmert.system.interrupts import Interrupts
 
-_REGION, _METHOD = "Where the weights may lie", "Search"
-
 MEMORY = "Most memory of process and workers, such as 500MB.  [default: what they have and 0.9 of what is free]"
 
 
 @dataclass(frozen=True)
-class Search(Question):
-    """Lists or lattices, and how to search for weights."""
+class _Where:
+    """Where the weights may lie."""
 
-    fix: dict[str, float] | None = option("Fixed weights.", type=pairs, metavar="A=1,B=0.5", group=_REGION)
-    bounds: dict[str, Any] | None = option(
-        "Limits on single weights.", type=bounds, metavar="A:0..,B:0..1", group=_REGION
-    )
-    nonnegative: bool = option("No weight below 0.", default=False, group=_REGION)
-    linear: tuple[Linear, ...] = option(
-        "Limits on a sum: A - 2 B >= 0.", default=(), type=linear, metavar="A=1,B=-2:0..", group=_REGION, rare=True
-    )
-    total: float | None = option("Sum of all weights.", type=finite, metavar="W", group=_REGION, rare=True)
-    cosine: float | None = option(
-        "Least cosine with the weights of --around.", type=finite, metavar="C", group=_REGION, rare=True
-    )
-    around: str | None = option("Same syntax as `lpmert check --weights`.", metavar="WEIGHTS", group=_REGION, rare=True)
-    method: str = option("See `lpmert methods`.", default="auto", type=Registered(METHODS), group=_METHOD)
-    time_limit: float | None = option(
-        "Stop after this time.  [default: 60; of solve and check none]", type=seconds, metavar="SECONDS", group=_METHOD
-    )
-    gap: float | None = option("Stop at this relative gap, such as 1%.", type=share, metavar="SHARE", group=_METHOD)
-    target: float | None = option(
-        "Stop at this loss or a lower one.", type=finite, metavar="LOSS", group=_METHOD, rare=True
-    )
-    node_limit: int | None = option(
-        "Stop after this many search nodes.", type=WholeNumber(min=0), metavar="N", group=_METHOD, rare=True
-    )
-    memory_limit: int | None = option(MEMORY, type=size, metavar="SIZE", group=_METHOD, rare=True)
-    jobs: int = option(
-        "Workers, which affect only the time.", default=1, type=WholeNumber(min=1), metavar="N", group=_METHOD
-    )
+    heading = "Where the weights may lie"
+
+    fix: dict[str, float] | None = option("A=1,B=0.5", "Fixed weights.", pairs)
+    bounds: dict[str, Any] | None = option("A:0..,B:0..1", "Limits on single weights.", bounds)
+    nonnegative: bool = option("", "No weight below 0.", default=False)
+    linear: tuple[Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", linear, default=(), rare=True)
+    total: float | None = option("W", "Sum of all weights.", finite, rare=True)
+    cosine: float | None = option("C", "Least cosine with the weights of --around.", finite, rare=True)
+    around: str | None = option("WEIGHTS", "Same syntax as `lpmert check --weights`.", rare=True)
+
+
+@dataclass(frozen=True)
+class _How:
+    """How to search, and for how long."""
+
+    heading = "Search"
+
+    method: str = option("NAME", "See `lpmert methods`.", Registered(METHODS), default="auto")
+    time_limit: float | None = option("SECONDS", "Stop then.  [default: 60; solve and check: none]", seconds)
+    gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", share)
+    jobs: int = option("N", "Workers, which affect only the time.", POSITIVE, default=1)
+    target: float | None = option("LOSS", "Stop at this loss or a lower one.", finite, rare=True)
+    node_limit: int | None = option("N", "Stop after this many search nodes.", NATURAL, rare=True)
+    memory_limit: int | None = option("SIZE", MEMORY, size, rare=True)
     backend: str | None = option(
-        "What they are: threads, processes, or dask://HOST:PORT; affects only the time.  [default: threads; of "
-        "compare processes]",
-        type=backend, metavar="NAME", group=_METHOD, rare=True,
+        "NAME", "threads, processes, or dask://HOST:PORT; affects only the time.  [default: threads; of compare "
+        "processes]", backend, rare=True,
     )  # fmt: skip
-    seed: int = option(
-        "Seed for everything random.", default=0, type=WholeNumber(min=0), metavar="N", group=_METHOD, rare=True
-    )
-    scale: Scale | None = option(
-        "Scale the weights so that this one is W.", type=scale, metavar="NAME=W", group="Output"
-    )
+    seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """The scale of the weights."""
+
+    heading = "Output"
+
+    scale: Scale | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
+
+
+@dataclass(frozen=True)
+class Search(_Scaled, _How, _Where, Question):
+    """Lists or lattices, and how to search for weights."""
 
     def __post_init__(self) -> None:
         """Check what one option says against another, before anything is read."""
@@ -178,11 +183,9 @@ def progress_of(out: Quiet, time_limit: float | None) -> AbstractContextManager[
 class Start:
     """Where searches start."""
 
-    heading = _METHOD
+    heading = "Search"
 
-    initial_weights: str | None = option(
-        "Weights to start from; same syntax as `lpmert check --weights`.", metavar="WEIGHTS", rare=True
-    )
+    initial_weights: str | None = option("WEIGHTS", "Start here; same syntax as `lpmert check --weights`.", rare=True)
 
     def weights(self, names: Sequence[str]) -> WeightsFile | None:
         """Return the weights, if there are any."""
@@ -197,9 +200,8 @@ class Sources:
     heading = "Unseen lists"
 
     source: re.Pattern[str] | None = option(
-        "Lists in whose ids this matches the same share a source and stay together in cross-validation.",
-        type=pattern, metavar="REGEX", rare=True,
-    )  # fmt: skip
+        "REGEX", "Lists in whose ids this matches the same stay together in cross-validation.", pattern, rare=True
+    )
 
     def of(self, data: Data) -> list[str] | None:
         """Return the source of each list; raises `click.BadParameter` where the pattern matches nothing."""
@@ -216,7 +218,9 @@ class Sources:
 class Unseen(Sources):
     """An estimate of the loss on unseen lists that a search makes beside its result."""
 
-    cv: int | None = option("Cross-validate in N parts.", type=WholeNumber(min=2), metavar="N")
+    heading = "Unseen lists"
+
+    cv: int | None = option("N", "Cross-validate in N parts.", PARTS)
 
     def __post_init__(self) -> None:
         """Check that one option has the other that it needs."""
@@ -257,13 +261,8 @@ class HeldOut:
 
     heading = "Unseen lists"
 
-    held_out: str | None = option(
-        "Lists on which weights are compared only.",
-        type=click.Path(), metavar="FILE",
-    )  # fmt: skip
-    held_out_references: tuple[str, ...] = option(
-        "The references of the lists held out.", default=(), metavar="FILE", rare=True
-    )
+    held_out: str | None = option("FILE", "Lists on which weights are compared only.", PATH)
+    held_out_references: tuple[str, ...] = option("FILE", "The references of these.", default=(), rare=True)
 
     def read(self, search: Search, out: Output) -> tuple[Any, Any, Unit | None]:
         """Return the lists of a search, and those held out with the unit of their losses, `None` where there are none.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lpmert.cli.arguments import Registered, WholeNumber, parse_weights
+from lpmert.cli.arguments import NATURAL, PATH, Registered, parse_weights
 from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, paths_of, sizes
@@ -35,12 +35,9 @@ class Proof:
 
     heading = "Output"
 
-    certificate: str | None = option("Write a proof for `lpmert verify`.", type=click.Path(), metavar="FILE")
-    checkpoint: str | None = option(
-        "Keep what is open, every minute and at the end, in FILE, to go on from there.",
-        type=click.Path(), metavar="FILE", rare=True,
-    )  # fmt: skip
-    resume: bool = option("Go on from --checkpoint FILE.", default=False, rare=True)
+    certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.", PATH)
+    checkpoint: str | None = option("FILE", "Keep what is open, every minute and at the end.", PATH, rare=True)
+    resume: bool = option("", "Go on from --checkpoint FILE.", default=False, rare=True)
 
     def __post_init__(self) -> None:
         """Check that one option has the other that it needs."""
@@ -54,7 +51,7 @@ class Given:
 
     heading = "Data"
 
-    weights: str = option("Numbers, pairs am=1,lm=0.6, or a file.", required=True, metavar="WEIGHTS")
+    weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
 
 
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
@@ -275,11 +272,8 @@ class _Trainer:
 
     heading = "Method"
 
-    method: str = option(
-        "Method that can train on sparse features: perceptron, boosting or msr.",
-        default="perceptron", type=Registered(METHODS),
-    )  # fmt: skip
-    seed: int = option("Seed for everything random.", default=0, type=WholeNumber(min=0), metavar="N", rare=True)
+    method: str = option("NAME", "perceptron, boosting or msr.", Registered(METHODS), default="perceptron")
+    seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
 
 
 @command("train dev.tsv --segment utterance --features all --loss errors -o weights.json")

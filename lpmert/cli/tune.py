@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from lpmert.cli.arguments import WholeNumber
+from lpmert.cli.arguments import PARTS
 from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import warned
@@ -35,8 +35,10 @@ _DECIMALS = 6
 class _Estimated(Sources):
     """How losses on unseen lists are estimated."""
 
-    cv: int = option("Parts for cross-validation.", default=5, type=WholeNumber(min=2), metavar="N")
-    quick: bool = option("Estimate without cross-validation.", default=False)
+    heading = "Unseen lists"
+
+    cv: int = option("N", "Parts for cross-validation.", PARTS, default=5)
+    quick: bool = option("", "Estimate without cross-validation.", default=False)
 
 
 @command(

@@ -8,10 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 import lpmert
-from lpmert.cli.arguments import WholeNumber, seconds, size
+from lpmert.cli.arguments import PATH, POSITIVE, seconds, size
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question
@@ -27,7 +25,7 @@ from lpmert.system.memory import Allowance
 class _Claim:
     """The certificate."""
 
-    certificate: str = argument("CERTIFICATE", type=click.Path())
+    certificate: str = argument("CERTIFICATE", PATH)
 
 
 @dataclass(frozen=True)
@@ -36,10 +34,10 @@ class _Limits:
 
     heading = "Limits"
 
-    time_limit: float | None = option("Give up after this time.", type=seconds, metavar="SECONDS")
-    memory_limit: int | None = option(MEMORY, type=size, metavar="SIZE", rare=True)
-    jobs: int = option("Processes for a tree of cones.", default=1, type=WholeNumber(min=1), metavar="N")
-    as_json: bool = option("Print JSON instead of the report.", "--json", default=False, group="Output")
+    time_limit: float | None = option("SECONDS", "Give up after this time.", seconds)
+    memory_limit: int | None = option("SIZE", MEMORY, size, rare=True)
+    jobs: int = option("N", "Processes for a tree of cones.", POSITIVE, default=1)
+    as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 
 @command("verify proof.json.gz dev.tsv --segment utterance --features am,lm --loss errors")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import names_by_name
+from lpmert.cli.arguments import PATH, names_by_name
 from lpmert.cli.options import option
 from lpmert.cli.running import Output, put
 
@@ -30,22 +30,15 @@ class WeightsOut:
 
     heading = "Output"
 
-    weights_out: str | None = option("Write the weights, for a decoder.", type=click.Path(), metavar="FILE")
+    weights_out: str | None = option("FILE", "Write the weights, for a decoder.", PATH)
     write: str | None = option(
-        f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: update for .ini and "
-        ".config, numbers for .txt, json for .json, else names]",
-        type=click.Choice(FORMS),
-        metavar="FORM",
-        rare=True,
-    )
+        "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: update for .ini "
+        "and .config, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True,
+    )  # fmt: skip
     roles: dict[str, str] = option(
-        "What features are to a toolkit named by --write, such as acoustic=am.",
-        default="",
-        show_default=False,
-        type=names_by_name,
-        metavar="ROLE=FEATURE,...",
-        rare=True,
-    )
+        "ROLE=FEATURE,...", "What features are to a toolkit named by --write, such as acoustic=am.", names_by_name,
+        default="", show_default=False, rare=True,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check that there is a file to bring up to date."""
