@@ -93,10 +93,6 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
         if compared.cv is None:
             raise click.UsageError("--picture needs --cv.")
         check_picture(picture)
-    if search.scale is not None:
-        raise click.UsageError(
-            "--scale does not apply here: the report shows no weights; the JSON output has them all."
-        )
     chosen: dict[str, Method] = {}
     for name in dict.fromkeys(compared.methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
         chosen[name], search = search.for_method(name)

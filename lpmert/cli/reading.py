@@ -137,6 +137,11 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
                 "Pass either --loss with one column, or --gain with one of which more is better, or --statistics with "
                 "the columns of the metric."
             )
+        if self.method_settings and not hasattr(self, "method"):
+            raise click.UsageError(
+                f"--set {quoted(self.method_settings[0][0])}: no method searches here; an option of the metric is "
+                "metric.NAME=VALUE."
+            )
         _refuse_twice_stdin(self.inputs)
 
     @cached_property

@@ -85,16 +85,7 @@ class _How:
 
 
 @dataclass(frozen=True)
-class _Scaled:
-    """The scale of the weights."""
-
-    heading = "Output"
-
-    scale: Scale | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
-
-
-@dataclass(frozen=True)
-class Search(_Scaled, _How, _Where, Question):
+class Search(_How, _Where, Question):
     """Lists or lattices, and how to search for weights."""
 
     def __post_init__(self) -> None:
@@ -140,11 +131,6 @@ class Search(_Scaled, _How, _Where, Question):
 
     def arguments(self, data: Data) -> dict[str, Any]:
         """Return what `minimize` and `check` both take of lists, apart from the callback."""
-        if self.scale is not None and self.scale.name not in data.names:
-            features = listed(data.names)
-            raise click.BadParameter(
-                f"no feature {quoted(self.scale.name)}; the features are {features}.", param_hint="--scale"
-            )
         with naming(self.name):
             metric = self.summed_metric(data)
         limits = ("ties", "time_limit", "node_limit", "gap", "target", "memory_limit", "jobs", "seed")
@@ -155,6 +141,24 @@ class Search(_Scaled, _How, _Where, Question):
             "backend": self.backend or "threads",
             **{name: getattr(self, name) for name in limits},
         }
+
+
+@dataclass(frozen=True)
+class ScaledSearch(Search):
+    """A search whose weights are wanted in a scale."""
+
+    heading = "Output"
+
+    scale: Scale | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
+
+    def arguments(self, data: Data) -> dict[str, Any]:
+        """Return what `Search.arguments` does; raises `click.BadParameter` where there is no such feature."""
+        if self.scale is not None and self.scale.name not in data.names:
+            features = listed(data.names)
+            raise click.BadParameter(
+                f"no feature {quoted(self.scale.name)}; the features are {features}.", param_hint="--scale"
+            )
+        return super().arguments(data)
 
 
 def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:

@@ -17,7 +17,7 @@ from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, paths_of, sizes
 from lpmert.cli.reports import check_report, evaluation_report, result_report, summary, warning_lines
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.search import Search, Start, Unseen, configured, progress_of
+from lpmert.cli.search import ScaledSearch, Start, Unseen, configured, progress_of
 from lpmert.cli.weights_out import WeightsOut
 from lpmert.registry import METHODS
 from lpmert.system.interrupts import Interrupts
@@ -55,7 +55,7 @@ class Given:
 
 
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
-def solve(search: Search, start: Start, unseen: Unseen, weights: WeightsOut, proof: Proof, out: Output) -> None:
+def solve(search: ScaledSearch, start: Start, unseen: Unseen, weights: WeightsOut, proof: Proof, out: Output) -> None:
     """Find the weights with the least loss on the lists or lattices in DATA.
 
     DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
@@ -105,7 +105,7 @@ def solve(search: Search, start: Start, unseen: Unseen, weights: WeightsOut, pro
     _run(search, unseen, out, found, finish, writes, renews, text if weights.to_stdout else None)
 
 
-def _certify(proof: Proof, search: Search, out: Output, data: Data, result: Result, stop: Interrupts) -> None:
+def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts) -> None:
     """Write the proof of an optimum, if there is a file for it, in the time that the search has left."""
     import lpmert
 
@@ -124,7 +124,7 @@ def _certify(proof: Proof, search: Search, out: Output, data: Data, result: Resu
 
 
 @command("check dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def check(search: Search, given: Given, unseen: Unseen, out: Output) -> None:
+def check(search: ScaledSearch, given: Given, unseen: Unseen, out: Output) -> None:
     """Show how far given weights are from the least loss on the lists or lattices in DATA.
 
     WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
@@ -142,7 +142,7 @@ def check(search: Search, given: Given, unseen: Unseen, out: Output) -> None:
 
 
 def _run(
-    search: Search,
+    search: ScaledSearch,
     unseen: Unseen,
     out: Output,
     find: Callable[[Data, Callback | None, dict[str, Any]], Result | Check],
@@ -172,7 +172,7 @@ def _run(
 
 
 def _with_more(
-    outcome: Result | Check, search: Search, data: Data, seconds: float, expected: Any
+    outcome: Result | Check, search: ScaledSearch, data: Data, seconds: float, expected: Any
 ) -> tuple[Result | Check, Result]:
     """Return an outcome and its result with rates, units, the time for reading, and what unseen lists will cost."""
     from lpmert.result import Result
@@ -193,7 +193,7 @@ def _with_more(
     return replace(outcome, optimum=result, rates={**outcome.rates, **rates[1]}), result
 
 
-def _scaled(result: Result, search: Search, data: Data, check: Check | None) -> Result:
+def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | None) -> Result:
     """Return a result in the scale that is asked for, or that checked weights have; the same where rounding forbids."""
     factor = 1.0
     if search.scale is not None:
@@ -267,17 +267,17 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
 
 
 @dataclass(frozen=True)
-class _Trainer:
-    """The method that trains."""
+class _Training(Reading):
+    """Lists, and the method that trains."""
 
-    heading = "Method"
+    heading = "Search"
 
     method: str = option("NAME", "perceptron, boosting or msr.", Registered(METHODS), default="perceptron")
     seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
 
 
 @command("train dev.tsv --segment utterance --features all --loss errors -o weights.json")
-def train(lists: Reading, by: _Trainer, out: ToFile) -> None:
+def train(lists: _Training, out: ToFile) -> None:
     """Train weights for huge numbers of features on the lists in DATA.
 
     A base feature keeps the weight 1. Features are kept sparse, so that there may be a hundred thousand. perceptron,
@@ -286,14 +286,14 @@ def train(lists: Reading, by: _Trainer, out: ToFile) -> None:
     """
     from lpmert.methods.heuristic.sparse import Trainer
 
-    trainer = configured(by.method, lists.method_settings)
+    trainer = configured(lists.method, lists.method_settings)
     settings = trainer.settings()
     if not isinstance(trainer, Trainer):
-        remedy = f"{by.method} does not train on sparse features; give msr, perceptron or boosting."
+        remedy = f"{lists.method} does not train on sparse features; give msr, perceptron or boosting."
         raise click.BadParameter(remedy, param_hint="--method")
     with naming(lists.name), Allowance().kept(), delivering(out) as deliver:
         data = lists.read()
-        found = trainer.train(data, metric=lists.summed_metric(data), seed=by.seed)
+        found = trainer.train(data, metric=lists.summed_metric(data), seed=lists.seed)
         if not out.quiet:
             say(
                 f"{lists.name}: {sizes(data)}, {data.n_features:,} features; loss {found.loss:.10g}, "
@@ -305,7 +305,7 @@ def train(lists: Reading, by: _Trainer, out: ToFile) -> None:
             "loss_before": found.loss_before,
             "counters": found.counters,
             "method": settings,
-            "seed": by.seed,
+            "seed": lists.seed,
             "fingerprint": data.fingerprint,
         }
         deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))

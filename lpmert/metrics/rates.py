@@ -9,6 +9,7 @@ from lpmert.findings import Unit
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per
+from lpmert.quoting import shortened, visible
 from lpmert.system.mapped import pieces
 
 ACCURACY, ERROR_RATE = "accuracy", "error_rate"
@@ -26,6 +27,7 @@ def rates_of(metric: Metric, statistics: FloatArray, loss: float, n_lists: int) 
     return {}
 
 
+_LONGEST_NAME = 40
 _NAMES = {"loss": "loss", "error-rate": "error rate", "ter": "TER", "wer": "WER", "cer": "CER", "chrf": "chrF"}
 
 
@@ -42,7 +44,7 @@ def unit_of(metric: Metric, names: Sequence[str], rates: Mapping[str, float], n_
         return Unit("accuracy", -1.0 / n_lists, 1.0, percent=True, counts="wrong")
     if not isinstance(metric, SumOfLosses):
         return Unit(_NAMES["loss"])
-    name = names[0]
+    name = shortened(visible(names[0]), _LONGEST_NAME)
     if name.startswith("-"):
         return Unit(name[1:], -1.0)
     share = name.removeprefix("1 - ")

@@ -321,7 +321,7 @@ class TestTime:
             if done == 2 * pairs + 1:
                 signal.raise_signal(signal.SIGINT)
 
-        monkeypatch.setattr("lpmert.cli.stages.Stages.__call__", press)
+        monkeypatch.setattr("lpmert.cli.progress.Stages.__call__", press)
         outcome = run("report", path, "--data", tmp_path / "x.npz", "-o", page)
         assert outcome.exit_code == 130
         surfaces = "the error surfaces" if not pairs else f"{6 - pairs} of 6 error surfaces"
