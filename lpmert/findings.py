@@ -68,6 +68,9 @@ class Unit:
         return f"{value:{plus}.{_DIGITS}g}" if abs(value) < 10.0**_DIGITS else f"{value:{plus}.0f}"
 
 
+LOSS = Unit("loss")
+"""Of losses of which no more is known."""
+
 _DECIMALS, _DIGITS, _MOST_DECIMALS = 2, 4, 10
 
 

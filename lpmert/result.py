@@ -18,7 +18,7 @@ from lpmert.errors import (
     IntArray,
 )
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
-from lpmert.findings import Cell, Doubt, Unit
+from lpmert.findings import LOSS, Cell, Doubt, Unit
 from lpmert.quoting import WARNINGS, listed, quoted
 
 if TYPE_CHECKING:
@@ -245,6 +245,16 @@ class Result:
         """Absolute gap over the loss; `None` without a bound."""
         return relative_gap(self.loss, self.lower_bound)
 
+    @property
+    def cost(self) -> str:
+        """The loss and its bound as text, in the unit that users know."""
+        unit = self.unit or LOSS
+        found = f"{unit.name} {unit.text(self.loss)}"
+        if self.lower_bound is None:
+            return found
+        closed = self.gap_abs == 0.0
+        return f"{found}, {unit.bound} {unit.short(self.loss if closed else self.lower_bound, bound=not closed)}"
+
     def to_scipy(self) -> OptimizeResult:
         """Return the result under the names of SciPy's optimisers.
 
@@ -410,15 +420,12 @@ class Result:
 
     def __str__(self) -> str:
         """Return a short report."""
-        bound = "no bound" if self.lower_bound is None else f"lower bound {self.lower_bound:.10g}"
-        gap = "" if self.gap_rel is None else f", gap {100 * self.gap_rel:.3g}%"
         width = max((len(name) for name in self.names), default=0)
-        lines = [self.message, f"loss {self.loss:.10g}, {bound}{gap}"]
-        lines += [f"  {name:{width}}  {weight: .10g}" for name, weight in zip(self.names, self.weights, strict=True)]
+        lines = [f"  {name:{width}}  {weight: .10g}" for name, weight in zip(self.names, self.weights, strict=True)]
         if self.tied_lists:
             lines.append(f"{self.tied_lists} lists are tied at these weights")
         lines += [f"warning: {one.message}" for one in self.warnings]
-        return "\n".join(lines)
+        return "\n".join([*lines, self.cost, self.message])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the short report in notebooks."""

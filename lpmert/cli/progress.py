@@ -55,9 +55,9 @@ def standing(progress: Progress) -> str:
     if progress.lower_bound is not None:
         bound += f", gap {percent(progress.gap_rel)}"
     stands = f"after {duration(progress.seconds)}: best loss {short(progress.loss)}, {bound}"
-    return (
-        f"{stands}. The search goes on until it has a proof; Ctrl-C stops it and keeps the best weights and the bound"
-    )
+    if progress.lower_bound is None:
+        return f"{stands}. The search goes on; Ctrl-C stops it and keeps the best weights"
+    return f"{stands}. It goes on until it has a proof; Ctrl-C stops it and keeps the best weights and the bound"
 
 
 class ProgressLog:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lpmert.cli.text import column, labelled, side_by_side, wrapped
-from lpmert.findings import Unit
+from lpmert.findings import LOSS, Unit
 from lpmert.quoting import SHOWN_DECIMALS, number, percent
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lpmert.model.evaluation import Evaluation
     from lpmert.result import Result
 
-_LOSS = Unit("loss")
 _FEWEST, _USUAL = 4, 6
 """Decimals of weights: the fewest, and those where nothing is known of how far each may move."""
 _OF_RANGE = 2
@@ -31,7 +30,7 @@ def result_report(result: Result, *, verbose: bool = False, paths: str = "") -> 
 
     paths: how many there are in the lattices.
     """
-    unit = result.unit or _LOSS
+    unit = result.unit or LOSS
     figures = [*_figures(result, unit), *_bound(result, unit), ("on unseen", unseen_text(result))]
     table = [_feature_column(result), column("weight", result.weights.tolist(), decimals_of(result)), *_ranges(result)]
     verdict = _verdict_line(result.message, good=result.status.proved and not result.warnings)
@@ -42,15 +41,13 @@ def result_report(result: Result, *, verbose: bool = False, paths: str = "") -> 
 
 def summary(result: Result) -> str:
     """Return the outcome of a search in one line."""
-    unit = result.unit or _LOSS
-    bound = "".join(f", {label} {figure}" for label, figure in _bound(result, unit))
-    return f"{result.message} ({unit.name} {unit.text(result.loss)}{bound})"
+    return f"{result.message} ({result.cost})"
 
 
 def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str:
     """Return what the checked weights lose against the optimum or its bounds, as text; as `result_report`."""
     best = check.optimum
-    unit = best.unit or _LOSS
+    unit = best.unit or LOSS
     figures = [*_figures(check, unit), ("optimum" if best.status.proved else "best found", unit.text(best.loss))]
     figures += [] if best.status.proved else _bound(best, unit)
     figures += [
@@ -75,7 +72,7 @@ def evaluation_report(found: Evaluation, names: Sequence[str], weights: Sequence
 
 def unseen_text(result: Result) -> str:
     """Return what a result says about unseen lists in a line, nothing if it was not asked for that."""
-    found, unit = result.unseen, result.unit or _LOSS
+    found, unit = result.unseen, result.unit or LOSS
     if not found:
         return ""
     ends = f" ({unit.short(found['low'])} to {unit.short(found['high'])})" if "low" in found else ""

@@ -363,6 +363,7 @@ def test_statistics_that_tell_no_metric_are_said_to_be_of_their_file(tmp_path: P
             r"there is one column only, 'utt\tam\tlm\terrors': give its format (--from, format)",
         ),
         (["check", "--weights", '{"am": 1, "lm": "x"}'], "Invalid value for --weights: the weight of 'lm' is 'x'"),
+        (["evaluate", "--weights", "1,0", "--set", "restarts=2"], "--set 'restarts': no method searches here"),
         (["train", "--method", "cells"], "--method: cells does not train on sparse features; give msr"),
     ],
 )

@@ -268,6 +268,12 @@ def test_losses_and_bounds_are_told_in_their_unit_and_bounds_never_too_good(
     assert [" ".join(line.split()) for line in lines[5:7]] == shown
 
 
+def test_python_shows_the_same_units_and_the_verdict_last() -> None:
+    bleu = result(unit=Unit("BLEU", -100.0, 100.0), loss=0.6673507, lower_bound=0.57595, status=Status.TIME_LIMIT)
+    assert str(bleu).splitlines()[-2:] == ["BLEU 33.26, at most 42.41", Status.TIME_LIMIT.value]
+    assert str(result()).splitlines()[-2:] == ["loss 1767, at least 1767", Status.OPTIMAL.value]
+
+
 @given(st.floats(-1e6, 1e6), st.floats(0.01, 1e4), st.booleans(), st.sampled_from([0.0, 1.0, 100.0]), st.booleans())
 def test_a_rounded_bound_is_never_better_than_the_bound(
     loss: float, factor: float, more: bool, offset: float, percent: bool
