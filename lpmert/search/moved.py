@@ -24,11 +24,14 @@ def in_scale_of(region: Region | None, names: Sequence[str], weights: CallerWeig
     """Return weights [D] of a region in the scale that it sets: by a fixed weight other than 0, or by a total."""
     fixed = {} if region is None else {names.index(name): value for name, value in region.fixed.items()}
     given = next((place for place, value in fixed.items() if value), None)
-    if given is not None and weights[given]:
-        scaled = weights * (fixed[given] / weights[given])
-    elif region is not None and region.total and weights.sum():
-        scaled = weights * (region.total / weights.sum())
-    else:
+    with np.errstate(over="ignore", under="ignore"):  # limits of any size are taken, and cannot all be reached
+        if given is not None and weights[given]:
+            scaled = weights / weights[given] * fixed[given]
+        elif region is not None and region.total and weights.sum():
+            scaled = weights / weights.sum() * region.total
+        else:
+            return weights
+    if not np.isfinite(scaled).all() or not np.array_equal(scaled != 0.0, weights != 0.0):
         return weights
     scaled[list(fixed)] = list(fixed.values())
     return CallerWeights(scaled)
