@@ -10,6 +10,9 @@ from lpmert.errors import FloatArray
 from lpmert.model.coordinates import CallerWeights
 from lpmert.model.region import Region
 
+_LEAST_SCALED = 1e-100
+"""Weights in a scale with smaller or larger ones than this and its inverse would leave the doubles in sums."""
+
 
 def normalised(weights: FloatArray) -> CallerWeights:
     """Return weights [D] with absolute values that sum to 1; all zeros become equal weights."""
@@ -31,7 +34,10 @@ def in_scale_of(region: Region | None, names: Sequence[str], weights: CallerWeig
             scaled = weights / weights.sum() * region.total
         else:
             return weights
-    if not np.isfinite(scaled).all() or not np.array_equal(scaled != 0.0, weights != 0.0):
+    sizes = np.abs(scaled[scaled != 0.0])
+    if not (
+        sizes.min() >= _LEAST_SCALED and sizes.max() <= 1.0 / _LEAST_SCALED and len(sizes) == np.count_nonzero(weights)
+    ):
         return weights
     scaled[list(fixed)] = list(fixed.values())
     return CallerWeights(scaled)
