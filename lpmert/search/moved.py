@@ -28,9 +28,9 @@ def in_scale_of(region: Region | None, names: Sequence[str], weights: CallerWeig
     fixed = {} if region is None else {names.index(name): value for name, value in region.fixed.items()}
     given = next((place for place, value in fixed.items() if value), None)
     with np.errstate(over="ignore", under="ignore"):  # limits of any size are taken, and cannot all be reached
-        if given is not None and weights[given]:
+        if given is not None and weights[given] * np.sign(fixed[given]) > 0.0:
             scaled = weights / weights[given] * fixed[given]
-        elif region is not None and region.total and weights.sum():
+        elif given is None and region is not None and region.total and weights.sum() * np.sign(region.total) > 0.0:
             scaled = weights / weights.sum() * region.total
         else:
             return weights
