@@ -97,7 +97,7 @@ class TestRates:
         assert lpmert.check(nbest, [1]).rates == lpmert.evaluate(nbest, [-1]).rates == {"accuracy": 0.5}
         lpmert.write(nbest, tmp_path / "x.npz")
         assert "accuracy      50.00% (1 wrong)" in run("solve", tmp_path / "x.npz").stdout
-        assert "accuracy      50%" in run("evaluate", tmp_path / "x.npz", "--weights", "1").stdout
+        assert "accuracy      50.00% (1 wrong)" in run("evaluate", tmp_path / "x.npz", "--weights", "1").stdout
 
     def test_what_may_be_a_gain_gives_none(self, tmp_path: Path) -> None:
         nbest = lpmert.NBest([[1.0], [0], [0], [1]], [0, 2, 4], [0, 1, 0, 1], names=["a"], statistic_names=["correct"])
