@@ -2,10 +2,10 @@ from . import formats as formats
 from . import methods as methods
 from . import metrics as metrics
 from . import plots as plots
-from ._doors import certify as certify
-from ._doors import check as check
-from ._doors import evaluate as evaluate
-from ._doors import minimize as minimize
+from .api import certify as certify
+from .api import check as check
+from .api import evaluate as evaluate
+from .api import minimize as minimize
 from .certificates.check.verify import verify as verify
 from .certificates.verified import Verified as Verified
 from .checked import Check as Check

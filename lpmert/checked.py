@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lpmert.errors import FloatArray
-from lpmert.findings import ALL_ZERO, Doubt
+from lpmert.findings import ALL_ZERO, LOSS, Doubt
 from lpmert.result import SCHEMA, Result
 
 
@@ -70,4 +70,5 @@ class Check:
     def __str__(self) -> str:
         """Return a short report."""
         ties = f" ({self.tied_lists} lists tied)" if self.tied_lists else ""
-        return f"loss {self.loss:.10g}{ties}, {self.excess:.10g} above the best found\nbest: {self.optimum}"
+        unit = self.optimum.unit or LOSS
+        return f"{self.optimum}\nthe weights checked: {unit.name} {unit.text(self.loss)}{ties}"

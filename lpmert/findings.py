@@ -1,10 +1,90 @@
-"""What a result says beyond its loss: the cell around its weights, and what is odd about the question."""
+"""What a result says beyond its loss: its unit, the cell around its weights, and what is odd about the question."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lpmert.errors import FloatArray
+from lpmert.quoting import number
+
+if TYPE_CHECKING:
+    from lpmert.errors import FloatArray
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How a loss reads in the unit that users know: offset + factor * loss.
+
+    Parameters
+    ----------
+    name : str
+        What it is called: BLEU, WER, accuracy, or the column of the losses.
+    factor, offset : float
+        From the loss to the figure; the factor is below 0 where more is better.
+    percent : bool
+        Whether the figure is a share, shown in percent.
+    counts : str
+        Of a share, what losses count; empty where that is not worth telling.
+    """
+
+    name: str
+    factor: float = 1.0
+    offset: float = 0.0
+    percent: bool = False
+    counts: str = ""
+
+    @property
+    def bound(self) -> str:
+        """What a lower bound on the loss is called."""
+        return "at least" if self.factor > 0 else "at most"
+
+    def of(self, loss: float) -> float:
+        """Return the figure that a loss is."""
+        return self.offset + self.factor * loss
+
+    def text(self, loss: float, *, bound: bool = False) -> str:
+        """Return the figure in a few digits; of a lower bound on the loss, rounded such that it stays one."""
+        count = f" ({number(loss)} {self.counts})" if self.counts and not bound else ""
+        return f"{self.short(loss, bound=bound)}{count}"
+
+    def short(self, loss: float, *, bound: bool = False) -> str:
+        """Return the same without the count."""
+        value = self.of(loss)
+        if self.percent:
+            return f"{_rounded(100 * value, _DECIMALS, self.factor if bound else 0.0)}%"
+        if not math.isfinite(value) or (self.offset == 0.0 and value == int(value)):
+            return number(value)
+        size = abs(self.offset) or abs(value)  # four digits of the largest figure
+        decimals = min(_MOST_DECIMALS, max(0, _DIGITS - math.ceil(math.log10(size)))) if size else 0
+        return _rounded(value, decimals, self.factor if bound else 0.0)
+
+    def difference(self, losses: float, *, sign: bool = False) -> str:
+        """Return the figure that a difference between losses makes, with its sign if that is asked for."""
+        value = self.factor * losses + 0.0
+        plus = "+" if sign else ""
+        if self.percent:
+            return f"{100 * value:{plus}.{_DECIMALS}f}"
+        return f"{value:{plus}.{_DIGITS}g}" if abs(value) < 10.0**_DIGITS else f"{value:{plus}.0f}"
+
+
+LOSS = Unit("loss")
+"""Of losses of which no more is known."""
+
+_DECIMALS, _DIGITS, _MOST_DECIMALS = 2, 4, 10
+
+
+def _rounded(value: float, decimals: int, side: float) -> str:
+    """Return a number with few decimals: down if `side` is above 0, up if it is below 0, else to the nearest."""
+    scaled = value * 10.0**decimals
+    nearest = round(scaled)
+    if side and abs(nearest - scaled) > _NOISE * max(1.0, abs(scaled)):
+        nearest = math.floor(scaled) if side > 0 else math.ceil(scaled)
+    return f"{nearest / 10.0**decimals + 0.0:.{decimals}f}"
+
+
+_NOISE = 1e-9
+"""Share by which a figure may be off through rounding, and is still that number."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.asked import problem_of
+from lpmert.api import problem_of
 from lpmert.errors import DataError, MetricError
 from lpmert.formats.weights import given_weights
 from lpmert.quoting import listed, number, quoted

@@ -279,7 +279,7 @@ class Reranker:
         DataError, MetricError, MethodError, RegionError
             As by `minimize`.
         """
-        from lpmert._doors import minimize
+        from lpmert.api import minimize
         from lpmert.unseen.tune import tune
 
         nbest = X if isinstance(X, NBest) else self._lists(X, y, groups)

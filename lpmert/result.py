@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from lpmert.errors import (
     IntArray,
 )
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
-from lpmert.findings import Cell, Doubt
+from lpmert.findings import LOSS, Cell, Doubt, Unit
 from lpmert.quoting import WARNINGS, listed, quoted
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class Status(Enum):
     )
     GAP = "stopped: the gap asked for is reached"
     TARGET = "stopped: the target loss is reached"
-    TIME_LIMIT = "stopped at the time limit: loss and bound hold; for a proof give more time"
-    NODE_LIMIT = "stopped at the node limit: loss and bound hold; for a proof allow more nodes"
-    MEMORY_LIMIT = "stopped at the memory limit: loss and bound hold; for a proof allow more memory"
+    TIME_LIMIT = "stopped at the time limit: loss and bound hold"
+    NODE_LIMIT = "stopped at the node limit: loss and bound hold"
+    MEMORY_LIMIT = "stopped at the memory limit: loss and bound hold"
     CALLBACK = "stopped by the callback: loss and bound hold"
     INTERRUPTED = "interrupted: loss and bound hold"
     HEURISTIC = "finished: a heuristic, which proves no bound"
@@ -125,8 +125,8 @@ class Result:
     Parameters
     ----------
     weights : array [D]
-        For the features as the caller gave them, with absolute values that sum to 1; where the cell is so thin that
-        this division would leave it, to at least 1/2 instead.
+        For the features as the caller gave them, in the scale of a region that fixes a weight or the total, else with
+        absolute values that sum to 1; where the cell is so thin that this division would leave it, to at least 1/2.
     names : tuple of str
         Of the features, in the order of the weights; `by_name` has the weights by them.
     loss, score : float
@@ -173,6 +173,8 @@ class Result:
         The loss as shares (`accuracy`, `error_rate`), where what to divide by is known.
     unseen : mapping from name to number
         What `--cv` expects on unseen lists: `loss`, its interval `low`, `high`, the `optimism`, the number of `folds`.
+    unit : Unit or None
+        How the loss reads in the unit that users know.
     initial : array [D] or None
         The weights that the search was given to start from.
     resumed : bool
@@ -213,6 +215,7 @@ class Result:
     list_ids: tuple[str, ...] = ()
     rates: Mapping[str, float] = field(default_factory=dict)
     unseen: Mapping[str, float] = field(default_factory=dict)
+    unit: Unit | None = None
     initial: FloatArray | None = None
     resumed: bool = False
 
@@ -241,6 +244,16 @@ class Result:
     def gap_rel(self) -> float | None:
         """Absolute gap over the loss; `None` without a bound."""
         return relative_gap(self.loss, self.lower_bound)
+
+    @property
+    def cost(self) -> str:
+        """The loss and its bound as text, in the unit that users know."""
+        unit = self.unit or LOSS
+        found = f"{unit.name} {unit.text(self.loss)}"
+        if self.lower_bound is None:
+            return found
+        closed = self.gap_abs == 0.0
+        return f"{found}, {unit.bound} {unit.short(self.loss if closed else self.lower_bound, bound=not closed)}"
 
     def to_scipy(self) -> OptimizeResult:
         """Return the result under the names of SciPy's optimisers.
@@ -284,6 +297,16 @@ class Result:
         """
         return np.asarray(self.weights * self.factor_to(name, value))
 
+    def times(self, factor: float) -> Result:
+        """Return the same result with weights, and what depends on their scale, times a positive factor."""
+        cell = self.cell
+        return replace(
+            self,
+            weights=self.weights * factor,
+            margin=None if self.margin is None else self.margin * factor,
+            cell=None if cell is None else replace(cell, ranges=cell.ranges * factor, centre=cell.centre * factor),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain numbers, strings, lists and dictionaries, ready for JSON."""
         return {
@@ -304,6 +327,7 @@ class Result:
             "list_ids": list(self.list_ids),
             "rates": dict(self.rates),
             "unseen": dict(self.unseen),
+            "unit": None if self.unit is None else asdict(self.unit),
             "margin": self.margin,
             "tied_lists": self.tied_lists,
             "loss_best_ties": self.loss_best_ties,
@@ -386,6 +410,7 @@ class Result:
             list_ids=tuple(data["list_ids"]),
             rates=data["rates"],
             unseen=data["unseen"],
+            unit=None if data.get("unit") is None else Unit(**data["unit"]),
             initial=None if data["initial"] is None else np.array([data["initial"][name] for name in names]),
             resumed=data.get("resumed", False),
             signature=data["signature"],
@@ -395,15 +420,12 @@ class Result:
 
     def __str__(self) -> str:
         """Return a short report."""
-        bound = "no bound" if self.lower_bound is None else f"lower bound {self.lower_bound:.10g}"
-        gap = "" if self.gap_rel is None else f", gap {100 * self.gap_rel:.3g}%"
         width = max((len(name) for name in self.names), default=0)
-        lines = [self.message, f"loss {self.loss:.10g}, {bound}{gap}"]
-        lines += [f"  {name:{width}}  {weight: .10g}" for name, weight in zip(self.names, self.weights, strict=True)]
+        lines = [f"  {name:{width}}  {weight: .10g}" for name, weight in zip(self.names, self.weights, strict=True)]
         if self.tied_lists:
             lines.append(f"{self.tied_lists} lists are tied at these weights")
         lines += [f"warning: {one.message}" for one in self.warnings]
-        return "\n".join(lines)
+        return "\n".join([*lines, self.cost, self.message])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the short report in notebooks."""

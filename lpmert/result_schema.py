@@ -106,6 +106,18 @@ _RESULT = _object(
         "free": _array(_STRING, "features whose weight could as well be another"),
         "region": _by_name(_NUMBER, "how far inside each limit the weights are"),
         "unseen": _by_name(_NUMBER, "what is to be expected on unseen lists; empty unless it was asked for"),
+        "unit": _or_null(
+            _object(
+                {
+                    "name": _STRING,
+                    "factor": _described(_NUMBER, "the figure that users know is offset + factor * loss"),
+                    "offset": _NUMBER,
+                    "percent": _described(_TRUTH, "whether that is a share, shown in percent"),
+                    "counts": _described(_STRING, "of a share, what losses count"),
+                }
+            ),
+            "how losses read in the unit of the metric",
+        ),
         "limiting": _array(_STRING, "limits beyond which the cell goes on"),
         "cell": _or_null(_CELL),
         "counters": _by_name(_NUMBER, "what was counted"),
@@ -116,7 +128,7 @@ _RESULT = _object(
         "seed": _WHOLE,
         "warnings": _array(_object({"code": _STRING, "message": _STRING}), "what is doubtful about the question"),
     },
-    optional=("warnings", "unseen", "resumed"),
+    optional=("warnings", "unseen", "unit", "resumed"),
 )
 _SUMMARY = {**dict.fromkeys(("mean", "best"), _NUMBER), **dict.fromkeys(("delta", "deviation"), _MAYBE)}
 _DIFFERENCE = _object(dict.fromkeys(("loss", "p_value", "low", "high"), _NUMBER))

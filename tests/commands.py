@@ -12,12 +12,12 @@ from typing import Any
 from click.testing import CliRunner, Result
 from shared import ROOT
 
-from lpmert.cli import main as cli
+from lpmert.cli.main import main
 
 
 def run(*arguments: object) -> Result:
     """Call the command line here, where tests can replace its parts."""
-    return CliRunner().invoke(cli.main, [*map(str, arguments)])
+    return CliRunner().invoke(main, [*map(str, arguments)])
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -171,7 +171,8 @@ WORDS = (
 )
 METHODS = ("auto", "sweep", "choices", "cells", "och", "grid", "random", "exhaustive", "lp-mert", "beam", "groups")
 LINES = (
-    "solve t.tsv", "solve t.tsv --method METHOD", "solve t.tsv -o out --write names", "solve t.tsv --bounds am:0..",
+    "solve t.tsv", "solve t.tsv --method METHOD", "solve t.tsv --weights-out out --write names",
+    "solve t.tsv --bounds am:0..",
     "solve t.tsv --fix am=1", "solve t.tsv --linear am=1,lm=-1:0.. --total 1", "solve t.tsv --cosine 0.9 --around 1,1",
     "solve t.tsv --certificate out --json", "solve t.tsv --scale am=1 --seed 3 --gap 5% --memory-limit 1GB",
     "solve t.tsv --initial-weights 1,1 -q", "solve t.jsonl --segment list --features am,lm --loss errors --text text",

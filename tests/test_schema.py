@@ -34,7 +34,7 @@ def commands(table: Path) -> dict[str, list[list[str]]]:
         "check": [["check", str(table), *weights], ["check", str(table), "--weights", "1,1", "--method", "grid"]],
         "evaluation": [["evaluate", str(table), *weights], ["evaluate", str(table), "--weights", "1,1"]],
         "comparison": [
-            ["compare", str(table), "--methods", "och,grid", "--seeds", "2", "--replications", "10", *more]
+            ["compare", str(table), "--methods", "och,grid", "--seeds", "2", *more]
             for more in ([], ["--held-out", str(table)])
         ],
         "tuning": [["tune", str(table), *more] for more in ([], ["--held-out", str(table)])],
@@ -96,8 +96,8 @@ class TestRates:
         assert (result.loss, result.rates) == (1, {"accuracy": 0.5})
         assert lpmert.check(nbest, [1]).rates == lpmert.evaluate(nbest, [-1]).rates == {"accuracy": 0.5}
         lpmert.write(nbest, tmp_path / "x.npz")
-        assert "accuracy      50%" in run("solve", tmp_path / "x.npz").stdout
-        assert "accuracy      50%" in run("evaluate", tmp_path / "x.npz", "--weights", "1").stdout
+        assert "accuracy      50.00% (1 wrong)" in run("solve", tmp_path / "x.npz").stdout
+        assert "accuracy      50.00% (1 wrong)" in run("evaluate", tmp_path / "x.npz", "--weights", "1").stdout
 
     def test_what_may_be_a_gain_gives_none(self, tmp_path: Path) -> None:
         nbest = lpmert.NBest([[1.0], [0], [0], [1]], [0, 2, 4], [0, 1, 0, 1], names=["a"], statistic_names=["correct"])

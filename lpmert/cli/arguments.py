@@ -6,15 +6,16 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from lpmert.metrics.columns import TEXT_METRICS
 from lpmert.quoting import listed, quoted
-from lpmert.registry import Registry
+from lpmert.registry import METHODS, METRICS, Registry
 
 if TYPE_CHECKING:
     from lpmert.formats.weights import WeightsFile
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 else:
     NameType = click.ParamType  # which takes no brackets before click 8.4
 
+Value = TypeVar("Value")
 Range = tuple[float | None, float | None]
 
+_PAIR = 2
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -43,6 +46,10 @@ class WholeNumber(click.IntRange):
     name = "integer"
 
 
+PATH = click.Path()
+POSITIVE, NATURAL, PARTS = WholeNumber(min=1), WholeNumber(min=0), WholeNumber(min=2)
+
+
 class Registered(NameType):
     """The name of what is registered, or module:Name, looked for in the current folder too."""
 
@@ -50,8 +57,8 @@ class Registered(NameType):
         self.registry, self.name = registry, registry.kind
 
     def get_metavar(self, *_: Any, **__: Any) -> str:
-        """Return what stands for the value in the help."""
-        return f"[{'|'.join(self.registry.own)}|...]"
+        """Return what stands for the value in the help: there are too many names to list them."""
+        return "NAME"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name if there is such a thing."""
@@ -66,6 +73,17 @@ class Registered(NameType):
         """Return the names that begin with what is typed."""
         del ctx, param
         return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
+
+
+class MetricName(Registered):
+    """The name of a metric, on statistics or on texts."""
+
+    def __init__(self) -> None:
+        super().__init__(METRICS)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name if there is such a metric."""
+        return value if value in TEXT_METRICS else super().convert(value, param, ctx)
 
 
 def column_names(text: str) -> tuple[str, ...]:
@@ -87,7 +105,7 @@ def finite(text: str) -> float:
     return value
 
 
-def nonnegative(text: str) -> float:
+def seconds(text: str) -> float:
     """Return a finite number that is at least 0; raises `click.BadParameter` for anything else."""
     value = finite(text)
     if value < 0:
@@ -104,10 +122,58 @@ def names_by_name(text: str) -> dict[str, str]:
     return dict(pairs)
 
 
+def named(convert: Callable[[str], Value], kind: str) -> Callable[[str], tuple[str, Value]]:
+    """Return a function from NAME=VALUE to name and value, which raises `click.BadParameter` for anything else."""
+
+    def parse(text: str) -> tuple[str, Value]:
+        name, equals, value = text.partition("=")
+        if not (name.strip() and equals and value):
+            raise click.BadParameter(f"{quoted(text)} is not NAME={kind}.")
+        return name.strip(), convert(value)
+
+    parse.__name__ = f"NAME={kind}"
+    return parse
+
+
+FILE_BY_NAME = named(str, "FILE")
+"""A file for a feature or a statistic: NAME=FILE."""
+
+
+def by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
+    """Return values by name; raises `click.UsageError` where a name comes twice."""
+    found: dict[str, Value] = {}
+    for name, value in pairs:
+        if name in found:
+            raise click.UsageError(f"{what} names {name} twice.")
+        found[name] = value
+    return found
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Return two names separated by a comma; raises `click.BadParameter` for anything else."""
+    names = column_names(text)
+    if len(names) != _PAIR:
+        raise click.BadParameter(f"{text} is not two features, such as am,lm.")
+    return names[0], names[1]
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Return a regular expression; raises `click.BadParameter` for what is none."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"not a regular expression: {error}.") from error
+
+
+def method_names(text: str) -> tuple[str, ...]:
+    """Return names of methods, separated by commas; raises `click.BadParameter` for others."""
+    return tuple(Registered(METHODS).convert(name, None, None) for name in column_names(text))
+
+
 def share(text: str) -> float:
     """Return a share from 0 to 1, also written as 5%; raises `click.BadParameter` for anything else."""
     number = text.strip()
-    value = nonnegative(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    value = seconds(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
     if value > 1:
         raise click.BadParameter(f"{quoted(text)} is more than the whole; for 5 % give 0.05 or 5%.")
     return value

@@ -1,16 +1,17 @@
-"""`lpmert convert`: from one format of N-best lists to another."""
+"""`lpmert convert` and `nbest`: from one format of N-best lists to another, and from lattices to lists."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from lpmert.cli.arguments import Registered, WholeNumber, assignment
-from lpmert.cli.console import say
-from lpmert.cli.reading import Reading, flag, sizes
-from lpmert.cli.reading_options import reading_options
-from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
+from lpmert.cli.arguments import PATH, POSITIVE, Registered, WholeNumber, parse_weights
+from lpmert.cli.options import argument, command, option
+from lpmert.cli.reading import Reading, described, flag, sizes
+from lpmert.cli.running import Quiet, say
+from lpmert.cli.solve import Given
 from lpmert.quoting import listed
 from lpmert.registry import FORMATS
 from lpmert.system.files import writing_later
@@ -21,60 +22,90 @@ _OF_WRITERS = {"scores_out": "scores", "score_type": "score_type", "form": "form
 _OF_BOTH = ("segment", "text", "separator")
 
 
-@click.command()
-@click.argument("source", nargs=-1, required=True, metavar="IN...")
-@click.argument("target", metavar="OUT", type=click.Path())
-@click.option("--to", "to_format", type=Registered(FORMATS), help="Format of OUT. [default: told by its ending]")
-@reading_options
-@click.option(
-    "--metric",
-    metavar="NAME",
-    help="Texts: the metric: bleu, ter, wer, ... [default: bleu for moses, else wer]",
-)
-@click.option(
-    "--set",
-    "options",
-    type=assignment,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Texts: option of the metric; may be repeated. `lpmert methods --metric NAME` lists them.",
-)
-@click.option("--scores-out", metavar="FILE", help="To mert: the file of scores; OUT has the features.")
-@click.option("--score-type", metavar="TYPE", help="To mert: type of the scores, such as BLEU.")
-@click.option("--form", type=WholeNumber(1, 3), help="To SRILM: form of the lists. [default: 3]")
-@click.option("-q", "--quiet", is_flag=True, help="Do not report what was converted.")
-def convert(
-    source: tuple[str, ...],
-    target: str,
-    to_format: str | None,
-    metric: str | None,
-    options: tuple[tuple[str, str], ...],
-    quiet: bool,
-    **flags: Any,
-) -> None:
+@dataclass(frozen=True)
+class _Source(Reading):
+    """What is converted."""
+
+    heading = "Data"
+
+    data: tuple[str, ...] = argument("IN...", nargs=-1)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where it goes, and how."""
+
+    heading = "Output"
+
+    target: str = argument("OUT", PATH)
+    to: str | None = option("NAME", "Format of OUT.  [default: told by its ending]", Registered(FORMATS))
+    scores_out: str | None = option("FILE", "To mert: the file of scores; OUT has the features.", rare=True)
+    score_type: str | None = option("TYPE", "To mert: type of the scores, such as BLEU.", rare=True)
+    form: int | None = option("N", "To SRILM: form of the lists.  [default: 3]", WholeNumber(1, 3), rare=True)
+
+
+@command("convert nbest.moses lists.tsv --references dev.en")
+def convert(source: _Source, to: _Target, out: Quiet) -> None:
     """Convert the N-best lists in IN to another format, exactly: reading OUT gives the same numbers.
 
     Several IN are pooled by list. Files with one score each (--from scores) are NAME=FILE, one for each feature. The
     help of a flag says to which formats it belongs. docs/formats.md describes all of them.
     """
-    own = {name: value for name in _OF_WRITERS if (value := flags.pop(name)) is not None}
-    if (metric is not None or options) and not flags["references"]:
-        raise click.UsageError(f"{'--metric' if options == () else '--set'} applies to texts, with --references.")
-    reading = Reading.taken(source, flags, metric, options)
-    to_kind = to_format or format_of_target(target)
-    format = format_by_name(to_kind)
-    writer_of(format, to_kind)
+    from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
+
+    own = {name: value for name in _OF_WRITERS if (value := getattr(to, name)) is not None}
+    if (source.metric is not None or source.options) and not source.references:
+        raise click.UsageError(
+            f"{'--metric' if source.options == () else '--set'} applies to texts, with --references."
+        )
+    kind = to.to or format_of_target(to.target)
+    format = format_by_name(kind)
+    writer_of(format, kind)
     known = format.writer_options
-    shared = {name: reading.flags[name] for name in _OF_BOTH if name in reading.flags and name in known}
+    shared = {name: source.flags[name] for name in _OF_BOTH if name in source.flags and name in known}
     for name in own:
         if _OF_WRITERS[name] not in known:
-            raise click.UsageError(f"{flag(name)} does not apply to writing {to_kind}.")
+            raise click.UsageError(f"{flag(name)} does not apply to writing {kind}.")
     writing = shared | {_OF_WRITERS[name]: value for name, value in own.items()}
     for name, needed in known.items():
         if needed and name not in writing:
-            raise click.UsageError(f"{flag(name)} is needed for writing {to_kind}.")
-    with writing_later(target, own.get("scores_out")):
-        nbest = reading.read(unused=shared)
-    write(nbest, target, to_kind, **writing)
-    if not quiet:
-        say(f"{target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
+            raise click.UsageError(f"{flag(name)} is needed for writing {kind}.")
+    with writing_later(to.target, own.get("scores_out")):
+        nbest = source.read(unused=shared)
+    write(nbest, to.target, kind, **writing)
+    if not out.quiet:
+        say(f"{to.target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
+
+
+@dataclass(frozen=True)
+class _Best:
+    """How many hypotheses, and where they go."""
+
+    heading = "Output"
+
+    n: int = option("-n N", "Most hypotheses of a list.", POSITIVE, default=100)
+    output: str = option("-o --output FILE", "Where the lists go.", PATH, required=True)
+    to: str | None = option("NAME", "Format of FILE.  [default: told by its ending]", Registered(FORMATS))
+
+
+@command("nbest lattices/ --references text --weights acoustic=1,lm=12 -n 100 -o lists.tsv")
+def nbest(lattices: Reading, given: Given, best: _Best, out: Quiet) -> None:
+    """Write the N best hypotheses of the lattices in DATA, with different words, which `lpmert solve` opens.
+
+    Of all paths with the same words the best one gives the scores. Sums and comparisons are exact.
+    """
+    import lpmert
+    from lpmert.formats.detect import format_of_target, write
+
+    kind = best.to or format_of_target(best.output)
+    if not lattices.whole:
+        raise click.UsageError(f"{lattices.name} holds N-best lists already, or --n-best asks for some; here it is -n.")
+    with writing_later(best.output):
+        data: Any = lattices.read_whole()
+    if not out.quiet:
+        say(f"{lattices.name}: {sizes(data)}")
+    weights = parse_weights(given.weights, data.names, "--weights")
+    lists = lpmert.n_best(data, weights, n=best.n, metric=lattices.text_metric)
+    write(lists, best.output, kind)
+    if not out.quiet:
+        say(f"{best.output}: {sizes(lists)}; {described(lists)}")

@@ -2,64 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import WholeNumber, size
-from lpmert.cli.console import say
-from lpmert.cli.delivery import ExitCode, Place, delivering
-from lpmert.cli.figures import column, number, percent
-from lpmert.cli.main import _logging_to_stderr
-from lpmert.cli.text_tables import labelled, side_by_side
-from lpmert.cli.weights_out import BesideOutcome
+from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, seconds, size
+from lpmert.cli.options import argument, command, option
+from lpmert.cli.running import ExitCode, Output, delivering, logging_to_stderr, say
+from lpmert.cli.text import column, labelled, side_by_side
+from lpmert.cli.weights_out import WeightsOut
+from lpmert.quoting import number, percent
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.looping.looped import Iteration, Looped
 
 _HEADER_EVERY = 20
+_DECIMALS = 6
+"""Of weights in the report: those that a decoder gets."""
 _HEAD = (
     f"{'Iter':>4} {'Loss':>10} {'Rate':>7} {'HeldOut':>10} {'PoolLoss':>10} {'Angle':>6} {'Pool':>9} {'New':>7} "
     f"{'Differ':>6} {'Missed':>6} {'Time':>8}"
 )
 
 
-@click.command()
-@click.argument("config", type=click.Path())
-@click.option(
-    "--folder", type=click.Path(), metavar="DIR", help="Where all is kept. [default: CONFIG without .toml, .loop]"
-)
-@click.option("--forget", is_flag=True, help="Keep nothing on disk.")
-@click.option("--resume", is_flag=True, help="Go on with the loop in that folder.")
-@click.option("--iterations", type=WholeNumber(min=1), metavar="N", help="Most decodings.")
-@click.option("--time-limit", type=click.FloatRange(min=0), metavar="SECONDS", help="Most seconds for everything.")
-@click.option("--memory-limit", type=size, metavar="SIZE", help="Most memory of process and decoder, such as 500MB.")
-@click.option("--seed", type=WholeNumber(min=0), metavar="N", help="Of all that is random.")
-@click.option("--jobs", type=WholeNumber(min=1), metavar="N", help="Threads of a search.")
-@click.option("--weights-out", type=click.Path(), metavar="FILE", help="Write the best weights.")
-@click.option("--weights-like", type=click.Path(), metavar="FILE", help="Write them in the form of this file.")
-@click.option("--plot", type=click.Path(), metavar="FILE", help="Draw the losses: FILE.png or FILE.svg.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-o", "--output", type=click.Path(), metavar="FILE", help="Write JSON to FILE rather than to stdout.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not show the iterations.")
-@click.option("-v", "--verbose", count=True, help="Show more of what happens.")
-def loop(
-    config: str,
-    folder: str | None,
-    forget: bool,
-    resume: bool,
-    weights_out: str | None,
-    weights_like: str | None,
-    plot: str | None,
-    as_json: bool,
-    output: str | None,
-    quiet: bool,
-    verbose: int,
-    **options: int | float | None,
-) -> None:
+@dataclass(frozen=True)
+class _Loop:
+    """The loop, and where it is kept."""
+
+    heading = "Loop"
+
+    config: str = argument("CONFIG", PATH)
+    folder: str | None = option("DIR", "Where all is kept.  [default: CONFIG without .toml, .loop]", PATH)
+    forget: bool = option("", "Keep nothing on disk.", default=False)
+    resume: bool = option("", "Go on with the loop in that folder.", default=False)
+    iterations: int | None = option("N", "Most decodings.", POSITIVE)
+    time_limit: float | None = option("SECONDS", "Most seconds for everything.", seconds)
+    memory_limit: int | None = option("SIZE", "Most memory of process and decoder, such as 500MB.", size, rare=True)
+    seed: int | None = option("N", "Of all that is random.", NATURAL, rare=True)
+    jobs: int | None = option("N", "Threads of a search.", POSITIVE)
+    picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.", PATH)
+
+    def __post_init__(self) -> None:
+        """Check what one option says against another."""
+        if self.forget and (self.resume or self.folder is not None):
+            raise click.UsageError("--forget keeps no folder: it goes with neither --folder nor --resume.")
+
+
+@command("loop mert.toml --iterations 10 --weights-out weights.txt")
+def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
     """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
 
     CONFIG is a TOML file that says what decodes; docs/loop.md describes it. Each iteration is kept before the next one
@@ -72,8 +66,7 @@ def loop(
 
     The exit code is 3 if a limit ended the loop.
     """
-    if forget and (resume or folder is not None):
-        raise click.UsageError("--forget keeps no folder: it goes with neither --folder nor --resume.")
+    weights.beside(out)
     import numpy as np
 
     from lpmert.errors import LpmertError
@@ -81,39 +74,39 @@ def loop(
     from lpmert.looping.loop import loop as run
     from lpmert.reporting.pictures import check_picture
 
-    if plot is not None:
-        check_picture(plot)
-    beside = BesideOutcome.of(weights_out, weights_like)
-    shared = Place(as_json, output, quiet, verbose)
-    with _logging_to_stderr(shared), delivering(shared, weights_out, plot) as deliver:
-        found = read_config(config)
-        given = {name: value for name, value in options.items() if value is not None}
+    if own.picture is not None:
+        check_picture(own.picture)
+    folder = Path(own.config).with_suffix(".loop") if own.folder is None else own.folder
+    with logging_to_stderr(out), delivering(out, weights.weights_out, own.picture, renews=[weights.updated]) as deliver:
+        found = read_config(own.config)
+        told = {name: getattr(own, name) for name in ("iterations", "time_limit", "memory_limit", "seed", "jobs")}
+        given = {name: value for name, value in told.items() if value is not None}
         with found.closing, Interrupts() as stop:
             try:
                 looped = run(
                     found.decoder,
                     found.weights,
                     **{**found.arguments, **given},
-                    folder=None if forget else folder if folder is not None else Path(config).with_suffix(".loop"),
-                    resume=resume,
-                    on_iteration=None if quiet else _Table(),
+                    folder=None if own.forget else folder,
+                    resume=own.resume,
+                    on_iteration=None if out.quiet else _Table(),
                 )
             except LpmertError as error:  # of a loop that was stopped before it had any weights to give
                 if not stop.pressed:
                     raise
                 say(f"lpmert: {error}")
                 raise click.exceptions.Exit(128 + stop.number) from error
-        if not quiet:
+        if not out.quiet:
             for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
                 say(line)
-        deliver(looped.to_json, partial(looped_report, looped))
-        same = partial(np.array_equal, looped.weights)
-        beside.write(looped.names, looped.weights, lambda: same, named=True)
-        if plot is not None:
+        text = partial(weights.text, looped.names, looped.weights, partial(np.array_equal, looped.weights))
+        deliver(looped.to_json, weights.report(text, partial(looped_report, looped)))
+        weights.save(text, out)
+        if own.picture is not None:
             from lpmert.reporting.pictures import loop as loop_picture
             from lpmert.reporting.pictures import write_picture
 
-            write_picture(loop_picture(looped.to_dict()), plot)
+            write_picture(loop_picture(looped.to_dict()), own.picture)
     if stop.pressed:
         raise click.exceptions.Exit(128 + stop.number)
     raise click.exceptions.Exit(ExitCode.FINISHED if looped.finished else ExitCode.STOPPED)
@@ -149,10 +142,10 @@ def looped_report(looped: Looped) -> str:
         rows.append(["held-out loss", number(first.held_out_loss), number(best.held_out_loss)])
     weights = [
         ["feature", *looped.names],
-        column("first", [*first.weights.values()]),
-        column("best", looped.weights.tolist()),
+        column("first", [*first.weights.values()], _DECIMALS),
+        column("best", looped.weights.tolist(), _DECIMALS),
     ]
     head = click.style(f"best weights: iteration {best.number} of {len(looped.iterations)}", fg="green", bold=True)
     facts: list[tuple[str, str | dict[str, str]]] = [("end", looped.reason), ("seed", str(looped.seed))]
-    tables = [side_by_side(list(zip(*rows, strict=True))), side_by_side(weights), labelled(facts)]
-    return "\n\n".join([head, *tables])
+    tables = [side_by_side(weights), side_by_side(list(zip(*rows, strict=True))), labelled(facts)]
+    return "\n\n".join([*tables, head])

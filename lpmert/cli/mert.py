@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
-from lpmert.cli.arguments import WholeNumber, column_names, nonnegative
-from lpmert.cli.console import put, say
-from lpmert.cli.delivery import ExitCode, exit_code
-from lpmert.cli.main import naming
+from lpmert.cli.arguments import NATURAL, POSITIVE, column_names, seconds
+from lpmert.cli.options import Command, command, option
 from lpmert.cli.progress import ProgressLog
-from lpmert.cli.reading_options import line_length_option
+from lpmert.cli.running import ExitCode, exit_code, naming, put, say
 from lpmert.errors import DataError, FloatArray
 from lpmert.quoting import listed, quoted
 from lpmert.result import Result, Status
@@ -73,7 +71,7 @@ def _features(text: str) -> tuple[str, ...]:
     return column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
 
 
-class _Abbreviated(click.Command):
+class _Abbreviated(Command):
     """A command whose long options may be abbreviated, as those of getopt_long."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -90,70 +88,53 @@ def _in_full(word: str, known: Sequence[str]) -> str:
     return f"{fitting[0]}{equals}{value}"
 
 
-_TRIES = "Random starts of the line searches that precede the search for a proof."
 _UNUSED = "Accepted for compatibility; has no effect."
 
 
-@click.command(cls=_Abbreviated)
-@click.option("-d", "--pdim", "--d", "dimensions", type=WholeNumber(1), required=True, help="Number of features.")
-@click.option("-F", "--ffile", type=_files, default="features.data", metavar="FILE,...", help="Features of each run.")
-@click.option(
-    "-S", "--scfile", type=_files, default="statscore.data", metavar="FILE,...", help="Statistics of each run."
-)
-@click.option("-i", "--ifile", type=_files, default="init.opt", metavar="FILE,...", help="Weights to start from.")
-@click.option("-s", "--sctype", type=click.Choice(SCORES), default=SCORES[0], help="Metric of the statistics.")
-@click.option(
-    "-c", "--scconfig", type=_scorer_settings, metavar="KEY:VALUE,...", help="How the statistics were computed."
-)
-@click.option("-o", "--optimize", type=_features, metavar="NAME,...", help="Weights that may change. [default: all]")
-@click.option("-P", "positive", type=_features, metavar="NAME,...", help="Weights that must not be below 0.")
-@click.option("-p", "--sparse-weights", metavar="FILE", help="Weights that combine all sparse features into one.")
-@click.option("-r", "--rseed", "--r", "seed", type=int, default=0, help="Seed for everything random.")
-@click.option("-T", "--threads", type=WholeNumber(1), default=1, help="Number of processes.")
-@click.option(
-    "--time-limit",
-    type=nonnegative,
-    default=TIME_LIMIT,
-    metavar="SECONDS",
-    help="When to stop, from the start of the command on.",
-)
-@click.option("-v", "--verbose", type=WholeNumber(0), default=1, help="0 for no progress.")
-@line_length_option
-@click.option("-n", "--ntry", "--n", "--random-restarts", "tries", type=WholeNumber(0), default=20, help=_TRIES)
-@click.option("-a", "--shard-count", "shards", type=WholeNumber(0), help=_UNUSED + " All lists count.")
-@click.option("-b", "--shard-size", "shard_size", type=nonnegative, help=_UNUSED)
-@click.option("-m", "--nrandom", "--nr", "directions", type=WholeNumber(0), help=_UNUSED)
-@click.option("-t", "--type", "line_search", type=click.Choice(LINE_SEARCHES), help=_UNUSED)
-def mert(**options: Any) -> None:
+@dataclass(frozen=True)
+class _Options:
+    """The flags of Moses' `mert`, and a limit of time."""
+
+    heading = "Output"
+
+    dimensions: int = option("-d --pdim --d N", "Number of features.", POSITIVE, required=True)
+    ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", _files, default="features.data")
+    scfile: list[str] = option("-S --scfile FILE,...", "Statistics of each run.", _files, default="statscore.data")
+    ifile: list[str] = option("-i --ifile FILE,...", "Weights to start from.", _files, default="init.opt")
+    sctype: str = option("-s --sctype", "Metric of the statistics.", click.Choice(SCORES), default=SCORES[0])
+    scconfig: Mapping[str, str] = option(
+        "-c --scconfig KEY:VALUE,...", "How the statistics were computed.", _scorer_settings,
+        default="", show_default=False,
+    )  # fmt: skip
+    optimize: tuple[str, ...] | None = option("-o --optimize NAME,...", "Weights that may change.", _features)
+    positive: tuple[str, ...] | None = option("-P NAME,...", "Weights that must not be below 0.", _features)
+    sparse_weights: str | None = option("-p --sparse-weights FILE", "Weights to combine all sparse features into one.")
+    seed: int = option("-r --rseed --r N", "Seed for everything random.", int, default=0)
+    threads: int = option("-T --threads N", "Number of processes.", POSITIVE, default=1)
+    time_limit: float = option("SECONDS", "When to stop, from the start on.", seconds, default=TIME_LIMIT)
+    verbose: int = option("-v --verbose N", "0 for no progress.", NATURAL, default=1)
+    tries: int = option(
+        "-n --ntry --n --random-restarts N",
+        "Random starts of the line searches at first.",
+        NATURAL,
+        default=20,
+    )
+    shards: int | None = option("-a --shard-count N", f"{_UNUSED} All lists count.", NATURAL, rare=True)
+    shard_size: float | None = option("-b --shard-size X", _UNUSED, seconds, rare=True)
+    directions: int | None = option("-m --nrandom --nr N", _UNUSED, NATURAL, rare=True)
+    line_search: str | None = option("-t --type", _UNUSED, click.Choice(LINE_SEARCHES), rare=True)
+
+
+@command("mert -d 3 -S statscore.data -F features.data -i init.opt", cls=_Abbreviated)
+def mert(options: _Options) -> None:
     """Find the best weights for the data of Moses' `mert`, and write them to weights.txt in the current folder.
 
     The flags are those of Moses' `mert`. Line searches from random points, for at most half the time, are followed by a
     search for a proof. It ends with one, or after --time-limit with the best weights found and a bound on what any
     weights reach. The exit code is 0 with proof and without, so that scripts go on.
     """
-    for unused in ("directions", "line_search", "shards", "shard_size"):
-        options.pop(unused)
-    options["scconfig"] = options["scconfig"] or {}
-    options["seed"] %= 1 << 32  # as srandom takes a negative one
-    raise click.exceptions.Exit(_tune(_Options(**options)))
-
-
-@dataclass(frozen=True)
-class _Options:
-    dimensions: int
-    ffile: list[str]
-    scfile: list[str]
-    ifile: list[str]
-    sctype: str
-    scconfig: Mapping[str, str]
-    optimize: tuple[str, ...] | None
-    positive: tuple[str, ...] | None
-    sparse_weights: str | None
-    seed: int
-    threads: int
-    time_limit: float
-    verbose: int
-    tries: int
+    seed = options.seed % (1 << 32)  # as srandom takes a negative one
+    raise click.exceptions.Exit(_tune(replace(options, seed=seed)))
 
 
 @dataclass(frozen=True)
@@ -241,7 +222,7 @@ def _search(
     method: str | Method,
     time_limit: float,
 ) -> Result:
-    from lpmert._doors import minimize
+    from lpmert.api import minimize
 
     with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
         return minimize(

@@ -1,47 +1,46 @@
-"""`lpmert methods`: what methods there are, and what can be set of each."""
+"""`lpmert methods` and `schema`: what methods there are, what can be set of each, and what the JSON holds."""
 
 from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import Registered
-from lpmert.cli.console import put
+from lpmert.cli.arguments import MetricName, Registered
+from lpmert.cli.options import argument, command, option
+from lpmert.cli.running import put
+from lpmert.quoting import quoted
 from lpmert.registry import METHODS, METRICS
 
 if TYPE_CHECKING:
     from lpmert.configurable import Configurable, Option
 
 
-class Metrics(Registered):
-    """The name of a metric, on statistics or on texts."""
+@dataclass(frozen=True)
+class _What:
+    """What to describe."""
 
-    def __init__(self) -> None:
-        super().__init__(METRICS)
+    heading = "Output"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name if there is such a metric."""
-        from lpmert.metrics.text import TEXT_METRICS
-
-        return value if value in TEXT_METRICS else super().convert(value, param, ctx)
+    method: str | None = argument("[METHOD]", Registered(METHODS), required=False)
+    metric: str | None = option("NAME", "Describe a metric and its options instead.", MetricName())
+    as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 
-@click.command()
-@click.argument("method", required=False, type=Registered(METHODS), metavar="[METHOD]")
-@click.option("--metric", type=Metrics(), help="Describe a metric and its options instead.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
-def methods(method: str | None, metric: str | None, as_json: bool) -> None:
+@command("methods cells")
+def methods(what: _What) -> None:
     """List all methods, or describe METHOD and its options.
 
     `--set NAME=VALUE` of other commands sets an option, `--set metric.NAME=VALUE` one of the metric; in Python options
     are arguments of the class.
     """
-    from lpmert.asked import method_of
+    from lpmert.api import method_of
 
     formatter = click.HelpFormatter(max_width=100)
+    method, metric = what.method, what.metric
     if metric is not None:
         if method is not None:
             raise click.UsageError("Name a method, or a metric with --metric, not both.")
@@ -67,7 +66,7 @@ def methods(method: str | None, metric: str | None, as_json: bool) -> None:
         formatter.write(f"{method} ({place})\n\n{told['description']}\n\n")
         if options:
             formatter.write_dl([(f"{one.name}={_text(one.default)}", f"{one.help} ({one.allowed})") for one in options])
-    put(json.dumps(told, indent=2) if as_json else formatter.getvalue().rstrip())
+    put(json.dumps(told, indent=2) if what.as_json else formatter.getvalue().rstrip())
 
 
 def _metric(name: str) -> dict[str, Any]:
@@ -102,3 +101,27 @@ def _text(default: Any) -> str:
     if default is None or default == ():
         return "none"
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+
+
+def _kind(text: str) -> str:
+    """Return a kind of document; raises `click.BadParameter` for others."""
+    from lpmert.result_schema import KINDS
+
+    if text not in KINDS:
+        raise click.BadParameter(f"{quoted(text)} is none of {', '.join(KINDS)}.")
+    return text
+
+
+@dataclass(frozen=True)
+class _Document:
+    """What to print."""
+
+    kind: str = argument("[KIND]", _kind, default="result", required=False)
+
+
+@command("schema check")
+def schema(document: _Document) -> None:
+    """Print the JSON Schema of a result (`solve`, `Result.save`), check, evaluation, comparison or tuning."""
+    from lpmert.result_schema import schema_of
+
+    put(json.dumps(schema_of(document.kind), indent=2))

@@ -1,19 +1,24 @@
-"""The progress of a search on stderr."""
+"""The progress of a search on stderr: a table, on a terminal also a live view, and how far single stages are."""
 
 from __future__ import annotations
 
 import math
+import os
 import sys
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from lpmert.cli.console import say
-from lpmert.cli.figures import duration, percent, short, short_count
-from lpmert.cli.live import LiveView
-from lpmert.cli.text_tables import width_of
+from lpmert.cli.running import say
+from lpmert.cli.text import short, short_count, width_of
+from lpmert.quoting import duration, percent
+from lpmert.system.interrupts import undone_by_abort
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
     from lpmert.result import Progress
 
 LINE_SECONDS = 1.0
@@ -22,6 +27,8 @@ INCUMBENT_SECONDS = 0.2
 """The same where there is a new incumbent to show."""
 LINE_SHARE = 0.01
 """A search that has run for long prints a line each time this share of its time has passed again."""
+STANDING_SECONDS = 60.0
+"""After this time a search without a limit says how it stands and how to stop it, and again after twice the time."""
 HEADER_LINES = 20
 HEADER = "Src    Nodes     Open |  LowerBound    Incumbent     Gap |       LPs    Time"
 NARROW_HEADER = "  LowerBound  Incumbent     Gap    Time"
@@ -42,6 +49,17 @@ def progress_line(progress: Progress, source: str, *, narrow: bool = False) -> s
     )
 
 
+def standing(progress: Progress) -> str:
+    """Return how a search stands, and how to stop it."""
+    bound = "no bound yet" if progress.lower_bound is None else f"bound {short(progress.lower_bound)}"
+    if progress.lower_bound is not None:
+        bound += f", gap {percent(progress.gap_rel)}"
+    stands = f"after {duration(progress.seconds)}: best loss {short(progress.loss)}, {bound}"
+    if progress.lower_bound is None:
+        return f"{stands}. The search goes on; Ctrl-C stops it and keeps the best weights"
+    return f"{stands}. It goes on until it has a proof; Ctrl-C stops it and keeps the best weights and the bound"
+
+
 class ProgressLog:
     """Callback of a search that writes the progress table to stderr; a context manager, so that it can tidy up.
 
@@ -50,6 +68,7 @@ class ProgressLog:
     """
 
     def __init__(self, *, time_limit: float | None = None, live: bool | None = None) -> None:
+        self._standing = STANDING_SECONDS if time_limit is None else math.inf
         self._live = LiveView(time_limit) if (sys.stderr.isatty() if live is None else live) else None
         self._closing = ExitStack()
         self._lines = 0
@@ -81,6 +100,9 @@ class ProgressLog:
         new_incumbent = self._source and progress.seconds - self._last_line >= INCUMBENT_SECONDS
         if new_incumbent or progress.seconds >= self._next_line:
             self._print(progress)
+        if progress.seconds >= self._standing:
+            self._standing = 2 * progress.seconds
+            say(standing(progress))
         if self._live is not None:
             self._live.show(progress)
 
@@ -94,3 +116,127 @@ class ProgressLog:
         self._next_line = progress.seconds + max(LINE_SECONDS, LINE_SHARE * progress.seconds)
         self._source = ""
         self._unprinted = None
+
+
+SHOW_CURSOR = b"\n\033[?25h"
+BAR_WIDTH = 40
+"""Columns of the bar, where the terminal has so many to spare."""
+_LEAST_BAR = 8
+HOW_TO_STOP = "Ctrl-C stops and keeps the best"
+
+
+class LiveView:
+    """A few lines at the bottom of the terminal, gone at the end: phase, bound and incumbent, counts, how to stop."""
+
+    def __init__(self, time_limit: float | None) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._time_limit = time_limit
+        self._first: Progress | None = None
+        self._closing = ExitStack()
+        # no refresh thread: it would only wait for compiled code that holds the interpreter
+        self._live: Live | None = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+
+    def __enter__(self) -> LiveView:
+        """Begin, with what comes before the first report of a search."""
+        self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
+        if self._live is not None:
+            self._live.start()
+        from rich.text import Text
+
+        self._update(Text("first weights", style="cyan", no_wrap=True))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Take the view away."""
+        self._stop()
+        self._closing.close()
+
+    def show(self, progress: Progress) -> None:
+        """Show where the search stands."""
+        if self._first is None or (self._first.lower_bound is None and progress.lower_bound is not None):
+            self._first = progress
+        if self._live is not None:
+            columns = self._live.console.width
+            self._update(picture(progress, self._first, self._time_limit, columns))
+
+    def _stop(self) -> None:
+        if self._live is not None:
+            with suppress(OSError):
+                self._live.stop()
+            self._live = None
+
+    def _update(self, picture: RenderableType) -> None:
+        if self._live is not None:
+            try:
+                self._live.update(picture, refresh=True)
+            except OSError:  # the terminal is gone
+                self._stop()
+
+
+def picture(progress: Progress, first: Progress, time_limit: float | None, columns: int) -> RenderableType:
+    """Return where a search stands in a few lines of at most so many columns; first: its first report with a bound."""
+    from rich.console import Group
+    from rich.text import Text
+
+    clock = duration(progress.seconds) + (f" of {duration(time_limit)}" if time_limit else "")
+    counts = [f"{short_count(progress.nodes)} nodes", f"{short_count(progress.open_nodes)} open"]
+    if progress.lps:
+        counts.append(f"{short_count(progress.lps)} LPs")
+    lines = [
+        Text.assemble((clock, "cyan"), "  ", progress.phase),
+        _closing_in(progress, first, columns),
+        Text("  ".join(counts)),
+        Text(HOW_TO_STOP, style="dim"),
+    ]
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return Group(*lines)
+
+
+def _closing_in(progress: Progress, first: Progress, columns: int) -> Text:
+    """Return the bar from the first bound to the first incumbent; what neither has passed is still open."""
+    from rich.text import Text
+
+    loss, bound = progress.loss, progress.lower_bound
+    if bound is None or first.lower_bound is None:
+        return Text.assemble("loss ", (short(loss), "yellow"), "  no bound")
+    gap = f"  gap {percent(progress.gap_rel)}"
+    width = min(BAR_WIDTH, columns - len(short(bound)) - len(short(loss)) - len(gap) - 2)
+    text = Text(short(bound), "green").append(" ")
+    if width >= _LEAST_BAR:
+        reach = first.loss - first.lower_bound
+        closed = loss <= bound or reach <= 0.0
+        right = 0 if reach <= 0.0 else int(width * min(1.0, max(0.0, (first.loss - loss) / reach)))
+        left = width - right if closed else int(width * min(1.0, max(0.0, (bound - first.lower_bound) / reach)))
+        text.append("━" * left, "green").append("─" * (width - left - right), "dim").append("━" * right, "yellow")
+        text.append(" ")
+    return text.append(short(loss), "yellow").append(gap, "default")
+
+
+STAGE_SECONDS = 1.0
+"""Least time between two lines about a stage."""
+
+
+class Stages:
+    """Says from time to time how far a stage is.
+
+    slower: what is left is no faster done than what is done already, so that an estimate of its time is worth telling.
+    """
+
+    def __init__(self, *, slower: bool = False) -> None:
+        self._slower = slower
+        self._began = self._said = time.perf_counter()
+
+    def __call__(self, stage: str, done: int, parts: int | None) -> None:
+        """Take one report; parts: `None` where nobody knows how many there will be."""
+        now = time.perf_counter()
+        if now - self._said >= STAGE_SECONDS:
+            self._said = now
+            whole = "" if parts is None else f" of {parts:,}"
+            if self._slower and parts is not None and 0 < done < parts:
+                whole += f"; {duration((now - self._began) * (parts - done) / done)} more at this pace, or longer"
+            say(f"{stage}: {done:,}{whole}")

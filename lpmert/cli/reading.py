@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from lpmert.cli.reading_options import FILE_BY_NAME, FLAGS
+from lpmert.cli.arguments import (
+    FILE_BY_NAME,
+    PATH,
+    POSITIVE,
+    MetricName,
+    Registered,
+    assignment,
+    by_name,
+    column_names,
+    finite,
+    named,
+)
+from lpmert.cli.options import argument, option
 from lpmert.quoting import listed, quoted
+from lpmert.registry import FORMATS
 
 if TYPE_CHECKING:
+    from lpmert.findings import Unit
+    from lpmert.metrics.base import Metric
     from lpmert.model.nbest import NBest
     from lpmert.model.word_graphs import WordGraphs
 
     Data = NBest | WordGraphs
 
-Value = TypeVar("Value")
-
+TIES = ("first", "best", "worst")
 ARGUMENTS = "lpmert.arguments"
 """Key, in what click keeps of a run, of the words of the command line."""
 
@@ -35,54 +49,129 @@ _READER_NAMES: Mapping[str, Mapping[str, str]] = {
 _NAMED_FILES = 4
 """Of more than these, only the first is named."""
 
-_OF_METRICS = ("tokenize", "lowercase")
+_OF_METRIC = "metric."
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial", "by_position")
 """What `read` looks after where a reader does not."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Where lists come from: files or folders, the format if it is given, and the flags that are set."""
+class _Columns:
+    """Where lists come from, and what of them counts."""
 
-    files: tuple[str, ...]
-    format: str | None
-    deduplicate: bool
-    flags: Mapping[str, Any]
+    heading = "Data"
 
-    @classmethod
-    def taken(
-        cls,
-        files: Iterable[str],
-        options: dict[str, Any],
-        metric: str | None = None,
-        settings: Iterable[tuple[str, str]] = (),
-    ) -> Reading:
-        """Return the reading that options ask for, which are taken out of `options`.
+    data: tuple[str, ...] = argument("DATA...", PATH, nargs=-1)
+    format: str | None = option("--from NAME", "Format of DATA.  [default: told by its content]", Registered(FORMATS))
+    segment: str | None = option("COLUMN", "Column that tells which list a row belongs to.")
+    features: tuple[str, ...] | None = option("A,B,C", "Names, patterns such as 'LM*', or all.", column_names)
+    loss: str | None = option("COLUMN", "Column to minimise, such as word errors.")
+    gain: str | None = option("COLUMN", "Column to maximise, or of true and false.")
+    statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.", column_names)
+    references: tuple[str, ...] = option("FILE", "Compare the texts with these.", default=())
+    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: told by the columns]", MetricName())
+    options: tuple[tuple[str, str], ...] = option(
+        "--set NAME=VALUE", "Option of the method, or with metric.NAME of the metric: see `lpmert methods`.",
+        assignment, default=(), rare=True,
+    )  # fmt: skip
+    deduplicate: bool = option("", "Drop hypotheses that repeat an earlier one.", default=False, rare=True)
+    group: bool = option("", "Tables, moses: allow the rows of a list to lie apart.", default=False, rare=True)
 
-        metric is that of texts, and settings are its options; both count only with references.
-        """
-        given = {name: options.pop(name) for name in FLAGS}
-        format, deduplicate = given.pop("format"), given.pop("deduplicate")
-        flags = {name: _value(name, value) for name, value in given.items() if value not in (None, False, ())}
-        if sum(name in flags for name in ("loss", "gain", "statistics")) > 1:
+
+@dataclass(frozen=True)
+class _Texts:
+    """How texts are found, and compared."""
+
+    heading, rare = "Texts", True
+
+    text: str | None = option("COLUMN", "Tables: column of the text.")
+    partial: bool = option("", "Allow references without a list.", default=False)
+    by_position: bool = option("", "Line 1 of references belongs to list 0, and so on.", default=False)
+
+
+@dataclass(frozen=True)
+class _Formats:
+    """What single formats need."""
+
+    heading, rare = "Formats of lists", True
+
+    statistics_file: tuple[str, ...] = option("FILE", "Moses: file of statistics, one per file.", default=())
+    drop_texts: bool = option("", "Moses: do not keep the texts.", default=False)
+    last_field: bool = option("", "Moses: the last field has the statistics.", default=False)
+    scores: tuple[str, ...] = option("FILE", "Mert: file of scores, one per file. ESPnet: which scores.", default=())
+    text_file: str | None = option("FILE", "Scores: file of the texts.")
+    losses: tuple[tuple[str, str], ...] = option("NAME=FILE", "Scores: files of statistics.", FILE_BY_NAME, default=())
+    separator: str | None = option("TEXT", "Scores: between list and number in a key.  [default: -]")
+
+
+@dataclass(frozen=True)
+class _Lattices:
+    """How lattices are read."""
+
+    heading, rare = "Lattices", True
+
+    n_best: int | None = option(
+        "N", "The N best hypotheses of each, at most 100000.  [default: all; 100 where only lists will do]", POSITIVE
+    )
+    scales: tuple[tuple[str, float], ...] = option(
+        "NAME=NUMBER", "With N best hypotheses: weight of a score.", named(finite, "NUMBER"), default=()
+    )
+    counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
+        "NAME=WORD,WORD", "Count these words, which are none of the text.", named(column_names, "WORD,WORD"), default=()
+    )
+    silent: tuple[str, ...] | None = option("WORD,WORD", "More words that are not spoken.", column_names)
+    variants: bool = option("", "word(2) is another pronunciation of word.", default=False)
+    symbols: str | None = option("FILE", "Kaldi and OpenFst: words by number.")
+
+
+_NO_FLAGS = ("data", "format", "metric", "options", "deduplicate")
+
+
+@dataclass(frozen=True)
+class Reading(_Lattices, _Formats, _Texts, _Columns):
+    """Where lists come from, and how to read them."""
+
+    def __post_init__(self) -> None:
+        """Check what one option says against another, before anything is read."""
+        if sum(name in self.flags for name in ("loss", "gain", "statistics")) > 1:
             raise click.UsageError(
                 "Pass either --loss with one column, or --gain with one of which more is better, or --statistics with "
                 "the columns of the metric."
             )
-        if metric is not None and "references" in flags:
-            flags["metric"] = metric
-        if settings and "references" in flags:
-            flags["settings"] = by_names(settings, "--set")
-        reading = cls(tuple(files), format, deduplicate, flags)
-        _refuse_twice_stdin(reading.inputs)
-        return reading
+        if self.method_settings and not hasattr(self, "method"):
+            raise click.UsageError(
+                f"--set {quoted(self.method_settings[0][0])}: no method searches here; an option of the metric is "
+                "metric.NAME=VALUE."
+            )
+        _refuse_twice_stdin(self.inputs)
 
-    def held_out(self, file: str, references: Sequence[str]) -> Reading:
+    @cached_property
+    def flags(self) -> Mapping[str, Any]:
+        """The flags that are set, and with references the metric on texts and its settings."""
+        given = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in _NO_FLAGS}
+        found = {name: _value(name, value) for name, value in given.items() if value not in (None, False, ())}
+        if "references" in found:
+            if isinstance(self.metric, str):
+                found["metric"] = self.metric
+            if self.metric_settings:
+                found["settings"] = by_name(self.metric_settings, "--set")
+        return found
+
+    @property
+    def metric_settings(self) -> list[tuple[str, str]]:
+        """The options of the metric: metric.NAME=VALUE."""
+        return [(name.removeprefix(_OF_METRIC), text) for name, text in self.options if name.startswith(_OF_METRIC)]
+
+    @property
+    def method_settings(self) -> list[tuple[str, str]]:
+        """The options of the method."""
+        return [one for one in self.options if not one[0].startswith(_OF_METRIC)]
+
+    def held_out(self, file: str, references: Sequence[str]) -> Self:
         """Return the same for another file with references of its own.
 
         Raises `click.UsageError` for flags that name files of these lists alone.
         """
-        own = replace(self, files=(file,))
+        own = replace(self, data=(file,))
         _refuse_twice_stdin([*self.inputs, file, *references])
         for name in ("statistics_file", "text_file", "losses", *(("scores",) if own.plan[0] == "mert" else ())):
             if name in self.flags:
@@ -99,12 +188,12 @@ class Reading:
                 "--held-out needs --held-out-references, as --references belong to DATA; if they have both, name "
                 "them again."
             )
-        return replace(own, flags={**self.flags, "references": _value("references", tuple(references))})
+        return replace(own, references=tuple(references))
 
     @property
     def inputs(self) -> list[str]:
         """All that is read: the files, and those that flags name."""
-        found = [*self.files]
+        found = [*self.data]
         for name in ("references", "statistics_file", "text_file", "losses", "symbols"):
             value = self.flags.get(name) or ()  # references are false where lists have no statistics
             found += [value] if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value
@@ -113,18 +202,17 @@ class Reading:
     @property
     def name(self) -> str:
         """What messages call the lists."""
-        more = len(self.files) - _NAMED_FILES
-        return ", ".join(self.files) if more <= 0 else f"{self.files[0]} and {more + _NAMED_FILES - 1} more files"
+        more = len(self.data) - _NAMED_FILES
+        return ", ".join(self.data) if more <= 0 else f"{self.data[0]} and {more + _NAMED_FILES - 1} more files"
 
     @property
     def source(self) -> Any:
         """What to read: files, or files by name of the feature where they are given as NAME=FILE."""
-        by_name = ["=" in file and not os.path.exists(file) for file in self.files]
-        if self.format == "scores" and not (len(self.files) == 1 and os.path.isdir(self.files[0])):
-            return by_names(map(FILE_BY_NAME, self.files), "DATA")
-        if self.format is None and all(by_name):
-            return by_names(map(FILE_BY_NAME, self.files), "DATA")
-        return self.files[0] if len(self.files) == 1 else self.files
+        alone = ["=" in file and not os.path.exists(file) for file in self.data]
+        scores = self.format == "scores" and not (len(self.data) == 1 and os.path.isdir(self.data[0]))
+        if scores or (self.format is None and all(alone)):
+            return by_name(map(FILE_BY_NAME, self.data), "DATA")
+        return self.data[0] if len(self.data) == 1 else self.data
 
     def read(self, unused: Collection[str] = ()) -> NBest:
         """Return the lists; flags in `unused` may be left over.
@@ -173,6 +261,33 @@ class Reading:
         """The metric on texts that the flags ask for, by name or with settings."""
         return self.plan[1].get("metric", "wer")
 
+    def summed_metric(self, data: Data) -> Any:
+        """Return the metric of lists or lattices that were read: what is given, or what statistics or texts tell."""
+        from lpmert.metrics.of_columns import metric_of
+        from lpmert.model.nbest import NBest
+
+        of_texts = "references" in self.flags
+        if isinstance(data, NBest) and (of_texts or self.metric is None):
+            found: Any = "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
+        else:
+            found = self.metric if isinstance(data, NBest) else self.text_metric
+        known = of_texts or not self.metric_settings
+        return found if known else _metric_with(self.metric, self.metric_settings)
+
+    def unit(self, data: Data) -> Unit:
+        """Return the unit in which users know the loss."""
+        from lpmert.metrics.of_columns import metric_of
+        from lpmert.metrics.rates import ERROR_RATE, rates_of, text_unit, unit_of
+        from lpmert.model.nbest import NBest
+
+        own = self.summed_metric(data)
+        if isinstance(data, NBest) and not ("references" in self.flags and own == "loss"):
+            metric = metric_of(own, data.statistic_names)
+            rates = rates_of(metric, data.statistics, 0.0, data.n_lists)
+            return unit_of(metric, data.statistic_names, rates, data.n_lists)
+        settings = self.plan[1].get("metric") or _default_metric(self.plan[0])
+        return text_unit(settings, data.n_lists, self.rates(data, 1.0)[0].get(ERROR_RATE))
+
     def rates(self, data: Data, *losses: float) -> list[dict[str, float]]:
         """Return losses that were counted against references as rates, where their length is known."""
         if "references" not in self.flags:
@@ -194,6 +309,10 @@ class Reading:
         by_list = references_by_list(data.list_ids, options["references"], **settings)
         return error_rates(metric, by_list, *losses)
 
+    def for_format(self, kind: str) -> dict[str, Any]:  # noqa: ARG002
+        """Return the flags that count where the lists are in a format."""
+        return dict(self.flags)
+
     @cached_property
     def plan(self) -> tuple[str, dict[str, Any], list[str]]:
         """The format, the arguments of its reader, and the flags that it does not take."""
@@ -202,11 +321,8 @@ class Reading:
         kind = self.format or detect(self.source)
         known = format_by_name(kind).reader_options
         names = _READER_NAMES.get(kind, {})
-        given = dict(self.flags)
-        settings = {name: given.pop(name) for name in _OF_METRICS if name in given}
-        settings |= given.pop("settings", {})
-        if settings and "references" not in given:
-            raise click.UsageError(f"{flag(next(iter(settings)))} applies to texts, with --references.")
+        given = self.for_format(kind)
+        settings = given.pop("settings", {})
         if settings:
             given["metric"] = _metric(kind, given.get("metric"), settings)
         takes = {name: names.get(name, name) for name in given if names.get(name, name) in {*known, *_OF_ALL}}
@@ -218,20 +334,37 @@ class Reading:
         return kind, options, [name for name in given if name not in takes]
 
 
+@dataclass(frozen=True)
+class Question(Reading):
+    """Lists, and how weights choose from them."""
+
+    heading = "Data"
+
+    ties: str = option(
+        "NAME", "Which of several hypotheses with equal features counts: first, best or worst.", click.Choice(TIES),
+        default=TIES[0], rare=True,
+    )  # fmt: skip
+
+
+def _metric_with(metric: str | None, settings: Sequence[tuple[str, str]]) -> Metric:
+    """Return a metric with options; raises `click.BadParameter` for those that it has not, or has not so."""
+    if metric is None:
+        raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
+    from lpmert.configurable import with_parameters
+    from lpmert.errors import LpmertError
+    from lpmert.registry import METRICS
+
+    try:
+        made: Metric = with_parameters(METRICS.find(metric), by_name(settings, "--set"), f"metric {quoted(metric)}")
+    except LpmertError as error:
+        raise click.BadParameter(f"{error}. See `lpmert methods --metric {metric}`.", param_hint="--set") from error
+    return made
+
+
 def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
     """Raise `click.UsageError` where standard input is to be read as two things."""
     if inputs.count("-") > 1:
         raise click.UsageError("Standard input (-) can be only one of the files that are read; name the others.")
-
-
-def by_names(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
-    """Return values by name; raises `click.UsageError` where a name comes twice."""
-    found: dict[str, Value] = {}
-    for name, value in pairs:
-        if name in found:
-            raise click.UsageError(f"{what} names {name} twice.")
-        found[name] = value
-    return found
 
 
 def sizes(data: Data) -> str:
@@ -272,9 +405,8 @@ def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
     metric: Any = TEXT_METRICS.get(chosen)
     if metric is None:
         raise click.UsageError(f"--metric {chosen} is none of {', '.join(TEXT_METRICS)}.")
-    texts = {name: "yes" if value is True else value for name, value in settings.items()}
     try:
-        return with_parameters(metric, texts, f"metric {quoted(chosen)}")
+        return with_parameters(metric, settings, f"metric {quoted(chosen)}")
     except LpmertError as error:
         raise click.UsageError(f"{error}.") from error
 
@@ -289,10 +421,10 @@ def _default_metric(kind: str) -> str:
 
 def _value(name: str, value: Any) -> Any:
     if name in ("losses", "scales", "counts"):
-        return by_names(value, flag(name))
-    if name == "references" and len(value) == 1:
-        return value[0]
-    return not value if name == "drop_texts" else value
+        return by_name(value, flag(name))
+    if name == "drop_texts":
+        return not value
+    return value[0] if name == "references" and len(value) == 1 else value
 
 
 def _command(suggestion: Mapping[str, str]) -> str:

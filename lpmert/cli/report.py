@@ -4,74 +4,48 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from lpmert.cli.arguments import Scale, column_names, nonnegative, scale
-from lpmert.cli.console import say
-from lpmert.cli.delivery import ExitCode
-from lpmert.cli.main import naming
+from lpmert.cli.arguments import PATH, Scale, by_name, named, pair, scale, seconds
+from lpmert.cli.options import argument, command, option
+from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
-from lpmert.cli.reading_options import named, reading_options
-from lpmert.cli.shared import metric_given, metric_option
-from lpmert.cli.stages import Stages
+from lpmert.cli.running import ExitCode, Quiet, naming, say
 from lpmert.system.memory import Allowance
 
-_PAIR = 2
+
+@dataclass(frozen=True)
+class _Results:
+    """What the page is about."""
+
+    heading = "Output"
+
+    results: tuple[str, ...] = argument("RESULT...", PATH, nargs=-1)
+    output: str = option("-o --output FILE", "Where the page goes.", PATH, required=True)
+    weights: tuple[tuple[str, str], ...] = option(
+        "NAME=WEIGHTS", "Set these weights beside those of the results.", named(str, "WEIGHTS"), default=()
+    )
+    surface: tuple[tuple[str, str], ...] = option(
+        "A,B", "Draw the loss over two weights.  [default: pairs of the four that matter most]", pair, default=()
+    )
+    time_limit: float | None = option("SECONDS", "Write the page with what there is after this time.", seconds)
+    scale: Scale | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
 
 
-def _pair(text: str) -> tuple[str, str]:
-    names = column_names(text)
-    if len(names) != _PAIR:
-        raise click.BadParameter(f"{text} is not two features, such as am,lm.")
-    return names[0], names[1]
+@dataclass(frozen=True)
+class _Lists(Reading):
+    """The lists of the results."""
+
+    heading = "Data"
+
+    data: tuple[str, ...] = option("FILE", "The lists or lattices of the results.", PATH, default=())
 
 
-@click.command()
-@click.argument("results", nargs=-1, required=True, type=click.Path(), metavar="RESULT...")
-@click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE", help="Where the page goes.")
-@click.option(
-    "--data",
-    multiple=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="The lists or lattices of the results; may be repeated.",
-)
-@reading_options
-@metric_option
-@click.option(
-    "--weights",
-    multiple=True,
-    type=named(str, "WEIGHTS"),
-    metavar="NAME=WEIGHTS",
-    help="Further weights to set beside those of the results; same syntax as for `lpmert check`.",
-)
-@click.option(
-    "--surface",
-    "pairs",
-    multiple=True,
-    type=_pair,
-    metavar="A,B",
-    help="Two weights over which to draw the loss; may be repeated. [default: pairs of the four that matter most]",
-)
-@click.option(
-    "--time-limit", type=nonnegative, metavar="SECONDS", help="Write the page with what there is after this time."
-)
-@click.option("--scale", type=scale, metavar="NAME=W", help="Show all weights scaled so that this one is W.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not report what was read and written.")
-def report(
-    results: tuple[str, ...],
-    output: str,
-    data: tuple[str, ...],
-    metric: str | None,
-    weights: tuple[tuple[str, str], ...],
-    pairs: tuple[tuple[str, str], ...],
-    time_limit: float | None,
-    scale: Scale | None,
-    quiet: bool,
-    **options: Any,
-) -> None:
+@command("report result.json -o page.html --data dev.tsv --segment utterance --features am,lm --loss errors")
+def report(about: _Results, lists: _Lists, out: Quiet) -> None:
     """Write one page (HTML) about what solve, check, tune or compare wrote with -o.
 
     The page holds all it needs and fetches nothing. It shows the verdict, the bound and the best loss over time, and
@@ -85,31 +59,31 @@ def report(
     from lpmert.system.files import write_text, writing_later
 
     started = time.perf_counter()
-    reading = Reading.taken(data, options, metric)
-    names = [name for name, _ in weights]
-    if len(set(names)) < len(names):
-        raise click.UsageError("--weights gives a name twice.")
-    if not data and (reading.flags or reading.format or pairs):
+    output, time_limit = about.output, about.time_limit
+    weights = by_name(about.weights, "--weights")
+    if not lists.data and (lists.flags or lists.format or about.surface):
         raise click.UsageError("options about lists need the lists: give --data.")
-    with writing_later(output), naming(reading.name) if data else nullcontext(), Allowance().kept():
-        found = documents(results)
-        factor = None if scale is None else (scale.name, scale.value)
+    with writing_later(output), naming(lists.name) if lists.data else nullcontext(), Allowance().kept():
+        found = documents(about.results)
+        factor = None if about.scale is None else (about.scale.name, about.scale.value)
 
         def read() -> tuple[Any, Any]:
-            lists = reading.read_whole() if data else None
-            summed = None if lists is None else metric_given(metric, reading, lists)
-            if lists is not None and not quiet:
-                say(f"{reading.name}: {sizes(lists)}")
-            return lists, summed
+            if not lists.data:
+                return None, None
+            data = lists.read_whole()
+            summed = lists.summed_metric(data)
+            if not out.quiet:
+                say(f"{lists.name}: {sizes(data)}")
+            return data, summed
 
         with drawing(time_limit, started) as stop:
-            stages = None if quiet else Stages()
-            made = page_of(found, read, dict(weights), factor, pairs or None, reading.name, stages)
+            stages = None if out.quiet else Stages()
+            made = page_of(found, read, weights, factor, about.surface or None, lists.name, stages)
         write_text(output, made.text)
     if made.missing:
         why = "interrupted" if stop.pressed else "the time is over"
         say(f"{output}: {why}; the page lacks {', '.join(made.missing)}")
-    elif not quiet:
+    elif not out.quiet:
         say(f"{output}: {len(made.text.encode()) / 1e6:.1f} MB")
     if stop.pressed:
         raise click.exceptions.Exit(128 + stop.number)

@@ -1,59 +1,83 @@
-"""Reports of results as aligned text."""
+"""Reports of results as aligned text: the weights, what they cost, and last the verdict."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import Scale
-from lpmert.cli.figures import column, number, percent
-from lpmert.cli.text_tables import labelled, side_by_side, wrapped
-from lpmert.cli.unseen import unseen_text
+from lpmert.cli.text import column, labelled, side_by_side, wrapped
+from lpmert.findings import LOSS, Unit
+from lpmert.quoting import SHOWN_DECIMALS, number, percent
 
 if TYPE_CHECKING:
     from lpmert.checked import Check
+    from lpmert.errors import FloatArray
     from lpmert.model.evaluation import Evaluation
     from lpmert.result import Result
 
+_FEWEST, _USUAL = 4, 6
+"""Decimals of weights: the fewest, and those where nothing is known of how far each may move."""
+_OF_RANGE = 2
+"""Decimals of weights beyond those of the narrowest range in which one may move."""
 
-def result_report(result: Result, scale: Scale | None = None, paths: str = "") -> str:
-    """Return a result as text: status, loss, bound, gap, ties, weights, time, counters; paths: how many there are."""
-    figures = [*_loss_figures(result), ("lower bound", number(result.lower_bound)), ("gap", _gap(result))]
-    figures.append(("on unseen", unseen_text(result)))
-    table = [_feature_column(result), column("weight", result.weights.tolist()), *_more_columns(result, scale)]
-    headline = _headline(result.message, good=result.status.proved and not result.warnings)
-    return "\n\n".join(
-        [headline, *warned(result), labelled(figures), side_by_side(table), labelled(_run_facts(result, scale, paths))]
-    )
+
+def result_report(result: Result, *, verbose: bool = False, paths: str = "") -> str:
+    """Return a result as text: weights, loss, bound, verdict; verbose: also times, counters, settings.
+
+    paths: how many there are in the lattices.
+    """
+    unit = result.unit or LOSS
+    figures = [*_figures(result, unit), *_bound(result, unit), ("on unseen", unseen_text(result))]
+    table = [_feature_column(result), column("weight", result.weights.tolist(), decimals_of(result)), *_ranges(result)]
+    verdict = _verdict_line(result.message, good=result.status.proved and not result.warnings)
+    facts = _run_facts(result, paths) if verbose else []
+    text = [side_by_side(table), labelled([*_facts(result), *facts]), labelled(figures), *warned(result)]
+    return _joined([*text, verdict])
 
 
 def summary(result: Result) -> str:
     """Return the outcome of a search in one line."""
-    loss, bound = number(result.loss), number(result.lower_bound)
-    return f"{result.message} (loss {loss}, lower bound {bound}, gap {_gap(result)})"
+    return f"{result.message} ({result.cost})"
 
 
-def check_report(check: Check, scale: Scale | None = None, paths: str = "") -> str:
-    """Return what the checked weights lose against the optimum or its bounds, as text; paths as for `result_report`."""
+def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str:
+    """Return what the checked weights lose against the optimum or its bounds, as text; as `result_report`."""
     best = check.optimum
-    figures = [*_loss_figures(check), ("optimum" if best.status.proved else "best found", number(best.loss))]
-    if not best.status.proved:
-        figures.append(("lower bound", number(best.lower_bound)))
-    figures += [("excess", _excess(check)), ("search", best.message), ("on unseen", unseen_text(best))]
-    given = column("these weights", (check.weights / (math.fsum(map(abs, check.weights.tolist())) or 1.0)).tolist())
-    found = column("better weights" if check.excess > 0 else "weights found", best.weights.tolist())
-    table = [_feature_column(best), given, found, *_more_columns(best, scale)]
-    headline = _headline(
-        _verdict(check),
-        good=check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings),
-    )
-    return "\n\n".join(
-        [headline, *warned(check), labelled(figures), side_by_side(table), labelled(_run_facts(best, scale, paths))]
-    )
+    unit = best.unit or LOSS
+    figures = [*_figures(check, unit), ("optimum" if best.status.proved else "best found", unit.text(best.loss))]
+    figures += [] if best.status.proved else _bound(best, unit)
+    figures += [
+        ("worse by", _excess(check, unit) if check.loss > best.loss else ""),
+        ("on unseen", unseen_text(best)),
+        ("search", best.message),
+    ]
+    decimals = decimals_of(best)
+    found = column("better weights" if check.excess > 0 else "weights found", best.weights.tolist(), decimals)
+    table = [_feature_column(best), column("these weights", check.weights.tolist(), decimals), found, *_ranges(best)]
+    good = check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings)
+    facts = _run_facts(best, paths) if verbose else []
+    text = [side_by_side(table), labelled([*_facts(best), *facts]), labelled(figures), *warned(check)]
+    return _joined([*text, _verdict_line(_verdict(check, unit), good=good)])
+
+
+def evaluation_report(found: Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
+    """Return what given weights cost, as text; nothing was searched."""
+    figures = [*_figures(found, unit), ("margin", "" if found.margin is None else number(found.margin))]
+    return _joined([side_by_side([["feature", *names], column("weight", weights, _USUAL)]), labelled(figures)])
+
+
+def unseen_text(result: Result) -> str:
+    """Return what a result says about unseen lists in a line, nothing if it was not asked for that."""
+    found, unit = result.unseen, result.unit or LOSS
+    if not found:
+        return ""
+    ends = f" ({unit.short(found['low'])} to {unit.short(found['high'])})" if "low" in found else ""
+    share = f", {100 * found['optimism']:.1f} % of the loss hidden by optimism" if "optimism" in found else ""
+    return f"about {unit.short(found['loss'])}{ends}{share}; {found['folds']:.0f}-fold cross-validation"
 
 
 def warning_lines(of: Result | Check) -> list[str]:
@@ -67,24 +91,33 @@ def warned(of: Result | Check) -> list[str]:
     return ["\n".join(lines)] if lines else []
 
 
-def evaluation_report(found: Evaluation, names: Sequence[str], weights: Sequence[float]) -> str:
-    """Return what given weights cost, as text; nothing was searched."""
-    figures = [*_loss_figures(found), ("margin", number(found.margin))]
-    table = [["feature", *names], column("weight", weights)]
-    return "\n\n".join([labelled(figures), side_by_side(table)])
+def decimals_of(result: Result) -> int:
+    """Return as many decimals as its weights need: some beyond the narrowest range in which one may move."""
+    if any(one.code == "digits" for one in result.warnings):
+        return SHOWN_DECIMALS
+    if result.cell is None:
+        return _USUAL
+    ends: FloatArray = result.cell.ranges
+    width = min((high - low for low, high in ends.tolist() if high > low), default=math.inf)
+    needed = _FEWEST if math.isinf(width) else math.ceil(-math.log10(width)) + _OF_RANGE
+    return min(SHOWN_DECIMALS, max(_FEWEST, needed))
 
 
-def _headline(text: str, *, good: bool) -> str:
+def _joined(parts: Sequence[str]) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def _verdict_line(text: str, *, good: bool) -> str:
     return click.style(wrapped(text, sys.stdout), fg="green" if good else "yellow", bold=True)
 
 
-def _verdict(check: Check) -> str:
+def _verdict(check: Check, unit: Unit) -> str:
     best = check.optimum
     if not check.inside:
         more = "and there are better ones in it" if check.excess > 0 else "and no better ones in it are known"
         return f"these weights lie outside the region, {more}"
     if check.excess > 0:
-        return "there are better weights"
+        return f"there are better weights: {unit.name} {unit.short(best.loss)} instead of {unit.short(check.loss)}"
     if check.wins_by_ties:
         return "below the optimum, but only by ties: no weights that decide every list get this loss"
     if best.status.proved:
@@ -92,67 +125,70 @@ def _verdict(check: Check) -> str:
     return "no better weights found, but it is not proved that there are none"
 
 
-def _excess(check: Check) -> str:
+def _excess(check: Check, unit: Unit) -> str:
     best = check.optimum
-    least = f"{number(check.excess)}{_share(check.excess, best.loss)}"
+    least = _more(check.excess, best.loss, unit)
     if best.lower_bound is None or best.lower_bound >= best.loss:
         return least
-    most = max(check.excess, check.loss - best.lower_bound)
-    return f"at least {least}, at most {number(most)}{_share(most, best.lower_bound)}"
+    return (
+        f"at least {least}, at most {_more(max(check.excess, check.loss - best.lower_bound), best.lower_bound, unit)}"
+    )
 
 
-def _share(part: float, whole: float) -> str:
-    return f" ({100 * part / abs(whole):.2f}%)" if whole else ""
+def _more(losses: float, whole: float, unit: Unit) -> str:
+    text = f"{number(losses)} {unit.counts}" if unit.counts else unit.difference(losses).lstrip("-")
+    return f"{text} ({100 * losses / abs(whole):.2f}%)" if whole and unit.offset == 0.0 else text
 
 
-def _gap(result: Result) -> str:
-    return "unknown" if result.gap_abs is None else f"{number(result.gap_abs)} ({percent(result.gap_rel)})"
-
-
-def _loss_figures(of: Result | Check | Evaluation) -> list[tuple[str, str]]:
-    figures = [("loss", number(of.loss))]
-    if of.score != of.loss:
+def _figures(of: Result | Check | Evaluation, unit: Unit) -> list[tuple[str, str]]:
+    figures = [(unit.name, unit.text(of.loss))]
+    if of.score != of.loss and not math.isclose(unit.of(of.loss), of.score, rel_tol=1e-9, abs_tol=1e-9):
         figures.append(("score", number(of.score)))
-    figures += [(name.replace("_", " "), f"{100 * share:.4g}%") for name, share in of.rates.items()]
     if of.tied_lists:
         lists = "1 list" if of.tied_lists == 1 else f"{of.tied_lists:,} lists"
-        figures.append(
-            ("ties", f"{lists}: loss {number(of.loss_best_ties)} at best, {number(of.loss_worst_ties)} at worst")
-        )
+        best, worst = ("-" if loss is None else unit.text(loss) for loss in (of.loss_best_ties, of.loss_worst_ties))
+        figures.append(("ties", f"{lists}: {best} at best, {worst} at worst"))
     return figures
+
+
+def _bound(result: Result, unit: Unit) -> list[tuple[str, str]]:
+    """Return the bound, and the gap where there is one; nothing of a heuristic."""
+    if result.lower_bound is None:
+        return []
+    if result.gap_abs == 0.0:
+        return [(unit.bound, unit.short(result.loss))]
+    gap = [("gap", percent(result.gap_rel))] if unit.offset == 0.0 else []  # a share of the loss, which is not shown
+    return [(unit.bound, unit.text(result.lower_bound, bound=True)), *gap]
 
 
 def _feature_column(result: Result) -> list[str]:
     return ["feature", *(f"{name} (free)" if name in result.free else name for name in result.names)]
 
 
-def _more_columns(result: Result, scale: Scale | None) -> Iterable[list[str]]:
-    if scale is not None and (scaled := _scaled(result, scale)) is not None:
-        yield column(f"{scale.name} = {scale.value:g}", scaled)
-    if result.cell is not None:
-        yield column("may fall to", result.cell.ranges[:, 0].tolist())
-        yield column("may rise to", result.cell.ranges[:, 1].tolist())
+def _ranges(result: Result) -> list[list[str]]:
+    if result.cell is None:
+        return []
+    ends, decimals = result.cell.ranges, decimals_of(result)
+    return [column("may fall to", ends[:, 0].tolist(), decimals), column("may rise to", ends[:, 1].tolist(), decimals)]
 
 
-def _scaled(result: Result, scale: Scale) -> list[float] | None:
-    try:
-        scaled: list[float] = result.scaled_to(scale.name, scale.value).tolist()
-    except ValueError:
-        return None
-    return scaled
-
-
-def _run_facts(result: Result, scale: Scale | None, paths: str) -> list[tuple[str, str | Mapping[str, str]]]:
+def _facts(result: Result) -> list[tuple[str, str | Mapping[str, str]]]:
+    """Return what limits the weights."""
     facts: list[tuple[str, str | Mapping[str, str]]] = []
-    if paths:
-        facts.append(("paths", f"{paths}; {result.counters.get('survivors', 0):,} may win in a cone that was searched"))
-    if scale is not None and _scaled(result, scale) is None:
-        facts.append(("not scaled", f"no positive factor brings {scale.name} to {scale.value:g}"))
-    facts.append(("inside by", {label: number(distance) for label, distance in result.region.items()}))
     if result.limiting:
         facts.append(("limited by", f"{', '.join(result.limiting)}: the best choices go on beyond"))
     if result.free:
         facts.append(("free", "whatever the weight of a free feature, the others can make up for it"))
+    return facts
+
+
+def _run_facts(result: Result, paths: str) -> list[tuple[str, str | Mapping[str, str]]]:
+    facts: list[tuple[str, str | Mapping[str, str]]] = []
+    if paths:
+        facts.append(("paths", f"{paths}; {result.counters.get('survivors', 0):,} may win in a cone that was searched"))
+    facts.append(("inside by", {label: number(distance) for label, distance in result.region.items()}))
+    facts.append(("loss", number(result.loss)))
+    facts.append(("lower bound", number(result.lower_bound)))
     facts.append(("margin", number(result.margin)))
     facts.append(("method", f"{result.method}, seed {result.seed}"))
     facts.append(("signature", result.signature))

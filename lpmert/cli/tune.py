@@ -2,56 +2,49 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from lpmert.cli.arguments import WholeNumber
-from lpmert.cli.delivery import delivering, exit_code
-from lpmert.cli.figures import column, number
-from lpmert.cli.held_out import held_out_options, read_with_held_out
-from lpmert.cli.main import _logging_to_stderr, naming, say_outcome
-from lpmert.cli.progress import ProgressLog
+from lpmert.cli.arguments import PARTS
+from lpmert.cli.options import command, option
+from lpmert.cli.progress import Stages
 from lpmert.cli.reports import warned
-from lpmert.cli.shared import Shared, shared_options
-from lpmert.cli.stages import Stages
-from lpmert.cli.text_tables import labelled, side_by_side
-from lpmert.cli.unseen import source_option, sources_of
-from lpmert.cli.weights_out import BesideOutcome
+from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
+from lpmert.cli.search import HeldOut, Search, Sources, progress_of
+from lpmert.cli.solve import say_outcome
+from lpmert.cli.text import column, interval, labelled, side_by_side
+from lpmert.cli.weights_out import WeightsOut
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    import re
-
     from lpmert.cli.reading import Data
-    from lpmert.formats.weights import Keeps
+    from lpmert.findings import Unit
     from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Estimate
     from lpmert.unseen.tune import Tuned
 
 
-@click.command()
-@shared_options
-@held_out_options
-@source_option
-@click.option("--folds", type=WholeNumber(min=2), default=5, metavar="N", help="Parts for cross-validation.")
-@click.option("--quick", is_flag=True, help="Estimate without cross-validation.")
-@click.option("--weights-out", type=click.Path(), metavar="FILE", help="Write the recommended weights.")
-@click.option(
-    "--weights-like", type=click.Path(), metavar="FILE", help="Write them as in this file: its form, order and scale."
+_DECIMALS = 6
+"""Of weights in the report: those that a decoder gets."""
+
+
+@dataclass(frozen=True)
+class _Estimated(Sources):
+    """How losses on unseen lists are estimated."""
+
+    heading = "Unseen lists"
+
+    cv: int = option("N", "Parts for cross-validation.", PARTS, default=5)
+    quick: bool = option("", "Estimate without cross-validation.", default=False)
+
+
+@command(
+    "tune dev.tsv --segment utterance --features am,lm --loss errors --held-out test.tsv --weights-out weights.txt"
 )
-def tune(
-    held_out: str | None,
-    held_out_references: tuple[str, ...],
-    source: re.Pattern[str] | None,
-    folds: int,
-    quick: bool,
-    weights_out: str | None,
-    weights_like: str | None,
-    **options: Any,
-) -> None:
+def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, out: Output) -> None:
     """Find weights for lists that nobody has seen yet, from the lists or lattices in DATA.
 
     Weights that are best on the lists at hand have been fitted to their noise, too. This averages weights instead,
@@ -62,86 +55,85 @@ def tune(
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
-    shared = Shared.of(**options)
-    averaging, shared = shared.for_method("average")
-    beside = BesideOutcome.of(weights_out, weights_like)
+    weights.beside(out)
+    averaging, search = search.for_method("average")
     from lpmert.unseen.tune import tune as tune_weights
 
-    with _logging_to_stderr(shared), delivering(shared, weights_out) as deliver:
-        nbest, others = read_with_held_out(shared, held_out, held_out_references)
-        with naming(shared.reading.name):
-            shared = shared.on(nbest)
-        arguments = shared.search_arguments()
-        groups = sources_of(nbest, source)
+    with logging_to_stderr(out), delivering(out, weights.weights_out, renews=[weights.updated]) as deliver:
+        data, others, there = held_out.read(search, out)
+        arguments = search.arguments(data)
+        weights.check(data.names)
         with Interrupts() as stop:
-            progress = nullcontext() if shared.quiet else ProgressLog(time_limit=shared.time_limit)
-            with naming(shared.reading.name), progress as callback:
+            with naming(search.name), progress_of(out, search.time_limit) as callback:
                 tuned = tune_weights(
-                    nbest,
+                    data,
                     held_out=others,
-                    groups=groups,
-                    folds=folds,
-                    quick=quick,
+                    groups=estimated.of(data),
+                    folds=estimated.cv,
+                    quick=estimated.quick,
                     averaging=cast("Averaging", averaging),
                     callback=callback,
-                    on_stage=None if shared.quiet else Stages(),
+                    on_stage=None if out.quiet else Stages(),
                     **arguments,
                 )
-            if not shared.quiet:
-                say_outcome(tuned.optimum, shown=not shared.as_json and shared.output is None)
-            deliver(tuned.to_json, partial(tuned_report, tuned))
-            beside.write(nbest.names, tuned.weights, partial(_keeps, tuned, nbest, arguments), scaled=True)
+            if not out.quiet:
+                say_outcome(tuned.optimum, shown=not out.as_json and out.output is None)
+            text = partial(_weights_text, weights, tuned, data, arguments)
+            report = partial(tuned_report, tuned, search.unit(data), there, verbose=out.verbose > 0)
+            deliver(tuned.to_json, weights.report(text, report))
+            weights.save(text, out)
     raise click.exceptions.Exit(exit_code(tuned.optimum.status, stop))
 
 
-def _keeps(tuned: Tuned, nbest: Data, arguments: dict[str, Any]) -> Keeps:
-    from lpmert.asked import problem_of
+def _weights_text(weights: WeightsOut, tuned: Tuned, data: Data, arguments: dict[str, Any]) -> str:
+    from lpmert.api import problem_of
     from lpmert.formats.weights import keeps_loss
 
-    problem = problem_of(nbest, arguments["metric"], arguments["ties"], arguments["region"])
-    return keeps_loss(problem, tuned.weights)
+    problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])
+    return weights.text(tuned.names, tuned.weights, keeps_loss(problem, tuned.weights))
 
 
-def tuned_report(tuned: Tuned) -> str:
-    """Return what `tune` found as text."""
+def tuned_report(tuned: Tuned, unit: Unit, held_out: Unit | None, *, verbose: bool = False) -> str:
+    """Return what `tune` found as text, in the units of the lists and of those held out."""
     from lpmert.unseen.tune import AVERAGED
 
-    which = "the averaged weights" if tuned.recommended == AVERAGED else "the optimum"
+    which = "the averaged weights" if tuned.recommended == AVERAGED else "the best weights on these lists"
     optimum, averaged = tuned.optimum, tuned.averaged
-    rows = [["", "optimum", "averaged", ""], ["on these lists", number(optimum.loss), number(averaged.loss), ""]]
-    if optimum.score != optimum.loss:
-        rows.append(["score on these lists", _short(optimum.score), _short(averaged.score), ""])
+    best = "optimum" if optimum.status.proved else "best found"
+    rows = [[unit.name, best, "averaged", ""]]
+    rows.append(["on these lists", unit.short(optimum.loss), unit.short(averaged.loss), ""])
+    if optimum.lower_bound is not None and not optimum.status.proved:
+        rows.append([f"  {unit.bound}", unit.short(optimum.lower_bound, bound=True), "", ""])
     if tuned.estimate is not None:
-        rows += _compared("expected on unseen lists", tuned.estimate)
+        rows += _compared("expected on unseen lists", tuned.estimate, unit)
     elif averaged.quick is not None:
-        rows.append(["expected on unseen lists", "-", _short(averaged.quick), ""])
+        rows.append(["expected on unseen lists", "-", unit.short(averaged.quick), ""])
     if tuned.held_out is not None:
-        rows += _compared("on held-out lists", tuned.held_out)
+        rows += _compared("on held-out lists", tuned.held_out, held_out or unit)
     weights = [
         ["feature", *tuned.names],
-        column("optimum", optimum.weights.tolist()),
-        column("averaged", averaged.weights.tolist()),
+        column(best, optimum.weights.tolist(), _DECIMALS),
+        column("averaged", averaged.weights.tolist(), _DECIMALS),
     ]
     facts: list[tuple[str, str | dict[str, str]]] = [
-        ("search", optimum.message),
-        ("lower bound", number(optimum.lower_bound)),
         ("seed", str(tuned.seed)),
         ("signature", tuned.signature),
         ("seconds", {stage: f"{seconds:.3f}" for stage, seconds in tuned.seconds.items()}),
     ]
     head = click.style(f"recommended for unseen lists: {which}", fg="green", bold=True)
-    tables = [side_by_side(list(zip(*rows, strict=True))), "\n".join(_remarks(tuned)), side_by_side(weights)]
-    return "\n\n".join([head, *warned(tuned.optimum), *tables, labelled(facts)])
+    tables = [side_by_side(weights), side_by_side(list(zip(*rows, strict=True))), "\n".join(_remarks(tuned))]
+    told = labelled([("search", optimum.message), *(facts if verbose else [])])
+    return "\n\n".join([*tables, told, *warned(tuned.optimum), head])
 
 
-def _compared(label: str, estimate: Estimate) -> list[list[str]]:
+def _compared(label: str, estimate: Estimate, unit: Unit) -> list[list[str]]:
     """Return the cells of two rows: losses with the interval of the average's, and their difference with its own."""
     averaged, difference = estimate.averaged, estimate.difference
-    width = "" if averaged.half_width is None else f"+- {averaged.half_width:.3g}"
-    ends = "" if difference.low is None else f"[{difference.low:+.4g}, {difference.high:+.4g}]"
+    width = "" if averaged.half_width is None else f"+- {unit.difference(averaged.half_width).lstrip('-')}"
+    change = unit.difference(difference.value, sign=True)
     return [
-        [label, _short(estimate.optimum.value), _short(averaged.value), width],
-        ["  difference", "", f"{difference.value:+.4g}", ends],
+        [label, unit.short(estimate.optimum.value), unit.short(averaged.value), width],
+        ["  difference", "", change, interval(unit, difference)],
     ]
 
 
@@ -160,7 +152,3 @@ def _remarks(tuned: Tuned) -> list[str]:
     if averaged.agreement is not None:
         found.append(f"{averaged.chains} chains of averages agree to {averaged.agreement:.3f}")
     return [*found, *tuned.notes]
-
-
-def _short(value: float) -> str:
-    return f"{value:.7g}"

@@ -5,71 +5,63 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import click
 
 import lpmert
-from lpmert.cli.arguments import WholeNumber, nonnegative, size
-from lpmert.cli.console import put
-from lpmert.cli.figures import column
-from lpmert.cli.main import naming
-from lpmert.cli.reading import Reading
-from lpmert.cli.reading_options import reading_options
-from lpmert.cli.shared import TIES, data_argument, metric_given, metric_option
-from lpmert.cli.stages import Stages
-from lpmert.cli.text_tables import side_by_side
+from lpmert.cli.arguments import PATH, POSITIVE, seconds, size
+from lpmert.cli.options import argument, command, option
+from lpmert.cli.progress import Stages
+from lpmert.cli.reading import Question
+from lpmert.cli.running import Quiet, naming, put
+from lpmert.cli.search import MEMORY
+from lpmert.cli.text import column, side_by_side
 from lpmert.errors import DataError
 from lpmert.system.files import lines
 from lpmert.system.memory import Allowance
 
 
-@click.command()
-@click.argument("certificate", type=click.Path())
-@data_argument
-@reading_options
-@metric_option
-@click.option(
-    "--ties", type=click.Choice(TIES), default="first", help="Which of several hypotheses with equal features counts."
-)
-@click.option("--time-limit", type=nonnegative, metavar="SECONDS", help="Give up after this time.")
-@click.option(
-    "--memory-limit",
-    type=size,
-    metavar="SIZE",
-    help="Most memory of all processes, such as 500MB.  [default: what they have and 0.9 of what is free]",
-)
-@click.option("--jobs", type=WholeNumber(min=1), default=1, metavar="N", help="Processes for a tree of cones.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not say how far the check is.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the report.")
-def verify(
-    certificate: str,
-    data: tuple[str, ...],
-    metric: str | None,
-    ties: str,
-    time_limit: float | None,
-    memory_limit: int | None,
-    jobs: int,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+@dataclass(frozen=True)
+class _Claim:
+    """The certificate."""
+
+    certificate: str = argument("CERTIFICATE", PATH)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """How long the check may take."""
+
+    heading = "Limits"
+
+    time_limit: float | None = option("SECONDS", "Give up after this time.", seconds)
+    memory_limit: int | None = option("SIZE", MEMORY, size, rare=True)
+    jobs: int = option("N", "Processes for a tree of cones.", POSITIVE, default=1)
+    as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
+
+
+@command("verify proof.json.gz dev.tsv --segment utterance --features am,lm --loss errors")
+def verify(claim: _Claim, lists: Question, limits: _Limits, out: Quiet) -> None:
     """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
 
     DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
     Pass the same options as to `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message
     says where it fails. If a limit ends the check before, the exit code is 3, and nothing is known of the claim.
     """
-    reading = Reading.taken(data, options, metric)
-    with naming(reading.name):
-        with Allowance(memory_limit).kept():
-            nbest = reading.read_whole()
-        summed = metric_given(metric, reading, nbest)
-        limits: dict[str, Any] = {"time_limit": time_limit, "memory_limit": memory_limit}
-        on_line = (lambda _: None) if quiet else _told(certificate)
-        found = lpmert.verify(certificate, nbest, metric=summed, ties=ties, jobs=jobs, on_line=on_line, **limits)
-    if as_json:
+    with naming(lists.name):
+        with Allowance(limits.memory_limit).kept():
+            data = lists.read_whole()
+        found = lpmert.verify(
+            claim.certificate,
+            data,
+            metric=lists.summed_metric(data),
+            ties=lists.ties,
+            time_limit=limits.time_limit,
+            memory_limit=limits.memory_limit,
+            jobs=limits.jobs,
+            on_line=(lambda _: None) if out.quiet else _told(claim.certificate),
+        )
+    if limits.as_json:
         put(
             json.dumps(
                 {

@@ -1,58 +1,90 @@
-"""Where commands write weights, and in which form: JSON, the files of decoders, the settings of toolkits."""
+"""Weights for a decoder: JSON, numbers, lines with names, its own file brought up to date, settings of toolkits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from lpmert.cli.arguments import PATH, names_by_name
+from lpmert.cli.options import option
+from lpmert.cli.running import Output, put
+
 if TYPE_CHECKING:
     from lpmert.errors import FloatArray
-    from lpmert.formats.weights import Keeps, WeightsFile
-    from lpmert.model.lattice_problem import LatticeProblem
-    from lpmert.model.problem import Problem
-    from lpmert.result import Result
+    from lpmert.formats.weights import Keeps, Shorten, WeightsFile
 
 JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
-FORMS = (JSON, NUMBERS, NAMES, UPDATE, "kaldi", "icefall", "espnet", "pocketsphinx")
-_OF_ENDING = {".ini": UPDATE, ".config": UPDATE, ".txt": NUMBERS}
+FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet", "pocketsphinx")
+_OF_ENDING = {".ini": UPDATE, ".config": UPDATE, ".txt": NUMBERS, ".json": JSON}
 
 
 @dataclass(frozen=True)
-class Target:
-    """The form of the weights that `solve` writes.
+class WeightsOut:
+    """A file for weights beside the outcome, or their form on stdout in place of the report."""
 
-    like: the file to bring up to date. roles: features by role.
-    """
+    heading = "Output"
 
-    form: str
-    like: WeightsFile | None = None
-    roles: Mapping[str, str] = field(default_factory=dict)
+    weights_out: str | None = option("FILE", "Write the weights, for a decoder.", PATH)
+    write: str | None = option(
+        "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: update for .ini "
+        "and .config, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True,
+    )  # fmt: skip
+    roles: dict[str, str] = option(
+        "ROLE=FEATURE,...", "What features are to a toolkit named by --write, such as acoustic=am.", names_by_name,
+        default="", show_default=False, rare=True,
+    )  # fmt: skip
 
-    @staticmethod
-    def of(write: str | None, output: str | None, roles: Mapping[str, str]) -> Target:
-        """Return what options and the ending of the file say; raises `DataError` if a file to update has no weights."""
-        form = write or _OF_ENDING.get("" if output is None else Path(output).suffix, JSON)
-        if form == UPDATE and output is None:
-            raise click.UsageError("--write update needs -o with the file to bring up to date.")
-        if form != UPDATE:
-            return Target(form, None, roles)
-        if not Path(str(output)).exists():
+    def __post_init__(self) -> None:
+        """Check that there is a file to bring up to date."""
+        if self.form != UPDATE:
+            return
+        if self.weights_out is None:
+            raise click.UsageError("--write update needs --weights-out with the file to bring up to date.")
+        if not Path(self.weights_out).exists():
             raise click.UsageError(
-                f"{output} is brought up to date, not made: copy the decoder's file there, or pass --write names."
+                f"{self.weights_out} is brought up to date, not made: copy the decoder's file there, or pass --write "
+                "names."
             )
+
+    @property
+    def form(self) -> str:
+        """What the options and the ending of the file say."""
+        return self.write or _OF_ENDING.get(Path(self.weights_out or "").suffix, NAMES)
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether the weights take the place of the report."""
+        return self.write is not None and self.weights_out is None
+
+    @property
+    def updated(self) -> str | None:
+        """The file to bring up to date, which is read and written."""
+        return self.weights_out if self.form == UPDATE else None
+
+    @cached_property
+    def like(self) -> WeightsFile | None:
+        """The file to bring up to date; raises `DataError` if it has no weights."""
         from lpmert.formats.weights import read_weights
 
-        return Target(form, read_weights(str(output)), roles)
+        return read_weights(str(self.weights_out)) if self.updated else None
+
+    def beside(self, out: Output) -> None:
+        """Raise `click.UsageError` where the outcome and the weights would go to stdout both."""
+        if self.to_stdout and out.as_json and out.output is None:
+            raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
+
+    def report(self, text: Callable[[], str], report: Callable[[], str]) -> Callable[[], str]:
+        """Return what goes to stdout: the weights, if they take the place of the report."""
+        return (lambda: text().removesuffix("\n")) if self.to_stdout else report
 
     def check(self, names: Sequence[str]) -> None:
         """Raise `DataError` where these features have no place in this form: before a long search, not after it."""
-        if self.form == JSON and not self.roles:
-            return
         from lpmert.formats.weights import TOOLKITS
 
         if self.form in TOOLKITS:
@@ -62,59 +94,23 @@ class Target:
         if self.like is not None:
             self.like.of_features(names)
 
-    def text(self, problem: Problem | LatticeProblem, result: Result, weights: FloatArray) -> str:
-        """Return the content of the file for weights [D] of a result, in their scale unless a file says another."""
-        from lpmert.formats.weights import TOOLKITS, WeightsFile, keeps_loss, settings_text, weights_text
-        from lpmert.model.problem import Problem
-        from lpmert.search.decimals import few_decimals
+    def text(self, names: Sequence[str], weights: FloatArray, keeps: Keeps, shorten: Shorten | None = None) -> str:
+        """Return what says weights [D]: with six decimals and as many more as `keeps` asks for, or in full as JSON."""
+        from lpmert.formats.weights import TOOLKITS, WeightsFile, settings_text, weights_text
 
         if self.form == JSON:
-            return result.to_json() + "\n"
-        names, keeps = result.names, keeps_loss(problem, result.weights)
+            return json.dumps(dict(zip(names, weights.tolist(), strict=True)), indent=2) + "\n"
         if self.form in TOOLKITS:
             return settings_text(self.form, names, weights, keeps, self.roles)
-        like = self.like
-        if self.form == NAMES:
-            like = WeightsFile.of_lines(names)
-        shorten = partial(few_decimals, problem) if isinstance(problem, Problem) else None
-        return weights_text(names, weights, keeps, like=like, scaled=self.form == UPDATE, shorten=shorten)[0]
+        like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
+        scaled = self.form == UPDATE
+        return weights_text(names, weights, keeps, like=like, scaled=scaled, shorten=shorten, path=self.weights_out)[0]
 
-
-@dataclass(frozen=True)
-class BesideOutcome:
-    """A file for weights beside the outcome of a command, `None` for none; they take the form of `like`."""
-
-    path: str | None
-    like: WeightsFile | None
-
-    @staticmethod
-    def of(weights_out: str | None, weights_like: str | None) -> BesideOutcome:
-        """Return what these options say; raises `DataError` if the file whose form is wanted has no weights."""
-        if weights_like is None:
-            return BesideOutcome(weights_out, None)
-        if weights_out is None:
-            raise click.UsageError("--weights-like needs --weights-out.")
-        from lpmert.formats.weights import read_weights
-
-        return BesideOutcome(weights_out, read_weights(weights_like))
-
-    def write(
-        self,
-        names: Sequence[str],
-        weights: FloatArray,
-        keeps: Callable[[], Keeps],
-        *,
-        named: bool = False,
-        scaled: bool = False,
-    ) -> None:
-        """Write weights [D], if there is a file for them, as `weights_text` does.
-
-        keeps: returns what tells whether fewer digits will do. named: without `like`, in lines with their names.
-        """
-        if self.path is None:
-            return
-        from lpmert.formats.weights import WeightsFile, weights_text
+    def save(self, text: Callable[[], str], out: Output) -> None:
+        """Write a text to the file for weights, if there is one, or to stdout if no report went there."""
         from lpmert.system.files import write_text
 
-        like = WeightsFile.of_lines(names) if self.like is None and named else self.like
-        write_text(self.path, weights_text(names, weights, keeps(), like=like, scaled=scaled, path=self.path)[0])
+        if self.weights_out is not None:
+            write_text(self.weights_out, text())
+        elif self.to_stdout and out.output is not None:
+            put(text().removesuffix("\n"))

@@ -138,7 +138,7 @@ def compare(
     >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
     (0.0, 1.0, 1.0)
     """
-    from lpmert.asked import method_of, problem_of
+    from lpmert.api import method_of, problem_of
     from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry
     from lpmert.comparing.cross_validation import expected
     from lpmert.comparing.cross_validation import folds as refits

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.asked import problem_of
+from lpmert.api import problem_of
 from lpmert.comparing.comparison import OPTIMUM, CrossValidation, Expected, Run
 from lpmert.comparing.runs import Judge, Source, of_method
 from lpmert.comparing.significance import corrected_reach, corrected_test

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lpmert.asked import settings_of
+from lpmert.api import settings_of
 from lpmert.errors import DataError, DecoderError, FloatArray, LpmertError, MethodError, RegionError
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.looping.decoder import Cost, Decoded, Decoder, Measure, check_decoder, checked

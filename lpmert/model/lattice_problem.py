@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
+from lpmert.findings import Unit
 from lpmert.metrics.additive import SumOfLosses
 from lpmert.metrics.kinds import exact_loss
-from lpmert.metrics.rates import error_rates
+from lpmert.metrics.rates import ERROR_RATE, error_rates, text_unit, unit_of
 from lpmert.metrics.text import EditTexts, TextMetric
 from lpmert.model.best_paths import Winners, best_paths
 from lpmert.model.canonical import column_scales, group_identical
@@ -213,6 +214,13 @@ class LatticeProblem:
     def rates(self, loss: float) -> Mapping[str, float]:
         """Return a loss as a share of the length of the references, where each lattice has one."""
         return error_rates(self.settings, self.lattices.references, loss)[0]
+
+    @property
+    def unit(self) -> Unit:
+        """The unit in which users know the loss."""
+        if not self.additive:
+            return unit_of(self.metric, self.settings.columns, {}, self.lattices.n_lists)
+        return text_unit(self.settings, self.lattices.n_lists, self.rates(1.0).get(ERROR_RATE))
 
     def text(self, number: int, way: NDArray[np.integer]) -> str:
         """Return the text of a path."""

@@ -13,12 +13,12 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.findings import Doubt
+from lpmert.findings import Doubt, Unit
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.door import check_metric
 from lpmert.metrics.kinds import exact_loss
 from lpmert.metrics.of_columns import metric_of
-from lpmert.metrics.rates import rates_of
+from lpmert.metrics.rates import rates_of, unit_of
 from lpmert.model import canonical
 from lpmert.model.blocks import blocks_of_lists, joined
 from lpmert.model.canonicalise import canonicalise
@@ -257,6 +257,11 @@ class Problem:
         found = rates_of(self.metric, self.nbest.statistics, loss, self.nbest.n_lists)
         doubtful = found and any(doubt.code == "orientation" for doubt in self.doubts)
         return {} if doubtful else found
+
+    @property
+    def unit(self) -> Unit:
+        """The unit in which users know the loss."""
+        return unit_of(self.metric, self.nbest.statistic_names, self.rates(0.0), self.nbest.n_lists)
 
     def evaluate(self, weights: object) -> Evaluation:
         """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from lpmert.asked import problem_of
+from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray
 from lpmert.model.given import MAGNITUDE_LIMIT
 from lpmert.model.lattice_problem import LatticeProblem

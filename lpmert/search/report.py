@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,11 +14,12 @@ from lpmert.model.coordinates import CallerWeights, CanonicalWeights
 from lpmert.model.doubts import too_good
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.form import Canonical
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.quoting import SHOWN_DECIMALS
 from lpmert.result import Result, Status
 from lpmert.search.method import Method, Search
-from lpmert.search.moved import normalised
+from lpmert.search.moved import in_scale_of, normalised
 from lpmert.search.polish import Placed, beside_ties, in_the_middle
 from lpmert.system.deadline import out_of_time
 from lpmert.system.memory import give_back
@@ -77,9 +78,9 @@ def result_of(
         placed = Placed(normalised(problem.to_caller(outcome.weights)))
     if problem.reduced:
         give_back()
-    weights, margin = placed.weights, placed.margin
-    centre = weights if placed.centre is None else placed.centre
-    evaluation = problem.evaluate(weights)
+    margin = placed.margin
+    weights, evaluation = scaled_evaluation(problem, problem.nbest.names, placed.weights)
+    centre = weights if placed.centre is None else in_scale_of(problem.region, problem.nbest.names, placed.centre)
     loss, status, lower = evaluation.loss, outcome.status, None
     if outcome.lower_bound is not None:
         unseen = problem.unseen(loss)
@@ -114,8 +115,22 @@ def result_of(
         warnings=(*problem.doubts, *_of_weights(problem, weights, evaluation)),
         list_ids=problem.nbest.list_ids,
         rates=problem.rates(loss),
+        unit=problem.unit,
         initial=initial,
     )
+
+
+def scaled_evaluation(
+    problem: Problem | LatticeProblem, names: Sequence[str], weights: CallerWeights
+) -> tuple[CallerWeights, Evaluation]:
+    """Return weights [D] in the scale of the region, unless rounding changes their cost there, and what they cost."""
+    exact = problem.evaluate(weights)
+    scaled = in_scale_of(problem.region, names, weights)
+    if scaled is weights or problem.inside(scaled) < problem.inside(weights):
+        return weights, exact
+    found = problem.evaluate(scaled)
+    same = found.loss == exact.loss and found.tied_lists <= exact.tied_lists
+    return (scaled, found) if same else (weights, exact)
 
 
 def bound_on_loss(form: Canonical, cost: int, unseen: float = 0.0) -> float:

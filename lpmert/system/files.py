@@ -40,7 +40,7 @@ _CELLS = 16
 """How many times as much memory as its bytes the cells of a block of lines take for a while."""
 
 _SHOWN = 100
-_REMEDY = "allow more with --max-line-length (max_line_length) if that is right"
+_REMEDY = "if that is right, read it from Python with max_line_length"
 
 _OTHER_MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from lpmert.asked import problem_of
+from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.coordinates import CallerWeights

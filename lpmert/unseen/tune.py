@@ -237,7 +237,7 @@ def tune(
     >>> tuned.optimum.loss, tuned.averaged.loss, tuned.recommended
     (0.0, 0.0, 'averaged')
     """
-    from lpmert.asked import problem_of, settings_of
+    from lpmert.api import problem_of, settings_of
     from lpmert.model.coordinates import CallerWeights
     from lpmert.result import warned
     from lpmert.system.deadline import Deadline, unheeded

@@ -21,7 +21,7 @@ from problems import METRICS
 import lpmert
 from lpmert import CertificateError, verify
 from lpmert.certificates.write.certify import write_certificate
-from lpmert.cli import main as cli
+from lpmert.cli.running import ExitCode
 from lpmert.formats.detect import write as write_lists
 from lpmert.model.nbest import NBest
 
@@ -305,7 +305,7 @@ class TestNumbers:
         names, columns = ",".join(nbest.names), ",".join(nbest.statistic_names)
         arguments = [str(tmp_path / "certificate.json"), str(tmp_path / "lists.tsv"), "--segment", "list"]
         run = commands.run("verify", *arguments, "--features", names, "--loss", columns)
-        assert run.exit_code == cli.ExitCode.REFUSED
+        assert run.exit_code == ExitCode.REFUSED
         assert "certificate refused" in run.output
 
     def test_a_key_that_comes_twice_is_refused(self, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from drawn_lattices import Drawn
 import lpmert
 from lpmert import CertificateError, LimitError, MethodError
 from lpmert.certificates.check import lattices as check
-from lpmert.cli import stages
+from lpmert.cli import progress
 from lpmert.system import deadline
 from lpmert.system.deadline import Deadline, OutOfTime, Pace
 
@@ -146,9 +146,9 @@ def test_the_command_gives_the_certificate_what_the_search_left_of_its_time(
 def test_progress_tells_what_is_left_at_the_pace_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     now = [0.0]
-    monkeypatch.setattr(stages, "say", said.append)
-    monkeypatch.setattr(stages.time, "perf_counter", lambda: now[0])
-    told = stages.Stages(slower=True)
+    monkeypatch.setattr(progress, "say", said.append)
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
+    told = progress.Stages(slower=True)
     for seconds, done, parts in ((0.5, 1, 100), (2.0, 10, 100), (4.0, 7, None)):
         now[0] = seconds
         told("links", done, parts)

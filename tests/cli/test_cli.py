@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import click
 import numpy as np
 import pytest
 from commands import finished, run, start
 
-from lpmert.cli import shared
-from lpmert.cli.delivery import exit_code
+from lpmert.cli import reading
+from lpmert.cli.main import main
+from lpmert.cli.running import exit_code
 from lpmert.registry import METHODS
 from lpmert.result import Status
 from lpmert.system.interrupts import Interrupts
@@ -55,57 +60,118 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
     raise AssertionError(f"the process ended without a line with {text!r}")
 
 
+COMMANDS = {
+    "solve": (),
+    "check": ("--weights", "-1,2"),
+    "evaluate": ("--weights", "-1,2"),
+    "compare": ("--methods", "och", "--seeds", "1"),
+    "tune": ("--quick",),
+    "train": (),
+}
+"""Commands that search or judge, and what each needs besides lists."""
+
+
+def found(*arguments: object) -> dict[str, Any]:
+    """Run a command to its end and return the JSON that it prints."""
+    outcome = run(*arguments, "--json", "-q")
+    assert (outcome.exit_code, outcome.stderr) == (0, ""), outcome.output
+    document: dict[str, Any] = json.loads(outcome.stdout)
+    return document
+
+
+def rows(*arguments: object) -> list[list[str]]:
+    """Run a command to its end and return the words of the lines of its report."""
+    outcome = run(*arguments)
+    assert outcome.exit_code == 0, outcome.output
+    return [line.split() for line in outcome.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_reports_or_gives_json_on_stdout_or_in_a_file(table: str, tmp_path: Path, command: str) -> None:
+    arguments = [command, table, *COLUMNS, *COMMANDS[command]]
+    shown = run(*arguments)
+    assert shown.exit_code == 0, shown.output
+    assert "2 lists, 4 hypotheses" in shown.stderr
+    as_json = [] if command == "train" else ["--json"]
+    quiet = run(*arguments, *as_json, "-q")
+    assert (quiet.exit_code, quiet.stderr) == (0, "")
+    for extra in ([], as_json):
+        written = run(*arguments, "-o", tmp_path / "r.json", *extra)
+        assert (written.exit_code, written.stdout) == (0, "")
+        assert list(json.loads((tmp_path / "r.json").read_text())) == list(json.loads(quiet.stdout))
+        (tmp_path / "r.json").unlink()
+    if command != "train":
+        verdicts = {
+            "solve": Status.OPTIMAL.value,
+            "check": "these weights are optimal: no weights give a lower loss",
+            "compare": "optimum: errors 2, proved",
+        }
+        last = shown.stdout.splitlines()[-1]
+        assert last == verdicts.get(command, last)
+        assert len(shown.stdout.splitlines()) <= 20
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "train"])
+def test_the_help_of_a_command_fits_a_screen_and_names_the_way_to_the_rest(command: str) -> None:
+    short, whole = run(command, "--help").stdout, run(command, "--help-all").stdout
+    assert len(short.splitlines()) <= 48
+    assert "more options: lpmert " in short
+    assert f"    lpmert {command} " in short, "an example"
+    known = main.get_command(click.Context(main), command)
+    assert known is not None
+    options = {max(one.opts, key=len) for one in known.params if isinstance(one, click.Option)}
+    assert {option for option in options if option.startswith("--")} <= set(re.findall(r"--[a-z-]+", whole))
+
+
 class TestSolve:
-    def test_a_proved_optimum_is_reported_and_exits_with_0(self, table: str) -> None:
-        outcome = run("solve", table, *COLUMNS)
-        assert outcome.exit_code == 0, outcome.output
-        lines = outcome.stdout.splitlines()
-        assert lines[0] == Status.OPTIMAL.value
-        assert ["loss", "2"] in [line.split() for line in lines]
-        assert "2 lists, 4 hypotheses, 2 features" in outcome.stderr
-        assert "seed 0" in outcome.stderr
-
-    def test_json_is_all_that_stdout_holds_and_gives_the_optimum(self, table: str) -> None:
-        found = json.loads(run("solve", table, *COLUMNS, "--json").stdout)
-        assert (found["loss"], found["lower_bound"], found["status"]) == (OPTIMUM, OPTIMUM, "optimal")
-        assert found["weights"]["lm"] > found["weights"]["am"]
-        assert "read" in found["seconds"]
-
-    def test_an_output_file_gets_the_json_and_stdout_nothing(self, table: str, tmp_path: Path) -> None:
-        for extra in ([], ["--json"]):
-            outcome = run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json"), *extra)
-            assert (outcome.exit_code, outcome.stdout) == (0, "")
-            assert json.loads((tmp_path / "r.json").read_text())["loss"] == OPTIMUM
-            (tmp_path / "r.json").unlink()
-
-    def test_the_saved_file_is_a_result_again(self, table: str, tmp_path: Path) -> None:
+    def test_the_saved_file_is_a_result_again_and_weights_for_any_order_of_features(
+        self, table: str, tmp_path: Path
+    ) -> None:
         from lpmert.result import Result as Found
 
-        assert run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json")).exit_code == 0
-        assert Found.load(tmp_path / "r.json").status is Status.OPTIMAL
+        assert run("solve", table, *COLUMNS, "-o", tmp_path / "r.json").exit_code == 0
+        result = Found.load(tmp_path / "r.json")
+        assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, OPTIMUM, OPTIMUM)
+        assert result.by_name["lm"] > result.by_name["am"]
+        assert "read" in result.seconds
+        columns = ["--segment", "list", "--features", "lm,am", "--loss", "errors"]
+        assert found("check", table, *columns, "--weights", tmp_path / "r.json")["loss"] == OPTIMUM
 
-    def test_quiet_leaves_stderr_empty(self, table: str) -> None:
-        assert run("solve", table, *COLUMNS, "--quiet").stderr == ""
-
-    def test_weights_are_also_shown_scaled(self, table: str) -> None:
-        weights = json.loads(run("solve", table, *COLUMNS, "--json").stdout)["weights"]
+    def test_weights_are_in_the_scale_that_is_asked_for_or_fixed(self, table: str) -> None:
+        weights = found("solve", table, *COLUMNS)["weights"]
         name = max(weights, key=lambda name: abs(weights[name]))
         target = 2 * int(np.sign(weights[name]))
-        rows = [
-            line.split() for line in run("solve", table, *COLUMNS, "--scale", f"{name}={target}").stdout.splitlines()
-        ]
-        assert float(next(row for row in rows if row[:1] == [name])[2]) == target
+        for given in (["--scale", f"{name}={target}"], ["--fix", f"{name}={target}"], ["--total", "2"]):
+            result = found("solve", table, *COLUMNS, *given)
+            if "--total" in given:
+                assert sum(result["weights"].values()) == pytest.approx(2)
+            else:
+                shown = next(row for row in rows("solve", table, *COLUMNS, *given) if row[:1] == [name])
+                assert float(shown[1]) == target == result["weights"][name]
+                low, high = result["cell"]["ranges"][name]
+                assert low is None or low < target
+                assert high is None or target < high
+            assert result["loss"] == OPTIMUM
+            assert found("evaluate", table, *COLUMNS, "--weights", json.dumps(result["weights"]))["loss"] == OPTIMUM
 
-    @pytest.mark.parametrize("method", [name for name in METHODS.own if name not in HEURISTICS])
-    def test_every_exact_method_proves_the_optimum(self, table: str, method: str) -> None:
-        found = json.loads(run("solve", table, *COLUMNS, "--json", "--method", method).stdout)
-        assert (found["loss"], found["lower_bound"]) == (OPTIMUM, OPTIMUM)
+    def test_a_scale_that_no_positive_factor_reaches_is_told(self, table: str) -> None:
+        assert found("solve", table, *COLUMNS, "--fix", "am=-1")["weights"]["am"] == -1
+        outcome = run("solve", table, *COLUMNS, "--fix", "am=-1", "--scale", "am=1")
+        assert "no positive factor brings am to 1" in outcome.stderr
+        assert "-1.0000" in outcome.stdout
 
-    @pytest.mark.parametrize("method", HEURISTICS)
-    def test_no_heuristic_goes_below_the_optimum_or_claims_a_bound(self, table: str, method: str) -> None:
-        found = json.loads(run("solve", table, *COLUMNS, "--json", "--method", method).stdout)
-        assert found["loss"] >= OPTIMUM
-        assert found["lower_bound"] is None
+    @pytest.mark.parametrize("method", METHODS.own)
+    def test_every_method_finds_the_optimum_and_proves_it_or_claims_no_bound(self, table: str, method: str) -> None:
+        result = found("solve", table, *COLUMNS, "--method", method)
+        if method in HEURISTICS:
+            assert result["loss"] >= OPTIMUM
+            assert (result["status"], result["lower_bound"]) == ("heuristic", None)
+        else:
+            assert (result["loss"], result["lower_bound"]) == (OPTIMUM, OPTIMUM)
+
+    def test_options_of_a_method_are_in_the_signature(self, table: str) -> None:
+        result = found("solve", table, *COLUMNS, "--method", "beam", "--set", "beam=5")
+        assert (result["method"], "beam=5" in result["signature"]) == ("beam", True)
 
     def test_the_log_says_where_several_jobs_are_of_no_use(self, table: str) -> None:
         sweep = "--method", "sweep", "--jobs", "2", "-v"
@@ -123,73 +189,52 @@ class TestSolve:
     def test_the_ties_offered_are_those_of_the_library(self) -> None:
         from lpmert.model.problem import TIES
 
-        assert shared.TIES == TIES
+        assert reading.TIES == TIES
 
 
 class TestCheck:
-    def test_weights_that_are_not_optimal_are_told_their_excess(self, table: str) -> None:
-        outcome = run("check", table, *COLUMNS, "--weights", "1,0")
-        assert outcome.exit_code == 0, outcome.output
-        rows = [line.split() for line in outcome.stdout.splitlines()]
-        assert outcome.stdout.startswith("there are better weights")
-        assert ["loss", "3"] in rows
-        assert ["optimum", "2"] in rows
-        assert ["excess", "1", "(50.00%)"] in rows
-
-    def test_optimal_weights_are_called_optimal(self, table: str) -> None:
-        assert "these weights are optimal" in run("check", table, *COLUMNS, "--weights", "-1,2").stdout
+    def test_weights_that_are_not_optimal_are_told_by_how_much(self, table: str) -> None:
+        shown = rows("check", table, *COLUMNS, "--weights", "1,0")
+        assert " ".join(shown[-1]) == "there are better weights: errors 2 instead of 3"
+        assert ["errors", "3"] in shown
+        assert ["optimum", "2"] in shown
+        assert ["worse", "by", "1", "(50.00%)"] in shown
+        told = found("check", table, *COLUMNS, "--weights", "1,0")
+        assert (told["loss"], told["excess"], told["optimum"]["loss"]) == (3.0, 1.0, OPTIMUM)
 
     def test_weights_below_the_optimum_are_said_to_win_by_ties(self, table: str) -> None:
         outcome = run("check", table, *COLUMNS, "--weights", "0.5,0.5")
         assert "only by ties" in outcome.stdout
-        assert "2 lists: loss 0 at best, 5 at worst" in outcome.stdout
-
-    def test_the_json_has_the_loss_the_optimum_and_the_excess(self, table: str) -> None:
-        found = json.loads(run("check", table, *COLUMNS, "--weights", "1,0", "--json").stdout)
-        assert (found["loss"], found["excess"], found["optimum"]["loss"]) == (3.0, 1.0, OPTIMUM)
+        assert "2 lists: 0 at best, 5 at worst" in outcome.stdout
 
     @pytest.mark.parametrize("weights", [["--weights=-1,2"], ["--weights", "-1,2"], ["--weights", "lm=2, am=-1"]])
     def test_weights_may_be_negative_and_named_in_any_order(self, table: str, weights: list[str]) -> None:
-        found = json.loads(run("check", table, *COLUMNS, *weights, "--json").stdout)
-        assert found["loss"] == OPTIMUM
-
-    def test_weights_come_from_a_file_that_solve_wrote_whatever_the_order_of_features(
-        self, table: str, tmp_path: Path
-    ) -> None:
-        assert run("solve", table, *COLUMNS, "-o", str(tmp_path / "r.json")).exit_code == 0
-        columns = ["--segment", "list", "--features", "lm,am", "--loss", "errors"]
-        outcome = run("check", table, *columns, "--weights", str(tmp_path / "r.json"), "--json")
-        assert json.loads(outcome.stdout)["loss"] == OPTIMUM
-
-
-def test_a_beam_is_a_heuristic(table: str) -> None:
-    found = json.loads(run("solve", table, *COLUMNS, "--method", "beam", "--set", "beam=5", "--json").stdout)
-    assert (found["method"], found["status"], found["lower_bound"]) == ("beam", "heuristic", None)
-    assert "beam=5" in found["signature"]
+        assert found("check", table, *COLUMNS, *weights)["loss"] == OPTIMUM
 
 
 class TestRegions:
-    def solved(self, table: str, *options: str) -> dict[str, float]:
-        found = json.loads(run("solve", table, *COLUMNS, *options, "--json").stdout)
-        weights: dict[str, float] = found["weights"]
-        return {**weights, "loss": found["loss"]}
+    @pytest.mark.parametrize(
+        ("options", "holds"),
+        [
+            (["--nonnegative"], lambda am, lm: am > 0 < lm),
+            (["--fix", "lm=2", "--bounds", "am:-0.5..0.25"], lambda am, lm: lm == 2 and -0.5 < am < 0.25),
+            (["--linear", "am=1,lm=-2:0.."], lambda am, lm: am > 2 * lm),
+            (["--total", "1", "--bounds", "am:0.2..0.3"], lambda am, lm: 0.2 < am < 0.3 and math.isclose(am + lm, 1)),
+            (
+                ["--cosine", "0.999", "--around", "3,4"],
+                lambda am, lm: (3 * am + 4 * lm) / 5 / math.hypot(am, lm) >= 0.999,
+            ),
+        ],
+        ids=str,
+    )
+    def test_signs_bounds_fixed_weights_and_cosines_hold(
+        self, table: str, options: list[str], holds: Callable[[float, float], bool]
+    ) -> None:
+        weights = found("solve", table, *COLUMNS, *options)["weights"]
+        assert holds(weights["am"], weights["lm"])
 
-    def test_signs_bounds_and_fixed_weights_hold(self, table: str) -> None:
-        found = self.solved(table, "--nonnegative")
-        assert found["am"] > 0 < found["lm"]
-        found = self.solved(table, "--fix", "lm=2", "--bounds", "am:-0.5..0.25")
-        assert -0.25 < found["am"] / found["lm"] < 0.125
-        found = self.solved(table, "--linear", "am=1,lm=-2:0..")
-        assert found["am"] > 2 * found["lm"]
-        found = self.solved(table, "--total", "1", "--bounds", "am:0.2..0.3")
-        assert 0.2 < found["am"] / (found["am"] + found["lm"]) < 0.3
-
-    def test_a_cosine_holds_around_weights(self, table: str) -> None:
-        found = self.solved(table, "--cosine", "0.999", "--around", "3,4")
-        assert (3 * found["am"] + 4 * found["lm"]) / 5 / math.hypot(found["am"], found["lm"]) >= 0.999
-
-    def test_the_report_tells_the_distance_to_each_limit(self, table: str) -> None:
-        outcome = run("solve", table, *COLUMNS, "--nonnegative")
+    def test_with_v_the_report_tells_the_distance_to_each_limit(self, table: str) -> None:
+        outcome = run("solve", table, *COLUMNS, "--nonnegative", "-v")
         assert "inside by" in outcome.stdout
         assert "am >= 0" in outcome.stdout
 

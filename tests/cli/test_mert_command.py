@@ -21,7 +21,7 @@ from mutations import examples, read_or_refused
 from shared import SHARED_DATA, needs_shared
 
 import lpmert
-import lpmert._doors
+import lpmert.api
 from lpmert.errors import DataError
 from lpmert.formats.mert_data import SCORE_TYPES, write_mert_data
 from lpmert.formats.moses import read_moses
@@ -153,7 +153,7 @@ def test_the_search_for_a_proof_gets_the_time_that_line_searches_leave(
         return original(*arguments, time_limit=time_limit, **settings)
 
     original = lpmert.minimize
-    monkeypatch.setattr(sys.modules["lpmert._doors"], "minimize", minimize)
+    monkeypatch.setattr(sys.modules["lpmert.api"], "minimize", minimize)
     put(here, lists())
     assert run(*FLAGS, "--time-limit", "100").exit_code == 0
     first, second = limits
@@ -678,9 +678,9 @@ def test_the_time_limit_counts_from_the_start_of_the_command(here: Path, monkeyp
         limits.append(time_limit)
         return original_minimize(*arguments, time_limit=time_limit, **settings)
 
-    original_minimize = lpmert._doors.minimize
+    original_minimize = lpmert.api.minimize
     monkeypatch.setattr(module, "load_mert_data", slow)
-    monkeypatch.setattr(lpmert._doors, "minimize", minimize)
+    monkeypatch.setattr(lpmert.api, "minimize", minimize)
     put(here, lists())
     assert run(*FLAGS, "--time-limit", "100").exit_code == 0
     assert len(limits) == 2

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 import click
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lpmert.cli.arguments import Scale
-from lpmert.cli.figures import duration, number, percent
-from lpmert.cli.live import picture
-from lpmert.cli.progress import HEADER, ProgressLog, progress_line
+from lpmert.cli.progress import HEADER, ProgressLog, picture, progress_line
 from lpmert.cli.reports import result_report
-from lpmert.findings import Cell
+from lpmert.findings import Cell, Unit
+from lpmert.quoting import duration, number, percent
 from lpmert.result import Progress, Result, Status, relative_gap
 
 
@@ -207,85 +207,132 @@ def test_durations_are_short(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown
 
 
-def test_the_report_gives_status_loss_bound_gap_and_weights() -> None:
-    lines = plain(result_report(result())).splitlines()
-    assert lines[0] == Status.OPTIMAL.value
-    assert [line.split() for line in lines[2:5]] == [["loss", "1767"], ["lower", "bound", "1767"], ["gap", "0", "(0%)"]]
-    table = [line.split() for line in lines[6:10]]
-    assert table[0] == ["feature", "weight"]
-    assert [(row[0], float(row[1])) for row in table[1:]] == [("am", 0.5), ("lm", -0.25), ("length", 0.25)]
+def report(**changes: object) -> list[str]:
+    return plain(result_report(result(**changes))).splitlines()
+
+
+CELL = Cell(np.array([[0.4, np.inf], [-np.inf, -0.2], [0.2, 0.3]]), np.array([0.5, -0.25, 0.25]), 0.01)
+
+
+def test_a_report_has_weights_loss_bound_and_last_the_verdict_in_fifteen_lines() -> None:
+    lines = report(unit=Unit("errors"), cell=CELL, counters={"nodes": 12345})
+    assert lines[0].split() == ["feature", "weight", "may", "fall", "to", "may", "rise", "to"]
+    assert [(row[0], float(row[1])) for row in map(str.split, lines[1:4])] == [
+        ("am", 0.5), ("lm", -0.25), ("length", 0.25),
+    ]  # fmt: skip
+    assert [line.split() for line in lines[5:7]] == [["errors", "1767"], ["at", "least", "1767"]]
+    assert lines[-1] == Status.OPTIMAL.value
+    assert len(lines) <= 15
+    assert "nodes" not in "".join(lines)
 
 
 def test_the_decimal_points_of_weights_are_below_each_other() -> None:
-    lines = plain(result_report(result(weights=np.array([0.5, -0.25, 0.0])))).splitlines()[7:10]
-    assert len({line.index(".") for line in lines}) == 1
+    assert len({line.index(".") for line in report(weights=np.array([0.5, -0.25, 0.0]))[1:4]}) == 1
 
 
-def test_small_weights_are_not_rounded_to_zero() -> None:
+def test_weights_have_the_digits_that_their_ranges_ask_for() -> None:
+    narrow = Cell(np.array([[0.5 - 1e-6, 0.5 + 1e-6], [-1, 0], [0, 1]]), np.array([0.5, -0.25, 0.25]), 0.01)
+    assert report(cell=CELL)[1].split()[1] == "0.5000"
+    assert report(cell=narrow)[1].split()[1] == "0.50000000"
     weights = np.array([1.0 - 3e-12, -2e-12, 1e-12])
-    rows = [line.split() for line in plain(result_report(result(weights=weights))).splitlines()[7:10]]
-    assert np.allclose([float(row[1]) for row in rows], weights, rtol=1e-9, atol=0)
+    rows = [line.split() for line in report(weights=weights)[1:4]]
+    assert np.allclose([float(row[1]) for row in rows], weights, rtol=1e-6, atol=0), "not rounded to zero"
 
 
 def test_an_unproved_result_does_not_say_proved_and_a_heuristic_shows_no_bound() -> None:
-    stopped = plain(result_report(result(lower_bound=1700.0, status=Status.TIME_LIMIT)))
-    assert "proved" not in stopped
-    assert "67 (3.79%)" in stopped
-    heuristic = plain(result_report(result(lower_bound=None, status=Status.HEURISTIC)))
-    assert "lower bound   -\n" in heuristic
-    assert "gap           unknown\n" in heuristic
+    stopped = report(lower_bound=1700.0, status=Status.TIME_LIMIT)
+    assert "proved" not in "".join(stopped)
+    assert ["at", "least", "1700"] in map(str.split, stopped)
+    assert ["gap", "3.79%"] in map(str.split, stopped)
+    heuristic = report(lower_bound=None, status=Status.HEURISTIC)
+    assert not [line for line in heuristic if line.startswith(("at least", "gap"))]
+    assert heuristic[-1] == Status.HEURISTIC.value
 
 
-def test_the_report_shows_the_score_where_it_is_not_the_loss() -> None:
-    assert "score         30.556538" in plain(result_report(result(loss=69.443462, score=30.556538)))
+@pytest.mark.parametrize(
+    ("unit", "loss", "bound", "shown"),
+    [
+        (Unit("BLEU", -100.0, 100.0), 0.6673507, 0.57595, ["BLEU 33.26", "at most 42.41"]),
+        (Unit("WER", 1 / 86, percent=True, counts="errors"), 42.0, 41.0, ["WER 48.84% (42 errors)", "at least 47.67%"]),
+        (Unit("accuracy", -1 / 16, 1.0, True, "wrong"), 3.0, 2.0, ["accuracy 81.25% (3 wrong)", "at most 87.50%"]),
+        (Unit("reward", -1.0), -656.0, -700.0, ["reward 656", "at most 700"]),
+        (Unit("F1", -1.0, 1.0), 1 / 3, 0.25, ["F1 0.6667", "at most 0.7500"]),
+        (Unit("loss"), 4.948169, 4.94816, ["loss 4.948", "at least 4.948"]),
+        (Unit("loss"), 931.4, 7.77777, ["loss 931.4", "at least 7.777"]),
+    ],
+)
+def test_losses_and_bounds_are_told_in_their_unit_and_bounds_never_too_good(
+    unit: Unit, loss: float, bound: float, shown: list[str]
+) -> None:
+    lines = report(unit=unit, loss=loss, score=loss, lower_bound=bound, status=Status.TIME_LIMIT)
+    assert [" ".join(line.split()) for line in lines[5:7]] == shown
 
 
-def test_weights_are_also_shown_scaled() -> None:
-    lines = plain(result_report(result(), Scale("lm", -1.0))).splitlines()
-    assert lines[6].split() == ["feature", "weight", "lm", "=", "-1"]
-    assert [float(line.split()[2]) for line in lines[7:10]] == [2.0, -1.0, 1.0]
+def test_python_shows_the_same_units_and_the_verdict_last() -> None:
+    bleu = result(unit=Unit("BLEU", -100.0, 100.0), loss=0.6673507, lower_bound=0.57595, status=Status.TIME_LIMIT)
+    assert str(bleu).splitlines()[-2:] == ["BLEU 33.26, at most 42.41", Status.TIME_LIMIT.value]
+    assert str(result()).splitlines()[-2:] == ["loss 1767, at least 1767", Status.OPTIMAL.value]
 
 
-def test_a_scale_that_no_positive_factor_reaches_is_told_and_not_shown() -> None:
-    shown = plain(result_report(result(), Scale("lm", 1.0)))
-    assert "no positive factor brings lm to 1" in shown
-    assert "lm = 1" not in shown
+@given(st.floats(-1e6, 1e6), st.floats(0.01, 1e4), st.booleans(), st.sampled_from([0.0, 1.0, 100.0]), st.booleans())
+def test_a_rounded_bound_is_never_better_than_the_bound(
+    loss: float, factor: float, more: bool, offset: float, percent: bool
+) -> None:
+    unit = Unit("x", -factor if more else factor, offset, percent)
+    shown = float(unit.short(loss, bound=True).rstrip("%")) / (100 if percent else 1)
+    slack = 2e-9 * max(1.0, abs(unit.of(loss)))
+    assert shown >= unit.of(loss) - slack if more else shown <= unit.of(loss) + slack
 
 
-def test_the_report_shows_ranges_free_features_ties_times_and_counters() -> None:
-    cell = Cell(np.array([[0.4, np.inf], [-np.inf, -0.2], [0.2, 0.3]]), np.array([0.5, -0.25, 0.25]), 0.01)
-    shown = plain(
-        result_report(
-            result(
-                cell=cell,
-                free=("length",),
-                tied_lists=1,
-                loss_best_ties=1766.0,
-                loss_worst_ties=1769.0,
-                seconds={"read": 0.25, "search": 1.5},
-                counters={"nodes": 12345, "lps_cold": 6},
-            )
-        )
-    )
-    rows = [line.split() for line in shown.splitlines()]
-    assert ["am", "0.5000000000", "0.4000000000", "inf"] in rows
-    assert ["lm", "-0.2500000000", "-inf", "-0.2000000000"] in rows
-    assert ["length", "(free)", "0.2500000000", "0.2000000000", "0.3000000000"] in rows
-    assert "ties          1 list: loss 1766 at best, 1769 at worst" in shown
+def test_a_score_that_the_unit_does_not_tell_is_shown_beside_the_loss() -> None:
+    assert ["score", "30.556538"] in map(str.split, report(loss=69.443462, score=30.556538))
+
+
+def test_more_is_told_of_ties_free_weights_and_limits_and_with_v_of_times_and_counters() -> None:
+    more: dict[str, object] = {
+        "cell": CELL,
+        "free": ("length",),
+        "limiting": ("am >= 0",),
+        "tied_lists": 1,
+        "loss_best_ties": 1766.0,
+        "loss_worst_ties": 1769.0,
+        "seconds": {"read": 0.25, "search": 1.5},
+        "counters": {"nodes": 12345, "lps_cold": 6},
+    }
+    rows = [line.split() for line in plain(result_report(result(**more), verbose=True)).splitlines()]
+    assert ["am", "0.5000", "0.4000", "inf"] in rows
+    assert ["lm", "-0.2500", "-inf", "-0.2000"] in rows
+    assert ["length", "(free)", "0.2500", "0.2000", "0.3000"] in rows
+    assert "ties          1 list: 1766 at best, 1769 at worst" in report(**more)
+    assert "limited by    am >= 0: the best choices go on beyond" in report(**more)
     assert ["seconds", "read", "0.250"] in rows
     assert ["search", "1.500"] in rows
     assert ["work", "nodes", "12,345"] in rows
     assert ["lps", "cold", "6"] in rows
 
 
-@pytest.mark.parametrize(("columns", "tables"), [(30, 3), (40, 2), (200, 1)])
+def test_after_a_minute_without_a_limit_a_search_says_how_it_stands_and_how_to_stop(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def told(limit: float | None) -> list[str]:
+        with ProgressLog(live=False, time_limit=limit) as log:
+            for t in range(1, 150):
+                log(progress(float(t)))
+        return [line for line in capsys.readouterr().err.splitlines() if "Ctrl-C" in line]
+
+    first, second = told(None)
+    assert first.startswith("after 60.0s: best loss 1767, bound 1700, gap 3.79%")
+    assert second.startswith("after 120.0s")
+    assert told(7200.0) == []
+
+
+@pytest.mark.parametrize(("columns", "tables"), [(30, 2), (50, 1), (200, 1)])
 def test_reports_fit_the_terminal_and_cut_no_number(columns: int, tables: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    ranges = np.array([[0.4, np.inf], [-np.inf, -0.2], [0.2, 0.3]])
-    long = result(cell=Cell(ranges, np.array([0.5, -0.25, 0.25]), 0.01), signature="x" * 150, counters={"nodes": 12345})
-    piped = plain(result_report(long))
+    long = result(cell=CELL, signature="x" * 150, counters={"nodes": 12345})
+    piped = plain(result_report(long, verbose=True))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    lines = plain(result_report(long)).splitlines()
+    lines = plain(result_report(long, verbose=True)).splitlines()
     assert all(len(line) <= columns for line in lines if line != Status.OPTIMAL.value)
     assert "x" * 150 in piped
     assert re.search("x+", "".join(line.strip() for line in lines if "x" in line)).group() == "x" * 150  # type: ignore[union-attr]

@@ -354,7 +354,7 @@ class TestCommands:
 
     @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, "OPTIMAL"), (signal.SIGTERM, "INTERRUPTED")])
     def test_ctrl_c_ends_the_cross_validation_and_not_the_search_after_it(self, table, monkeypatch, number, status):
-        monkeypatch.setattr(sys.modules["lpmert.cli.main"], "Stages", lambda: lambda *_: signal.raise_signal(number))
+        monkeypatch.setattr(sys.modules["lpmert.cli.search"], "Stages", lambda: lambda *_: signal.raise_signal(number))
         # as in a command, where SIGTERM is taken like Ctrl-C
         before = signal.signal(number, signal.default_int_handler)
         try:

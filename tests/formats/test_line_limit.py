@@ -18,7 +18,7 @@ from shared import ROOT
 
 import lpmert
 from lpmert import CertificateError, DataError, NBest
-from lpmert.cli import main as cli
+from lpmert.cli.running import ExitCode
 from lpmert.formats.detect import read
 from lpmert.formats.detect import write as write_lists
 from lpmert.formats.weights import read_weights
@@ -77,7 +77,7 @@ class TestLines:
         assert caught.value.line == 2
         assert str(tmp_path) in str(caught.value.path)
         assert str(caught.value).count("1 ") <= MOST // 2 + 2
-        assert "--max-line-length" in str(caught.value)
+        assert "max_line_length" in str(caught.value)
 
     @pytest.mark.parametrize("length", [1, 99, 100])
     def test_a_line_of_just_the_limit_is_read(self, tmp_path: Path, length: int) -> None:
@@ -101,14 +101,14 @@ class TestLines:
         with pytest.raises(DataError, match="above 0"), line_limit(most):
             pass
 
-    def test_functions_and_commands_take_a_limit(self, tmp_path: Path) -> None:
+    def test_functions_take_a_limit_that_holds_for_commands_too(self, tmp_path: Path) -> None:
         path = tmp_path / "table.tsv"
         path.write_text("s\ta\tl\n" + "".join(f"{i}\t{j}\t{j}\n" for i in range(3) for j in range(40)))
         assert read(path, **COLUMNS).n_lists == 3
         for reader in (read, lpmert.read_table):
             with pytest.raises(DataError, match="more than 5 bytes"):
                 reader(path, max_line_length=5, **COLUMNS)
-        options = [str(path), "--segment", "s", "--features", "a", "--loss", "l", "--max-line-length", "5"]
+        options = [str(path), "--segment", "s", "--features", "a", "--loss", "l"]
         out = str(tmp_path / "out.tsv")
         for arguments in (
             ["solve", *options],
@@ -117,8 +117,9 @@ class TestLines:
             ["verify", str(path), *options],
             ["convert", str(path), out, *options[1:]],
         ):
-            run = commands.run(*arguments)
-            assert run.exit_code == cli.ExitCode.FAILED, run.output
+            with line_limit(5):
+                run = commands.run(*arguments)
+            assert run.exit_code == ExitCode.FAILED, run.output
             assert "table.tsv:1: a line of more than 5 bytes" in run.output
         assert read(path, **COLUMNS).n_lists == 3
 

@@ -148,25 +148,28 @@ class TestCommand:
         assert self.loss_of(table, json.dumps(weights)) == self.best(table)
 
     @pytest.mark.parametrize(
-        ("name", "write"), [("weights.txt", None), ("w", "numbers"), ("w", "names"), ("w", "json")]
+        ("name", "write"), [("weights.txt", None), ("w", "numbers"), ("w", None), ("w.json", None)]
     )
     def test_files_of_weights_are_read_back(
         self, table: list[str], tmp_path: Path, name: str, write: str | None
     ) -> None:
         path = tmp_path / name
-        outcome = run("solve", *table, "-o", path, *([] if write is None else ["--write", write]))
+        outcome = run("solve", *table, "--weights-out", path, *([] if write is None else ["--write", write]))
         assert outcome.exit_code == 0, outcome.output
         assert self.loss_of(table, str(path)) == self.best(table)
         words = path.read_text().split()
-        if write is None:
+        if name == "weights.txt":
             assert len(words) == 3
             assert all(len(word.partition(".")[2]) == 6 for word in words)
+        if name == "w.json":
+            full = json.loads(run("solve", *table, "--json").stdout)["weights"]
+            assert json.loads(path.read_text()) == full, "named, and with all digits"
 
     def test_moses_ini_is_brought_up_to_date_in_its_scale(self, table: list[str], tmp_path: Path) -> None:
         ini = tmp_path / "moses.ini"
         old = "[feature]\nX\n\n[weight]\nUnk= 1\nacoustic=0.5\nlm=0.25\nwords=-1.25\n\n[threads]\n4\n"
         ini.write_text(old)
-        outcome = run("solve", *table, "-o", ini)
+        outcome = run("solve", *table, "--weights-out", ini)
         assert outcome.exit_code == 0, outcome.output
         assert self.loss_of(table, str(ini)) == self.best(table)
         new = read_weights(ini)
@@ -176,14 +179,15 @@ class TestCommand:
         assert [line for line in ini.read_text().splitlines() if line in kept] == kept
 
     def test_a_scale_is_that_of_the_file(self, table: list[str], tmp_path: Path) -> None:
-        assert run("solve", *table, "-o", tmp_path / "weights.txt", "--scale", "acoustic=2").exit_code == 0
+        assert run("solve", *table, "--weights-out", tmp_path / "weights.txt", "--scale", "acoustic=2").exit_code == 0
         assert (tmp_path / "weights.txt").read_text().startswith("2.000000 ")
 
     def test_what_cannot_be_written_is_told_before_the_search(self, table: list[str], tmp_path: Path) -> None:
         for more, message in (
             (["--write", "espnet"], "no setting for feature 'acoustic'"),
-            (["-o", tmp_path / "moses.ini"], "is brought up to date, not made"),
-            (["--write", "update"], "--write update needs -o"),
+            (["--weights-out", tmp_path / "moses.ini"], "is brought up to date, not made"),
+            (["--write", "update"], "--write update needs --weights-out"),
+            (["--write", "names", "--json"], "both go to stdout"),
             (["--roles", "acoustic=lm"], "--roles is for the settings of toolkits"),
         ):
             outcome = run("solve", *table, *more)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from strategies import random_nbest
 
-from lpmert._doors import minimize
+from lpmert.api import minimize
 from lpmert.errors import MethodError
 from lpmert.lines.clock import Clock
 from lpmert.methods.heuristic.cma_es import CmaEs

@@ -42,7 +42,7 @@ def test_solve_proves_the_least_loss_of_all_paths_and_says_how_many_there_are() 
     assert found["rates"]["error_rate"] == pytest.approx(best.loss / 86)  # words in the references
     digits = round(float(lattices.log10_paths.max()))
     assert f"u01.slf.gz and 11 more files: 12 lattices, 5,227 links, up to 10^{digits} paths each" in outcome.stderr
-    shown = done(on_lattices("solve", *REGION))
+    shown = done(on_lattices("solve", *REGION, "-v"))
     assert f"paths         5,227 links, up to 10^{digits} paths each; {best.counters['survivors']} may win" in shown
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shared import librispeech, needs_shared, swahili
 from surfaces import line_events
 
-from lpmert._doors import minimize
+from lpmert.api import minimize
 from lpmert.errors import MethodError
 from lpmert.lines.clock import Clock
 from lpmert.lines.directions import DESCENTS, powell

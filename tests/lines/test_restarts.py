@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import needs_shared, swahili
 
-from lpmert._doors import minimize
+from lpmert.api import minimize
 from lpmert.errors import MethodError
 from lpmert.lines.ahead import DescentKind
 from lpmert.lines.clock import Clock, decoded_loss

@@ -22,7 +22,7 @@ def test_the_example_ends_at_the_optimum_of_all_lists(tmp_path: Path) -> None:
     """It decodes 5-best lists out of ready-made 100-best lists, whose proved optimum is in another example."""
     output, weights, picture = (tmp_path / name for name in ("out.json", "weights.txt", "loop.png"))
     code, _, log = finished(
-        *("loop", "examples/loop/lists.toml", "--forget", "-o", output, "--weights-out", weights, "--plot", picture),
+        *("loop", "examples/loop/lists.toml", "--forget", "-o", output, "--weights-out", weights, "--picture", picture),
         cwd=ROOT,
     )
     assert code == 0, log
@@ -72,11 +72,11 @@ def test_limits_and_wrong_usage(tmp_path: Path) -> None:
     assert stopped.exit_code == 3
     assert "1 iterations were allowed" in stopped.stderr
     assert run("loop", config, "--forget", "--resume").exit_code == 2
-    assert run("loop", config, "--weights-like", "x").exit_code == 2
+    assert run("loop", config, "--write", "update").exit_code == 2
     missing = run("loop", tmp_path / "none.toml")
     assert (missing.exit_code, "none.toml: cannot be read" in missing.stderr) == (1, True)
     assert run("loop", config, "--resume", "-o", config).exit_code == 1
-    undrawn = run("loop", config, "--folder", tmp_path / "other", "--plot", tmp_path / "loop.gif")
+    undrawn = run("loop", config, "--folder", tmp_path / "other", "--picture", tmp_path / "loop.gif")
     assert (undrawn.exit_code, "must end in one of" in undrawn.stderr) == (1, True)
     assert not (tmp_path / "other").exists()  # told before anything is decoded
     assert config.read_text().startswith("\nweights")

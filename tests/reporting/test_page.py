@@ -346,7 +346,7 @@ class TestTime:
             if done == 2 * pairs + 1:
                 signal.raise_signal(signal.SIGINT)
 
-        monkeypatch.setattr("lpmert.cli.stages.Stages.__call__", press)
+        monkeypatch.setattr("lpmert.cli.progress.Stages.__call__", press)
         outcome = run("report", path, "--data", tmp_path / "x.npz", "-o", page)
         assert outcome.exit_code == 130
         surfaces = "the error surfaces" if not pairs else f"{6 - pairs} of 6 error surfaces"
@@ -383,7 +383,7 @@ def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
     flags = [tmp_path / "x.npz", "-q"]
     assert run("check", *flags, "--weights", "1,1,1", "-o", tmp_path / "c.json").exit_code == 0
     assert run("tune", *flags, "-o", tmp_path / "t.json").exit_code == 0
-    methods = ["--methods", "och,grid", "--seeds", "2", "--replications", "10", "--cv", "2", "--repeat", "1"]
+    methods = ["--methods", "och,grid", "--seeds", "2", "--cv", "2", "--repeat", "1"]
     assert run("compare", *flags, *methods, "-o", tmp_path / "m.json").exit_code == 0
     files = [tmp_path / name for name in ("c.json", "t.json", "m.json")]
     outcome = run("report", *files, "--data", tmp_path / "x.npz", "-o", tmp_path / "r.html")

@@ -20,7 +20,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(5)
     nbest = lpmert.NBest(rng.normal(size=(40, 2)), np.arange(11) * 4, rng.integers(0, 9, 40), names=["a", "b"])
     lpmert.write(nbest, folder / "x.npz")
-    methods = ["--methods", "och,grid", "--seeds", "2", "--replications", "10", "--cv", "2", "--repeat", "1"]
+    methods = ["--methods", "och,grid", "--seeds", "2", "--cv", "2", "--repeat", "1"]
     for command, *flags in (["solve"], ["check", "--weights", "1,1"], ["tune"], ["compare", *methods]):
         assert run(command, folder / "x.npz", "-q", *flags, "-o", folder / f"{command}.json").exit_code == 0
     return folder

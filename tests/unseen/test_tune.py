@@ -208,8 +208,8 @@ def test_the_command_keeps_sources_together(table):
     [
         (("--source", "("), "not a regular expression"),
         (("--source", "no such id"), "does not match the list id"),
-        (("--weights-like", "w.txt"), "--weights-like needs --weights-out"),
-        (("--folds", "1"), "--folds"),
+        (("--write", "update"), "--write update needs --weights-out"),
+        (("--cv", "1"), "--cv"),
     ],
 )
 def test_wrong_usage_is_told(table, options, said):

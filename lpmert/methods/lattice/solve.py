@@ -28,7 +28,7 @@ from lpmert.search.checkpoint import Checkpoint, Keeping, asked_for, opened
 from lpmert.search.driver import Course, incumbent_of, restore, run
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.search.moved import moved, normalised
-from lpmert.search.report import Ended, Outcome, bound_on_loss, result_of
+from lpmert.search.report import Ended, Outcome, bound_on_loss, result_of, scaled_evaluation
 from lpmert.search.start import first_incumbent
 from lpmert.system.deadline import OutOfTime, heeding, out_of_time
 from lpmert.version import __version__
@@ -177,7 +177,7 @@ def _reported(problem: LatticeProblem, method: Method, search: Search, outcome: 
             break
     holding = [weights for weights in (placed, *ahead) if _holds(problem, weights, outcome.cost)]
     weights = holding[0] if holding else ahead[0]
-    evaluation = problem.evaluate(weights)
+    weights, evaluation = scaled_evaluation(problem, lattices.names, weights)
     status, loss = outcome.status, evaluation.loss
     if status is Status.OPTIMAL and (problem.turned or not holding):
         status = Status.OPTIMAL_TO_TOLERANCE
@@ -202,6 +202,7 @@ def _reported(problem: LatticeProblem, method: Method, search: Search, outcome: 
         region=problem.distances(weights),
         counters={**_sizes(problem), **search.counters()},
         trace=outcome.trace,
+        unit=problem.unit,
     )
 
 

@@ -1,15 +1,17 @@
-"""The doors: find the best weights, or tell how far given weights are from them.
+"""`minimize`, `check`, `evaluate` and `certify`, and what callers pass to them, checked.
 
 Nothing heavy is imported before it is needed, so that the command line starts at once.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
-from functools import partial
+import logging
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from lpmert.asked import keeping_of, problem_of, settings_of, told
+from lpmert.findings import ALL_ZERO
+from lpmert.quoting import WARNINGS, listed
+from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from lpmert.search.checkpoint import Keeping
     from lpmert.search.method import Method
     from lpmert.values import Weights
+
+logger = logging.getLogger(__name__)
 
 
 def minimize(
@@ -131,14 +135,15 @@ def minimize(
     from lpmert.workers import using_workers
 
     solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
-    problem, search = _prepared(nbest, metric, ties, region, limits, keeping_of(checkpoint, resume))
+    keeping = keeping_of(checkpoint, resume)
+    problem, started = _problem_within(limits, nbest, metric, ties, region)
     initial = None
     if initial_weights is not None:
         from lpmert.formats.weights import given_weights
 
         initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     with using_workers(backend, jobs):
-        return warned(search(solver, limits, callback, seed, initial))
+        return warned(_search(problem, solver, limits, callback, seed, initial, started, keeping))
 
 
 def check(
@@ -194,11 +199,11 @@ def check(
     from lpmert.workers import using_workers
 
     solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
-    problem, search = _prepared(nbest, metric, ties, region, limits)
+    problem, started = _problem_within(limits, nbest, metric, ties, region)
     given = problem.checked_weights(given_weights(weights, "weights"))
     evaluation = told(problem, given)
     with using_workers(backend, jobs):
-        optimum = warned(search(solver, limits, callback, seed, given))
+        optimum = warned(_search(problem, solver, limits, callback, seed, given, started))
     same = {field.name for field in fields(evaluation)} & {field.name for field in fields(Check)}
     figures = {name: getattr(evaluation, name) for name in same}
     return Check(weights=given, names=nbest.names, optimum=optimum, **figures)
@@ -317,27 +322,119 @@ def certify(
             write_certificate_of_graphs(path, problem, result, on_stage=told)
 
 
-def _prepared(
-    data: NBest | WordGraphs,
-    metric: Any,
-    ties: str,
-    region: Region | None,
-    limits: Limits,
-    keeping: Keeping | None = None,
-) -> tuple[Problem | LatticeProblem, Callable[..., Result]]:
-    """Return the problem, and its search: of a method, with limits, callback, seed and first weights."""
+def _problem_within(
+    limits: Limits, data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None
+) -> tuple[Problem | LatticeProblem, float]:
+    """Return the problem, made within the limits of time and memory, and when that began."""
     import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
-    from lpmert.model.problem import Problem
-    from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline
     from lpmert.system.memory import Allowance
 
     allowance = Allowance(limits.memory_limit)
     with allowance.kept_if_any(), Deadline(limits.time_limit, memory=allowance).running() as deadline:
-        problem = problem_of(data, metric, ties, region)
-        if not isinstance(problem, Problem):
-            from lpmert.methods.lattice.solve import solve_lattices
+        return problem_of(data, metric, ties, region), deadline.started
 
-            return problem, partial(solve_lattices, problem, started=deadline.started, keeping=keeping)
-        here = partial(solve, started=deadline.started, keeping=keeping)
-        return problem, lambda method, *rest: here(method, problem, *rest)
+
+def _search(
+    problem: Problem | LatticeProblem,
+    method: Method,
+    limits: Limits,
+    callback: Callback | None,
+    seed: int,
+    initial: Any,
+    started: float,
+    keeping: Keeping | None = None,
+) -> Result:
+    """Return what a method finds on lists or lattices."""
+    from lpmert.model.problem import Problem
+
+    if isinstance(problem, Problem):
+        from lpmert.search.driver import solve
+
+        return solve(method, problem, limits, callback, seed, initial, started=started, keeping=keeping)
+    from lpmert.methods.lattice.solve import solve_lattices
+
+    return solve_lattices(problem, method, limits, callback, seed, initial, started=started, keeping=keeping)
+
+
+def told(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation:
+    """Return what weights cost, whether they lie in the region, and the loss as rates."""
+    given = problem.checked_weights(weights)
+    if not given.any():
+        logging.getLogger(WARNINGS).warning("warning: %s", ALL_ZERO.message)
+    return replace(found := problem.evaluate(given), inside=problem.inside(given), rates=problem.rates(found.loss))
+
+
+def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None) -> Problem | LatticeProblem:
+    """Return the problem on lists or lattices, with all arguments checked."""
+    from lpmert.model.word_graphs import WordGraphs
+
+    if isinstance(data, WordGraphs):
+        from lpmert.methods.lattice.door import lattice_problem
+
+        return lattice_problem(data, metric or "loss", ties, _checked(region))
+    return _problem(data, metric, ties, region)
+
+
+def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Problem:
+    from lpmert.errors import DataError
+    from lpmert.model.nbest import NBest
+    from lpmert.model.problem import Problem
+
+    if not isinstance(nbest, NBest):
+        raise DataError(
+            f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
+        )
+    return Problem(nbest, metric, ties=ties, region=_checked(region))
+
+
+def _checked(region: Region | None) -> Region | None:
+    if region is None:
+        return None
+    from lpmert.formats.weights import checked_region
+
+    return checked_region(region)
+
+
+def settings_of(
+    method: str | Method,
+    time_limit: float | None,
+    node_limit: int | None,
+    gap: float | None,
+    target: float | None,
+    memory_limit: int | None,
+    jobs: int,
+    seed: int,
+    backend: str = "threads",
+) -> tuple[Method, Limits, int]:
+    from lpmert.values import checked_limits, whole_number
+    from lpmert.workers import checked_backend
+
+    jobs = whole_number(jobs, "jobs", 1)
+    checked_backend(backend)
+    solver = method_of(method)
+    if jobs > 1 and not solver.parallel:
+        logger.warning("jobs=%d: method %r hands no work out, and searches in one thread", jobs, solver.name)
+    limits = checked_limits(time_limit, node_limit, gap, target, memory_limit)
+    return solver, limits, whole_number(seed, "seed", 0)
+
+
+def method_of(method: str | Method) -> Method:
+    from lpmert.errors import MethodError
+    from lpmert.quoting import quoted
+    from lpmert.search.method import Method
+
+    found = METHODS.build(method) if isinstance(method, str) else method
+    if not isinstance(found, Method):
+        names = f"one of {listed(METHODS.names())}, or an object of a class derived from lpmert.methods.Method"
+        raise MethodError(f"a method must be {names}; got {quoted(method)}")
+    return found
+
+
+def keeping_of(checkpoint: str | Path | None, resume: bool) -> Keeping | None:
+    from lpmert.errors import MethodError
+    from lpmert.search.checkpoint import Keeping
+
+    if checkpoint is None and resume:
+        raise MethodError("resume needs the file of a checkpoint")
+    return None if checkpoint is None else Keeping(checkpoint, resume)

@@ -1,8 +1,9 @@
-"""Tables as text: within the width of the terminal where stdout is one, in full where it is a file or a pipe."""
+"""Numbers, and tables of them, as text: within the width of a terminal, in full in a file or a pipe."""
 
 from __future__ import annotations
 
 import io
+import math
 import os
 import shutil
 import sys
@@ -10,14 +11,42 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, TextIO
 
-from lpmert.quoting import visible
+from lpmert.quoting import SHOWN_DECIMALS, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from lpmert.findings import Unit
+    from lpmert.unseen.estimate import Interval
+
 _LABEL_WIDTH = 13
 _UNLIMITED = 1_000_000
+
+
+def short(value: float | None) -> str:
+    """Return a number with up to seven digits; a dash where it is unknown."""
+    return "-" if value is None else f"{value:.7g}"
+
+
+def short_count(value: int) -> str:
+    """Return a count in at most eight characters, up to a million millions."""
+    return str(value) if value < 10_000_000 else f"{value / 1e6:.1f}M"
+
+
+def interval(unit: Unit, of: Interval) -> str:
+    """Return the interval of a difference between losses in their unit; nothing where it is unknown."""
+    if of.low is None or of.high is None:
+        return ""
+    ends = sorted((of.low, of.high), key=lambda end: unit.factor * end)
+    return f"[{', '.join(unit.difference(end, sign=True) for end in ends)}]"
+
+
+def column(heading: str, values: Sequence[float], decimals: int = SHOWN_DECIMALS) -> list[str]:
+    """Return numbers with their decimal points below each other, under a heading."""
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    form = "f" if not sizes or min(sizes) >= 10.0**-decimals else "e"
+    return [heading, *(f"{value + 0.0:.{decimals}{form}}" for value in values)]
 
 
 def width_of(stream: TextIO) -> int:
@@ -59,7 +88,7 @@ def labelled(rows: Sequence[tuple[str, str | Mapping[str, str]]]) -> str:
     from rich.table import Table
 
     table = Table.grid(padding=(0, 1))
-    table.add_column(width=_LABEL_WIDTH, no_wrap=True)
+    table.add_column(min_width=_LABEL_WIDTH, no_wrap=True)
     table.add_column(overflow="fold")
     for label, value in rows:
         if value:

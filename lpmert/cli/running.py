@@ -1,0 +1,221 @@
+"""How a command runs: its streams and log, where its outcome goes, and where else if it cannot, and its exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from lpmert.cli.arguments import PATH
+from lpmert.cli.options import option
+from lpmert.cli.text import wrapped
+from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
+
+if TYPE_CHECKING:
+    from lpmert.result import Status
+    from lpmert.system.interrupts import Interrupts
+
+Deliver = Callable[[Callable[[], str], Callable[[], str]], None]
+"""Takes functions that return the outcome as JSON and as a report."""
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """How much a command says besides its outcome."""
+
+    heading = "Output"
+
+    quiet: bool = option("-q --quiet", "No progress and no log on stderr.", default=False)
+
+
+@dataclass(frozen=True)
+class ToFile(Quiet):
+    """The outcome of a command that has one form."""
+
+    heading = "Output"
+
+    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.", PATH)
+    as_json: bool = True
+
+
+@dataclass(frozen=True)
+class Short(ToFile):
+    """The outcome of a command that searches nothing."""
+
+    heading = "Output"
+
+    as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
+
+
+@dataclass(frozen=True)
+class Output(Short):
+    """The outcome of a command that searches."""
+
+    heading = "Output"
+
+    verbose: int = option("-v --verbose", "Say more; twice for everything.", default=0, count=True, show_default=False)
+
+
+def open_streams() -> None:
+    """Give a process that was started with closed standard streams others in their place.
+
+    Reading and writing data fails there, as it does for other programs; the log goes nowhere. Without them, the files
+    that are opened first would take their places, and get what is meant for the streams.
+    """
+    for number, name, mode, way in (
+        (0, "stdin", "r", os.O_WRONLY),
+        (1, "stdout", "w", os.O_RDONLY),
+        (2, "stderr", "w", os.O_WRONLY),
+    ):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, way)  # takes the lowest number that is free
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def put(text: str) -> None:
+    """Write a text and a line end to stdout; raises `OSError`, and stdout takes and loses all that follows."""
+    try:
+        click.echo(text)
+    except OSError as error:
+        silence(sys.stdout)
+        raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+def say(text: str, *, most: int | None = LONGEST_MESSAGE) -> None:
+    """Write one line of the log to stderr, without its middle if it is longer than `most`.
+
+    A log that nobody takes is no reason to stop.
+    """
+    # not click.echo, which keeps the stream it saw first: the live line puts its own in the place of sys.stderr
+    try:
+        sys.stderr.write(f"{text if most is None else wrapped(shortened(text, most), sys.stderr)}\n")
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
+    """Let what a stream still holds go nowhere: Python tries to write it at its end, and complains."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+class LogHandler(logging.Handler):
+    """Writes log records to stderr as it is at that moment, above the live line if there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        say(self.format(record))
+
+
+class ExitCode(IntEnum):
+    """What the process tells its caller; click itself exits with 2 on wrong usage."""
+
+    FINISHED = 0
+    FAILED = 1
+    STOPPED = 3
+    REFUSED = 5
+    HUNG_UP = 129
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+def exit_code(status: Status | None, stop: Interrupts) -> ExitCode:
+    """Return the code for how a run ended, `None` if it was not searched; a signal counts even if it came too late."""
+    from lpmert.result import Status
+
+    if stop.pressed or status is Status.INTERRUPTED:
+        return ExitCode(128 + stop.number)
+    return ExitCode.FINISHED if status is None or status.finished else ExitCode.STOPPED
+
+
+@contextmanager
+def delivering(out: ToFile, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
+    """Open the file for the outcome before the search, so that a place that cannot be written is told at once.
+
+    None of the files that are read while the block runs may be that file or one of the `others` to be written, but for
+    those which the outcome `renews`.
+
+    The outcome goes to this file or to stdout, and where that fails, to stdout or stderr before the error is raised:
+    `DataError` or `OSError`. An earlier file stays as it is unless an outcome is delivered.
+    """
+    from lpmert.system.files import atomic_writer, check_place, writing_later
+
+    later = (None if one in renews else one for one in (out.output, *others))
+    with writing_later(*later), ExitStack() as stack:
+        for other in others:
+            if other is not None:
+                check_place(other)
+        file = None if out.output is None else stack.enter_context(atomic_writer(out.output))
+
+        def deliver(json: Callable[[], str], report: Callable[[], str]) -> None:
+            from lpmert.errors import DataError
+
+            if file is None:
+                _to_stdout(json() if out.as_json else report(), quiet=out.quiet)
+                return
+            text = json()
+            try:
+                with stack.pop_all():
+                    file.write(text + "\n")
+            except DataError as error:
+                try:
+                    _to_stdout(text, quiet=False)
+                except OSError as second:
+                    raise DataError(f"{error}; {second.filename}: {second.strerror}") from second
+                raise DataError(f"{error}; what it should hold is on standard output") from error
+
+        yield deliver
+
+
+def _to_stdout(text: str, *, quiet: bool) -> None:
+    try:
+        put(text)
+    except BrokenPipeError:  # the reader has had enough
+        if quiet:
+            raise click.exceptions.Exit(ExitCode.FAILED) from None
+        raise
+    except OSError:
+        say(click.unstyle(text), most=None)
+        raise
+
+
+@contextmanager
+def naming(data: str) -> Iterator[None]:
+    """Let errors about lists say which file they come from, where they do not name another."""
+    from lpmert.errors import DataError, MetricError
+
+    try:
+        yield
+    except DataError as error:
+        if error.path is not None:
+            raise
+        raise DataError(str(error), path=data) from error
+    except MetricError as error:
+        raise MetricError(f"{data}: {error}") from error
+
+
+@contextmanager
+def logging_to_stderr(out: Output) -> Iterator[None]:
+    level = [logging.WARNING, logging.INFO, logging.DEBUG][min(out.verbose, 2)]
+    package_logger = logging.getLogger("lpmert")
+    handler = LogHandler(logging.ERROR if out.quiet else level)
+    handler.addFilter(lambda record: record.name != WARNINGS)  # the report shows them
+    package_logger.addHandler(handler)
+    package_logger.setLevel(handler.level)
+    try:
+        yield
+    finally:
+        package_logger.removeHandler(handler)
+        package_logger.setLevel(logging.NOTSET)

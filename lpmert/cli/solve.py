@@ -1,0 +1,311 @@
+"""`lpmert solve`, `check`, `evaluate` and `train`: the best weights, and how good given ones are."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from lpmert.cli.arguments import NATURAL, PATH, Registered, parse_weights
+from lpmert.cli.options import command, option
+from lpmert.cli.progress import Stages
+from lpmert.cli.reading import Question, Reading, paths_of, sizes
+from lpmert.cli.reports import check_report, evaluation_report, result_report, summary, warning_lines
+from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.search import ScaledSearch, Start, Unseen, configured, progress_of
+from lpmert.cli.weights_out import WeightsOut
+from lpmert.registry import METHODS
+from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
+
+if TYPE_CHECKING:
+    from lpmert.checked import Check
+    from lpmert.cli.reading import Data
+    from lpmert.result import Callback, Result
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is kept of a search besides its result."""
+
+    heading = "Output"
+
+    certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.", PATH)
+    checkpoint: str | None = option("FILE", "Keep what is open, every minute and at the end.", PATH, rare=True)
+    resume: bool = option("", "Go on from --checkpoint FILE.", default=False, rare=True)
+
+    def __post_init__(self) -> None:
+        """Check that one option has the other that it needs."""
+        if self.resume and self.checkpoint is None:
+            raise click.UsageError("--resume needs --checkpoint.")
+
+
+@dataclass(frozen=True)
+class Given:
+    """Weights to judge."""
+
+    heading = "Data"
+
+    weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
+
+
+@command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
+def solve(search: ScaledSearch, start: Start, unseen: Unseen, weights: WeightsOut, proof: Proof, out: Output) -> None:
+    """Find the weights with the least loss on the lists or lattices in DATA.
+
+    DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
+    pooled by list, - is stdin. What a file does not tell (in a table, which columns are what), options say; the help of
+    `lpmert convert` and docs/formats.md describe them. Of lattices all paths count, or with --n-best the best ones.
+
+    A search ends with a proof: no limit of time is set, as nobody knows how long one takes, and Ctrl-C gives the best
+    weights with their bound at any moment. After a minute without --time-limit it says how it stands.
+
+    The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
+    weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately.
+
+    --cv N tells what the weights found are likely to cost on other lists from the same source, and how much of that
+    their loss here hides: N times all but one part of the lists is searched, by line searches where --method proves
+    its optimum, and that part decoded. `lpmert tune` finds weights for unseen lists.
+
+    --write says what becomes of the weights: `names` with a line `NAME VALUE` each, `numbers` as in Moses' weights.txt,
+    `json` with names and all digits, `update` to bring the weights in moses.ini, travatar.ini or joshua.config up to
+    date, or the settings of a speech toolkit (docs/speech.md). They have six digits after the point, or more where that
+    would change the loss. They go to --weights-out, and without it to stdout in place of the report.
+    """
+
+    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Result:
+        from lpmert.api import minimize
+
+        weights.check(data.names)
+        keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
+        return minimize(data, initial_weights=start.weights(data.names), callback=callback, **keeping, **arguments)
+
+    def text(data: Data, result: Result) -> str:
+        from lpmert.api import problem_of
+        from lpmert.formats.weights import keeps_loss
+        from lpmert.model.problem import Problem
+        from lpmert.search.decimals import few_decimals
+
+        problem = problem_of(data, search.summed_metric(data), search.ties, search.region(data.names))
+        shorten = partial(few_decimals, problem) if isinstance(problem, Problem) else None
+        return weights.text(result.names, result.weights, keeps_loss(problem, result.weights), shorten)
+
+    def finish(data: Data, result: Result, stop: Interrupts) -> None:
+        weights.save(partial(text, data, result), out)
+        _certify(proof, search, out, data, result, stop)
+
+    renews = [weights.updated, start.initial_weights]
+    writes = (weights.weights_out, proof.certificate, proof.checkpoint)
+    weights.beside(out)
+    _run(search, unseen, out, found, finish, writes, renews, text if weights.to_stdout else None)
+
+
+def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts) -> None:
+    """Write the proof of an optimum, if there is a file for it, in the time that the search has left."""
+    import lpmert
+
+    if proof.certificate is None:
+        return
+    if stop.pressed:
+        say("no certificate written: interrupted")
+    elif result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
+        say(f"no certificate written: {result.message}")
+    else:
+        arguments = search.arguments(data)
+        settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
+        left = None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
+        on_stage = None if out.quiet else Stages(slower=True)
+        lpmert.certify(data, result, proof.certificate, time_limit=left, on_stage=on_stage, **settings)
+
+
+@command("check dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
+def check(search: ScaledSearch, given: Given, unseen: Unseen, out: Output) -> None:
+    """Show how far given weights are from the least loss on the lists or lattices in DATA.
+
+    WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
+    `lpmert solve -o` wrote, other JSON, lines NAME VALUE, or the weights of Moses, cdec, Joshua or travatar. DATA is as
+    for `lpmert solve`.
+    """
+
+    def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Check:
+        from lpmert.api import check as check_weights
+
+        weights = parse_weights(given.weights, data.names, "--weights")
+        return check_weights(data, weights, callback=callback, **arguments)
+
+    _run(search, unseen, out, found)
+
+
+def _run(
+    search: ScaledSearch,
+    unseen: Unseen,
+    out: Output,
+    find: Callable[[Data, Callback | None, dict[str, Any]], Result | Check],
+    finish: Callable[[Data, Result, Interrupts], None] = lambda *_: None,
+    writes: Sequence[str | None] = (),
+    renews: Sequence[str | None] = (),
+    text: Callable[[Data, Result], str] | None = None,
+) -> NoReturn:
+    """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
+    with logging_to_stderr(out):
+        with delivering(out, *writes, renews=renews) as deliver:
+            data, seconds = search.load(out)
+            arguments = search.arguments(data)  # wrong usage is told before the table of progress begins
+            with Interrupts() as stop:
+                with naming(search.name):
+                    expected, left = unseen.estimate(data, search, arguments, stop, out)
+                progress = progress_of(out, left.time_limit)
+                with naming(search.name), Allowance(search.memory_limit).kept(), progress as callback:
+                    outcome = find(data, callback, {**arguments, "time_limit": left.time_limit})
+                outcome, result = _with_more(outcome, search, data, seconds, expected)
+                if not out.quiet:
+                    say_outcome(outcome, shown=text is None and not out.as_json and out.output is None)
+                report = partial(_report, outcome, data, out.verbose > 0)
+                deliver(outcome.to_json, report if text is None else lambda: text(data, result).removesuffix("\n"))
+        finish(data, result, stop)
+    raise click.exceptions.Exit(exit_code(result.status, stop))
+
+
+def _with_more(
+    outcome: Result | Check, search: ScaledSearch, data: Data, seconds: float, expected: Any
+) -> tuple[Result | Check, Result]:
+    """Return an outcome and its result with rates, units, the time for reading, and what unseen lists will cost."""
+    from lpmert.result import Result
+
+    result = outcome if isinstance(outcome, Result) else outcome.optimum
+    rates = search.rates(data, result.loss, outcome.loss)
+    # the share of what is to be expected that the loss on these lists leaves out
+    more = {"optimism": 1.0 - result.loss / expected["loss"]} if expected and expected["loss"] > 0.0 else {}
+    result = replace(
+        _scaled(result, search, data, None if isinstance(outcome, Result) else outcome),
+        seconds={"read": seconds, **result.seconds},
+        rates={**result.rates, **rates[0]},
+        unit=search.unit(data),
+        unseen={**expected, **more},
+    )
+    if isinstance(outcome, Result):
+        return result, result
+    return replace(outcome, optimum=result, rates={**outcome.rates, **rates[1]}), result
+
+
+def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | None) -> Result:
+    """Return a result in the scale that is asked for, or that checked weights have; the same where rounding forbids."""
+    factor = 1.0
+    if search.scale is not None:
+        try:
+            factor = result.factor_to(search.scale.name, search.scale.value)
+        except ValueError:
+            say(f"not scaled: no positive factor brings {search.scale.name} to {search.scale.value:g}")
+    elif check is not None and not (search.fix or search.total):
+        ones = [n for n, (a, b) in enumerate(zip(check.weights, result.weights, strict=True)) if a == 1.0 and b > 0.0]
+        norms = [math.fsum(map(abs, weights.tolist())) for weights in (check.weights, result.weights)]
+        factor = 1.0 / float(result.weights[ones[0]]) if ones else norms[0] / norms[1] if all(norms) else 1.0
+    if factor == 1.0:
+        return result
+    from lpmert.api import evaluate
+
+    scaled = result.times(factor)
+    found = evaluate(data, scaled.weights, metric=search.summed_metric(data), ties=search.ties)
+    return scaled if (found.loss, found.tied_lists) == (result.loss, result.tied_lists) else result
+
+
+def say_outcome(outcome: Result | Check, *, shown: bool) -> None:
+    """Write the outcome to the log in a line, with its warnings; an empty one if a report shows it."""
+    from lpmert.result import Result
+
+    result = outcome if isinstance(outcome, Result) else outcome.optimum
+    for line in [""] if shown else [summary(result), *warning_lines(outcome)]:
+        say(line)
+
+
+def _report(outcome: Result | Check, data: Data, verbose: bool) -> str:
+    from lpmert.model.nbest import NBest
+    from lpmert.result import Result
+
+    paths = "" if isinstance(data, NBest) else paths_of(data)
+    if isinstance(outcome, Result):
+        return result_report(outcome, verbose=verbose, paths=paths)
+    return check_report(outcome, verbose=verbose, paths=paths)
+
+
+@command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
+def evaluate(lists: Question, given: Given, out: Short) -> None:
+    """Show what given weights cost on the lists or lattices in DATA; nothing is searched.
+
+    DATA is as for `lpmert solve`, WEIGHTS as for `lpmert check`. The JSON has the hypothesis that is chosen from each
+    list, counted from 0; of lattices that is the best path.
+    """
+    import lpmert
+    from lpmert.api import problem_of, told
+    from lpmert.result import SCHEMA
+
+    with naming(lists.name), Allowance().kept(), delivering(out) as deliver:
+        data = lists.read_whole()
+        if not out.quiet:
+            say(f"{lists.name}: {sizes(data)}")
+        weights = parse_weights(given.weights, data.names, "--weights").of_features(data.names).tolist()
+        problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
+        found = told(problem, weights)
+        found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)[0]})
+        document = {
+            "schema": SCHEMA,
+            "weights": dict(zip(data.names, weights, strict=True)),
+            **found.to_dict(),
+            "list_ids": data.list_ids,
+            "signature": f"lpmert:{lpmert.__version__}|{problem.signature}",
+            "fingerprint": data.fingerprint,
+        }
+        deliver(
+            partial(json.dumps, document, allow_nan=False, indent=2),
+            partial(evaluation_report, found, data.names, weights, lists.unit(data)),
+        )
+
+
+@dataclass(frozen=True)
+class _Training(Reading):
+    """Lists, and the method that trains."""
+
+    heading = "Search"
+
+    method: str = option("NAME", "perceptron, boosting or msr.", Registered(METHODS), default="perceptron")
+    seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
+
+
+@command("train dev.tsv --segment utterance --features all --loss errors -o weights.json")
+def train(lists: _Training, out: ToFile) -> None:
+    """Train weights for huge numbers of features on the lists in DATA.
+
+    A base feature keeps the weight 1. Features are kept sparse, so that there may be a hundred thousand. perceptron,
+    boosting and msr train so; `lpmert methods` describes them. DATA is as for `lpmert solve`. The JSON has the weights
+    by name: `lpmert check --weights` reads them.
+    """
+    from lpmert.methods.heuristic.sparse import Trainer
+
+    trainer = configured(lists.method, lists.method_settings)
+    settings = trainer.settings()
+    if not isinstance(trainer, Trainer):
+        remedy = f"{lists.method} does not train on sparse features; give msr, perceptron or boosting."
+        raise click.BadParameter(remedy, param_hint="--method")
+    with naming(lists.name), Allowance().kept(), delivering(out) as deliver:
+        data = lists.read()
+        found = trainer.train(data, metric=lists.summed_metric(data), seed=lists.seed)
+        if not out.quiet:
+            say(
+                f"{lists.name}: {sizes(data)}, {data.n_features:,} features; loss {found.loss:.10g}, "
+                f"{found.loss_before:.10g} with the base feature alone"
+            )
+        document = {
+            "weights": dict(zip(data.names, found.weights.tolist(), strict=True)),
+            "loss": found.loss,
+            "loss_before": found.loss_before,
+            "counters": found.counters,
+            "method": settings,
+            "seed": lists.seed,
+            "fingerprint": data.fingerprint,
+        }
+        deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))
