@@ -30,6 +30,7 @@ from lpmert.cli.stages import Stages
 from lpmert.cli.unseen import Asked, asking, with_optimism
 from lpmert.cli.weights_out import FORMS, JSON, Target
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
+from lpmert.system.deadline import limited
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 from lpmert.system.pipes import pipes_kept
@@ -370,7 +371,12 @@ def _read(shared: Shared, *, whole: bool = False) -> tuple[Any, float]:
     """Return the lists, and the seconds it took; whole: lattices as such, unless N-best lists of them are asked for."""
     reading = shared.reading
     start = time.perf_counter()
-    with naming(reading.name), Allowance(shared.memory_limit).kept():
+    limit = shared.time_limit if "n_best" in reading.flags else None  # lists that are made can take any time
+    with (
+        naming(reading.name),
+        limited(limit, shared.memory_limit, "nothing read: {}".format) as allowance,
+        allowance.kept(),
+    ):
         data = reading.read_whole() if whole else reading.read()
     seconds = time.perf_counter() - start
     if not shared.quiet:

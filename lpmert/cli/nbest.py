@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import Registered, WholeNumber, parse_weights
+from lpmert.cli.arguments import Registered, WholeNumber, nonnegative, parse_weights, size
 from lpmert.cli.console import say
 from lpmert.cli.reading import Reading, described, sizes
 from lpmert.cli.reading_options import reading_options
@@ -24,6 +24,8 @@ from lpmert.system.files import writing_later
 @click.option("-n", "n", type=WholeNumber(min=1), default=100, metavar="N", help="Most hypotheses of a list.")
 @click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE", help="Where the lists go.")
 @click.option("--to", "to_format", type=Registered(FORMATS), help="Format of FILE. [default: told by its ending]")
+@click.option("--time-limit", type=nonnegative, metavar="SECONDS", help="Give up after this time.")
+@click.option("--memory-limit", type=size, metavar="SIZE", help="Most memory of the process, such as 500MB.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not report what was read and written.")
 def nbest(
     data: tuple[str, ...],
@@ -32,6 +34,8 @@ def nbest(
     n: int,
     output: str,
     to_format: str | None,
+    time_limit: float | None,
+    memory_limit: int | None,
     quiet: bool,
     **options: Any,
 ) -> None:
@@ -50,7 +54,8 @@ def nbest(
     if not quiet:
         say(f"{reading.name}: {sizes(lattices)}")
     given = parse_weights(weights, lattices.names, "--weights")
-    lists = lpmert.n_best(lattices, given, n=n, metric=reading.text_metric)
+    limits: dict[str, Any] = {"time_limit": time_limit, "memory_limit": memory_limit}
+    lists = lpmert.n_best(lattices, given, n=n, metric=reading.text_metric, **limits)
     write(lists, output, kind)
     if not quiet:
         say(f"{output}: {sizes(lists)}; {described(lists)}")

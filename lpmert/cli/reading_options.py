@@ -76,7 +76,7 @@ _OPTIONS = (
         "--n-best",
         type=WholeNumber(min=1),
         metavar="N",
-        help="Lattices: the N best hypotheses of each, at most 100000. [default: all; 100 where only lists will do]",
+        help="Lattices: the N best hypotheses of each.  [default: all; 100 where only lists will do]",
     ),
     click.option(
         "--scales",

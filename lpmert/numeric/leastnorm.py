@@ -59,7 +59,7 @@ def sorted_lists(
 
 def reach_of(rows: FloatArray) -> FloatArray:
     """Return the largest magnitude [D] in each column of rows [M, D]."""
-    return np.maximum(rows.max(axis=0, initial=0.0), -rows.min(axis=0, initial=0.0))
+    return np.asarray(np.maximum(rows.max(axis=0, initial=0.0), -rows.min(axis=0, initial=0.0)))
 
 
 def rounding_bound(weights: FloatArray, reach: FloatArray, spread: FloatArray | None = None) -> float:
