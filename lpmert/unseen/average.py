@@ -147,7 +147,6 @@ class _Place(NamedTuple):
 def average_weights(
     problem: Problem,
     start: CanonicalWeights,
-    unit: float | None = None,
     *,
     temperature: float = TEMPERATURE,
     within: float = inf,
@@ -158,14 +157,14 @@ def average_weights(
 ) -> Average:
     """Return the mean of the weights under exp(-loss / temperature) on the sphere within the region.
 
-    start: weights [d] of the region, not all 0, from which the chains go. unit: by default the mean difference in loss
-    between two hypotheses of a list. temperature: in units. within: only weights count that cost at most so many units
-    for each dimension of the sphere more than `start`. effort: a factor on all numbers of steps. The chains are walked in
-    units of work, by the workers of the call. Raises `MethodError` for a metric whose formula is not known.
+    start: weights [d] of the region, not all 0, from which the chains go. temperature: in units of the mean difference
+    in loss between two hypotheses of a list. within: only weights count that cost at most so many units for each
+    dimension of the sphere more than `start`. effort: a factor on all numbers of steps. The chains are walked in units
+    of work, by the workers of the call. Raises `MethodError` for a metric whose formula is not known.
     """
     form = problem.canonical
     lists = problem.scaled(problem.as_given())
-    unit = loss_unit(problem, start) if unit is None else unit
+    unit = loss_unit(problem, start)
     temperature *= unit
     if form.n_features < 2 or form.n_lists == 0 or unit == 0.0:
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=True)

@@ -17,15 +17,13 @@ from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.system.deadline import out_of_time
-from lpmert.unseen.average import Average, loss_unit
+from lpmert.unseen.average import Average
 
 DRAWN = 50
 """Random weights of the region whose winners are in the first lists."""
 
-_NEAR, _HALVINGS = 2, 60
-"""How often a random point is moved half the way to where the average starts: at least, and until it is in the
-region.
-"""
+_HALVINGS = 60
+"""How often a random point is moved half the way to where the average starts, until it is in the region."""
 
 MOST_ROUNDS = 10
 """Averages at most, each on the lists that those before have led to."""
@@ -38,12 +36,11 @@ def average_over_paths(
     problem: LatticeProblem,
     start: CanonicalWeights,
     seed: int,
-    average: Callable[[Problem, CanonicalWeights, float], Average],
+    average: Callable[[Problem, CanonicalWeights], Average],
 ) -> Average:
     """Return what `average` makes of lists of paths, once these hold what wins where its chains went.
 
-    It is not complete if they still do not after `MOST_ROUNDS`. The unit of temperature is that of what wins near the
-    start: paths that join later lose more, which would raise the temperature, by which worse ones would join.
+    It is not complete if they still do not after `MOST_ROUNDS`.
     """
     pool, rng = Catalogue(problem), np.random.default_rng([seed, len(start)])
     add(pool, problem.decode(problem.to_caller(start)))
@@ -51,12 +48,9 @@ def average_over_paths(
         if out_of_time():
             break
         add(pool, problem.decode(problem.to_caller(weights)))
-    unit: float | None = None
     for _ in range(MOST_ROUNDS):
         lists = problem_of(problem, pool)
-        begin = lists.to_canonical(problem.to_caller(start))
-        unit = loss_unit(lists, begin) if unit is None else unit
-        found = average(lists, begin, unit)
+        found = average(lists, lists.to_canonical(problem.to_caller(start)))
         settled = found.steps == 0 or not found.complete
         wrong = [_wrong(problem, lists, pool, state) for state in found.states if not (settled or out_of_time())]
         if len(wrong) == len(found.states) and not settled:
@@ -68,11 +62,11 @@ def average_over_paths(
 
 
 def _inside(problem: LatticeProblem, start: CanonicalWeights, rng: np.random.Generator) -> Iterator[CanonicalWeights]:
-    """Yield random weights [d] of the region near the start: what wins far from it says nothing of losses there."""
+    """Yield random weights [d] of the region: what wins far from it says nothing of losses there."""
     size = float(np.linalg.norm(start))
     for direction in rng.normal(size=(DRAWN, len(start))):
         far = direction * (size / float(np.linalg.norm(direction)))
-        for k in range(_NEAR, _HALVINGS):
+        for k in range(_HALVINGS):
             weights = CanonicalWeights(start + 2.0**-k * (far - start))
             if problem.inside(problem.to_caller(weights)):
                 yield weights
