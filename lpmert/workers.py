@@ -135,7 +135,9 @@ class Pending(Generic[T]):
             error = future.exception()
         except CancelledError as cancelled:
             error = cancelled
-        return isinstance(error, self._workers.losses) and not self._workers.closed
+        if isinstance(error, CancelledError) and self._workers.closed:
+            return False
+        return isinstance(error, self._workers.losses)
 
 
 class Workers:
