@@ -84,6 +84,9 @@ class Pending(Generic[T]):
         if self._future is None:
             self._answer.append(self._done_here())
         elif not wait([self._future], seconds).done:
+            if self._workers.absent():
+                self.give_up()
+                self._future = None
             return False
         elif self._lost(self._future):
             self._losses += 1
@@ -129,9 +132,12 @@ class Pending(Generic[T]):
 
     def _lost(self, future: Future[Any]) -> bool:
         try:
-            return isinstance(future.exception(), self._workers.losses)
-        except CancelledError:
-            return not self._workers.closed
+            error = future.exception()
+        except CancelledError as cancelled:
+            error = cancelled
+        if isinstance(error, CancelledError) and self._workers.closed:
+            return False
+        return isinstance(error, self._workers.losses)
 
 
 class Workers:
@@ -144,7 +150,7 @@ class Workers:
     jobs: int = 1
     remote: bool = False
     least_memory: int = 0
-    losses: tuple[type[BaseException], ...] = ()
+    losses: tuple[type[BaseException], ...] = (CancelledError,)
     closed: bool = False
 
     def share(self, value: object) -> Shared:
@@ -167,6 +173,10 @@ class Workers:
     def cancel(self, future: Future[Any]) -> None:
         """Let the unit of a future not begin, if it has not begun yet; nobody will ask for its answer."""
         future.cancel()
+
+    def absent(self) -> bool:
+        """Whether there are no workers left who could do what was begun."""
+        return False
 
     def received(self, result: Any) -> Any:
         """Return the answer that the result of a future stands for, or raise what the unit raised."""
@@ -210,7 +220,7 @@ class Processes(Workers):
 
     remote = True
     least_memory = 96 << 20  # once it has loaded what units need
-    losses = (BrokenExecutor,)
+    losses = (BrokenExecutor, CancelledError)
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
@@ -390,8 +400,8 @@ def _done_there(request: str) -> str | OSError:
 class Cluster(Workers):
     """The workers of the Dask cluster whose scheduler listens at HOST:PORT.
 
-    The cluster itself does units again whose worker died, and makes what is shared again. Once the scheduler is gone,
-    the caller does all units.
+    The cluster itself does units again whose worker died, and makes what is shared again. While the scheduler is gone,
+    or there are no workers, the caller does all units: what starts workers may itself give up on those that die.
     """
 
     remote = True
@@ -399,6 +409,7 @@ class Cluster(Workers):
     def __init__(self, address: str) -> None:
         try:
             import distributed
+            from distributed.comm.core import CommClosedError
             from distributed.scheduler import KilledWorker
         except ImportError as error:
             raise MethodError(f"{quoted(_SCHEME + address)}: install lpmert[dask]") from error
@@ -410,33 +421,57 @@ class Cluster(Workers):
                 f"{quoted(_SCHEME + address)}: no Dask scheduler answers there; start one with `dask scheduler`, and "
                 "`dask worker` for each worker"
             ) from error
-        self._executor = self._client.get_executor(pure=False)
-        self.losses = (KilledWorker,)
-        self._address, self._gone = address, False
+        self.losses = (KilledWorker, CommClosedError, CancelledError)
+        self._address, self._alone = address, False
+        self._tasks: WeakKeyDictionary[Future[Any], Any] = WeakKeyDictionary()
+        self._seen = self._looked = time.monotonic()
+        self._known = False
+        self._threads()
 
     @property
     def jobs(self) -> int:  # type: ignore[override]
-        return 1 if self._lost() else max(1, sum(self._client.nthreads().values()))
+        return max(1, self._threads())
 
     def share(self, value: object) -> Shared:
         shared = Shared(value)
-        if not self._lost():
-            try:
-                self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
-            except TimeoutError as error:
-                raise MethodError(
-                    "the Dask cluster has no workers that data could be sent to; start some with `dask worker`"
-                ) from error
+        while not self._threads() and not self.absent():
+            if out_of_time():
+                return shared
+            time.sleep(_POLL)
+        if not self.absent():
             self._send(shared)
+        elif not self._known and self._running():
+            raise MethodError(
+                "the Dask cluster has no workers that data could be sent to; start some with `dask worker`"
+            )
         return shared
 
     def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any] | None:
-        if self._lost():
+        if self.absent():
             return None
         if shared.place is None or shared.place.status in ("error", "lost", "cancelled"):
             self._send(shared)
-        future: Future[Any] = self._executor.submit(unit, shared.place, *arguments)
+        task = self._client.submit(unit, shared.place, *arguments, pure=False)
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        self._tasks[future] = task
+        self._client.loop.add_callback(_hand_over, self._client, task, future)
         return future
+
+    def cancel(self, future: Future[Any]) -> None:
+        self._client.loop.add_callback(self._tasks[future].cancel)
+
+    def absent(self) -> bool:
+        now = time.monotonic()
+        if self._running() and now >= self._looked + 1.0:
+            self._looked = now
+            self._threads()
+        alone = not self._running() or now > self._seen + _WORKER_SECONDS
+        if alone and not self._alone:
+            why = "there are no workers any more" if self._running() else "the Dask scheduler is gone"
+            logger.warning("%s%s: %s; this process goes on alone", _SCHEME, self._address, why)
+        self._alone = alone
+        return alone
 
     def close(self) -> None:
         self.closed = True
@@ -448,12 +483,33 @@ class Cluster(Workers):
             warnings.filterwarnings("ignore", message="Sending large graph")  # it may have some megabytes
             shared.place = self._client.submit(_itself, shared.value, pure=False)
 
-    def _lost(self) -> bool:
-        """Whether the scheduler is gone, which is said once."""
-        if not self._gone and self._client.status != "running":
-            self._gone = True
-            logger.warning("%s%s: the Dask scheduler is gone; this process goes on alone", _SCHEME, self._address)
-        return self._gone
+    def _running(self) -> bool:
+        """Whether the scheduler is there."""
+        return bool(self._client.status == "running")
+
+    def _threads(self) -> int:
+        """Return how many threads the workers have together, and note when there were any."""
+        try:
+            found = sum(self._client.nthreads().values()) if self._running() else 0
+        except OSError:  # the scheduler goes right now
+            return 0
+        if found:
+            self._seen, self._known = time.monotonic(), True
+        return found
+
+
+async def _hand_over(client: Any, task: Any, future: Future[Any]) -> None:
+    """Pass the outcome of a task on to a future, whatever it is.
+
+    Dask's own executor does not if the worker that holds the answer dies while it is fetched: it takes the answer for
+    an error then, or leaves the future without any.
+    """
+    try:
+        answer = await client.gather(task, asynchronous=True)
+    except BaseException as error:  # noqa: BLE001 - for whoever waits
+        future.set_exception(error)
+    else:
+        future.set_result(answer)
 
 
 def _itself(value: Any) -> Any:

@@ -8,14 +8,17 @@ python tests/fuzz.py --seconds 3600 --seed 1
 from __future__ import annotations
 
 import argparse
+import atexit
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from fractions import Fraction
-from itertools import count
+from functools import cache
+from itertools import count, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,19 +27,22 @@ import graph_problems
 import numpy as np
 import pytest
 from graph_problems import GivenGraphs, graph_problem, with_ties
-from long_searches import after, long_searches
+from long_searches import after, long_searches, same
 from problems import FEATURES, LOSSES, METRICS, Given, feature_names, problem
 from strategies import short_descent
 
 import lpmert
 from lpmert import DataError, LpmertError, MethodError, Region, RegionError, Result, Status
 from lpmert.configurable import Option
+from lpmert.metrics.of_columns import metric_of
 from lpmert.metrics.ratio import LinearFraction
 from lpmert.registry import METHODS
 from lpmert.search import checkpoint
 from lpmert.search.method import Method
 
 SUMS = ("choices", "cells", "lp-mert", "exhaustive", "auto", "groups")
+TEXT_METRICS = ("wer", "cer", "bleu")
+"""Metrics of lists that are made of lattices."""
 RATIOS = ("choices", "cells", "auto", "groups")
 WORTHS = (*LOSSES, *METRICS)
 STOPPED = {
@@ -430,6 +436,124 @@ def check_faces(features: str, worth: str, seed: int) -> list[Outcome]:
     return [(optimum.method, optimum.status)]
 
 
+def check_n_best(features: str, worth: str, seed: int) -> list[Outcome]:
+    """N-best lists of lattices and hypergraphs are the best of all their paths by text, and are solved as truly."""
+    rng = np.random.default_rng([seed, 12])
+    metric = TEXT_METRICS[sum(worth.encode()) % len(TEXT_METRICS)]
+    given = graph_problem(features, metric, seed, in_region=seed % 3 == 0)
+    weights = [float(rng.choice([0.0, 1.0, -1.0, 2.0, 0.1, rng.normal()])) for _ in range(given.features.shape[1])]
+    n = int(rng.choice([1, 2, 3, 5, 1000]))
+    lists = lpmert.n_best(given.data, weights, n=n, metric=metric)
+    about = f"{given.name}: the {n} best at {weights}"
+    exact = [Fraction(weight) for weight in weights]
+    scores = [sum((a * b for a, b in zip(row, exact, strict=True)), Fraction(0)) for row in given.sums]
+    values = []
+    assert lists.n_lists == len(given.offsets) - 1, about
+    for s, (begin, end) in enumerate(pairwise(given.offsets)):
+        paths = range(begin, end)
+        best: dict[str, Fraction] = {}
+        for row in paths:
+            best[given.texts[row]] = max(scores[row], best.get(given.texts[row], scores[row]))
+        own = range(lists.offsets[s], lists.offsets[s + 1])
+        texts = [lists.texts[row] for row in own] if lists.texts is not None else []
+        assert len(set(texts)) == len(texts) == min(n, len(best)), about
+        assert [best[text] for text in texts] == sorted(best.values(), reverse=True)[:n], about
+        for row, text in zip(own, texts, strict=True):
+            ways = [path for path in paths if given.texts[path] == text and scores[path] == best[text]]
+            assert list(map(Fraction, lists.dense_features()[row].tolist())) in [given.sums[path] for path in ways], (
+                about
+            )
+            values.append(given.values[ways[0]])
+            assert tuple(map(Fraction, lists.statistics[row].tolist())) == values[-1], about
+    listed = Given(
+        f"{given.name}, {n} best", lists.dense_features(), lists.offsets.tolist(), lists.statistics, values,
+        metric_of(None, lists.statistic_names), given.loss, given.region, given.rows, given.equations, given.exact,
+        given.thin,
+    )  # fmt: skip
+    return [run(listed, method, seed=seed % 3) for method in choose(listed, seed, 2)]
+
+
+@dataclass(frozen=True)
+class GivenFile(Given):
+    """A problem whose lists have been written to a file and read again."""
+
+    read: lpmert.NBest | None = None
+
+    @property
+    def data(self) -> Any:
+        return self.read
+
+
+FILES = ("npz", "tsv", "csv", "jsonl", "json", "parquet", "moses", "mert", "best-of-n", "scores")
+"""Formats that hold any features and statistics."""
+
+TABLES = ("tsv", "csv", "jsonl", "json", "parquet")
+PACKED = ("", ".gz", ".xz", ".zst")
+
+
+def check_files(features: str, worth: str, seed: int) -> list[Outcome]:
+    """Every format gives back every number, and what is read is solved as what was written."""
+    given = problem(features, worth, seed, in_region=seed % 2 == 0)
+    nbest, kind = given.nbest, FILES[seed % len(FILES)]
+    packed = PACKED[seed // len(FILES) % len(PACKED)] if kind in ("tsv", "csv", "jsonl", "moses") else ""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / ("run1.features.dat" if kind == "mert" else f"lists{packed}")
+        lpmert.write(nbest, path, kind, **({"score_type": "own"} if kind == "mert" else {}))
+        options: dict[str, Any] = {}
+        if kind in TABLES:
+            names = nbest.statistic_names
+            options = {"segment": "list", "features": nbest.names, "statistics": names}
+        elif kind == "mert":
+            (options["scores"],) = (one for one in path.parent.iterdir() if one != path)
+        found = lpmert.read(path, kind, **options)
+    about = f"{given.name}, {kind}{packed}"
+    assert (found.names, len(found.statistic_names)) == (nbest.names, len(nbest.statistic_names)), about
+    for written, read in ((given.features, found.dense_features()), (nbest.statistics, found.statistics)):
+        assert written.tolist() == read.tolist(), about
+    assert found.offsets.tolist() == given.offsets, about
+    fields = {one.name: getattr(given, one.name) for one in dataclass_fields(given)}
+    again = GivenFile(**{**fields, "name": about, "read": found})
+    return [run(again, method, seed=seed % 3) for method in choose(again, seed, 1)]
+
+
+@cache
+def _cluster() -> str:
+    """Two Dask workers for as long as this process lives."""
+    distributed = pytest.importorskip("distributed")
+    found = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    )
+    atexit.register(found.close)
+    return str(found.scheduler_address).replace("tcp://", "dask://")
+
+
+_DRAWN = 12
+"""Problems of which the one is taken whose search has the most nodes: most are over before there are units of work."""
+
+
+def check_workers(features: str, worth: str, seed: int) -> list[Outcome]:
+    """Processes and a Dask cluster find what one thread finds, and that holds."""
+    found: list[tuple[Given, dict[str, Any], Result]] = []
+    with long_searches(50):
+        for k in range(_DRAWN * seed, _DRAWN * (seed + 1)):
+            given = (graph_of if seed % 4 == 0 else problem)(features, worth, k, in_region=k % 3 == 0)
+            taken = [name for name in methods(given) if name not in ("sweep", "exhaustive")]
+            settings = {"metric": given.metric, "region": given.region, "method": taken[seed % len(taken)]}
+            with suppress(RegionError, MethodError):  # what `run` looks at
+                alone = lpmert.minimize(given.data, **settings, time_limit=1.0)
+                if alone.status is not Status.TIME_LIMIT:
+                    found.append((given, settings, alone))
+        if not found:
+            return []
+        given, settings, alone = max(found, key=lambda one: one[2].counters.get("nodes", 0))
+        backend, jobs = (_cluster(), 1) if seed % 2 else ("processes", 2)
+        result = lpmert.minimize(given.data, **settings, backend=backend, jobs=jobs)
+    for one in (alone, result):
+        check_result(given, one, given.least)
+    assert same(alone, result), f"{given.name}: {result.method} differs with {backend.partition(':')[0]}"
+    return [(result.method, one.status) for one in (alone, result)]
+
+
 def _has_cosine(given: Given) -> bool:
     return given.region is not None and given.region.cosine is not None
 
@@ -459,6 +583,9 @@ CHECKS = {
     "resumed": check_resumed,
     "forged": check_forged,
     "faces": check_faces,
+    "n_best": check_n_best,
+    "files": check_files,
+    "workers": check_workers,
 }
 
 

@@ -26,10 +26,13 @@ METRICS = ("wer", "cer", "loss", "bleu")
 
 @dataclass(frozen=True)
 class GivenGraphs(Given):
-    """Lattices or hypergraphs, and the lists of all their paths; sums: the exact features of the paths."""
+    """Lattices or hypergraphs, and the lists of all their paths; sums, texts: the exact features of the paths, and what
+    they say.
+    """
 
     graphs: Lattices | Hypergraphs | None = None
     sums: list[list[Fraction]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
     @property
     def data(self) -> Any:
@@ -49,10 +52,11 @@ def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = Fa
     losses = rng.integers(0, 5, len(drawn.features)).astype(float)
     graphs = replace_features(drawn, FEATURES[features](rng, drawn.offsets, width), losses, names)
     links = rounded(graphs, drawn.features)
-    sums, values, offsets = [], [], [0]
+    sums, texts, values, offsets = [], [], [], [0]
     for own, reference in zip(paths, drawn.references, strict=True):
         for way, words in own:
             sums.append([sum((links[link][d] for link in way), Fraction(0)) for d in range(width)])
+            texts.append(" ".join(words))
             values.append(_value(metric, way, words, reference.split(), losses))
         offsets.append(len(sums))
     hyper = isinstance(drawn, DrawnHypergraphs)
@@ -72,6 +76,7 @@ def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = Fa
         thin=features in THIN or kind == "many",
         graphs=graphs,
         sums=sums,
+        texts=texts,
     )
 
 

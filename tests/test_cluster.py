@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -15,7 +17,7 @@ from long_searches import SLICE, counted, long_searches, noise_of, same, search_
 
 import lpmert
 from lpmert import MethodError, Status
-from lpmert.workers import Cluster, using_workers
+from lpmert.workers import Cluster, _hand_over, using_workers
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +155,98 @@ def test_a_scheduler_that_dies_changes_nothing(
         found = lpmert.minimize(nbest, method="cells", backend=backend, callback=kill)
     assert next(calls) > call
     assert same(alone, found)
-    said = [one.message for one in caplog.records if one.name == "lpmert" and one.levelname == "WARNING"]
-    assert said == [f"{backend}: the Dask scheduler is gone; this process goes on alone"]
+    assert said_by(caplog) == [f"{backend}: the Dask scheduler is gone; this process goes on alone"]
+
+
+def said_by(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.message for one in caplog.records if one.name == "lpmert" and one.levelname == "WARNING"]
+
+
+@pytest.mark.parametrize("call", [1, 3])
+def test_workers_that_all_go_for_good_change_nothing(
+    call: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What starts Dask's workers gives up on one that dies while it starts: some day there are none."""
+    monkeypatch.setattr("lpmert.workers._WORKER_SECONDS", 2)
+    nbest, calls = lists_for("loss"), count(1)
+    with long_searches(20 * SLICE), distributed.LocalCluster(n_workers=1, dashboard_address=None) as mortal:
+        alone = lpmert.minimize(nbest, method="cells")
+
+        def leave(_: object) -> None:
+            if next(calls) == call:
+                mortal.scale(0)
+
+        backend = f"dask://{address_of(mortal)}"
+        found = lpmert.minimize(nbest, method="cells", backend=backend, callback=leave)
+    assert next(calls) > call
+    assert same(alone, found)
+    assert said_by(caplog) == [f"{backend}: there are no workers any more; this process goes on alone"]
+
+
+def test_workers_that_come_back_are_used_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("lpmert.workers._WORKER_SECONDS", 1)
+    with (
+        distributed.LocalCluster(n_workers=1, dashboard_address=None, host="127.0.0.1") as local,
+        Cluster(address_of(local)) as workers,
+    ):
+        shared = workers.share(os.getpid())
+        assert not workers.submit(in_process, shared).wait()
+        local.scale(0)
+        assert workers.submit(in_process, shared).wait()
+        assert len(said_by(caplog)) == 1
+        local.scale(1)
+        local.wait_for_workers(1, timeout=60)
+        while workers.absent():
+            time.sleep(0.1)
+        assert not workers.submit(in_process, shared).wait()
+
+
+def in_process(number: int) -> bool:
+    """A unit: whether it is done in the process of this number."""
+    return os.getpid() == number
+
+
+def test_a_cluster_without_workers_is_refused_but_the_time_limit_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        long_searches(),
+        distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as local,
+    ):
+        backend = f"dask://{address_of(local)}"
+        began = time.monotonic()
+        found = lpmert.minimize(noise_of(3), method="cells", backend=backend, time_limit=1.0)
+        assert found.status is Status.TIME_LIMIT
+        assert time.monotonic() - began < 40.0
+        monkeypatch.setattr("lpmert.workers._WORKER_SECONDS", 1)
+        with pytest.raises(MethodError, match="no workers that data could be sent to"):
+            lpmert.minimize(noise_of(3), method="cells", backend=backend)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["before", "while it is fetched"])
+def test_an_answer_whose_worker_dies_while_it_is_fetched_comes_all_the_same(local: Any, moment: str) -> None:
+    """Dask knows the answer, and loses it with its worker: then it is made again."""
+    with Cluster(address_of(local)) as workers:
+        shared = workers.share(3)
+        task = workers._client.submit(tripled, 3, pure=False)
+        while not task.done():
+            time.sleep(0.05)
+        (holder,) = workers._client.who_has(task)[task.key]
+        (nanny,) = [one for one in local.workers.values() if one.worker_address == holder]
+        future: Future[Any] = Future()
+        if moment == "before":
+            os.kill(nanny.pid, signal.SIGKILL)
+        workers._client.loop.add_callback(_hand_over, workers._client, task, future)
+        if moment != "before":
+            os.kill(nanny.pid, signal.SIGKILL)
+        assert future.result(timeout=120).sum() == 3 * 4_000_000
+        assert workers.submit(failing, shared, 12).wait() == 12
+
+
+def tripled(number: int) -> np.ndarray:
+    """A unit with a large answer, which takes a while to fetch."""
+    return np.full(4_000_000, float(number))
 
 
 def test_where_no_scheduler_answers_that_is_said() -> None:

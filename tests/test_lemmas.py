@@ -53,7 +53,7 @@ def test_differences_of_scores_are_off_by_less_than_their_bound(seed: int) -> No
     problem = Problem(nbest)
     form = problem.canonical
     weights = rng.normal(size=form.n_features)
-    bound = rounding_bound(form.by_cost, weights)
+    bound = rounding_bound(weights, form.reach)
     scores = form.features @ weights
     exact = [
         sum(Fraction(a) * Fraction(b) for a, b in zip(row, weights.tolist(), strict=True))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import PATH, POSITIVE, Registered, WholeNumber, parse_weights
+from lpmert.cli.arguments import PATH, POSITIVE, Registered, WholeNumber, nonnegative, parse_weights, size
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.reading import Reading, described, flag, sizes
 from lpmert.cli.running import Quiet, say
@@ -86,6 +86,8 @@ class _Best:
     n: int = option("-n N", "Most hypotheses of a list.", POSITIVE, default=100)
     output: str = option("-o --output FILE", "Where the lists go.", PATH, required=True)
     to: str | None = option("NAME", "Format of FILE.  [default: told by its ending]", Registered(FORMATS))
+    time_limit: float | None = option("SECONDS", "Give up after this time.", nonnegative)
+    memory_limit: int | None = option("SIZE", "Most memory of the process, such as 500MB.", size)
 
 
 @command("nbest lattices/ --references text --weights acoustic=1,lm=12 -n 100 -o lists.tsv")
@@ -105,7 +107,8 @@ def nbest(lattices: Reading, given: Given, best: _Best, out: Quiet) -> None:
     if not out.quiet:
         say(f"{lattices.name}: {sizes(data)}")
     weights = parse_weights(given.weights, data.names, "--weights")
-    lists = lpmert.n_best(data, weights, n=best.n, metric=lattices.text_metric)
+    limits: dict[str, Any] = {"time_limit": best.time_limit, "memory_limit": best.memory_limit}
+    lists = lpmert.n_best(data, weights, n=best.n, metric=lattices.text_metric, **limits)
     write(lists, best.output, kind)
     if not out.quiet:
         say(f"{best.output}: {sizes(lists)}; {described(lists)}")

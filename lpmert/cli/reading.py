@@ -110,7 +110,7 @@ class _Lattices:
     heading, rare = "Lattices", True
 
     n_best: int | None = option(
-        "N", "The N best hypotheses of each, at most 100000.  [default: all; 100 where only lists will do]", POSITIVE
+        "N", "The N best hypotheses of each.  [default: all; 100 where only lists will do]", POSITIVE
     )
     scales: tuple[tuple[str, float], ...] = option(
         "NAME=NUMBER", "With N best hypotheses: weight of a score.", named(finite, "NUMBER"), default=()

@@ -23,14 +23,12 @@ from lpmert.model.texts import measure_texts
 from lpmert.model.word_graphs import SILENT, Graph, WordGraphs
 from lpmert.numeric.rounding import EPSILON
 from lpmert.quoting import quoted
-from lpmert.values import weights_array, whole_number
+from lpmert.system.deadline import checkpoint, limited
+from lpmert.values import checked_limits, weights_array, whole_number
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
     from lpmert.values import Weights
-
-MOST_HYPOTHESES = 100_000
-"""Of one lattice: so many take up to half a minute and 3 GB, and a billion would never end."""
 
 
 class Derivation(NamedTuple):
@@ -80,20 +78,24 @@ def distinct_derivations(
     nodes: dict[int, _Node] = {}
     for link, (_, _, target) in enumerate(links):
         nodes.setdefault(target, _Node()).waiting.append(_Choice(link, 0, 0))
-    asked = [(goal, rank) for rank in range(n - 1, -1, -1)]
-    while asked:
-        number, rank = asked[-1]
-        node = nodes.get(number)
-        if node is None or node.complete or len(node.best) > rank:
-            asked.pop()
-            continue
-        unknown = _weigh(node, nodes, links, scores, say)
-        if unknown is not None:
-            asked.append(unknown)
-        elif node.heap:
-            _take_best(node, links)
-        else:
-            node.complete = True
+    for rank in range(n):
+        wanted = [(goal, rank)]
+        while wanted:
+            checkpoint()
+            number, own = wanted[-1]
+            node = nodes.get(number)
+            if node is None or node.complete or len(node.best) > own:
+                wanted.pop()
+                continue
+            unknown = _weigh(node, nodes, links, scores, say)
+            if unknown is not None:
+                wanted.append(unknown)
+            elif node.heap:
+                _take_best(node, links)
+            else:
+                node.complete = True
+        if goal not in nodes or nodes[goal].complete:
+            break
     return nodes[goal].best if goal in nodes else []
 
 
@@ -145,7 +147,13 @@ _FEWEST_LINKS, _LINKS, _MORE = 200, 4, 4
 
 
 def n_best(
-    lattices: WordGraphs, weights: Weights | str | Path, *, n: int = 100, metric: str | TextMetric = "wer"
+    lattices: WordGraphs,
+    weights: Weights | str | Path,
+    *,
+    n: int = 100,
+    metric: str | TextMetric = "wer",
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
 ) -> NBest:
     """Return the best hypotheses of each lattice, with different words, as N-best lists.
 
@@ -156,9 +164,13 @@ def n_best(
     weights : mapping or sequence of numbers, Result, str or Path
         What the order depends on: one number for each feature, by name or in order, or a file of weights.
     n : int
-        Most hypotheses of a list; at most 100,000.
+        Most hypotheses of a list.
     metric : str or TextMetric
         What is counted against the references: "wer", "cer", "ter", "bleu", ..., or its settings.
+    time_limit : float, optional
+        Seconds.
+    memory_limit : int, optional
+        Bytes that the process may hold, as for `minimize`.
 
     Returns
     -------
@@ -170,6 +182,8 @@ def n_best(
     ------
     DataError, MetricError
         Where an argument cannot be used.
+    LimitError
+        If a limit came before the lists were made.
 
     Notes
     -----
@@ -188,17 +202,26 @@ def n_best(
         raise DataError(
             f"lists are made of Lattices or Hypergraphs, see lpmert.load_lattices, and not of {type(lattices).__name__}"
         )
+    checked_limits(time_limit, None, None, None, memory_limit)
     given = weights_array(given_weights(weights, "weights"), lattices.names)
-    return best_lists(lattices, [given] * lattices.n_lists, whole_number(n, "n", 1), metric)
+    own = [given] * lattices.n_lists
+    return best_lists(lattices, own, whole_number(n, "n", 1), metric, time_limit, memory_limit)
 
 
-def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int, metric: str | TextMetric) -> NBest:
-    """Return the lists of n hypotheses of each lattice by weights [S][D] of its own; `DataError` for too many."""
-    if n > MOST_HYPOTHESES:
-        raise DataError(
-            f"lists of {n:,} hypotheses of each lattice are too many; make them of at most {MOST_HYPOTHESES:,}, or "
-            "search all paths, which takes no lists: auto or cells, without n_best (--n-best)"
-        )
+def best_lists(
+    lattices: WordGraphs,
+    weights: Sequence[FloatArray],
+    n: int,
+    metric: str | TextMetric,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+) -> NBest:
+    """Return the lists of n hypotheses of each lattice by weights [S][D] of its own; raises `LimitError`."""
+    with limited(time_limit, memory_limit, lambda why: f"no lists of {n:,} hypotheses each: {why}"):
+        return _best_lists(lattices, weights, n, metric)
+
+
+def _best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int, metric: str | TextMetric) -> NBest:
     features: list[FloatArray] = []
     texts: list[str] = []
     offsets = [0]

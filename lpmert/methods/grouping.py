@@ -12,6 +12,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.descents import descend
 from lpmert.methods.choices.search import SLICE, Options, SumChoicesSearch
 from lpmert.methods.choices.shared import Searched, SharedChoices
+from lpmert.model.canonical import columns_of
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.search.method import Incumbent
@@ -167,10 +168,12 @@ def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]
     These are the components of the graph that joins features where some list varies in both; there can be millions of
     edges, too many for networkx.
     """
-    first = features[np.repeat(offsets[:-1], np.diff(offsets))]
-    varies = np.logical_or.reduceat(features != first, offsets[:-1], axis=0)
-    if varies.all(axis=0).any():
-        return [np.arange(len(varies))]
+    varies = np.empty((len(offsets) - 1, features.shape[1]), dtype=bool)
+    for d, column in enumerate(columns_of(features)):
+        first = np.repeat(column[offsets[:-1]], np.diff(offsets))
+        varies[:, d] = np.logical_or.reduceat(column != first, offsets[:-1])
+        if varies[:, d].all():
+            return [np.arange(len(varies))]
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components  # takes as long to load as many a search
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,6 +21,9 @@ _COST_BITS = 60
 """Searches add up costs in 64 bits, beside `INFINITE_COST`: all selections, even outside the limits, stay below it."""
 
 _SUSPICIOUS = 1e-10
+_LINE = 8
+"""Numbers that memory is read by: 64 bytes."""
+
 _SAMPLED_ROWS = 40
 """Rows for each column that mostly show already that no column is a combination of others."""
 
@@ -35,6 +38,13 @@ _MOST_PLACE_BITS = 32
 
 _COSINE_ROUNDING = 1e-12
 """Searches leave open what comes nearer to the rim of a cap; near the cosine 1 that is much at its angle."""
+
+
+def columns_of(features: FloatArray) -> Iterator[FloatArray]:
+    """Yield the columns [M] of features [M, D]; of many, some are copied together, as memory is read by lines."""
+    for begin in range(0, features.shape[1], _LINE):
+        some = features[:, begin : begin + _LINE].T
+        yield from some if features.shape[1] <= _LINE else np.ascontiguousarray(some)
 
 
 def list_numbers(offsets: IntArray) -> IntArray:
@@ -71,12 +81,11 @@ def mean_difference(values: FloatArray, offsets: IntArray) -> float:
 
 def group_identical(features: FloatArray, offsets: IntArray) -> IntArray:
     """Return for every row [M] the first row of its list with the same feature vector."""
-    plain = features + 0.0  # -0.0 equals 0.0
-    leader = _leaders_by_key(plain, offsets)
-    return _leaders_in_order(plain, offsets) if leader is None else leader
+    leader = _leaders_by_key(features, offsets)
+    return _leaders_in_order(features + 0.0, offsets) if leader is None else leader  # -0.0 equals 0.0
 
 
-def _leaders_by_key(plain: FloatArray, offsets: IntArray) -> IntArray | None:
+def _leaders_by_key(features: FloatArray, offsets: IntArray) -> IntArray | None:
     """Return what `group_identical` does, `None` where rows that are unequal have the same key.
 
     Sorting one number for each row, of its list, its features mixed, and its place, is quicker than sorting the rows.
@@ -86,15 +95,15 @@ def _leaders_by_key(plain: FloatArray, offsets: IntArray) -> IntArray | None:
     list_bits = len(sizes).bit_length()
     if list_bits + place_bits > _MOST_PLACE_BITS:
         return None
-    mixed = np.zeros(len(plain), dtype=np.uint64)
-    for column in plain.T:
-        mixed ^= np.ascontiguousarray(column).view(np.uint64)
+    mixed = np.zeros(len(features), dtype=np.uint64)
+    for column in columns_of(features):
+        mixed ^= np.ascontiguousarray(column + 0.0).view(np.uint64)
         mixed *= _ODD
         mixed ^= mixed >> _HALF
     first_of_list, low = np.repeat(offsets[:-1], sizes), np.uint64(place_bits)
     mixed >>= np.uint64(list_bits + place_bits)
     mixed |= np.repeat(np.arange(len(sizes), dtype=np.uint64) << np.uint64(64 - list_bits - place_bits), sizes)
-    rows = np.arange(len(plain))
+    rows = np.arange(len(features))
     keys = (mixed << low) | (rows - first_of_list).astype(np.uint64)
     keys.sort()
     groups = keys >> low
@@ -106,7 +115,7 @@ def _leaders_by_key(plain: FloatArray, offsets: IntArray) -> IntArray | None:
     new = np.ones(len(order), dtype=bool)
     new[again] = False
     leaders = order[np.flatnonzero(new)[np.cumsum(new)[again] - 1]]  # sorted, the first of a run is the first row
-    if (plain[order[again]] != plain[leaders]).any():
+    if (features[order[again]] != features[leaders]).any():
         return None
     rows[order[again]] = leaders
     return rows
@@ -301,14 +310,14 @@ def rows_of_lists(offsets: IntArray, lists: IntArray) -> tuple[IntArray, IntArra
 def varying_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     """Return the columns that differ within some list; only these matter to decoding."""
     sizes = np.diff(offsets)
-    varies = [bool((column != np.repeat(column[offsets[:-1]], sizes)).any()) for column in features.T]
+    varies = [bool((column != np.repeat(column[offsets[:-1]], sizes)).any()) for column in columns_of(features)]
     return np.flatnonzero(varies)
 
 
 def column_scales(features: FloatArray, offsets: IntArray, unit: float = 1.0) -> FloatArray:
     """Return a power of two for each column [D] that brings its spread within lists to about 1, in units of `unit`."""
     sizes = np.diff(offsets)
-    spreads = [_spread(column, np.repeat(column[offsets[:-1]], sizes)) for column in features.T]
+    spreads = [_spread(column, np.repeat(column[offsets[:-1]], sizes)) for column in columns_of(features)]
     exponents = np.frexp([unit * spread if spread > 0.0 else 1.0 for spread in spreads])[1]
     with np.errstate(over="ignore"):  # of numbers too small to scale; `times` refuses what is infinite then
         return np.ldexp(1.0, -exponents)

@@ -22,6 +22,9 @@ LOSS_UNIT = 2.0**-56
 1 - score is a multiple of 2**-53 in floating point; fractions of sums have a unit that tells any two of them apart.
 """
 
+_BLOCK = 1 << 10
+"""Rows that are looked at together, and do not leave the processor's cache."""
+
 
 class Unmerged(NamedTuple):
     """Lists before parallel ones of two were merged: features [m, d], offsets [s + 1].
@@ -71,9 +74,10 @@ def canonicalise(
         used = limits.any(axis=0)
         columns = np.flatnonzero(np.isin(columns, _varying(features, offsets, rounding)) | used)
         if rounding is None and not used.any():
-            columns = columns[canonical.independent_columns(features[:, columns], offsets)]
-        scales = canonical.column_scales(features[:, columns], offsets, unit)
-    features = times(_columns(features, columns), scales)
+            columns = columns[canonical.independent_columns(_columns(features, columns), offsets)]
+        features = _columns(features, columns)
+        scales = canonical.column_scales(features, offsets, unit)
+    features = times(features, scales)
     # A factor does not change a limit; as large as the features it is told from a tie as well as they are.
     limits = times(limits[:, columns], scales)
     factors = np.ldexp(1.0, -np.frexp(np.abs(limits).max(axis=1, initial=0.0))[1])
@@ -146,8 +150,8 @@ def times(values: FloatArray, factors: FloatArray) -> FloatArray:
     """Return values [n, d] times powers of two [d]; raises `DataError` where that is not exact."""
     with np.errstate(all="ignore"):
         product = np.multiply(values, factors, order="C")
-        quotients = (own / factor for own, factor in zip(product.T, factors, strict=True))
-        exact = all(map(np.array_equal, quotients, values.T))
+        blocks = (slice(begin, begin + _BLOCK) for begin in range(0, len(values), _BLOCK))
+        exact = all(np.array_equal(product[some] / factors, values[some]) for some in blocks)
     if not exact:
         raise DataError("a feature or limit spans so many orders of magnitude that it cannot be scaled; rescale it")
     return product

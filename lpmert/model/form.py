@@ -19,7 +19,7 @@ from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.evaluation import Evaluator
 from lpmert.numeric.cap import Cap
 from lpmert.numeric.half_spaces import with_half_spaces
-from lpmert.numeric.leastnorm import SortedLists, cost_order, rounding_bound, sorted_lists
+from lpmert.numeric.leastnorm import SortedLists, cost_order, reach_of, rounding_bound, sorted_lists
 from lpmert.numeric.rounding import Rounding
 from lpmert.quoting import quoted
 
@@ -107,6 +107,11 @@ class Canonical:
         return self.features, self.offsets, self.costs
 
     @cached_property
+    def reach(self) -> FloatArray:
+        """The largest magnitude [d] of each feature."""
+        return reach_of(self.features)
+
+    @cached_property
     def by_cost(self) -> SortedLists:
         """The lists in order of cost, for the core."""
         return sorted_lists(*self.lists, self.cap, None if self.rounding is None else self.rounding.spread)
@@ -157,7 +162,8 @@ class Canonical:
 
     def clear_cost(self, weights: CanonicalWeights) -> tuple[int, bool]:
         """Return what weights [d] cost, and whether that is clear of rounding; if not, their cost at worst."""
-        return worst_cost(*self.lists, weights, rounding_bound(self.by_cost, weights))
+        spread = None if self.rounding is None else self.rounding.spread
+        return worst_cost(*self.lists, weights, rounding_bound(weights, self.reach, spread))
 
     def strict_cost(self, weights: FloatArray) -> int | None:
         """Return what weights [d] cost in exact arithmetic; `None` where a tie between unequal costs decides it."""

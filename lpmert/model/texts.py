@@ -12,6 +12,7 @@ from lpmert.metrics.text import TEXT_METRICS, TextMetric
 from lpmert.model.given import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
+from lpmert.system.deadline import checked
 
 
 def measure_texts(
@@ -39,7 +40,7 @@ def measure_texts(
             )
         count = settings.counter(own)
         texts = nbest.texts[begin:end]
-        known = {text: count(text) for text in dict.fromkeys(texts)}
+        known = {text: count(text) for text in checked(dict.fromkeys(texts))}
         rows += [known[text] for text in texts]
     numbers = sorted({len(own) for own in several})
     source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{settings.signature}"

@@ -5,7 +5,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import permutations, product
+from itertools import permutations
 
 import numpy as np
 
@@ -25,19 +25,27 @@ _LEAST_TANGENT = 1e-5
 """A round cone with a smaller opening would be as flat as what it is to enclose."""
 
 
-def covering_cones(n_features: int) -> Iterator[FloatArray]:
-    """Yield cones [D, D] that cover the weight space, one by one as they are large; rays are rows, and exact.
+def number_of_cones(n_features: int) -> int:
+    """Return how many cones cover the weight space: the 2^D orthants while these are few, as their shape is better;
+    else the D + 1 cones over the facets of one simplex around the origin.
+    """
+    return 1 << n_features if n_features <= _MOST_ORTHANT_FEATURES else n_features + 1
 
-    The 2^D orthants while these are few, as their shape is better; else the D + 1 cones over the facets of one simplex
-    around the origin, with the unit vectors and -(1, ..., 1) as its vertices.
+
+def covering_cone(n_features: int, number: int) -> FloatArray:
+    """Return one of the cones [D, D] that cover the weight space; rays are rows, and exact.
+
+    The vertices of the simplex are the unit vectors and -(1, ..., 1).
     """
     if n_features <= _MOST_ORTHANT_FEATURES:
-        for signs in product((1.0, -1.0), repeat=n_features):
-            yield np.diag(signs)
-        return
+        return np.diag([1.0 - 2.0 * (number >> (n_features - 1 - d) & 1) for d in range(n_features)])
     vertices = np.vstack([np.eye(n_features), -np.ones(n_features)])
-    for k in range(n_features + 1):
-        yield np.delete(vertices, k, axis=0)
+    return np.delete(vertices, number, axis=0)
+
+
+def covering_cones(n_features: int) -> Iterator[FloatArray]:
+    """Yield the cones [D, D] that cover the weight space, one by one as they are large."""
+    return (covering_cone(n_features, number) for number in range(number_of_cones(n_features)))
 
 
 def cones_of_box(centre: FloatArray, side: FloatArray) -> FloatArray:

@@ -54,10 +54,18 @@ def sorted_lists(
     rows = np.ascontiguousarray(features[order])
     limit = np.empty(0) if cap is None else np.append(cap.unit, cap.cosine)
     off = np.zeros(rows.shape[1]) if spread is None else spread
-    return SortedLists(rows, offsets, costs[order], np.abs(rows).max(axis=0, initial=0.0), off, limit)
+    return SortedLists(rows, offsets, costs[order], reach_of(rows), off, limit)
 
 
-def rounding_bound(lists: SortedLists, weights: FloatArray) -> float:
-    """Bound the error of a difference of two scores: by rounding, and by that of the features."""
+def reach_of(rows: FloatArray) -> FloatArray:
+    """Return the largest magnitude [D] in each column of rows [M, D]."""
+    return np.asarray(np.maximum(rows.max(axis=0, initial=0.0), -rows.min(axis=0, initial=0.0)))
+
+
+def rounding_bound(weights: FloatArray, reach: FloatArray, spread: FloatArray | None = None) -> float:
+    """Bound the error of a difference of two scores, of features up to reach [D]: by rounding, and by that of features,
+    of spread [D].
+    """
     sizes = np.abs(weights)
-    return float(2.0 * (len(weights) + 3) * EPSILON * (sizes @ lists.reach) + 2.0 * (sizes @ lists.spread))
+    off = 0.0 if spread is None else 2.0 * (sizes @ spread)
+    return float(2.0 * (len(weights) + 3) * EPSILON * (sizes @ reach) + off)

@@ -181,13 +181,17 @@ def heeding() -> Iterator[None]:
 def limited(time_limit: float | None, memory_limit: int | None, say: Callable[[str], str]) -> Iterator[Allowance]:
     """Give the block so many seconds and bytes; raises `LimitError` where it is not done by then.
 
-    say: what the error says, given why and the remedy.
+    say: what the error says, given why and the remedy. A deadline outside of this one is heeded, too: who set that says
+    what it ends.
     """
-    allowance = Allowance(memory_limit)
-    with Deadline(time_limit, memory=allowance).running() as deadline, heeding():
+    allowance, outer = Allowance(memory_limit), _heeded.get()
+    stop = None if outer is None else lambda: outer.expired
+    with Deadline(time_limit, stop=stop, memory=allowance).running() as deadline, heeding():
         try:
             yield allowance
         except OutOfTime as error:
+            if outer is not None and outer.expired:
+                raise
             from lpmert.errors import LimitError  # which loads numpy; what a command of little work need not do
 
             raise LimitError(say(str(error) or deadline.ending)) from None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lpmert.model.lattices import Lattices
     from lpmert.model.nbest import NBest
     from lpmert.model.region import Region
-    from lpmert.result import Callback
+    from lpmert.result import Callback, Result
     from lpmert.search.method import Method
     from lpmert.unseen.averaging import Averaging
     from lpmert.unseen.estimate import Estimate, Fit
@@ -227,7 +227,9 @@ def tune(
     Notes
     -----
     The averaged weights are recommended unless cross-validation shows the optimum to be better, with an interval of
-    the difference that leaves out 0. `docs/unseen.md` has the mathematics, the sources and the measurements.
+    the difference that leaves out 0. Without cross-validation, the optimum is recommended where the averaged weights
+    cost so much more that they cannot be an average around it. `docs/unseen.md` has the mathematics, the sources and
+    the measurements.
 
     Examples
     --------
@@ -302,7 +304,8 @@ def tune(
                 np.arange(aside.n_lists),
             )
     averaged = _averaged(fitted, nbest.n_lists)
-    recommended = AVERAGED if averaged.steps and not _optimum_is_better(estimate) else OPTIMUM
+    better = _far(averaged, optimum, fitted, nbest.n_lists) if estimate is None else _optimum_is_better(estimate)
+    recommended = AVERAGED if averaged.steps and not better else OPTIMUM
     return Tuned(
         weights=optimum.weights if recommended == OPTIMUM else averaged.weights,
         names=nbest.names,
@@ -319,8 +322,19 @@ def tune(
     )
 
 
-def _optimum_is_better(estimate: Estimate | None) -> bool:
-    return estimate is not None and estimate.difference.low is not None and estimate.difference.low > 0.0
+def _optimum_is_better(estimate: Estimate) -> bool:
+    return estimate.difference.low is not None and estimate.difference.low > 0.0
+
+
+def _far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) -> bool:
+    """Whether averaged weights cost so much more than the optimum that what was averaged does not lie around that.
+
+    Where the loss grows at least in proportion to the distance from the optimum, weights under exp(-loss / T) cost at
+    most T more for each dimension of the sphere, on average.
+    """
+    form = fitted.problem.canonical
+    excess = (averaged.loss - optimum.loss) * (1 if form.additive else n_lists)
+    return averaged.temperature is not None and excess > averaged.temperature * max(1, form.n_features - 1)
 
 
 def _averaged(fitted: Fit, n_lists: int) -> Averaged:

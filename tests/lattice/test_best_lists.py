@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from drawn_lattices import random_links
 import lpmert
 from lpmert import DataError, Lattices
 from lpmert.formats import best_lists
+from lpmert.system import memory
+from lpmert.system.deadline import limited
 
 WORDS = ("a", "b", None)
 
@@ -131,7 +135,7 @@ def test_other_metrics_count_other_statistics() -> None:
         ({"weights": [1.0]}, "2 features"),
         ({"weights": {"x": 1.0, "y": 2.0}}, "feature1"),
         ({"n": 0}, "n must be a whole number"),
-        ({"n": 10**9}, "lists of 1,000,000,000 hypotheses of each lattice are too many"),
+        ({"time_limit": -1}, "time_limit must be a number of at least 0"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], message: str) -> None:
@@ -142,3 +146,42 @@ def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], mes
 def test_lists_are_no_lattices() -> None:
     with pytest.raises(DataError, match=r"made of Lattices or Hypergraphs.* and not of NBest"):
         lpmert.n_best(lpmert.NBest([[1.0]], [0, 1], [[0]]), [1.0])  # type: ignore[arg-type]
+
+
+def parallel(words: int, links: int = 4) -> lpmert.Lattices:
+    """A lattice of so many words in a row, with so many links for each: their product is the number of texts."""
+    rng = np.random.default_rng(words)
+    n = words * links
+    places = np.repeat(np.arange(words), links)
+    names = [f"{place}{link}" for place in range(words) for link in range(links)]
+    return lpmert.Lattices(rng.normal(size=(n, 2)), [0, n], places, places + 1, names, ["00"], names=["a", "b"])
+
+
+def doubling(nodes: int) -> lpmert.Hypergraphs:
+    """A hypergraph whose goal has 2 ** nodes derivations with different texts."""
+    heads = [0] + [1 + place for place in range(nodes) for _ in range(2)]
+    tails = [[]] + [[place] for place in range(nodes) for _ in range(2)]
+    outputs = [["x"]] + [[0, word] for _ in range(nodes) for word in ("a", "b")]
+    rows = np.random.default_rng(0).normal(size=(len(heads), 1))
+    return lpmert.Hypergraphs(rows, [0, len(heads)], heads, tails, outputs, ["x a"])
+
+
+@pytest.mark.parametrize("graphs", [parallel(30), doubling(40)], ids=["lattice", "hypergraph"])
+@pytest.mark.parametrize("limit", ["time_limit", "memory_limit"])
+def test_lists_without_end_end_at_a_limit(graphs: Any, limit: str) -> None:
+    weights = [1.0] * len(graphs.names)
+    assert len(lpmert.n_best(graphs, weights, n=50, time_limit=60.0).texts or ()) == 50
+    value = 0.3 if limit == "time_limit" else (memory.resident() or 0) + (48 << 20)
+    began = time.process_time()
+    with pytest.raises(lpmert.LimitError, match=r"no lists of 1,000,000,000 hypotheses each: .* limit of"):
+        lpmert.n_best(graphs, weights, n=10**9, **{limit: value})
+    assert time.process_time() - began < 10.0
+
+
+def test_the_time_limit_of_whoever_asks_for_lists_counts() -> None:
+    graphs = parallel(30)
+    with (
+        pytest.raises(lpmert.LimitError, match=r"nothing read: the time limit of 0\.3 s is over"),
+        limited(0.3, None, "nothing read: {}".format),
+    ):
+        best_lists.best_lists(graphs, [np.ones(2)], 10**9, "wer")

@@ -9,6 +9,8 @@ import resource
 import subprocess
 import sys
 import time
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ import lpmert
 from lpmert import DataError, Status
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.tables import write_table
+from lpmert.methods.cells.cells import Cells
+from lpmert.model.problem import Problem
 from lpmert.system import memory
 from lpmert.system.deadline import Deadline
 from lpmert.system.memory import Allowance, room_for
@@ -336,3 +340,32 @@ def as_parquet(path: Path) -> Path:
     table = pa.table({"list": owner, **columns, "errors": arrays["statistics"][:, 0]})
     parquet.write_table(table, path.with_suffix(".parquet"), row_group_size=100_000)
     return path.with_suffix(".parquet")
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """Return the bytes that Python and numpy took at most for some work, beyond what they held before."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        work()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def noise(rows: int, width: int) -> lpmert.NBest:
+    rng = np.random.default_rng(0)
+    return lpmert.NBest(rng.normal(size=(rows, width)), range(0, rows + 1, 50), rng.integers(0, 9, rows))
+
+
+def test_preparing_lists_copies_their_features_once() -> None:
+    lists = noise(20_000, 200)
+    Problem(lists.restrict(slice(0, 2)))  # loads what it needs
+    assert peak_of(lambda: Problem(lists)) < 1.5 * lists.dense_features().nbytes
+
+
+def test_cones_that_cover_many_features_are_made_one_by_one() -> None:
+    """There are D + 1 of them, with D * D numbers each: 216 MB for 300 features, 1.7 GB for 600."""
+    lists = noise(1000, 300)
+    Problem(lists)
+    assert peak_of(lambda: lpmert.minimize(lists, method=Cells(shape="simplices"), node_limit=0)) < 60e6

@@ -10,9 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from commands import run
+from lpmert.unseen.average import Average
 from shared import ROOT
 
 import lpmert
+from lpmert.model.coordinates import CanonicalWeights
 
 EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
 COLUMNS = ("--segment", "utterance", "--features", "am,lm,words", "--loss", "errors")
@@ -283,3 +285,22 @@ def test_files_of_statistics_belong_to_the_lists_alone(tmp_path):
     shown = run("tune", lists, "--statistics-file", tmp_path / "errors", "--quick", "--held-out", lists)
     assert shown.exit_code == 2
     assert "--statistics-file belongs to DATA alone" in " ".join(shown.stderr.split())
+
+
+def far_average(*_: object, **__: object) -> Average:
+    """An average whose weights have nothing to do with the optimum, and whose temperature is 1."""
+    return Average(CanonicalWeights(np.array([-1.0, 0.5])), 1.0, 1.0, 1.0, 0.0, 1, 100, complete=True)
+
+
+@pytest.mark.parametrize(("losses", "recommended"), [([0, 9], "optimum"), ([0, 0.3], "averaged")])
+def test_without_an_estimate_an_average_far_from_the_optimum_is_not_recommended(
+    losses: list[float], recommended: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two weights, with temperature 1, averages around the optimum cost at most 1 more."""
+    nbest = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3], [1, 0], [0, 1]], [0, 2, 4, 6], np.array(losses * 3))
+    monkeypatch.setattr("lpmert.unseen.averaging.average_weights", far_average)
+    found = lpmert.tune(nbest, quick=True)
+    assert found.optimum.loss == 0.0
+    assert found.averaged.loss == pytest.approx(3 * losses[1])
+    assert found.recommended == recommended
+    assert np.array_equal(found.weights, found.optimum.weights) == (recommended == "optimum")

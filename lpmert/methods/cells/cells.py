@@ -22,7 +22,7 @@ from lpmert.methods.cells.units import CellsTask, Counts, Explored, NodeSearch, 
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.model.form import Canonical
-from lpmert.numeric.cone import cone_around, covering_cones
+from lpmert.numeric.cone import cone_around, number_of_cones
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Call, NodeQueue
@@ -271,11 +271,11 @@ class CellsSearch(Search):
         self.unsettled = state["unsettled"]
 
     def _cover(self, canonical: Canonical) -> Any:
-        """Return the cones [d, d] that cover the weight space, or the numbers of the faces of the cube."""
+        """Return the numbers of cones that cover the weight space or of the faces of the cube, or one cone [d, d]."""
         if self._task.boxed:
             return range(2 * canonical.n_features)
         around = None if canonical.cap is None else cone_around(canonical.cap)
-        return covering_cones(canonical.n_features) if around is None else [around]
+        return range(number_of_cones(canonical.n_features)) if around is None else [around]
 
     def _explore_alone(self) -> None:
         """Search the part with the least bound, depth first, for a slice."""

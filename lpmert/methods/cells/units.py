@@ -26,7 +26,7 @@ from lpmert.methods.cells.nodes import (
     whole_cone,
     widened,
 )
-from lpmert.numeric.cone import enclosing_cone
+from lpmert.numeric.cone import covering_cone, enclosing_cone
 from lpmert.search.method import Incumbent
 from lpmert.system.deadline import out_of_time
 from lpmert.workers import SERIAL, Pending, PerThread, Shared, current_workers
@@ -116,9 +116,15 @@ class NodeSearch:
         return int(self._core.nbytes)
 
     def load_root(self, root: Any) -> None:
-        """Put one of the nodes that cover the weight space on top, with all hypotheses."""
-        whole: Any = whole_box if self._task.boxed else whole_cone
-        self.load(whole(self.loss.lists, root, self.loss.total))
+        """Put a face of the cube or one of the covering cones, by its number, or a cone [D, D] on top, with all
+        hypotheses.
+        """
+        lists, total = self.loss.lists, self.loss.total
+        if self._task.boxed:
+            self.load(whole_box(lists, root, total))
+        else:
+            rays = covering_cone(lists.rows.shape[1], root) if isinstance(root, int) else root
+            self.load(whole_cone(lists, rays, total))
 
     def load(self, node: OpenNode) -> None:
         """Put a node on top of the others."""

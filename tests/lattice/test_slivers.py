@@ -1,0 +1,52 @@
+"""Lattices whose best weights lie between sums that differ by rounding: what is said of them is true."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+import lpmert
+from lpmert import Lattices, Linear, NBest, Region, Status
+
+LINKS = [
+    [-0.06600020796812021, 2.8506979217403754, -0.6656272262760933],
+    [0.0, 0.0, 0.0],
+    [0.09900031195218031, -4.276046882610563, 0.99844083941414],
+    [0.09900031195218031, -4.276046882610563, 0.99844083941414],
+    [-0.03300010398406011, 1.4253489608701877, -0.33281361313804664],
+    [0.03300010398406011, -1.4253489608701877, 0.33281361313804664],
+    [-0.09900031195218031, 4.276046882610563, -0.99844083941414],
+    [0.06600020796812021, -2.8506979217403754, 0.6656272262760933],
+]
+"""Multiples of one vector, but for rounding; each lattice has two places with two links in parallel."""
+
+LOSSES = [1.0, 1.0, 4.0, 2.0, 4.0, 0.0, 3.0, 4.0]
+REGION = Region(linear=[Linear({"f0": -3.0, "f1": -2.0, "f2": -2.0}, lower=0, upper=0)])
+
+
+def test_a_loss_that_only_rounding_gives_is_called_optimal_to_tolerance_above_a_true_bound() -> None:
+    places = [0, 0, 1, 1] * 2
+    lattices = Lattices(
+        LINKS, [0, 4, 8], places, [place + 1 for place in places], list("abcdefgh"),
+        losses=LOSSES, names=["f0", "f1", "f2"],
+    )  # fmt: skip
+    found = lpmert.minimize(lattices, metric="loss", region=REGION)
+    units = [Fraction(unit) for unit in lattices.units.tolist()]
+    held = [[round(Fraction(value) / unit) * unit for value, unit in zip(row, units, strict=True)] for row in LINKS]
+    paths = [(first + s, second + s) for s in (0, 4) for first, second in product((0, 1), (2, 3))]
+    sums = [[a + b for a, b in zip(held[first], held[second], strict=True)] for first, second in paths]
+    rows = np.array([[float(value) for value in row] for row in sums])
+    assert [[Fraction(value) for value in row] for row in rows.tolist()] == sums  # so that lists hold the same
+    losses = [LOSSES[first] + LOSSES[second] for first, second in paths]
+    same = lpmert.minimize(NBest(rows, [0, 4, 8], losses, names=["f0", "f1", "f2"]), region=REGION, method="choices")
+    assert same.status is Status.OPTIMAL
+    assert found.status is Status.OPTIMAL_TO_TOLERANCE
+    assert found.lower_bound is not None
+    assert found.lower_bound <= same.loss < found.loss
+    assert "needs weights that double precision cannot tell from a tie" in str(found)
+    # and those of the lists are such: what they choose leads by less than the rounding of its score
+    assert same.tied_lists > 0
+    assert same.margin is not None
+    assert same.margin < np.finfo(float).eps * float((np.abs(rows) @ np.abs(same.weights)).max())
