@@ -67,18 +67,19 @@ class Span {
 // Rows of equal length, one after the other.
 template <class T>
 class Rows {
-    T* items = nullptr;
+    T* first = nullptr;
     Index n_rows = 0, n_columns = 0;
 
   public:
     Rows() = default;
-    Rows(T* items_, Index rows_, Index columns_) : items(items_), n_rows(rows_), n_columns(columns_) {}
+    Rows(T* first_, Index rows_, Index columns_) : first(first_), n_rows(rows_), n_columns(columns_) {}
 
     Index rows() const { return n_rows; }
     Index columns() const { return n_columns; }
+    Span<T> items() const { return {first, n_rows * n_columns}; }
     Span<T> operator[](Index row) const {
         if (CHECKED && (row < 0 || row >= n_rows)) throw std::out_of_range("row " + std::to_string(row));
-        return {items + row * n_columns, n_columns};
+        return {first + row * n_columns, n_columns};
     }
 };
 

@@ -152,7 +152,7 @@ nb::object read_fields(const nb::bytes& data, const std::vector<std::string>& na
         if (left.empty()) return nb::none();
         std::string_view line = next_line(left);
         for (Index column = 0; column < numbers.columns(); ++column) {
-            const std::string& name = names[static_cast<std::size_t>(column)];
+            const std::string& name = names[column];
             if (line.size() <= name.size() || line.compare(0, name.size(), name) != 0 || line[name.size()] != '=')
                 return nb::none();
             line.remove_prefix(name.size() + 1);

@@ -102,7 +102,7 @@ class DescentLists:
         piece = max(1, _PIECE // max(1, lists.n_hypotheses * len(inner)))
         while turns[1] < patience and searches > 0 and not out_of_time():
             most = min(piece, searches)
-            searches -= most - core.descend(lists, inner, centre, reach, *draws, turns, patience, most)
+            searches -= most - core.descend(lists, inner, (centre, reach), draws, turns, patience, most)
         return searches
 
 

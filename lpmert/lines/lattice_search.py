@@ -29,7 +29,7 @@ class LatticeLineSearch(Lineal):
     def __init__(self, problem: LatticeProblem, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
         super().__init__(problem.canonical)
         self._problem = problem
-        self._interval, self._smoothing = interval_of(interval), smoothing
+        self._choice = interval_of(interval), smoothing
         self._width = len(problem.settings.columns)
         self._loss(np.zeros((0, self._width)))
 
@@ -55,7 +55,7 @@ class LatticeLineSearch(Lineal):
         lists = self._lists(weights, direction)
         least, most = self.range(weights, direction)
         low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
-        return Step(*lists.along(_INTERCEPT, _SLOPE, low, high, scale, self._interval, self._smoothing))
+        return Step(*lists.along(_INTERCEPT, _SLOPE, low, high, scale, self._choice))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
         """Return the coordinate whose line from weights [D] has the best step, and that step.
@@ -93,7 +93,7 @@ class LatticeLineSearch(Lineal):
             statistics += [self._problem.statistics(number, way) for way in ways]
             offsets.append(len(statistics))
         loss = self._loss(np.array(statistics))
-        return core.LineSearch(np.concatenate(lines, axis=1), np.array(offsets, dtype=np.int64), *loss)
+        return core.LineSearch(np.concatenate(lines, axis=1), np.array(offsets, dtype=np.int64), loss)
 
     def _envelope(
         self, number: int, weights: FloatArray, direction: FloatArray

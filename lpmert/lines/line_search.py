@@ -144,8 +144,8 @@ class LineSearch(Lineal):
     def __init__(self, canonical: Canonical, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
         super().__init__(canonical)
         self._loss = loss_of_form(canonical)
-        self._interval, self._smoothing = interval_of(interval), smoothing
-        self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, *self._loss)
+        self._choice = interval_of(interval), smoothing
+        self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, self._loss)
 
     def at(self, weights: FloatArray) -> float:
         """Return the level of decoding with weights [D]."""
@@ -159,12 +159,12 @@ class LineSearch(Lineal):
         """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
         least, most = self.range(weights, direction)
         low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
-        return Step(*self._lists.along(weights, direction, low, high, scale, self._interval, self._smoothing))
+        return Step(*self._lists.along(weights, direction, low, high, scale, self._choice))
 
     def around(self, weights: FloatArray, direction: FloatArray) -> Around:
         """Return the pieces, within the limits and the cap, of the circle through weights and a direction [D]."""
         unit, cosine = (np.empty(0), 0.0) if self._cap is None else (self._cap.unit, self._cap.cosine)
-        low, high = core.arc_within(self._limits, np.eye(self.dimension), unit, cosine, weights, direction)
+        low, high = core.arc_within((self._limits, np.eye(self.dimension), unit, cosine), weights, direction)
         return Around(direction, *core.find_pieces(self._lists, weights, direction, low, high))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
@@ -182,9 +182,7 @@ class LineSearch(Lineal):
             if begin and out_of_time():
                 break
             some, scale = tried[begin : begin + piece], unit_of(weights, np.ones(1))
-            coordinate, *found = self._lists.best_coordinate(
-                weights, some, ranges, scale, self._interval, self._smoothing
-            )
+            coordinate, *found = self._lists.best_coordinate(weights, some, ranges, scale, self._choice)
             if found[0] < step.level:
                 best, step = coordinate, Step(*found)
         return best, step
@@ -192,7 +190,7 @@ class LineSearch(Lineal):
 
 def lists_with_costs(features: FloatArray, offsets: IntArray, costs: IntArray) -> core.LineSearch:
     """Return line searches on features [M, D] of lists offsets [S + 1] whose costs [M] add up."""
-    return core.LineSearch(np.ascontiguousarray(features.T), offsets, *_sum_of(costs))
+    return core.LineSearch(np.ascontiguousarray(features.T), offsets, _sum_of(costs))
 
 
 def line_search(
@@ -206,7 +204,7 @@ def line_search(
     """
     if not low < high:
         raise ValueError(f"the interval of a line search must have low < high, not {low} and {high}")
-    cost, step = lists.along(weights, direction, low, high, unit_of(weights, direction), WIDEST, 0.0)
+    cost, step = lists.along(weights, direction, low, high, unit_of(weights, direction), (WIDEST, 0.0))
     return int(cost), step
 
 

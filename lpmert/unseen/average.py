@@ -125,7 +125,7 @@ class _Sphere:
     def search(self) -> core.LineSearch:
         """The line search of this thread."""
         return self._searches.get(
-            lambda: core.LineSearch(np.ascontiguousarray(self.features.T), self.offsets, *self.loss)
+            lambda: core.LineSearch(np.ascontiguousarray(self.features.T), self.offsets, self.loss)
         )
 
 
@@ -215,7 +215,7 @@ def _walked(ground: _Ground, place: _Place, steps: int, counted: bool) -> tuple[
     while done < steps and not (done and out_of_time()):
         part = path[done : done + ground.piece]
         directions, draws = rng.normal(size=part.shape), rng.random(len(part))
-        core.walk(sphere.search, *sphere.where, *ground.law, *state, directions, draws, counted, part)
+        core.walk(sphere.search, sphere.where, ground.law, state, directions, draws, counted, part)
         done += len(part)
     return _Place(state, rng), path[:done]
 
