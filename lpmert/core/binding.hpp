@@ -12,6 +12,9 @@
 
 namespace lpmert {
 
+using Indices = std::vector<Index>;
+using Reals = std::vector<double>;
+
 // Rows of equal length, which are returned.
 template <class T>
 struct Matrix {

@@ -117,8 +117,8 @@ void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const 
     const Span<double> weights = chain.weights;
     const Index dimension = weights.size();
     std::vector<Piece> pieces;
-    std::vector<double> shares;
-    std::vector<double> direction(static_cast<std::size_t>(dimension));
+    Reals shares;
+    Reals direction(static_cast<std::size_t>(dimension));
     search.score(weights);
     for (Index step = 0; step < directions.rows(); ++step) {
         std::copy(weights.begin(), weights.end(), path[step].begin());
@@ -166,17 +166,15 @@ void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const 
     }
 }
 
-std::tuple<std::vector<double>, std::vector<double>, std::vector<double>> find_pieces(AnyLineSearch& self,
-                                                                                      Span<const double> weights,
-                                                                                      Span<const double> direction,
-                                                                                      double low, double high) {
+std::tuple<Reals, Reals, Reals> find_pieces(AnyLineSearch& self, Span<const double> weights,
+                                            Span<const double> direction, double low, double high) {
     std::vector<Piece> pieces;
     self.with([&](auto& search) {
         search.score(weights);
         search.turn_to(direction);
         search.pieces(low, high, pieces);
     });
-    std::vector<double> begins, ends, levels;
+    Reals begins, ends, levels;
     for (const Piece& piece : pieces) {
         begins.push_back(piece.begin);
         ends.push_back(piece.end);

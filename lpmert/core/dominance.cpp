@@ -255,9 +255,9 @@ void Dominance::sift(Paths& paths, Index n) {
 // Drop the hypotheses of lists that others of their list beat: those of lattice numbers[a] are ids[ends[a]] ..
 // ids[ends[a + 1] - 1], rows of all features [n, D]; reach [S, R] bounds scores of lattices at the rays. Return ends,
 // ids and scores [n, R] of what is left, and the best of each list in the middle of the cone.
-std::tuple<std::vector<Index>, std::vector<Index>, Matrix<double>, std::vector<Index>> narrow(
-    Rows<const double> features, Span<const Index> numbers, Span<const Index> ends, Span<const Index> ids,
-    Rows<const double> rays, Rows<const double> reach) {
+std::tuple<Indices, Indices, Matrix<double>, Indices> narrow(Rows<const double> features, Span<const Index> numbers,
+                                                             Span<const Index> ends, Span<const Index> ids,
+                                                             Rows<const double> rays, Rows<const double> reach) {
     const auto within = [](Span<const Index> items, Index end) {
         return std::all_of(items.begin(), items.end(), [=](Index item) { return item >= 0 && item < end; });
     };
@@ -270,7 +270,7 @@ std::tuple<std::vector<Index>, std::vector<Index>, Matrix<double>, std::vector<I
     if (!within(ids, features.rows())) throw std::invalid_argument("ids must be those of rows of features");
     Dominance dominance;
     Paths own;
-    std::vector<Index> left{0}, found, middle;
+    Indices left{0}, found, middle;
     Matrix<double> left_scores{{}, rays.rows()};
     own.begin(rays.columns(), rays.rows());
     for (Index a = 0; a < numbers.size(); ++a) {

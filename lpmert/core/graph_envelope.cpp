@@ -21,7 +21,7 @@ struct Lines {
         Index first, second;  // second 0 where the link leaves one node
         Index link;           // -1 where there is none
     };
-    std::vector<double> intercepts, slopes;
+    Reals intercepts, slopes;
     std::vector<Origin> origins;
 
     Index size() const { return static_cast<Index>(slopes.size()); }
@@ -33,8 +33,8 @@ struct Lines {
 
 class GraphEnvelope {
     Lines kept, candidates;
-    std::vector<double> starts;  // the t from which on each kept line is the envelope of its node
-    std::vector<Index> first;    // of each node, its first line in `kept`
+    Reals starts;   // the t from which on each kept line is the envelope of its node
+    Indices first;  // of each node, its first line in `kept`
     Envelope envelope;
 
     // Add to the candidates the envelope of the sums of the lines of two nodes, with a link's own line.
@@ -103,8 +103,8 @@ class GraphEnvelope {
 
     // Append the links of the hypothesis of a line, each before those behind it and the first node's before the
     // second's.
-    void append_way(Index line, std::vector<Index>& links) const {
-        std::vector<Index> waiting{line};
+    void append_way(Index line, Indices& links) const {
+        Indices waiting{line};
         while (!waiting.empty()) {
             const Lines::Origin& origin = kept.origins[waiting.back()];
             waiting.pop_back();
@@ -116,13 +116,13 @@ class GraphEnvelope {
     }
 };
 
-std::tuple<std::vector<double>, std::vector<double>, std::vector<double>, std::vector<Index>, std::vector<Index>>
-find_graph_envelope(const Links& links, Span<const double> intercepts, Span<const double> slopes) {
+std::tuple<Reals, Reals, Reals, Indices, Indices> find_graph_envelope(const Links& links, Span<const double> intercepts,
+                                                                      Span<const double> slopes) {
     check_size(intercepts.size(), links.size(), "intercepts");
     check_size(slopes.size(), links.size(), "slopes");
     GraphEnvelope graph;
-    std::vector<double> found_intercepts, found_slopes, starts;
-    std::vector<Index> ways, ends{0};
+    Reals found_intercepts, found_slopes, starts;
+    Indices ways, ends{0};
     for (Index line = graph.find(links, intercepts, slopes); line < graph.lines().size(); ++line) {
         found_intercepts.push_back(graph.lines().intercepts[line]);
         found_slopes.push_back(graph.lines().slopes[line]);

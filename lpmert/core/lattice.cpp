@@ -16,10 +16,10 @@ namespace {
 
 // The largest sums [D] of lengths [L, D] over all hypotheses.
 LPMERT_CLONES
-std::vector<double> largest_sums(const Links& links, Rows<const double> lengths) {
+Reals largest_sums(const Links& links, Rows<const double> lengths) {
     check_size(lengths.rows(), links.size(), "lengths");
     const Index n = lengths.columns();
-    std::vector<double> best(links.nodes * n, -INF);
+    Reals best(links.nodes * n, -INF);
     std::fill(best.begin(), best.begin() + n, 0.0);
     for (Index k = 0; k < links.size(); ++k) {
         const double *const own = lengths[k].begin(), *const one = best.data() + links.sources[k] * n,
@@ -31,9 +31,9 @@ std::vector<double> largest_sums(const Links& links, Rows<const double> lengths)
 }
 
 // The largest sums [L] of scores [L] over the hypotheses through each link.
-std::vector<double> best_through(const Links& links, Span<const double> scores) {
+Reals best_through(const Links& links, Span<const double> scores) {
     check_size(scores.size(), links.size(), "scores");
-    std::vector<double> to(links.nodes), from(links.nodes), best(links.size());
+    Reals to(links.nodes), from(links.nodes), best(links.size());
     sum_so_far<double>(links, 1, to.data(), [&](Index k) { return scores[k]; });
     sum_to_come<double>(links, 1, scores.begin(), to.data(), from.data());
     for (Index k = 0; k < links.size(); ++k)
@@ -111,7 +111,7 @@ struct Reader {
 };
 
 // For each order [N] the most n-grams of references on a path (lemma L5); words [L]: of the links, below 0 for none.
-std::vector<Index> most_matches(const Links& links, Span<const Node> words, Reader reader, Index n_orders) {
+Indices most_matches(const Links& links, Span<const Node> words, Reader reader, Index n_orders) {
     const auto& [spelled, ends, follow, depth] = reader;
     check_size(words.size(), links.size(), "words");
     check_size(follow.rows(), depth.size(), "follow");
@@ -123,8 +123,8 @@ std::vector<Index> most_matches(const Links& links, Span<const Node> words, Read
     if (std::any_of(words.begin(), words.end(), [n_words = ends.size() - 1](Node word) { return word >= n_words; }))
         throw std::invalid_argument("words must be below the number of words that are spelled");
     // Of each node from first[node] on: states of the automaton that paths lead to, and the most n-grams on these.
-    std::vector<Index> states{0}, counts(n_orders), first{0, 1}, best(n_orders), most(n_orders);
-    std::vector<Index> place(depth.size(), -1);  // of a state at the node at hand
+    Indices states{0}, counts(n_orders), first{0, 1}, best(n_orders), most(n_orders);
+    Indices place(depth.size(), -1);  // of a state at the node at hand
     Index k = 0;
     for (Index v = 1; v < links.nodes; ++v) {
         for (; k < links.size() && links.targets[k] == v; ++k) {

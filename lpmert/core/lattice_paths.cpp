@@ -100,7 +100,7 @@ void best_paths_at(const Links& links, const Pass& pass, Index width) {
 }
 
 // Makes room for so many items, whatever they are.
-double* room_for(std::vector<double>& items, Index count) {
+double* room_for(Reals& items, Index count) {
     if (static_cast<Index>(items.size()) < count) items.resize(count);
     return items.data();
 }
@@ -132,17 +132,17 @@ class PathFinder {
     Dominance dominance;
     Paths whole, labels;
     std::vector<Origin> origins;
-    std::vector<Index> first;  // of each node, its first label
+    Indices first;  // of each node, its first label
     Index listed_from = 0, listed_to = 0;
     // Of the links that are left: numbers, nodes, features, and scores at the rays.
     std::vector<Node> chosen, sources, seconds, targets;
-    std::vector<double> features, scores;
+    Reals features, scores;
     // The rays, block by block, feature by feature; at each the best scores of paths to each node, and from it.
-    std::vector<double> columns, so_far, to_come;
-    std::vector<double> best;  // at some mixes, the best scores of paths to each node,
-    std::vector<Index> last;   // and the links that these end with
-    Matrix<double> leading;    // the scores [P, R] of the whole paths that no others beat
-    std::vector<double> slack, most;
+    Reals columns, so_far, to_come;
+    Reals best;              // at some mixes, the best scores of paths to each node,
+    Indices last;            // and the links that these end with
+    Matrix<double> leading;  // the scores [P, R] of the whole paths that no others beat
+    Reals slack, most;
 
     Index n_rays() const { return dominance.n_rays(); }
     Index n_features() const { return dominance.n_features(); }
@@ -368,7 +368,7 @@ class PathFinder {
         last.resize(std::max<std::size_t>(last.size(), nodes * ABREAST));
         const Pass pass{scores.data(), stride, n_rays(), columns.data(), room_for(best, nodes * ABREAST), last.data()};
         std::vector<Node> middle;
-        Matrix<double> winners{std::vector<double>(mixes.rows() * n_features()), n_features()};
+        Matrix<double> winners{Reals(mixes.rows() * n_features()), n_features()};
         for (Index done = 0; done < mixes.rows(); done += ABREAST) {
             const Index width = std::min(ABREAST, mixes.rows() - done);
             std::fill_n(columns.begin(), ABREAST * n_rays(), 0.0);
@@ -378,7 +378,7 @@ class PathFinder {
             for (Index m = 0; m < width; ++m)
                 walk(m, winners.items.data() + (done + m) * n_features(), done + m == 0 ? &middle : nullptr);
         }
-        std::vector<double> paths(known.items().begin(), known.items().end());
+        Reals paths(known.items().begin(), known.items().end());
         paths.insert(paths.end(), winners.items.begin(), winners.items.end());
         sift(paths);
         // What two sums of products along a path may differ by (L2).
@@ -399,11 +399,11 @@ class PathFinder {
     }
 
     // Return the features [n, D] of the hypotheses listed, and the links of each, last first, with ends [n + 1].
-    std::tuple<Matrix<double>, std::vector<Node>, std::vector<Index>> listed() {
+    std::tuple<Matrix<double>, std::vector<Node>, Indices> listed() {
         const Index n = labels.n_features;
         const auto row = [&](Index i) { return labels.features.begin() + i * n; };
         std::vector<Node> ways;
-        std::vector<Index> ends{0}, waiting;
+        Indices ends{0}, waiting;
         for (Index i = listed_from; i < listed_to; ++i) {
             waiting.push_back(i);
             while (!waiting.empty()) {

@@ -115,15 +115,15 @@ std::tuple<Index, Level, double> best_coordinate(AnyLineSearch& self, Span<const
     });
 }
 
-std::tuple<std::vector<Index>, std::vector<double>, std::vector<Index>, std::vector<Index>> events(
-    AnyLineSearch& self, Span<const double> weights, Span<const double> direction) {
+std::tuple<Indices, Reals, Indices, Indices> events(AnyLineSearch& self, Span<const double> weights,
+                                                    Span<const double> direction) {
     struct Turn {
         double at;
         Index leaving, entering;
     };
     std::vector<Turn> turns;
-    std::vector<Index> start, leaving, entering;
-    std::vector<double> thresholds;
+    Indices start, leaving, entering;
+    Reals thresholds;
     self.with([&](auto& search) {
         search.score(weights);
         search.turn_to(direction);

@@ -82,14 +82,14 @@ class Plane {
     }
 };
 
-std::tuple<std::vector<Index>, std::vector<Index>, std::vector<Index>, std::vector<Index>> critical_directions(
-    Span<const double> x, Span<const double> y, Span<const Index> offsets) {
+std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const double> x, Span<const double> y,
+                                                                   Span<const Index> offsets) {
     check_size(y.size(), x.size(), "y");
     check_offsets(offsets, x.size(), "offsets");
     const Plane plane(x, y);
     std::vector<Edge> edges;
     Envelope envelope;
-    std::vector<Index> start, leaving, entering, ends;
+    Indices start, leaving, entering, ends;
     envelope.reserve(x.size());
     for (Index s = 0; s + 1 < offsets.size(); ++s)
         start.push_back(plane.add_hull(envelope, offsets[s], offsets[s + 1], edges));

@@ -44,7 +44,7 @@ class FeatureLines {
     };
 
     Span<const Index> offsets;
-    std::vector<Index> numbers;  // [M]: the list of every row
+    Indices numbers;  // [M]: the list of every row
     std::vector<Line> lines;
 
     // Raise ValueError unless rows ascend among those of the lists, with a value each.
@@ -111,11 +111,11 @@ class FeatureLines {
 
     // Return the lists with an entry and their choices at -inf, and where a choice changes, list by list, from which
     // row and to which, as the feature's weight, now `weight` within scores [M], runs from -inf to inf.
-    std::tuple<std::vector<Index>, std::vector<Index>, std::vector<double>, std::vector<Index>, std::vector<Index>>
-    events(Span<const Index> rows, Span<const double> values, double weight, Span<const double> scores) {
+    std::tuple<Indices, Indices, Reals, Indices, Indices> events(Span<const Index> rows, Span<const double> values,
+                                                                 double weight, Span<const double> scores) {
         check(rows, values, scores);
-        std::vector<Index> visited, first, leaving, entering;
-        std::vector<double> thresholds;
+        Indices visited, first, leaving, entering;
+        Reals thresholds;
         for (Index e = 0; e < rows.size();) {
             const Index s = numbers[rows[e]];
             lines.clear();
@@ -136,10 +136,10 @@ class FeatureLines {
     }
 
     // Return the lists with an entry, and the rows that they choose once the feature's weight grows by a step.
-    std::tuple<std::vector<Index>, std::vector<Index>> choices(Span<const Index> rows, Span<const double> values,
-                                                               double step, Span<const double> scores) const {
+    std::tuple<Indices, Indices> choices(Span<const Index> rows, Span<const double> values, double step,
+                                         Span<const double> scores) const {
         check(rows, values, scores);
-        std::vector<Index> visited, chosen;
+        Indices visited, chosen;
         for (Index e = 0; e < rows.size();) {
             const Index s = numbers[rows[e]];
             double best = -INF;
@@ -216,9 +216,9 @@ class Boosting {
     };
 
     const SparseRows &by_feature, &by_pair;
-    std::vector<double> pairs;  // [P]: importance times exp(-margin)
-    std::vector<Sums> sums;     // [D]
-    std::vector<double> gains;  // [D]
+    Reals pairs;             // [P]: importance times exp(-margin)
+    std::vector<Sums> sums;  // [D]
+    Reals gains;             // [D]
 
     void add_up(Index feature) {
         Sums own{0.0, 0.0, sums[feature].reach};

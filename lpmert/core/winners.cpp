@@ -18,9 +18,9 @@ constexpr Index CONES = 10;
 // A cone of the cover: rays [D, D], the rows that may win in it, their scores [n, D] at the rays, and how often it was
 // split from an orthant. All rays have entries that are multiples of a power of two, and absolute values that sum to 1.
 struct CoverCone {
-    std::vector<double> rays;
-    std::vector<Index> rows;
-    std::vector<double> scores;
+    Reals rays;
+    Indices rows;
+    Reals scores;
     Index splits = 0;
 };
 
@@ -53,7 +53,7 @@ class Cover {
     void propagate(CoverCone& cone, double least) const {
         for (Index k = 0; k <= n; ++k) {
             const Index best = best_at(cone, k);
-            const std::vector<double> top(cone.scores.begin() + best * n, cone.scores.begin() + (best + 1) * n);
+            const Reals top(cone.scores.begin() + best * n, cone.scores.begin() + (best + 1) * n);
             const auto n_rows = static_cast<Index>(cone.rows.size());
             Index left = 0;
             for (Index i = 0; i < n_rows; ++i) {
@@ -140,11 +140,11 @@ class Cover {
     }
 };
 
-std::vector<Index> possible_winners(Rows<const double> features, Span<const Index> offsets) {
+Indices possible_winners(Rows<const double> features, Span<const Index> offsets) {
     check_offsets(offsets, features.rows(), "offsets");
     const bool covered = features.columns() >= 2 && features.columns() <= CONES;
     Cover cover(features);
-    std::vector<Index> found;
+    Indices found;
     for (Index s = 0; covered && s + 1 < offsets.size(); ++s) cover.mark(offsets[s], offsets[s + 1]);
     for (Index i = 0; i < features.rows(); ++i)
         if (!covered || cover.may_win(i)) found.push_back(i);
