@@ -122,6 +122,8 @@ struct Cone {
     static constexpr Members<Rows<const double>, Span<const double>> members{{"rays", "reach"}};
 };
 
+using Look = std::tuple<Index, std::vector<Node>, std::vector<Node>, Matrix<double>, Matrix<double>>;
+
 // Looks at one lattice after the other in a cone.
 class PathFinder {
     struct Origin {
@@ -353,9 +355,8 @@ class PathFinder {
     // Find best paths at mixes [m, R] of the rays, and through which of the links that have marks a path may win. known
     // [P, D]: whole paths that rule out others, too. Return how many links there were, and those left; the links of the
     // best path at the first mix, last first, and the features [m, D] of the best at each; and what `lead` does.
-    std::tuple<Index, std::vector<Node>, std::vector<Node>, Matrix<double>, Matrix<double>> look_through(
-        Lattice lattice, Span<const std::uint8_t> marks, Cone cone, Rows<const double> mixes,
-        Rows<const double> known) {
+    Look look_through(Lattice lattice, Span<const std::uint8_t> marks, Cone cone, Rows<const double> mixes,
+                      Rows<const double> known) {
         const auto& [all, rows, most_links] = lattice;
         check_size(rows.rows(), all.size(), "features");
         check_size(rows.columns(), cone.rays.columns(), "features of a link");

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lpmert.methods.lattice.lists import Catalogue
+from lpmert.methods.lattice.hypotheses import Catalogue
 from lpmert.methods.lattice.solve import add, problem_of
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
