@@ -370,7 +370,7 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
     from lpmert.model.word_graphs import WordGraphs
 
     if isinstance(data, WordGraphs):
-        from lpmert.methods.lattice.door import lattice_problem
+        from lpmert.methods.lattice.solve import lattice_problem
 
         return lattice_problem(data, metric or "loss", ties, _checked(region))
     return _problem(data, metric, ties, region)

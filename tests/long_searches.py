@@ -18,8 +18,8 @@ from lpmert.methods import groups
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells import cells
 from lpmert.methods.choices import shared
+from lpmert.methods.lattice import nodes
 from lpmert.methods.lattice import search as lattice_search
-from lpmert.methods.lattice import sight
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
 from lpmert.methods.lp_mert import search as lp_mert
@@ -55,7 +55,7 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr(shared_lp_mert, "SLICE_STEPS", 8)
         patch.setattr(lattice_search, "_ALONE", 0)
         patch.setattr(lattice_search, "_LOCAL_WORK", 0)
-        patch.setattr(sight, "_UNIT", 1)
+        patch.setattr(nodes, "_UNIT", 1)
         yield
 
 

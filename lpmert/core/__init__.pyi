@@ -3,7 +3,8 @@
 Throughout, M hypotheses in S lists, whose rows begin and end at offsets [S + 1], from 0 to M; D features, K statistics.
 Arrays are C-contiguous; floating-point numbers are float64, and whole ones int64 unless another type is stated.
 `ValueError` names an argument of another type or shape, `TypeError` one that is no array, or that is written to and may
-only be read. Functions let other threads run; an object is for one thread at a time.
+only be read. Functions let other threads run; an object is for one thread at a time, and keeps the arrays that it is
+made of, which must not change.
 """
 
 from typing import Any
@@ -14,6 +15,30 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray
 
 Bits = NDArray[np.uint8]
+Nodes = NDArray[np.int32]
+
+Losses = tuple[int, FloatArray, IntArray, FloatArray, FloatArray]
+"""What hypotheses cost: kind, parameters, costs [M], statistics [M, K], constant [K]; what is not needed is empty.
+
+Costs of kind -1 add up; other kinds are the formulas of ratio metrics (`lpmert.metrics.kinds`) with parameters, of
+statistics and a constant that is added to their sums.
+"""
+
+Choice = tuple[int, float]
+"""Which interval of a line is taken, and smoothing. Of those with the least level, 0 is the one nearest to 0 and 1 the
+widest in the angle atan(t / scale), in which its middle is taken; 2 is that around whose middle the mean level over
+`smoothing` units on each side is least. Intervals narrower than 1e-12 radians count only if there is no other.
+"""
+
+SphereRegion = tuple[FloatArray, FloatArray, FloatArray, float]
+"""Where circles may go: limits [k, d], which weights must not make negative; and a cap of this cosine around a unit
+vector [D], in coordinates to which a basis [D, d] leads; no cap where it is empty: limits, basis, unit, cosine.
+"""
+
+WeightCone = tuple[FloatArray, FloatArray]
+"""Rays [R, D], linearly independent, whose numbers are off by half a unit in the last place at most; and what scores of
+hypotheses may be there [R].
+"""
 
 INFINITE_COST: int
 """A cost that no selection reaches: choosing such a hypothesis is forbidden. Sums of a few of them can overflow."""
@@ -405,72 +430,28 @@ def outer_normals(rays: FloatArray) -> tuple[FloatArray, bool]:
     """
 
 class LineSearch:
-    """Line searches on the same lists, for sums of costs or a ratio metric; source: Och, ACL 2003.
+    """Line searches on the same lists, with columns [D, M], one row a feature; source: Och, ACL 2003.
 
     A line is weights + t direction [D]; a level is a sum of costs, or the ratio metric's loss.
     """
 
-    def __init__(
-        self,
-        columns: FloatArray,
-        offsets: IntArray,
-        kind: int,
-        parameters: FloatArray,
-        costs: IntArray,
-        statistics: FloatArray,
-        constant: FloatArray,
-    ) -> None:
-        """Keep the arrays, which must not change.
-
-        Parameters
-        ----------
-        columns [D, M]
-            The features, one row a feature.
-        offsets [S + 1]
-            Where lists begin and end; none is empty.
-        kind
-            -1 for a sum of costs [M], or the formula of a ratio metric (`lpmert.metrics.kinds`) with its
-            parameters, of statistics [M, K] and a constant [K] that is added to their sums. What is not needed is
-            empty.
-        """
-
+    def __init__(self, columns: FloatArray, offsets: IntArray, losses: Losses) -> None: ...
     @property
-    def n_hypotheses(self) -> int:
-        """M."""
-
+    def n_hypotheses(self) -> int: ...
     def at(self, weights: FloatArray) -> float:
         """Return the level of decoding with weights [D], the first hypothesis of a list on ties."""
 
     def along(
-        self,
-        weights: FloatArray,
-        direction: FloatArray,
-        low: float,
-        high: float,
-        scale: float,
-        interval: int,
-        smoothing: float,
+        self, weights: FloatArray, direction: FloatArray, low: float, high: float, scale: float, choice: Choice
     ) -> tuple[float, float]:
-        """Return the level of the best interval of a line within low..high, and the middle of it.
-
-        scale: the unit of t. interval: of those with the least level, 0 for the one nearest to 0 or 1 for the widest in
-        the angle atan(t / scale), in which the middle is taken; 2 for that around whose middle the mean level over
-        `smoothing` units on each side is least. Intervals narrower than 1e-12 radians count only if there is no other.
-        """
+        """Return the level of the best interval of a line within low..high, and its middle; scale: the unit of t."""
 
     def best_coordinate(
-        self,
-        weights: FloatArray,
-        coordinates: IntArray,
-        ranges: FloatArray,
-        scale: float,
-        interval: int,
-        smoothing: float,
+        self, weights: FloatArray, coordinates: IntArray, ranges: FloatArray, scale: float, choice: Choice
     ) -> tuple[int, float, float]:
-        """Return which of some coordinates has the best step from weights [D], its level, and its t.
+        """Return which of some coordinates has the best step, the first of equals, its level, and its t.
 
-        ranges [D, 2]: the ends of t for each feature. The first of equals wins. The first call sorts all lists by each
-        feature.
+        ranges [D, 2]: the ends of t for each feature. The first call sorts all lists by each feature.
         """
 
     def events(self, weights: FloatArray, direction: FloatArray) -> tuple[IntArray, FloatArray, IntArray, IntArray]:
@@ -480,19 +461,15 @@ def combine(columns: FloatArray, weights: FloatArray, scores: FloatArray) -> Non
     """Write weights [D] times columns [D, M] into scores [M]."""
 
 def decode_cost(scores: FloatArray, offsets: IntArray, costs: IntArray, error: float) -> tuple[int, int]:
-    """Return the cost of decoding scores [M], and how many lists are in doubt.
-
-    A list is in doubt where a hypothesis of another cost than the chosen one scores within `error` of it.
+    """Return the cost of decoding scores [M], and in how many lists a hypothesis of another cost scores within `error`
+    of the chosen one.
     """
 
 def descend(
     search: LineSearch,
     weights: FloatArray,
-    centre: FloatArray,
-    reach: float,
-    directions: FloatArray,
-    rates: FloatArray,
-    taking_part: NDArray[np.bool_],
+    near: tuple[FloatArray, float],
+    draws: tuple[FloatArray, FloatArray, NDArray[np.bool_]],
     turns: IntArray,
     patience: int,
     searches: int,
@@ -500,37 +477,27 @@ def descend(
     """Search from weights [D], which are replaced, until `patience` directions in a row do not lower the cost.
 
     Directions that were drawn alternate with those towards cheaper hypotheses; at equal cost, too, the weights move to
-    the middle of the best interval.
+    the middle of the best interval. Returns how many of the `searches` are left.
 
     Parameters
     ----------
-    search
-        Lists whose costs add up.
-    centre [D], reach
-        The weights stay within reach of the centre, at right angles to it; where that is infinite, they go anywhere.
-    directions [T, D], rates [T], taking_part [T, S]
-        What is drawn, gone through again and again: directions, costs of a unit of score, and the lists that take part
-        in a direction towards cheaper hypotheses.
+    near
+        Centre [D] and reach: weights stay within it, at right angles to the centre, or go anywhere if it is infinite.
+    draws
+        Gone through again and again: directions [T, D], costs of a unit of score [T], and the lists that take part in a
+        direction towards cheaper hypotheses [T, S].
     turns [2]
         The directions gone through, and how many of the last ones failed; changed, so that a search that used up its
         `searches` goes on as if it had not ended.
-
-    Returns
-    -------
-    int
-        How many line searches are left.
     """
 
 def find_reaches(search: LineSearch, centre: FloatArray, reaches: FloatArray) -> None:
     """Write how far from a centre [D] of length 1, at right angles to it, each hypothesis wins first: reaches [M]."""
 
-def arc_within(
-    limits: FloatArray, basis: FloatArray, unit: FloatArray, cosine: float, w: FloatArray, v: FloatArray
-) -> tuple[float, float]:
-    """Return the ends, around t = 0, of the part of the circle cos(t) w + sin(t) v within limits and a cap.
+def arc_within(region: SphereRegion, w: FloatArray, v: FloatArray) -> tuple[float, float]:
+    """Return the ends, around t = 0, of the part of the circle cos(t) w + sin(t) v within a region.
 
-    w, v [d] at right angles; limits [k, d] must be at least 0 there. The cap is around `unit` [D], in coordinates to
-    which basis [D, d] leads; there is none where unit is empty. Where w itself breaks a limit, 0 is an end.
+    w, v [d] at right angles. Where w itself breaks a limit, 0 is an end.
     """
 
 def find_pieces(
@@ -543,15 +510,9 @@ def find_pieces(
 
 def walk(
     search: LineSearch,
-    limits: FloatArray,
-    basis: FloatArray,
-    unit: FloatArray,
-    cosine: float,
-    temperature: float,
-    highest: float,
-    weights: FloatArray,
-    total: FloatArray,
-    circles: FloatArray,
+    region: SphereRegion,
+    law: tuple[float, float],
+    chain: tuple[FloatArray, FloatArray, FloatArray],
     directions: FloatArray,
     draws: FloatArray,
     counted: bool,
@@ -559,69 +520,43 @@ def walk(
 ) -> None:
     """Let a chain go one step along each of directions [n, d], drawn at random, and write its weights into path [n, d].
 
-    Hit and run under a density in proportion to exp(-level / temperature) where the level is at most `highest`, within
-    the region of `arc_within`.
-
-    Parameters
-    ----------
-    weights [d], total [d], circles [1]
-        The chain: its weights, of length 1, the sum of the means of its circles, and how many these are. Changed.
-    draws [n]
-        Between 0 and 1: they choose the point on each circle.
-    counted
-        Whether the circles count for the mean.
+    Hit and run under a law (temperature, highest): a density in proportion to exp(-level / temperature) where the level
+    is at most `highest`. The chain, which is changed, has weights [d], of length 1, the sum [d] of the means of those
+    circles that are counted, and their number [1]. draws [n], between 0 and 1, choose the points on the circles.
     """
 
 class Links:
     """The links of a lattice or hypergraph, sorted by target: each leaves a smaller node, or two, and leads to a node.
 
-    sources, seconds, targets [L] int32, of `nodes` nodes from 0; a second of 0 stands for none. What is asked about
-    goes over all hypotheses, which lead from node 0 to the last node: paths, or trees of links. The arrays are kept,
-    not copied, and not to be written to.
+    sources, seconds, targets [L], of `nodes` nodes from 0; a second of 0 stands for none. Hypotheses, over which all
+    methods go, lead from node 0 to the last node: paths, or trees of links.
     """
 
-    def __init__(
-        self, sources: NDArray[np.int32], seconds: NDArray[np.int32], targets: NDArray[np.int32], nodes: int
-    ) -> None: ...
+    def __init__(self, sources: Nodes, seconds: Nodes, targets: Nodes, nodes: int) -> None: ...
     def largest_sums(self, lengths: FloatArray) -> FloatArray:
         """Return the largest sums [D] of lengths [L, D] of links; -inf where there is no hypothesis."""
 
     def best_through(self, scores: FloatArray) -> FloatArray:
         """Return for each link [L] the largest sum of scores [L] of a hypothesis that uses it."""
 
-    def near_best(self, features: FloatArray, weights: FloatArray, share: float) -> IntArray:
-        """Return the links of hypotheses whose scores, by features [L, D] and weights [D], come near the largest one.
-
-        share: how near, as a share of the largest score of a link, were all its terms positive.
-        """
-
     def log10_paths(self) -> float:
         """Return the decimal logarithm of the number of hypotheses, but for rounding."""
 
-    def least_edits(self, words: NDArray[np.int32], reference: NDArray[np.int32]) -> int:
+    def least_edits(self, words: Nodes, reference: Nodes) -> int:
         """Return the least edits that turn the words [L] of a path into a reference [R]; words below 0 are silent.
 
         For lattices. Source: Myers and Miller, Approximate matching of regular expressions, 1989.
         """
 
     def most_matches(
-        self,
-        words: NDArray[np.int32],
-        spelled: IntArray,
-        ends: IntArray,
-        follow: IntArray,
-        depth: IntArray,
-        n_orders: int,
+        self, words: Nodes, reader: tuple[IntArray, IntArray, IntArray, IntArray], n_orders: int
     ) -> IntArray:
         """Return for each order [N] the most n-grams of references on a path of a lattice.
 
-        Parameters
-        ----------
-        words [L]
-            Of the links, below 0 for none; word w has the tokens spelled[ends[w]:ends[w + 1]].
-        follow [Q, A], depth [Q]
-            The automaton of Aho and Corasick: its state is the longest end of what was read that occurs in a reference,
-            at most N tokens, its length being its depth; follow leads from a state and a token to the next state.
+        words [L]: of the links, below 0 for none. reader: tokens, ends, follow and depth; word w has
+        tokens[ends[w]:ends[w + 1]]. The automaton of Aho and Corasick has as its state the longest end of what was read
+        that occurs in a reference, at most N tokens: follow [Q, A] leads from a state and a token to the next state,
+        depth [Q] is the length.
         """
 
 def mark_useful(sources: IntArray, targets: IntArray, start: int, end: int, useful: NDArray[np.bool_]) -> None:
@@ -630,37 +565,31 @@ def mark_useful(sources: IntArray, targets: IntArray, start: int, end: int, usef
 class PathFinder:
     """Finds, lattice by lattice, the hypotheses that may win in a cone, and the links that these use.
 
-    labels: how many partial paths are kept at most. A cone has rays [R, D], linearly independent, whose numbers are off
-    by half a unit in the last place at most; reach [R]: what scores of hypotheses may be there.
+    labels: how many partial paths are kept at most.
     """
 
     def __init__(self, labels: int) -> None: ...
-    def lead(self, rays: FloatArray, reach: FloatArray, known: FloatArray) -> FloatArray:
+    def lead(self, cone: WeightCone, known: FloatArray) -> FloatArray:
         """Return the scores [n, R] of those known hypotheses, of features [P, D], that no others beat in the cone."""
 
     def look_through(
         self,
-        links: Links,
-        features: FloatArray,
-        most_links: int,
+        lattice: tuple[Links, FloatArray, int],
         marks: Bits,
-        rays: FloatArray,
-        reach: FloatArray,
+        cone: WeightCone,
         mixes: FloatArray,
         known: FloatArray,
-    ) -> tuple[int, NDArray[np.int32], NDArray[np.int32], FloatArray, FloatArray]:
+    ) -> tuple[int, Nodes, Nodes, FloatArray, FloatArray]:
         """Find best hypotheses at some weights of a cone, and through which links others may be as good.
 
         Parameters
         ----------
-        links, features [L, D], most_links
-            The lattice, sums of whose features are exact, and the most links of a hypothesis.
+        lattice
+            Links, features [L, D], sums of which are exact, and the most links of a hypothesis.
         marks
             Bits of the links that are looked at; these make up whole hypotheses.
-        mixes [m, R]
-            The weights, as mixtures of the rays.
-        known [P, D]
-            Features of hypotheses that rule out others, too.
+        mixes [m, R], known [P, D]
+            The weights, as mixtures of the rays; and features of hypotheses that rule out others, too.
 
         Returns
         -------
@@ -672,12 +601,12 @@ class PathFinder:
         """
 
     def list(self, most_work: int) -> tuple[bool, int, int]:
-        """List the hypotheses that may win, through the links that `look_through` left, after which nothing was asked.
+        """List the hypotheses that may win through the links that `look_through` left.
 
         Returns whether they found room and were not too much work, the work, and how many links were done.
         """
 
-    def listed(self) -> tuple[FloatArray, NDArray[np.int32], IntArray]:
+    def listed(self) -> tuple[FloatArray, Nodes, IntArray]:
         """Return the features [n, D] of the hypotheses listed, and their links, one after the other, with ends [n + 1].
 
         Of hypotheses with the same features there is the first one.
@@ -688,21 +617,9 @@ def narrow(
 ) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
     """Drop the hypotheses of lists that others of their list, or mixtures of these, beat in a cone of rays [R, D].
 
-    Parameters
-    ----------
-    features [M, D]
-        Of all hypotheses, exact.
-    numbers [s], ends [s + 1], ids [n]
-        Whose the lists are, where they end, and which hypotheses they hold.
-    reach [S, R]
-        What scores of hypotheses of each lattice may be at the rays.
-
-    Returns
-    -------
-    ends [s + 1], ids [k], scores [k, R]
-        What is left of the lists, with scores at the rays.
-    middle [s]
-        Which hypothesis of each is the best in the middle of the cone.
+    The list of lattice numbers[a] holds ids[ends[a]:ends[a + 1]], rows of features [M, D], which are exact; reach
+    [S, R]: what scores of hypotheses of each lattice may be at the rays. Returns ends, ids, and scores [k, R] at the
+    rays of what is left, and which hypothesis of each list is the best in the middle of the cone.
     """
 
 def find_graph_envelope(
@@ -710,14 +627,9 @@ def find_graph_envelope(
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray]:
     """Return the upper envelope of all hypotheses of a graph, on the line intercept + t slope of their links.
 
-    intercepts, slopes [L]: of the links. Sources: Macherey and others, EMNLP 2008; Kumar and others, ACL 2009.
-
-    Returns
-    -------
-    intercepts, slopes, starts [n]
-        The lines, and the t from which on each is the envelope, -inf first.
-    links, ends [n + 1]
-        The links of all lines, one line after the other, and where those of each end, 0 first.
+    Sources: Macherey and others, EMNLP 2008; Kumar and others, ACL 2009. Returns intercepts, slopes and starts [n], the
+    t from which on each line is the envelope, -inf first; and the links of all lines, one after the other, with
+    ends [n + 1].
     """
 
 def critical_directions(
@@ -728,12 +640,6 @@ def critical_directions(
     Coordinates are at most 1, and 0 or at least 2**-440. Returns the rows chosen before the first change [S]; from
     which row and to which [E] a choice changes, as the weights turn counter-clockwise once; and where each group of
     changes at the same direction ends [G].
-    """
-
-def decodes_clearly(features: FloatArray, offsets: IntArray, costs: IntArray, weights: FloatArray, cost: int) -> bool:
-    """Return whether weights [D] decode features [M, D] to a cost in any order of summation.
-
-    False where a hypothesis of another cost than the winner's comes within the rounding error of it.
     """
 
 def turn(points: FloatArray) -> int:
@@ -777,10 +683,7 @@ def read_alike(
     """
 
 class SparseRows:
-    """Rows of entries, one after the other. The arrays are kept, not copied, and not to be written to.
-
-    starts [n + 1]: where the entries of each row begin, and end; columns, values: of each entry.
-    """
+    """Rows of entries, one after the other: starts [n + 1] of the rows, columns and values of the entries."""
 
     def __init__(self, starts: IntArray, columns: IntArray, values: FloatArray, n_columns: int) -> None: ...
 
@@ -800,38 +703,21 @@ class FeatureLines:
     ) -> tuple[IntArray, IntArray, FloatArray, IntArray, IntArray]:
         """Return where choices change as the feature's weight, now `weight` within scores [M], runs from -inf to inf.
 
-        Returns
-        -------
-        lists, first [n]
-            The lists with an entry, and their choices at -inf.
-        thresholds, left, entered [E]
-            Where a choice changes, list by list, from which row and to which.
+        Returns the lists with an entry and their choices at -inf [n]; and, list by list, the thresholds [E] at which a
+        choice changes, from which row and to which.
         """
 
     def choices(self, rows: IntArray, values: FloatArray, step: float, scores: FloatArray) -> tuple[IntArray, IntArray]:
         """Return the lists with an entry, and the rows that they choose once the feature's weight grows by step."""
 
 def perceptron_pass(
-    features: SparseRows,
-    order: IntArray,
-    offsets: IntArray,
-    base: FloatArray,
-    gold: NDArray[np.bool_],
-    rate: float,
-    weights: FloatArray,
-    weighted: FloatArray,
-    visits: int,
-) -> int:
+    features: SparseRows, order: IntArray, offsets: IntArray, base: FloatArray, gold: NDArray[np.bool_], rate: float,
+    weights: FloatArray, weighted: FloatArray, visits: int,
+) -> int:  # fmt: skip
     """Visit lists in order; move weights from a wrong best row to the best gold row; return the number of updates.
 
-    Parameters
-    ----------
-    features
-        By row.
-    base [M], gold [M]
-        The score that stays; whether a row's loss is the least of its list.
-    weights [D], weighted [D], visits
-        Changed: the weights, and the sum of every update times the visits before it, of which there were `visits`.
+    base [M], gold [M]: the score that stays, and whether a row's loss is the least of its list. Changed are weights [D]
+    and weighted [D], the sum of every update times the visits before it, of which there were `visits`.
     """
 
 class Boosting:

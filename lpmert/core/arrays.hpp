@@ -67,18 +67,19 @@ class Span {
 // Rows of equal length, one after the other.
 template <class T>
 class Rows {
-    T* items = nullptr;
+    T* first = nullptr;
     Index n_rows = 0, n_columns = 0;
 
   public:
     Rows() = default;
-    Rows(T* items_, Index rows_, Index columns_) : items(items_), n_rows(rows_), n_columns(columns_) {}
+    Rows(T* first_, Index rows_, Index columns_) : first(first_), n_rows(rows_), n_columns(columns_) {}
 
     Index rows() const { return n_rows; }
     Index columns() const { return n_columns; }
+    Span<T> items() const { return {first, n_rows * n_columns}; }
     Span<T> operator[](Index row) const {
         if (CHECKED && (row < 0 || row >= n_rows)) throw std::out_of_range("row " + std::to_string(row));
-        return {items + row * n_columns, n_columns};
+        return {first + row * n_columns, n_columns};
     }
 };
 
@@ -95,19 +96,21 @@ std::string dtype_name() {
     return kind + std::to_string(8 * sizeof(T));
 }
 
+// The items of an array that is as it must be; what is wrong is put into words only then.
 template <class T, class Given>
 T* checked(const Given& array, const char* name, std::size_t dimensions) {
     using Plain = std::remove_const_t<T>;
-    const std::string wanted = "a C-contiguous array of " + dtype_name<Plain>() + " with " +
-                               std::to_string(dimensions) + (dimensions == 1 ? " dimension" : " dimensions");
-    const std::string start = std::string(name) + " must be " + wanted;
-    if (array.device_type() != nb::device::cpu::value) throw std::invalid_argument(start + " in main memory");
-    if (array.dtype() != nb::dtype<Plain>()) throw std::invalid_argument(start + ", not of another type");
-    if (array.ndim() != dimensions) throw std::invalid_argument(start + ", not " + std::to_string(array.ndim()));
+    const auto refuse = [&](const std::string& what) {
+        throw std::invalid_argument(std::string(name) + " must be a C-contiguous array of " + dtype_name<Plain>() +
+                                    " with " + std::to_string(dimensions) +
+                                    (dimensions == 1 ? " dimension" : " dimensions") + what);
+    };
+    if (array.device_type() != nb::device::cpu::value) refuse(" in main memory");
+    if (array.dtype() != nb::dtype<Plain>()) refuse(", not of another type");
+    if (array.ndim() != dimensions) refuse(", not " + std::to_string(array.ndim()));
     std::int64_t step = 1;
     for (std::size_t k = array.size() == 0 ? 0 : dimensions; k-- > 0;) {
-        if (array.shape(k) > 1 && array.stride(k) != step)
-            throw std::invalid_argument(start + "; use numpy.ascontiguousarray");
+        if (array.shape(k) > 1 && array.stride(k) != step) refuse("; use numpy.ascontiguousarray");
         step *= static_cast<std::int64_t>(array.shape(k));
     }
     return static_cast<T*>(array.data());

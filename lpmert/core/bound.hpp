@@ -1,11 +1,11 @@
-// What several families hand to and take from Python: lists, ratio metrics, links, and arrays of their own.
+// What several families hand to and take from Python: lists, ratio metrics, and arrays of their own.
 #pragma once
 
 #include <limits>
 #include <memory>
 #include <utility>
 
-#include "lattice.hpp"
+#include "lists.hpp"
 #include "ratio.hpp"
 
 namespace lpmert {
@@ -58,30 +58,6 @@ struct BoundRatio {
 
     std::vector<Array> kept;
     Ratio ratio;
-};
-
-// The links of a lattice or hypergraph, which are arrays of Python, and live as long.
-struct BoundLinks {
-    BoundLinks(const Array& sources, const Array& seconds, const Array& targets, Index nodes)
-        : kept{sources, seconds, targets},
-          links{vector<lattices::Node>(sources, "sources"), vector<lattices::Node>(seconds, "seconds"),
-                vector<lattices::Node>(targets, "targets"), nodes} {
-        check_size(links.sources.size(), links.size(), "sources");
-        check_size(links.seconds.size(), links.size(), "seconds");
-        if (nodes < 1) throw std::invalid_argument("nodes must be positive");
-        bool right = true;
-        lattices::Node last = 0;
-        for (Index k = 0; k < links.size(); ++k) {
-            const lattices::Node source = links.sources[k], second = links.seconds[k], target = links.targets[k];
-            right &= target >= last && source >= 0 && source < target && second >= 0 && second < target;
-            last = target;
-        }
-        if (!right || last >= nodes)
-            throw std::invalid_argument("targets must be sorted, and each link must lead to a larger node");
-    }
-
-    std::vector<Array> kept;
-    lattices::Links links;
 };
 
 // Weights [D], checked.

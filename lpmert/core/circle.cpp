@@ -3,13 +3,12 @@
 // Sources: Smith, Efficient Monte Carlo procedures for generating points uniformly distributed over bounded regions,
 // Operations Research 1984 (hit and run); Gelfand and Smith, Sampling-based approaches to calculating marginal
 // densities, JASA 1990 (the mean given all but the angle, instead of the point that was drawn).
+#include "binding.hpp"
 #include "line_search.hpp"
 
 namespace lpmert::lines {
 
 namespace {
-
-constexpr double PI = 3.14159265358979323846;
 
 // Pieces of a circle that are narrower, in radians, are skipped: floating point cannot hold them.
 constexpr double LEAST_WIDTH = 1e-11;
@@ -29,15 +28,23 @@ struct Region {
     Rows<const double> limits, basis;
     Span<const double> unit;
     double cosine;
-};
 
-struct Arc {
-    double low, high;
+    static constexpr Members<Rows<const double>, Rows<const double>, Span<const double>, double> members{
+        {"limits", "basis", "unit", "cosine"}};
+
+    void check(Index dimension) const {
+        if (limits.rows() > 0) check_size(limits.columns(), dimension, "the rows of limits");
+        if (unit.size() == 0) return;
+        check_size(basis.rows(), unit.size(), "basis");
+        check_size(basis.columns(), dimension, "the rows of basis");
+    }
 };
 
 // Return the ends, around t = 0, of the part of a circle that lies within a region; w, v [d] at right angles span it.
 // Where w itself breaks a limit, 0 is an end.
-Arc arc_within(const Region& region, Span<const double> w, Span<const double> v) {
+std::tuple<double, double> arc_within(Region region, Span<const double> w, Span<const double> v) {
+    check_size(v.size(), w.size(), "v");
+    region.check(w.size());
     double low = -PI, high = PI;
     for (Index k = 0; k < region.limits.rows(); ++k) {
         const double along = dot(region.limits[k], w), across = dot(region.limits[k], v);
@@ -73,6 +80,8 @@ Arc arc_within(const Region& region, Span<const double> w, Span<const double> v)
 struct Law {
     double temperature, highest;
 
+    static constexpr Members<double, double> members{{"temperature", "highest"}};
+
     // The density of a piece, 1 where the loss is least.
     double share(const Piece& piece, double least) const {
         const double above = (piece.level - least) / temperature;
@@ -94,28 +103,30 @@ bool make_orthogonal(Span<const double> weights, Span<double> direction) {
 }
 
 // A chain: its weights [d], of length 1, the sum of the means [d] of its circles, and how many these are [1].
-struct State {
+struct Chain {
     Span<double> weights, total, circles;
+
+    static constexpr Members<Span<double>, Span<double>, Span<double>> members{{"weights", "total", "circles"}};
 };
 
 // Go one step along each of directions [n, d], drawn at random, and write the weights into path [n, d]. draws [n]
 // between 0 and 1 choose the point on each circle; counted: whether the circles count for the mean.
 template <class Loss>
-void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const State& state,
+void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const Chain& chain,
           Rows<const double> directions, Span<const double> draws, bool counted, Rows<double> path) {
-    const Span<double> weights = state.weights;
+    const Span<double> weights = chain.weights;
     const Index dimension = weights.size();
     std::vector<Piece> pieces;
-    std::vector<double> shares;
-    std::vector<double> direction(static_cast<std::size_t>(dimension));
+    Reals shares;
+    Reals direction(static_cast<std::size_t>(dimension));
     search.score(weights);
     for (Index step = 0; step < directions.rows(); ++step) {
         std::copy(weights.begin(), weights.end(), path[step].begin());
         std::copy(directions[step].begin(), directions[step].end(), direction.begin());
         if (!make_orthogonal(weights, direction)) continue;
-        const Arc arc = arc_within(region, weights, direction);
+        const auto [low, high] = arc_within(region, weights, direction);
         search.turn_to(direction);
-        search.pieces(arc.low, arc.high, pieces);
+        search.pieces(low, high, pieces);
         double least = INF;
         for (const Piece& piece : pieces)
             if (piece.end - piece.begin >= LEAST_WIDTH) least = std::min(least, piece.level);
@@ -134,9 +145,9 @@ void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const 
         }
         if (total == 0.0) continue;  // the region leaves no room in this direction
         if (counted) {
-            state.circles[0] += 1.0;
+            chain.circles[0] += 1.0;
             for (Index k = 0; k < dimension; ++k)
-                state.total[k] += (along * weights[k] + across * direction[static_cast<std::size_t>(k)]) / total;
+                chain.total[k] += (along * weights[k] + across * direction[k]) / total;
         }
         double wanted = draws[step] * total, angle = 0.0;
         for (std::size_t k = 0; k < pieces.size(); ++k) {
@@ -147,8 +158,7 @@ void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const 
             if (wanted < 0.0) break;
         }
         const double cosine = std::cos(angle), sine = std::sin(angle);
-        for (Index k = 0; k < dimension; ++k)
-            weights[k] = cosine * weights[k] + sine * direction[static_cast<std::size_t>(k)];
+        for (Index k = 0; k < dimension; ++k) weights[k] = cosine * weights[k] + sine * direction[k];
         const double length = norm(weights);
         for (double& entry : weights) entry /= length;
         std::copy(weights.begin(), weights.end(), path[step].begin());
@@ -156,84 +166,43 @@ void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const 
     }
 }
 
-Region region_of(const Array& limits, const Array& basis, const Array& unit, double cosine, Index dimension) {
-    const Region region{matrix<double>(limits, "limits"), matrix<double>(basis, "basis"), vector<double>(unit, "unit"),
-                        cosine};
-    if (region.limits.rows() > 0) check_size(region.limits.columns(), dimension, "the rows of limits");
-    if (region.unit.size() > 0) {
-        check_size(region.basis.rows(), region.unit.size(), "basis");
-        check_size(region.basis.columns(), dimension, "the rows of basis");
+std::tuple<Reals, Reals, Reals> find_pieces(AnyLineSearch& self, Span<const double> weights,
+                                            Span<const double> direction, double low, double high) {
+    std::vector<Piece> pieces;
+    self.with([&](auto& search) {
+        search.score(weights);
+        search.turn_to(direction);
+        search.pieces(low, high, pieces);
+    });
+    Reals begins, ends, levels;
+    for (const Piece& piece : pieces) {
+        begins.push_back(piece.begin);
+        ends.push_back(piece.end);
+        levels.push_back(piece.level);
     }
-    return region;
+    return {std::move(begins), std::move(ends), std::move(levels)};
+}
+
+void checked_walk(AnyLineSearch& self, Region region, Law law, Chain chain, Rows<const double> directions,
+                  Span<const double> draws, bool counted, Rows<double> path) {
+    const Index dimension = self.lists.dimension();
+    region.check(dimension);
+    check_size(chain.weights.size(), dimension, "weights");
+    check_size(chain.total.size(), dimension, "total");
+    check_size(chain.circles.size(), 1, "circles");
+    check_size(directions.columns(), dimension, "the rows of directions");
+    check_size(draws.size(), directions.rows(), "draws");
+    check_size(path.rows(), directions.rows(), "path");
+    check_size(path.columns(), dimension, "the rows of path");
+    self.with([&](auto& search) { walk(search, region, law, chain, directions, draws, counted, path); });
 }
 
 }  // namespace
 
-}  // namespace lpmert::lines
-
-namespace lpmert {
-
-using namespace lines;
-
 void bind_circle(nb::module_& module) {
-    using nb::literals::operator""_a;
-    module.def(
-        "arc_within",
-        [](const Array& limits, const Array& basis, const Array& unit, double cosine, const Array& w, const Array& v) {
-            const Span<const double> first = vector<double>(w, "w"), second = vector<double>(v, "v");
-            check_size(second.size(), first.size(), "v");
-            const Arc arc = arc_within(region_of(limits, basis, unit, cosine, first.size()), first, second);
-            return nb::make_tuple(arc.low, arc.high);
-        },
-        "limits"_a, "basis"_a, "unit"_a, "cosine"_a, "w"_a, "v"_a);
-    module.def(
-        "find_pieces",
-        [](BoundLineSearch& self, const Array& weights, const Array& direction, double low, double high) {
-            const Span<const double> w = self.vector_of(weights, "weights"), v = self.vector_of(direction, "direction");
-            std::vector<double> begins, ends, levels;
-            unlocked([&] {
-                std::vector<Piece> pieces;
-                std::visit(
-                    [&](auto& search) {
-                        search.score(w);
-                        search.turn_to(v);
-                        search.pieces(low, high, pieces);
-                    },
-                    self.search);
-                for (const Piece& piece : pieces) {
-                    begins.push_back(piece.begin);
-                    ends.push_back(piece.end);
-                    levels.push_back(piece.level);
-                }
-            });
-            return nb::make_tuple(owned(std::move(begins)), owned(std::move(ends)), owned(std::move(levels)));
-        },
-        "search"_a, "weights"_a, "direction"_a, "low"_a, "high"_a);
-    module.def(
-        "walk",
-        [](BoundLineSearch& self, const Array& limits, const Array& basis, const Array& unit, double cosine,
-           double temperature, double highest, const Writable& weights, const Writable& total, const Writable& circles,
-           const Array& directions, const Array& draws, bool counted, const Writable& path) {
-            const State state{self.vector_of(weights, "weights"), self.vector_of(total, "total"),
-                              vector<double>(circles, "circles")};
-            const Index dimension = state.weights.size();
-            const Rows<const double> drawn = matrix<double>(directions, "directions");
-            const Span<const double> chances = vector<double>(draws, "draws");
-            const Rows<double> written = matrix<double>(path, "path");
-            check_size(state.circles.size(), 1, "circles");
-            check_size(drawn.columns(), dimension, "the rows of directions");
-            check_size(chances.size(), drawn.rows(), "draws");
-            check_size(written.rows(), drawn.rows(), "path");
-            check_size(written.columns(), dimension, "the rows of path");
-            const Region region = region_of(limits, basis, unit, cosine, dimension);
-            std::visit(
-                [&](auto& search) {
-                    walk(search, region, {temperature, highest}, state, drawn, chances, counted, written);
-                },
-                self.search);
-        },
-        "search"_a, "limits"_a, "basis"_a, "unit"_a, "cosine"_a, "temperature"_a, "highest"_a, "weights"_a, "total"_a,
-        "circles"_a, "directions"_a, "draws"_a, "counted"_a, "path"_a, nb::call_guard<nb::gil_scoped_release>());
+    define(module, "arc_within", &arc_within, "region", "w", "v");
+    define(module, "find_pieces", &find_pieces, "search", "weights", "direction", "low", "high");
+    define(module, "walk", &checked_walk, "search", "region", "law", "chain", "directions", "draws", "counted", "path");
 }
 
-}  // namespace lpmert
+}  // namespace lpmert::lines

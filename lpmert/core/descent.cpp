@@ -2,6 +2,7 @@
 //
 // Sources: Och 2003 (line search); McAllester, Hazan and Keshet, Direct Loss Minimization for Structured Prediction,
 // NIPS 2010 (directions from the chosen hypotheses towards cheaper ones).
+#include "binding.hpp"
 #include "line_search.hpp"
 
 namespace lpmert::lines {
@@ -14,12 +15,17 @@ struct Draws {
     Rows<const double> directions;
     Span<const double> rates;
     Rows<const bool> taking_part;
+
+    static constexpr Members<Rows<const double>, Span<const double>, Rows<const bool>> members{
+        {"directions", "rates", "taking_part"}};
 };
 
 // Weights stay within reach of the centre [D], at right angles to it; where that is infinite, they go anywhere.
 struct Neighbourhood {
     Span<const double> centre;
     double reach;
+
+    static constexpr Members<Span<const double>, double> members{{"centre", "reach"}};
 
     bool bounded() const { return reach < INF; }
 };
@@ -38,9 +44,7 @@ class Descent {
     void towards_cheaper(double rate, Span<const bool> taking_part) {
         const Lists& lists = search.lists;
         const std::vector<double>& scores = search.intercepts;
-        const auto merit = [&](Index i) {
-            return scores[static_cast<std::size_t>(i)] - rate * static_cast<double>(costs[i]);
-        };
+        const auto merit = [&](Index i) { return scores[i] - rate * static_cast<double>(costs[i]); };
         std::fill(direction.begin(), direction.end(), 0.0);
         for (Index s = 0; s < lists.count(); ++s) {
             if (!taking_part[s]) continue;
@@ -53,7 +57,7 @@ class Descent {
             }
             if (wanted == chosen) continue;
             for (std::size_t d = 0; d < direction.size(); ++d) {
-                const Span<const double> column = lists.columns[static_cast<Index>(d)];
+                const Span<const double> column = lists.columns[d];
                 direction[d] += column[wanted] - column[chosen];
             }
         }
@@ -62,14 +66,14 @@ class Descent {
     // Turn the direction to right angles to the centre, at length 1; return the t that keep weights within reach.
     Ends across(Span<const double> weights) {
         double along = 0.0;
-        for (std::size_t d = 0; d < direction.size(); ++d) along += direction[d] * near.centre[static_cast<Index>(d)];
-        for (std::size_t d = 0; d < direction.size(); ++d) direction[d] -= along * near.centre[static_cast<Index>(d)];
+        for (std::size_t d = 0; d < direction.size(); ++d) along += direction[d] * near.centre[d];
+        for (std::size_t d = 0; d < direction.size(); ++d) direction[d] -= along * near.centre[d];
         const double length = norm(direction);
         if (length == 0.0) return {0.0, 0.0};
         double slope = 0.0, inside = near.reach * near.reach;
         for (std::size_t d = 0; d < direction.size(); ++d) {
             direction[d] /= length;
-            const double step = weights[static_cast<Index>(d)] - near.centre[static_cast<Index>(d)];
+            const double step = weights[d] - near.centre[d];
             slope += step * direction[d];
             inside -= step * step;
         }
@@ -79,11 +83,7 @@ class Descent {
 
   public:
     Descent(LineSearch<SumOfCosts>& search_, Span<const Cost> costs_, Neighbourhood near_)
-        : search(search_),
-          costs(costs_),
-          near(near_),
-          direction(static_cast<std::size_t>(search_.lists.dimension())),
-          trial(direction.size()) {}
+        : search(search_), costs(costs_), near(near_), direction(search_.lists.dimension()), trial(direction.size()) {}
 
     // Search from weights [D], which are replaced, until `patience` directions in a row do not lower the cost. Drawn
     // directions and directions towards cheaper hypotheses alternate; at equal cost too the weights move to the middle
@@ -103,10 +103,9 @@ class Descent {
             const Ends ends = near.bounded() ? across(weights) : Ends{-INF, INF};
             if (!(ends.low < ends.high)) continue;
             search.turn_to(direction);
-            const auto promised = search.step(ends.low, ends.high, length / norm(direction), {Interval::WIDEST, 0.0});
+            const auto promised = search.step(ends.low, ends.high, length / norm(direction), {WIDEST, 0.0});
             if (promised.level > cost) continue;
-            for (std::size_t d = 0; d < trial.size(); ++d)
-                trial[d] = weights[static_cast<Index>(d)] + promised.at * direction[d];
+            for (std::size_t d = 0; d < trial.size(); ++d) trial[d] = weights[d] + promised.at * direction[d];
             length = near.bounded() ? 1.0 : norm(trial);
             if (length == 0.0) continue;
             for (double& entry : trial) entry /= length;
@@ -121,36 +120,30 @@ class Descent {
     }
 };
 
-Index descend(BoundLineSearch& self, const Writable& weights, const Array& centre, double reach,
-              const Array& directions, const Array& rates, const Array& taking_part, const Writable& turns,
+Index descend(AnyLineSearch& self, Span<double> weights, Neighbourhood near, Draws draws, Span<Index> turns,
               Index patience, Index searches) {
-    auto* const search = std::get_if<LineSearch<SumOfCosts>>(&self.search);
-    if (!search) throw std::invalid_argument("descents are for sums of costs");
-    const Span<double> own = self.vector_of(weights, "weights");
-    const Draws draws{matrix<double>(directions, "directions"), vector<double>(rates, "rates"),
-                      matrix<bool>(taking_part, "taking_part")};
-    const Span<Index> taken = vector<Index>(turns, "turns");
-    check_size(draws.directions.columns(), own.size(), "the rows of directions");
+    const Lists& lists = self.lists;
+    check_size(weights.size(), lists.dimension(), "weights");
+    check_size(near.centre.size(), lists.dimension(), "centre");
+    check_size(draws.directions.columns(), lists.dimension(), "the rows of directions");
     check_size(draws.rates.size(), draws.directions.rows(), "rates");
     check_size(draws.taking_part.rows(), draws.directions.rows(), "taking_part");
-    check_size(draws.taking_part.columns(), self.lists().count(), "the rows of taking_part");
-    check_size(taken.size(), 2, "turns");
-    if (draws.directions.rows() == 0 || taken[0] < 0) throw std::invalid_argument("directions must not be empty");
-    return Descent(*search, self.costs, {self.vector_of(centre, "centre"), reach})
-        .run(own, draws, taken, patience, searches);
+    check_size(draws.taking_part.columns(), lists.count(), "the rows of taking_part");
+    check_size(turns.size(), 2, "turns");
+    if (draws.directions.rows() == 0 || turns[0] < 0) throw std::invalid_argument("directions must not be empty");
+    return Descent(self.of_sums(), self.costs, near).run(weights, draws, turns, patience, searches);
 }
 
 // Write how far from weights c of length 1, at right angles to them, each hypothesis wins first; 0 if at c. With g the
 // step from the winner's features to its own, and h how far it is behind, a hypothesis wins at c + x if g . x >= h, and
 // g . x is at most |x| times the length of g across c.
-void find_reaches(BoundLineSearch& self, const Array& centre, const Writable& reaches) {
-    const Span<const double> own = self.vector_of(centre, "centre");
-    const Span<double> found = vector<double>(reaches, "reaches");
-    const Lists& lists = self.lists();
-    check_size(found.size(), lists.rows(), "reaches");
-    std::vector<double> scores(static_cast<std::size_t>(lists.rows()));
-    combine(lists.columns, own, scores);
-    std::fill(found.begin(), found.end(), 0.0);
+void find_reaches(AnyLineSearch& self, Span<const double> centre, Span<double> reaches) {
+    const Lists& lists = self.lists;
+    check_size(centre.size(), lists.dimension(), "centre");
+    check_size(reaches.size(), lists.rows(), "reaches");
+    std::vector<double> scores(lists.rows());
+    combine(lists.columns, centre, scores);
+    std::fill(reaches.begin(), reaches.end(), 0.0);
     for (Index s = 0; s < lists.count(); ++s) {
         const Index best = best_row(scores, lists.begin(s), lists.end(s));
         for (Index d = 0; d < lists.dimension(); ++d) {
@@ -158,31 +151,21 @@ void find_reaches(BoundLineSearch& self, const Array& centre, const Writable& re
             const double winner = column[best];
             for (Index i = lists.begin(s); i < lists.end(s); ++i) {
                 const double step = column[i] - winner;
-                found[i] += step * step;
+                reaches[i] += step * step;
             }
         }
         for (Index i = lists.begin(s); i < lists.end(s); ++i) {
-            const double behind = scores[static_cast<std::size_t>(best)] - scores[static_cast<std::size_t>(i)];
-            const double square = found[i] - behind * behind;
-            found[i] = behind == 0.0 ? 0.0 : square > 0.0 ? behind / std::sqrt(square) : INF;
+            const double behind = scores[best] - scores[i], square = reaches[i] - behind * behind;
+            reaches[i] = behind == 0.0 ? 0.0 : square > 0.0 ? behind / std::sqrt(square) : INF;
         }
     }
 }
 
 }  // namespace
 
-}  // namespace lpmert::lines
-
-namespace lpmert {
-
-using namespace lines;
-
 void bind_descent(nb::module_& module) {
-    using nb::literals::operator""_a;
-    const auto free = nb::call_guard<nb::gil_scoped_release>();
-    module.def("descend", &descend, "search"_a, "weights"_a, "centre"_a, "reach"_a, "directions"_a, "rates"_a,
-               "taking_part"_a, "turns"_a, "patience"_a, "searches"_a, free);
-    module.def("find_reaches", &find_reaches, "search"_a, "centre"_a, "reaches"_a, free);
+    define(module, "descend", &descend, "search", "weights", "near", "draws", "turns", "patience", "searches");
+    define(module, "find_reaches", &find_reaches, "search", "centre", "reaches");
 }
 
-}  // namespace lpmert
+}  // namespace lpmert::lines

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "binding.hpp"
+
 namespace lpmert::lattices {
 
 namespace {
@@ -50,7 +52,7 @@ void Paths::make_room(Index count) {
 void Paths::move(Index from, Index to) {
     std::copy_n(row(from), n_features, row(to));
     std::copy_n(score(from), n_rays, score(to));
-    dead[static_cast<std::size_t>(to)] = dead[static_cast<std::size_t>(from)];
+    dead[to] = dead[from];
 }
 
 void Dominance::begin(Rows<const double> rays, Span<const double> reach) {
@@ -109,8 +111,8 @@ double Dominance::value_of_game(Index n_cuts) {
     const double low = *least, scale = *most - low;
     if (scale <= 0.0) return low;
     // A matrix game as a linear program: with entries a in [1, 2], the u >= 0 of largest sum with a u <= 1.
-    table_.assign(static_cast<std::size_t>((n_cuts + 1) * width), 0.0);
-    basis_.resize(static_cast<std::size_t>(n_cuts));
+    table_.assign((n_cuts + 1) * width, 0.0);
+    basis_.resize(n_cuts);
     const Rows<double> table(table_.data(), n_cuts + 1, width);
     const Span<Index> basis(basis_);
     for (Index q = 0; q < n_cuts; ++q) {
@@ -170,10 +172,10 @@ bool Dominance::surely_beaten(const Paths& paths, Index loser, Index n_cuts) con
         const double* const ray = rays_ + r * n_features_;
         double lead = 0.0, size = 0.0;
         for (Index q = 0; q < n_cuts; ++q) {
-            const double share = Span<const double>(shares_)[q];
+            const double share = shares_[q];
             if (!(share > 0.0)) continue;
             some = true;
-            const double* const other = paths.row(Span<const Index>(chosen_)[q]);
+            const double* const other = paths.row(chosen_[q]);
             for (Index d = 0; d < n_features_; ++d) {
                 const double product = (other[d] - own[d]) * ray[d] * share;
                 lead += product;
@@ -204,7 +206,7 @@ bool Dominance::beaten_by_mixture(const Paths& paths, Index begin, Index end, In
             own += x[r] * own_scores[r];
         }
         for (Index j = begin; j < end; ++j) {
-            if (j == loser || paths.dead[static_cast<std::size_t>(j)]) continue;
+            if (j == loser || paths.dead[j]) continue;
             ++looked;
             const double* const scores = paths.score(j);
             double value = 0.0;
@@ -230,12 +232,12 @@ Index Dominance::drop_mixed(Paths& paths, Index begin, Index end) {
     cuts_.resize(most_cuts * static_cast<std::size_t>(n_rays_));
     shares_.resize(most_cuts);
     chosen_.resize(most_cuts);
-    x_.resize(static_cast<std::size_t>(n_rays_));
-    sure_.assign(static_cast<std::size_t>(end - begin), 0);
+    x_.resize(n_rays_);
+    sure_.assign(end - begin, 0);
     const Span<char> dead(paths.dead);
     Index work = 0;
     for (Index i = begin; i < end; ++i) {
-        if (!dead[i] && !Span<char>(sure_)[i - begin]) dead[i] = beaten_by_mixture(paths, begin, end, i, work);
+        if (!dead[i] && !sure_[i - begin]) dead[i] = beaten_by_mixture(paths, begin, end, i, work);
     }
     return work;
 }
@@ -245,36 +247,56 @@ void Dominance::sift(Paths& paths, Index n) {
     for (Index i = 0; i < n; ++i) {
         measure(paths, i);
         likely = compare_with_all(paths, 0, i, likely);
-        Span<char>(paths.dead)[i] = likely >= 0;
+        paths.dead[i] = likely >= 0;
     }
     drop_mixed(paths, 0, n);
 }
 
-Narrowed narrow(const Catalogued& lists, Rows<const double> rays, Rows<const double> reach) {
+// Drop the hypotheses of lists that others of their list beat: those of lattice numbers[a] are ids[ends[a]] ..
+// ids[ends[a + 1] - 1], rows of all features [n, D]; reach [S, R] bounds scores of lattices at the rays. Return ends,
+// ids and scores [n, R] of what is left, and the best of each list in the middle of the cone.
+std::tuple<Indices, Indices, Matrix<double>, Indices> narrow(Rows<const double> features, Span<const Index> numbers,
+                                                             Span<const Index> ends, Span<const Index> ids,
+                                                             Rows<const double> rays, Rows<const double> reach) {
+    const auto within = [](Span<const Index> items, Index end) {
+        return std::all_of(items.begin(), items.end(), [=](Index item) { return item >= 0 && item < end; });
+    };
+    check_offsets(ends, ids.size(), "ends");
+    check_size(ends.size() - 1, numbers.size(), "ends, less one,");
+    check_size(reach.columns(), rays.rows(), "reach of a lattice");
+    check_size(rays.columns(), features.columns(), "a ray");
+    if (rays.rows() < 1) throw std::invalid_argument("rays must have a row");
+    if (!within(numbers, reach.rows())) throw std::invalid_argument("numbers must be those of rows of reach");
+    if (!within(ids, features.rows())) throw std::invalid_argument("ids must be those of rows of features");
     Dominance dominance;
     Paths own;
-    Narrowed kept{{0}, {}, {}, {}};
+    Indices left{0}, found, middle;
+    Matrix<double> left_scores{{}, rays.rows()};
     own.begin(rays.columns(), rays.rows());
-    for (Index a = 0; a < lists.numbers.size(); ++a) {
-        const Span<const Index> ids = lists.ids.part(lists.ends[a], lists.ends[a + 1]);
-        own.make_room(ids.size());
-        for (Index i = 0; i < ids.size(); ++i) std::copy_n(lists.features[ids[i]].begin(), rays.columns(), own.row(i));
-        dominance.begin(rays, reach[lists.numbers[a]]);
-        dominance.sift(own, ids.size());
+    for (Index a = 0; a < numbers.size(); ++a) {
+        const Span<const Index> rows = ids.part(ends[a], ends[a + 1]);
+        own.make_room(rows.size());
+        for (Index i = 0; i < rows.size(); ++i) std::copy_n(features[rows[i]].begin(), rays.columns(), own.row(i));
+        dominance.begin(rays, reach[numbers[a]]);
+        dominance.sift(own, rows.size());
         double top = -INF;
-        kept.middle.push_back(ids[0]);
-        for (Index i = 0; i < ids.size(); ++i) {
-            if (own.dead[static_cast<std::size_t>(i)]) continue;
+        middle.push_back(rows[0]);
+        for (Index i = 0; i < rows.size(); ++i) {
+            if (own.dead[i]) continue;
             const double* const scores = own.score(i);
             double score = 0.0;
             for (Index r = 0; r < rays.rows(); ++r) score += scores[r];
-            if (score > top) top = score, kept.middle.back() = ids[i];
-            kept.scores.insert(kept.scores.end(), scores, scores + rays.rows());
-            kept.ids.push_back(ids[i]);
+            if (score > top) top = score, middle.back() = rows[i];
+            left_scores.items.insert(left_scores.items.end(), scores, scores + rays.rows());
+            found.push_back(rows[i]);
         }
-        kept.ends.push_back(static_cast<Index>(kept.ids.size()));
+        left.push_back(static_cast<Index>(found.size()));
     }
-    return kept;
+    return {std::move(left), std::move(found), std::move(left_scores), std::move(middle)};
+}
+
+void bind_dominance(nb::module_& module) {
+    define(module, "narrow", &narrow, "features", "numbers", "ends", "ids", "rays", "reach");
 }
 
 }  // namespace lpmert::lattices

@@ -71,20 +71,4 @@ class Dominance {
     std::vector<char> sure_;
 };
 
-// Hypotheses ids[ends[a]] .. ids[ends[a + 1] - 1] of lattice numbers[a], as rows of all features [n, D].
-struct Catalogued {
-    Rows<const double> features;
-    Span<const Index> numbers, ends, ids;
-};
-
-// What is left of lists: ends and ids, the scores [n, R] of the hypotheses, and which is the best of each list in the
-// middle of the cone.
-struct Narrowed {
-    std::vector<Index> ends, ids, middle;
-    std::vector<double> scores;
-};
-
-// Drop the hypotheses of lists that others of their list beat; reach [S, R] bounds scores of lattices at the rays.
-Narrowed narrow(const Catalogued& lists, Rows<const double> rays, Rows<const double> reach);
-
 }  // namespace lpmert::lattices

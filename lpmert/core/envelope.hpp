@@ -92,7 +92,7 @@ class Envelope {
                     const double own = up * points.y(i);
                     // written in any case and then kept or not: a branch that nobody can predict costs more
                     candidates[middle] = i;
-                    spare[static_cast<std::size_t>(kept)] = i;
+                    spare[kept] = i;
                     middle += (own < level) & points.beyond(a, top, i);
                     kept += (own > level) & points.beyond(top, b, i);
                 }
@@ -118,9 +118,9 @@ class Envelope {
   public:
     // Make room for lists of so many points.
     void reserve(Index n) {
-        for (std::vector<Row>& room : sides) room.resize(static_cast<std::size_t>(n + 1));
-        spare.resize(static_cast<std::size_t>(n + 1));
-        marks.resize(static_cast<std::size_t>(n + 8));
+        for (std::vector<Row>& room : sides) room.resize(n + 1);
+        spare.resize(n + 1);
+        marks.resize(n + 8);
     }
 
     // Emit the corners of points [n] on the right, from bottom_right to top_right, and if wanted those on the left,
@@ -134,9 +134,9 @@ class Envelope {
             std::memcpy(&eight, marks.data() + word, sizeof eight);
             if (eight == 0) continue;
             for (Index i = word; i < std::min(word + 8, n); ++i) {
-                const unsigned mark = marks[static_cast<std::size_t>(i)];
+                const unsigned mark = marks[i];
                 for (unsigned k = 0; k < sides.size(); ++k) {
-                    sides[k][static_cast<std::size_t>(counts[k])] = static_cast<Row>(i);
+                    sides[k][counts[k]] = static_cast<Row>(i);
                     counts[k] += mark >> k & 1;
                 }
             }
@@ -159,23 +159,23 @@ class Envelope {
             for (; position >= 0 && position < order.size(); position += step) {
                 const Row i = order[position];
                 const double x = points.x(i);
-                const bool level = n > 0 && points.y(i) == points.y(found[static_cast<std::size_t>(n - 1)]);
+                const bool level = n > 0 && points.y(i) == points.y(found[n - 1]);
                 if (best == most && !level) break;
                 if (x > best || (x == best && level && step < 0)) {  // of equals the first stands
                     n -= level;
-                    found[static_cast<std::size_t>(n++)] = i;
+                    found[n++] = i;
                     best = x;
                 }
             }
             return n;
         };
         const Index below = scan(sides[0], 0, 1), above = scan(sides[1], order.size() - 1, -1);
-        const Row first = sides[0][0], right = sides[1][static_cast<std::size_t>(above - 1)], last = sides[1][0];
+        const Row first = sides[0][0], right = sides[1][above - 1], last = sides[1][0];
         const auto beyond = [&](Row a, Row b, std::vector<Row>& found, Index n) {
             Index kept = 0;
             for (Index k = 1; k < n; ++k) {
-                const Row i = found[static_cast<std::size_t>(k)];
-                found[static_cast<std::size_t>(kept)] = i;
+                const Row i = found[k];
+                found[kept] = i;
                 kept += i != a && i != b && points.beyond(a, b, i);
             }
             return kept;
@@ -186,15 +186,14 @@ class Envelope {
     }
 };
 
-// Emit where the lines x + t y of points [n] cross on their upper envelope, in order: emit(t, line, next line).
+// Turn corners on the right into where the lines x + t y of neighbours cross: emit(t, line, next line). Whatever
+// rounding does, t never falls.
 template <class Emit>
-void each_threshold(Envelope& envelope, const RoundedPoints& points, Index n, const Extremes& found, Emit&& emit) {
-    double at = -INF;
-    const auto right = [&](Row a, Row b) {
+auto thresholds_of(const RoundedPoints& points, Emit emit) {
+    return [points, emit, at = -INF](Row a, Row b) mutable {
         at = std::max(at, (points.x(a) - points.x(b)) / (points.y(b) - points.y(a)));
         emit(at, a, b);
     };
-    envelope.corners(points, n, found, false, right, [](Row, Row) {});
 }
 
 }  // namespace lpmert::lines

@@ -5,8 +5,9 @@
 // Translation, EMNLP 2008; for hypergraphs Kumar, Macherey, Dyer and Och, Efficient Minimum Error Rate Training and
 // Minimum Bayes-Risk Decoding for Translation Hypergraphs and Lattices, ACL 2009. On the line w + t d a hypothesis
 // scores intercept + t slope; at a node, those that are best for no t are best nowhere beyond it.
-#include "bound.hpp"
+#include "binding.hpp"
 #include "envelope.hpp"
+#include "lattice.hpp"
 
 namespace lpmert::lines {
 
@@ -20,13 +21,10 @@ struct Lines {
         Index first, second;  // second 0 where the link leaves one node
         Index link;           // -1 where there is none
     };
-    std::vector<double> intercepts, slopes;
+    Reals intercepts, slopes;
     std::vector<Origin> origins;
 
     Index size() const { return static_cast<Index>(slopes.size()); }
-    double intercept(Index i) const { return intercepts[static_cast<std::size_t>(i)]; }
-    double slope(Index i) const { return slopes[static_cast<std::size_t>(i)]; }
-    const Origin& origin(Index i) const { return origins[static_cast<std::size_t>(i)]; }
     void clear() { intercepts.clear(), slopes.clear(), origins.clear(); }
     void add(double intercept, double slope, Origin origin) {
         intercepts.push_back(intercept), slopes.push_back(slope), origins.push_back(origin);
@@ -35,15 +33,15 @@ struct Lines {
 
 class GraphEnvelope {
     Lines kept, candidates;
-    std::vector<double> starts;  // the t from which on each kept line is the envelope of its node
-    std::vector<Index> first;    // of each node, its first line in `kept`
+    Reals starts;   // the t from which on each kept line is the envelope of its node
+    Indices first;  // of each node, its first line in `kept`
     Envelope envelope;
 
     // Add to the candidates the envelope of the sums of the lines of two nodes, with a link's own line.
     void add_sums(Index one, Index one_end, Index other, Index other_end, double intercept, double slope, Index link) {
         while (one < one_end && other < other_end) {
-            candidates.add((kept.intercept(one) + kept.intercept(other)) + intercept,
-                           (kept.slope(one) + kept.slope(other)) + slope, {one, other, link});
+            candidates.add((kept.intercepts[one] + kept.intercepts[other]) + intercept,
+                           (kept.slopes[one] + kept.slopes[other]) + slope, {one, other, link});
             const double next = one + 1 < one_end ? start(one + 1) : INF,
                          beside = other + 1 < other_end ? start(other + 1) : INF;
             if (one + 1 < one_end && (other + 1 == other_end || next <= beside)) {
@@ -63,11 +61,13 @@ class GraphEnvelope {
         envelope.reserve(n);
         const Extremes extremes = find_extremes(x, y, n);
         const auto keep = [&](double at, Row i) {
-            kept.add(x[i], y[i], candidates.origin(i));
+            kept.add(x[i], y[i], candidates.origins[i]);
             starts.push_back(at);
         };
         keep(-INF, extremes.bottom_right);
-        each_threshold(envelope, RoundedPoints{x, y}, n, extremes, [&](double at, Row, Row i) { keep(at, i); });
+        const RoundedPoints points{x, y};
+        auto next = thresholds_of(points, [&](double at, Row, Row i) { keep(at, i); });
+        envelope.corners(points, n, extremes, false, next, [](Row, Row) {});
     }
 
   public:
@@ -80,8 +80,8 @@ class GraphEnvelope {
         Index k = 0;
         for (Index node = 1; node < links.nodes; ++node) {
             first.push_back(kept.size());
-            const auto end = [&](Index other) { return first[static_cast<std::size_t>(other + 1)]; };
-            const auto begin = [&](Index other) { return first[static_cast<std::size_t>(other)]; };
+            const auto end = [&](Index other) { return first[other + 1]; };
+            const auto begin = [&](Index other) { return first[other]; };
             candidates.clear();
             for (; k < links.targets.size() && links.targets[k] == node; ++k) {
                 const Index source = links.sources[k], second = links.seconds[k];
@@ -90,67 +90,53 @@ class GraphEnvelope {
                     continue;
                 }
                 for (Index i = begin(source); i < end(source); ++i)
-                    candidates.add(kept.intercept(i) + intercepts[k], kept.slope(i) + slopes[k], {i, 0, k});
+                    candidates.add(kept.intercepts[i] + intercepts[k], kept.slopes[i] + slopes[k], {i, 0, k});
             }
             keep_envelope();
         }
         first.push_back(kept.size());
-        return first[static_cast<std::size_t>(links.nodes - 1)];
+        return first[links.nodes - 1];
     }
 
     const Lines& lines() const { return kept; }
-    double start(Index line) const { return starts[static_cast<std::size_t>(line)]; }
+    double start(Index line) const { return starts[line]; }
 
-    // The links of the hypothesis of a line, each before those behind it and the first node's before the second's.
-    std::vector<Index> way(Index line) const {
-        std::vector<Index> found, waiting{line};
+    // Append the links of the hypothesis of a line, each before those behind it and the first node's before the
+    // second's.
+    void append_way(Index line, Indices& links) const {
+        Indices waiting{line};
         while (!waiting.empty()) {
-            const Lines::Origin& origin = kept.origin(waiting.back());
+            const Lines::Origin& origin = kept.origins[waiting.back()];
             waiting.pop_back();
             if (origin.link < 0) continue;
-            found.push_back(origin.link);
+            links.push_back(origin.link);
             waiting.push_back(origin.second);
             waiting.push_back(origin.first);
         }
-        return found;
     }
 };
 
-nb::tuple find_graph_envelope(const BoundLinks& bound, const Array& intercepts, const Array& slopes) {
-    const Links& links = bound.links;
-    const Span<const double> heights = vector<double>(intercepts, "intercepts"),
-                             along = vector<double>(slopes, "slopes");
-    check_size(heights.size(), links.size(), "intercepts");
-    check_size(along.size(), links.size(), "slopes");
-    std::vector<double> found_intercepts, found_slopes, starts;
-    std::vector<Index> ways, offsets{0};
-    unlocked([&] {
-        GraphEnvelope graph;
-        const Index begin = graph.find(links, heights, along);
-        for (Index line = begin; line < graph.lines().size(); ++line) {
-            found_intercepts.push_back(graph.lines().intercept(line));
-            found_slopes.push_back(graph.lines().slope(line));
-            starts.push_back(graph.start(line));
-            const std::vector<Index> way = graph.way(line);
-            ways.insert(ways.end(), way.begin(), way.end());
-            offsets.push_back(static_cast<Index>(ways.size()));
-        }
-    });
-    return nb::make_tuple(owned(std::move(found_intercepts)), owned(std::move(found_slopes)), owned(std::move(starts)),
-                          owned(std::move(ways)), owned(std::move(offsets)));
+std::tuple<Reals, Reals, Reals, Indices, Indices> find_graph_envelope(const Links& links, Span<const double> intercepts,
+                                                                      Span<const double> slopes) {
+    check_size(intercepts.size(), links.size(), "intercepts");
+    check_size(slopes.size(), links.size(), "slopes");
+    GraphEnvelope graph;
+    Reals found_intercepts, found_slopes, starts;
+    Indices ways, ends{0};
+    for (Index line = graph.find(links, intercepts, slopes); line < graph.lines().size(); ++line) {
+        found_intercepts.push_back(graph.lines().intercepts[line]);
+        found_slopes.push_back(graph.lines().slopes[line]);
+        starts.push_back(graph.start(line));
+        graph.append_way(line, ways);
+        ends.push_back(static_cast<Index>(ways.size()));
+    }
+    return {std::move(found_intercepts), std::move(found_slopes), std::move(starts), std::move(ways), std::move(ends)};
 }
 
 }  // namespace
 
-}  // namespace lpmert::lines
-
-namespace lpmert {
-
-using namespace lines;
-
 void bind_graph_envelope(nb::module_& module) {
-    using nb::literals::operator""_a;
-    module.def("find_graph_envelope", &find_graph_envelope, "links"_a, "intercepts"_a, "slopes"_a);
+    define(module, "find_graph_envelope", &find_graph_envelope, "links", "intercepts", "slopes");
 }
 
-}  // namespace lpmert
+}  // namespace lpmert::lines

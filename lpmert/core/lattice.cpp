@@ -1,15 +1,25 @@
+// What one pass over the links of a lattice or hypergraph tells of all its hypotheses.
+//
+// Source of the least edits: E. W. Myers and W. Miller, Approximate matching of regular expressions, 1989, for a graph
+// without cycles.
 #include "lattice.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "binding.hpp"
+
 namespace lpmert::lattices {
 
+namespace {
+
+// The largest sums [D] of lengths [L, D] over all hypotheses.
 LPMERT_CLONES
-std::vector<double> largest_sums(const Links& links, Rows<const double> lengths) {
+Reals largest_sums(const Links& links, Rows<const double> lengths) {
+    check_size(lengths.rows(), links.size(), "lengths");
     const Index n = lengths.columns();
-    std::vector<double> best(static_cast<std::size_t>(links.nodes * n), -INF);
+    Reals best(links.nodes * n, -INF);
     std::fill(best.begin(), best.begin() + n, 0.0);
     for (Index k = 0; k < links.size(); ++k) {
         const double *const own = lengths[k].begin(), *const one = best.data() + links.sources[k] * n,
@@ -20,54 +30,28 @@ std::vector<double> largest_sums(const Links& links, Rows<const double> lengths)
     return {best.end() - n, best.end()};
 }
 
-std::vector<double> best_through(const Links& links, Span<const double> scores) {
-    std::vector<double> so_far(static_cast<std::size_t>(links.nodes)), to_come(so_far), through(so_far);
-    sum_so_far<double>(links, 1, so_far.data(), [&](Index k) { return scores[k]; });
-    sum_to_come<double>(links, 1, scores.begin(), so_far.data(), to_come.data());
-    through.resize(static_cast<std::size_t>(links.size()));
-    const Span<double> to(so_far), from(to_come), best(through);
+// The largest sums [L] of scores [L] over the hypotheses through each link.
+Reals best_through(const Links& links, Span<const double> scores) {
+    check_size(scores.size(), links.size(), "scores");
+    Reals to(links.nodes), from(links.nodes), best(links.size());
+    sum_so_far<double>(links, 1, to.data(), [&](Index k) { return scores[k]; });
+    sum_to_come<double>(links, 1, scores.begin(), to.data(), from.data());
     for (Index k = 0; k < links.size(); ++k)
         best[k] = to[links.sources[k]] + to[links.seconds[k]] + scores[k] + from[links.targets[k]];
-    return through;
+    return best;
 }
 
-std::vector<Index> near_best(const Links& links, Rows<const double> features, Span<const double> weights,
-                             double share) {
-    std::vector<double> scores(static_cast<std::size_t>(links.size())), so_far(static_cast<std::size_t>(links.nodes)),
-        to_come(so_far);
-    double largest = 0.0;
-    sum_so_far<double>(links, 1, so_far.data(), [&](Index k) {
-        const Span<const double> row = features[k];
-        double score = 0.0, size = 0.0;
-        for (Index d = 0; d < weights.size(); ++d) {
-            const double product = row[d] * weights[d];
-            score += product;
-            size += std::abs(product);
-        }
-        largest = std::max(largest, size);
-        return Span<double>(scores)[k] = score;
-    });
-    sum_to_come<double>(links, 1, scores.data(), so_far.data(), to_come.data());
-    const Span<const double> own(scores), to(so_far), from(to_come);
-    const double least = to[links.nodes - 1] - share * largest;
-    std::vector<Index> found;
-    for (Index k = 0; k < links.size(); ++k) {
-        if (to[links.sources[k]] + to[links.seconds[k]] + own[k] + from[links.targets[k]] >= least) found.push_back(k);
-    }
-    return found;
-}
-
+// The decimal logarithm of the number of hypotheses, but for rounding.
 double log10_paths(const Links& links) {
     struct Count {  // mantissa times 2 to the power of exponent, both whole numbers at first
-        double mantissa, exponent;
+        double mantissa = 0.0, exponent = 0.0;
     };
     const auto scaled = [](double x, double by) { return std::ldexp(x, static_cast<int>(std::max(by, -4096.0))); };
-    std::vector<Count> counts(static_cast<std::size_t>(links.nodes), {0.0, 0.0});
-    const Span<Count> known(counts);
-    known[0].mantissa = 1.0;
+    std::vector<Count> counts(links.nodes);
+    counts[0].mantissa = 1.0;
     for (Index k = 0; k < links.size(); ++k) {
-        const Count one = known[links.sources[k]], other = known[links.seconds[k]];
-        Count& all = known[links.targets[k]];
+        const Count one = counts[links.sources[k]], other = counts[links.seconds[k]];
+        Count& all = counts[links.targets[k]];
         const double exponent = one.exponent + other.exponent;
         if (all.mantissa == 0.0 || exponent > all.exponent) {
             all.mantissa = scaled(all.mantissa, all.exponent - exponent);
@@ -76,15 +60,16 @@ double log10_paths(const Links& links) {
         all.mantissa += scaled(one.mantissa * other.mantissa, exponent - all.exponent);
         for (; all.mantissa >= 2.0; all.mantissa *= 0.5) all.exponent += 1.0;
     }
-    const Count& last = known[links.nodes - 1];
-    return std::log10(last.mantissa) + last.exponent * std::log10(2.0);
+    return std::log10(counts.back().mantissa) + counts.back().exponent * std::log10(2.0);
 }
 
+// The least edits that turn the words [L] of a path into a reference [R]; words below 0 are silent.
 LPMERT_CLONES
 Index least_edits(const Links& links, Span<const Node> words, Span<const Node> reference) {
+    check_size(words.size(), links.size(), "words");
     const Index width = reference.size() + 1, far = links.size() + width;
     if (2 * far > std::numeric_limits<Node>::max()) throw std::invalid_argument("words and reference are too many");
-    std::vector<Node> all(static_cast<std::size_t>(links.nodes * width), static_cast<Node>(far));
+    std::vector<Node> all(links.nodes * width, static_cast<Node>(far));
     std::iota(all.begin(), all.begin() + width, Node{0});
     Index k = 0;
     for (Index v = 1; v < links.nodes; ++v) {
@@ -108,45 +93,75 @@ Index least_edits(const Links& links, Span<const Node> words, Span<const Node> r
     return all.back();
 }
 
-std::vector<Index> most_matches(const Links& links, Span<const Node> words, const Reader& reader, Index n_orders) {
+void check_within(Span<const Index> numbers, Index end, const char* name) {
+    if (!std::all_of(numbers.begin(), numbers.end(), [=](Index number) { return number >= 0 && number < end; }))
+        throw std::invalid_argument(std::string(name) + " must be from 0 to below " + std::to_string(end));
+}
+
+// How to read the words of links: word w has the tokens spelled[ends[w]:ends[w + 1]]. follow [Q, A], depth [Q]: the
+// automaton of Aho and Corasick whose state is the longest end of what was read that occurs in a reference, at most N
+// tokens, its length being its depth.
+struct Reader {
+    Span<const Index> spelled, ends;
+    Rows<const Index> follow;
+    Span<const Index> depth;
+
+    static constexpr Members<Span<const Index>, Span<const Index>, Rows<const Index>, Span<const Index>> members{
+        {"spelled", "ends", "follow", "depth"}};
+};
+
+// For each order [N] the most n-grams of references on a path (lemma L5); words [L]: of the links, below 0 for none.
+Indices most_matches(const Links& links, Span<const Node> words, Reader reader, Index n_orders) {
+    const auto& [spelled, ends, follow, depth] = reader;
+    check_size(words.size(), links.size(), "words");
+    check_size(follow.rows(), depth.size(), "follow");
+    if (depth.size() < 1 || n_orders < 1) throw std::invalid_argument("depth must have an item, n_orders be positive");
+    check_within(depth, n_orders + 1, "depth");
+    for (Index state = 0; state < follow.rows(); ++state) check_within(follow[state], depth.size(), "follow");
+    check_within(spelled, follow.columns(), "spelled");
+    check_within(ends, spelled.size() + 1, "ends");
+    if (std::any_of(words.begin(), words.end(), [n_words = ends.size() - 1](Node word) { return word >= n_words; }))
+        throw std::invalid_argument("words must be below the number of words that are spelled");
     // Of each node from first[node] on: states of the automaton that paths lead to, and the most n-grams on these.
-    std::vector<Index> states{0}, counts(static_cast<std::size_t>(n_orders), 0), first{0, 1};
-    std::vector<Index> places(static_cast<std::size_t>(reader.depth.size()), -1), read(counts), most(counts);
-    const Span<Index> place(places), best(read), all(most);  // place: of a state at the node at hand, or -1
-    const auto at = [](std::vector<Index>& items, Index i) -> Index& { return Span<Index>(items)[i]; };
+    Indices states{0}, counts(n_orders), first{0, 1}, best(n_orders), most(n_orders);
+    Indices place(depth.size(), -1);  // of a state at the node at hand
     Index k = 0;
     for (Index v = 1; v < links.nodes; ++v) {
         for (; k < links.size() && links.targets[k] == v; ++k) {
             const Node word = words[k];
-            const Index end = at(first, links.sources[k] + 1);
-            for (Index i = at(first, links.sources[k]); i < end; ++i) {
-                Index state = at(states, i);
+            const Index end = first[links.sources[k] + 1];
+            for (Index i = first[links.sources[k]]; i < end; ++i) {
+                Index state = states[i];
                 std::copy_n(counts.begin() + i * n_orders, n_orders, best.begin());
-                for (Index t = word < 0 ? 0 : reader.ends[word]; word >= 0 && t < reader.ends[word + 1]; ++t) {
-                    state = reader.follow[state][reader.spelled[t]];
-                    for (Index o = 0; o < reader.depth[state]; ++o) best[o] += 1;
+                for (Index t = word < 0 ? 0 : ends[word]; word >= 0 && t < ends[word + 1]; ++t) {
+                    state = follow[state][spelled[t]];
+                    for (Index o = 0; o < depth[state]; ++o) best[o] += 1;
                 }
                 if (place[state] < 0) {
                     place[state] = static_cast<Index>(states.size());
                     states.push_back(state);
-                    counts.resize(counts.size() + read.size(), 0);
+                    counts.resize(counts.size() + best.size());
                 }
-                const Span<Index> own =
-                    Span<Index>(counts).part(place[state] * n_orders, (place[state] + 1) * n_orders);
+                Index* const own = counts.data() + place[state] * n_orders;
                 for (Index o = 0; o < n_orders; ++o) own[o] = std::max(own[o], best[o]);
             }
         }
-        for (Index i = first.back(); i < static_cast<Index>(states.size()); ++i) place[at(states, i)] = -1;
+        for (Index i = first.back(); i < static_cast<Index>(states.size()); ++i) place[states[i]] = -1;
         first.push_back(static_cast<Index>(states.size()));
     }
-    for (Index i = at(first, links.nodes - 1) * n_orders; i < static_cast<Index>(counts.size()); ++i)
-        all[i % n_orders] = std::max(all[i % n_orders], at(counts, i));
+    for (Index i = first[links.nodes - 1] * n_orders; i < static_cast<Index>(counts.size()); ++i)
+        most[i % n_orders] = std::max(most[i % n_orders], counts[i]);
     return most;
 }
 
+// Mark the nodes on ways from start to end; links are sorted by target, and nodes are not numbered yet as in `Links`.
 void mark_useful(Span<const Index> sources, Span<const Index> targets, Index start, Index end, Span<bool> useful) {
-    std::vector<char> ahead(static_cast<std::size_t>(useful.size()), 0);
-    const Span<char> leading(ahead);
+    check_size(sources.size(), targets.size(), "sources");
+    check_within(sources, useful.size(), "sources");
+    check_within(targets, useful.size(), "targets");
+    if (std::min(start, end) < 0 || std::max(start, end) >= useful.size())
+        throw std::invalid_argument("start and end must be nodes");
+    std::vector<char> leading(useful.size());
     leading[end] = 1;
     for (Index k = targets.size(); k-- > 0;) {
         if (leading[targets[k]]) leading[sources[k]] = 1;
@@ -156,6 +171,20 @@ void mark_useful(Span<const Index> sources, Span<const Index> targets, Index sta
     for (Index k = 0; k < targets.size(); ++k) {
         if (useful[sources[k]] && leading[targets[k]]) useful[targets[k]] = true;
     }
+}
+
+}  // namespace
+
+void bind_lattice(nb::module_& module) {
+    nb::class_<Links> links(module, "Links");
+    define_init<Span<const Node>, Span<const Node>, Span<const Node>, Index>(links, "sources", "seconds", "targets",
+                                                                             "nodes");
+    define(links, "largest_sums", &largest_sums, "lengths");
+    define(links, "best_through", &best_through, "scores");
+    define(links, "log10_paths", &log10_paths);
+    define(links, "least_edits", &least_edits, "words", "reference");
+    define(links, "most_matches", &most_matches, "words", "reader", "n_orders");
+    define(module, "mark_useful", &mark_useful, "sources", "targets", "start", "end", "useful");
 }
 
 }  // namespace lpmert::lattices

@@ -1,11 +1,8 @@
-// Lattices and hypergraphs as graphs of links: what one pass over all links tells of all hypotheses.
+// Lattices and hypergraphs as graphs of links: passes over all links that tell of all hypotheses.
 //
 // Links are sorted by the node they lead to, all to a larger one, from node 0 to the last node; in hypergraphs some
 // leave two nodes, and node 0 stands for none. A hypothesis is a path, or a tree of links. Best sums over all of them
 // are found as in lemma L2 of proofs/lattices.md: the best sum to a node, a link's own, and the best one from there.
-//
-// Source of the least edits: E. W. Myers and W. Miller, Approximate matching of regular expressions, 1989, for a graph
-// without cycles.
 #pragma once
 
 #include <limits>
@@ -23,6 +20,24 @@ inline constexpr double INF = std::numeric_limits<double>::infinity();
 struct Links {
     Span<const Node> sources, seconds, targets;
     Index nodes = 0;
+
+    Links() = default;
+    // Raises ValueError unless the links are as they must be.
+    Links(Span<const Node> sources_, Span<const Node> seconds_, Span<const Node> targets_, Index nodes_)
+        : sources(sources_), seconds(seconds_), targets(targets_), nodes(nodes_) {
+        check_size(sources.size(), size(), "sources");
+        check_size(seconds.size(), size(), "seconds");
+        bool right = true;
+        Node last = 0;
+        for (Index k = 0; k < size(); ++k) {
+            const Node source = sources[k], second = seconds[k], target = targets[k];
+            right &= target >= last && source >= 0 && source < target && second >= 0 && second < target;
+            last = target;
+        }
+        if (nodes < 1) throw std::invalid_argument("nodes must be positive");
+        if (!right || last >= nodes)
+            throw std::invalid_argument("targets must be sorted, and each link must lead to a larger node");
+    }
 
     Index size() const { return targets.size(); }
 };
@@ -46,13 +61,6 @@ LPMERT_INLINE void put(double number, double* place) { *place = number; }
 LPMERT_INLINE void put(const Block& numbers, double* place) { store(numbers, place); }
 LPMERT_INLINE double larger(double a, double b) { return a > b ? a : b; }
 using lpmert::larger;
-
-// Make room for so many items, whatever they are.
-template <class T>
-T* room_for(std::vector<T>& items, Index count) {
-    if (static_cast<Index>(items.size()) < count) items.resize(static_cast<std::size_t>(count));
-    return items.data();
-}
 
 // Fill best [n, stride], or the part of it that is handled together, with the largest sums of scores from node 0 to
 // each node; score(k): of link k.
@@ -84,36 +92,5 @@ LPMERT_INLINE void sum_to_come(const Links& links, Index stride, const double* s
             put(larger(after + get<Numbers>(so_far + source), get<Numbers>(to_come + second)), to_come + second);
     }
 }
-
-// The largest sums [D] of lengths [L, D] over all hypotheses.
-std::vector<double> largest_sums(const Links& links, Rows<const double> lengths);
-
-// The largest sums [L] of scores [L] over the hypotheses through each link.
-std::vector<double> best_through(const Links& links, Span<const double> scores);
-
-// The links of hypotheses that come within rounding of the best one at weights [D]. share: of the largest score of a
-// link, were all its terms positive, by which rounding may be off.
-std::vector<Index> near_best(const Links& links, Rows<const double> features, Span<const double> weights, double share);
-
-// The decimal logarithm of the number of hypotheses, but for rounding.
-double log10_paths(const Links& links);
-
-// The least edits that turn the words of a path into a reference [R]; words [L] below 0 are silent.
-Index least_edits(const Links& links, Span<const Node> words, Span<const Node> reference);
-
-// How to read the words of links: word w has the tokens spelled[ends[w]:ends[w + 1]]. follow [Q, A], depth [Q]: the
-// automaton of Aho and Corasick whose state is the longest end of what was read that occurs in a reference, at most N
-// tokens, its length being its depth.
-struct Reader {
-    Span<const Index> spelled, ends;
-    Rows<const Index> follow;
-    Span<const Index> depth;
-};
-
-// For each order the most n-grams of references on a path; words [L] of the links, below 0 for none (lemma L5).
-std::vector<Index> most_matches(const Links& links, Span<const Node> words, const Reader& reader, Index n_orders);
-
-// Mark the nodes on ways from start to end; links are sorted by target.
-void mark_useful(Span<const Index> sources, Span<const Index> targets, Index start, Index end, Span<bool> useful);
 
 }  // namespace lpmert::lattices

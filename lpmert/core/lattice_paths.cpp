@@ -1,6 +1,14 @@
-#include "lattice_paths.hpp"
-
+// The hypotheses of a lattice that may win in a cone of weights, of all its paths, and the links that these use.
+//
+// A link counts if a path through it may be as good as the best paths known, at some ray (lemma L2 of
+// proofs/lattices.md). A partial path that others into the same node beat at every ray wins nowhere in the cone,
+// whatever follows: that adds the same to all (L1). What nobody beats are labels; those of the last node are the
+// hypotheses that may win.
 #include <algorithm>
+
+#include "binding.hpp"
+#include "dominance.hpp"
+#include "lattice.hpp"
 
 namespace lpmert::lattices {
 
@@ -57,10 +65,8 @@ LPMERT_INLINE void best_paths(const Links& links, const Pass& pass) {
         std::fill_n(pass.last + v * ABREAST, width, Index{-1});
     }
     for (Index k = 0; k < links.size(); ++k) {
-        const double *const one = pass.best + links.sources.begin()[k] * ABREAST, *const other =
-                                                                                      pass.best +
-                                                                                      links.seconds.begin()[k] *
-                                                                                          ABREAST;
+        const double* const one = pass.best + links.sources.begin()[k] * ABREAST;
+        const double* const other = pass.best + links.seconds.begin()[k] * ABREAST;
         const double* const scores = pass.scores + k * pass.stride;
         double sums[width];
         for (Index b = 0; b < wide; ++b) {
@@ -93,253 +99,336 @@ void best_paths_at(const Links& links, const Pass& pass, Index width) {
     }
 }
 
-}  // namespace
-
-void PathFinder::lead(const Cone& cone, Rows<const double> paths) {
-    slack_.clear(), listed_ = end_ = 0;
-    dominance_.begin(cone.rays, cone.reach);
-    sift(paths);
+// Makes room for so many items, whatever they are.
+double* room_for(Reals& items, Index count) {
+    if (static_cast<Index>(items.size()) < count) items.resize(count);
+    return items.data();
 }
 
-// Keep of some paths those that no others beat.
-void PathFinder::sift(Rows<const double> paths) {
-    whole_.begin(dominance_.n_features(), dominance_.n_rays());
-    whole_.make_room(paths.rows());
-    if (paths.rows() > 0) std::copy_n(paths[0].begin(), paths.rows() * paths.columns(), whole_.row(0));
-    dominance_.sift(whole_, paths.rows());
-    leading_.clear();
-    n_leading_ = 0;
-    for (Index p = 0; p < paths.rows(); ++p) {
-        if (whole_.dead[static_cast<std::size_t>(p)]) continue;
-        leading_.insert(leading_.end(), whole_.score(p), whole_.score(p) + whole_.n_rays);
-        ++n_leading_;
-    }
-}
+// One lattice: its links with features [L, D] whose sums are exact, and the most links of a hypothesis.
+struct Lattice {
+    const Links& links;
+    Rows<const double> features;
+    Index most_links;
 
-Look PathFinder::look_through(const Lattice& lattice, Span<const std::uint8_t> marks, const Cone& cone,
-                              Rows<const double> mixes, Rows<const double> known) {
-    const Index n_rays = cone.rays.rows(), n_features = cone.rays.columns();
-    slack_.clear(), listed_ = end_ = 0;
-    dominance_.begin(cone.rays, cone.reach);
-    nodes_ = lattice.links.nodes;
-    stride_ = blocks(n_rays);
-    columns_.assign(static_cast<std::size_t>(std::max(stride_ * n_features, ABREAST * n_rays)), 0.0);
-    for (Index r = 0; r < n_rays; ++r) {
-        double* const own = columns_.data() + r / LANES * LANES * n_features + r % LANES;
-        for (Index d = 0; d < n_features; ++d) own[d * LANES] = cone.rays[r][d];
+    static constexpr Members<const Links&, Rows<const double>, Index> members{{"links", "features", "most_links"}};
+};
+
+// A part of the weight space: rays [R, D], and what scores of paths of the lattice may be there [R].
+struct Cone {
+    Rows<const double> rays;
+    Span<const double> reach;
+
+    static constexpr Members<Rows<const double>, Span<const double>> members{{"rays", "reach"}};
+};
+
+using Look = std::tuple<Index, std::vector<Node>, std::vector<Node>, Matrix<double>, Matrix<double>>;
+
+// Looks at one lattice after the other in a cone.
+class PathFinder {
+    struct Origin {
+        Index first, second, link;  // the labels that a label came from, and by which link; 0: the start
+    };
+
+    Index most_labels, nodes = 0, stride = 0;  // stride: the rays in whole blocks
+    Dominance dominance;
+    Paths whole, labels;
+    std::vector<Origin> origins;
+    Indices first;  // of each node, its first label
+    Index listed_from = 0, listed_to = 0;
+    // Of the links that are left: numbers, nodes, features, and scores at the rays.
+    std::vector<Node> chosen, sources, seconds, targets;
+    Reals features, scores;
+    // The rays, block by block, feature by feature; at each the best scores of paths to each node, and from it.
+    Reals columns, so_far, to_come;
+    Reals best;              // at some mixes, the best scores of paths to each node,
+    Indices last;            // and the links that these end with
+    Matrix<double> leading;  // the scores [P, R] of the whole paths that no others beat
+    Reals slack, most;
+
+    Index n_rays() const { return dominance.n_rays(); }
+    Index n_features() const { return dominance.n_features(); }
+    Links links() const {
+        Links left;
+        left.sources = sources, left.seconds = seconds, left.targets = targets, left.nodes = nodes;
+        return left;
     }
-    gather(lattice, marks);
-    Look look;
-    look.before = links().size();
-    survey();
-    Index* const last = room_for(last_, nodes_ * ABREAST);
-    const Pass pass{scores_.data(), stride_, n_rays, columns_.data(), room_for(best_, nodes_ * ABREAST), last};
-    look.best.assign(static_cast<std::size_t>(mixes.rows() * n_features), 0.0);
-    for (Index begin = 0; begin < mixes.rows(); begin += ABREAST) {
-        const Index width = std::min(ABREAST, mixes.rows() - begin);
-        std::fill_n(columns_.begin(), ABREAST * n_rays, 0.0);
-        for (Index m = 0; m < width; ++m) {
-            for (Index r = 0; r < n_rays; ++r) columns_.data()[r * ABREAST + m] = mixes[begin + m][r];
+
+    void begin(Cone cone, Rows<const double> known) {
+        const auto& [rays, reach] = cone;
+        check_size(reach.size(), rays.rows(), "reach");
+        check_size(known.columns(), rays.columns(), "a known path");
+        if (rays.rows() < 1) throw std::invalid_argument("rays must have a row");
+        slack.clear(), listed_from = listed_to = 0;
+        dominance.begin(rays, reach);
+    }
+
+    // Keep of some paths [P, D] those that no others beat.
+    void sift(Span<const double> paths) {
+        const Index n = paths.size() / n_features();
+        whole.begin(n_features(), n_rays());
+        whole.make_room(n);
+        std::copy(paths.begin(), paths.end(), whole.features.begin());
+        dominance.sift(whole, n);
+        leading = {{}, n_rays()};
+        for (Index p = 0; p < n; ++p)
+            if (!whole.dead[p]) leading.items.insert(leading.items.end(), whole.score(p), whole.score(p) + n_rays());
+    }
+
+    // Copy the links that have marks to the work space, and fill their scores, and what the best paths score.
+    void survey(const Links& all, Rows<const double> rows, Span<const std::uint8_t> marks, Rows<const double> rays) {
+        chosen.clear(), sources.clear(), seconds.clear(), targets.clear(), features.clear();
+        for (Index k = 0; k < all.size(); ++k) {
+            if (!(marks[k >> 3] & (128 >> (k & 7)))) continue;
+            chosen.push_back(static_cast<Node>(k));
+            sources.push_back(all.sources[k]);
+            seconds.push_back(all.seconds[k]);
+            targets.push_back(all.targets[k]);
+            features.insert(features.end(), rows[k].begin(), rows[k].end());
         }
-        best_paths_at(links(), pass, width);
-        for (Index m = 0; m < width; ++m)
-            walk(m, look.best.data() + (begin + m) * n_features, begin + m == 0 ? &look.middle : nullptr);
-    }
-    std::vector<double> all;
-    if (known.rows() > 0) all.assign(known[0].begin(), known[0].begin() + known.rows() * n_features);
-    all.insert(all.end(), look.best.begin(), look.best.end());
-    sift({all.data(), known.rows() + mixes.rows(), n_features});
-    // What two sums of products along a path may differ by (L2).
-    const double factor = 4.0 * static_cast<double>(lattice.most_links + n_features + 5) * EPSILON;
-    for (const double most : cone.reach) slack_.push_back(factor * most);
-    most_.resize(static_cast<std::size_t>(n_rays));
-    keep();
-    return look;
-}
-
-// Copy the links that have marks to the work space.
-void PathFinder::gather(const Lattice& lattice, Span<const std::uint8_t> marks) {
-    chosen_.clear(), sources_.clear(), seconds_.clear(), targets_.clear(), features_.clear();
-    for (Index k = 0; k < lattice.links.size(); ++k) {
-        if (!(marks[k >> 3] & (128 >> (k & 7)))) continue;
-        chosen_.push_back(static_cast<Node>(k));
-        sources_.push_back(lattice.links.sources[k]);
-        seconds_.push_back(lattice.links.seconds[k]);
-        targets_.push_back(lattice.links.targets[k]);
-        const Span<const double> row = lattice.features[k];
-        features_.insert(features_.end(), row.begin(), row.end());
-    }
-}
-
-void PathFinder::survey() {
-    const Index n_features = dominance_.n_features();
-    double* const scores = room_for(scores_, links().size() * stride_);
-    double* const so_far = room_for(so_far_, nodes_ * stride_);
-    double* const to_come = room_for(to_come_, nodes_ * stride_);
-    for (Index r = 0; r < stride_; r += LANES)
-        survey_block(links(), {features_.data(), n_features, columns_.data() + r * n_features, stride_, scores + r},
-                     so_far + r, to_come + r);
-}
-
-// Add up the features [D] of the best path at a mix, and write down its links where they are wanted.
-void PathFinder::walk(Index mix, double* features, std::vector<Node>* way) const {
-    const Index n_features = dominance_.n_features();
-    const Links left = links();
-    std::vector<Node> waiting{static_cast<Node>(nodes_ - 1)};
-    while (!waiting.empty()) {
-        const Index k = Span<const Index>(last_)[waiting.back() * ABREAST + mix];
-        waiting.pop_back();
-        if (k < 0) throw std::invalid_argument("marks must leave whole paths");
-        for (Index d = 0; d < n_features; ++d) features[d] += Span<const double>(features_)[k * n_features + d];
-        if (way != nullptr) way->push_back(Span<const Node>(chosen_)[k]);
-        if (left.seconds[k] > 0) waiting.push_back(left.seconds[k]);
-        if (left.sources[k] > 0) waiting.push_back(left.sources[k]);
-    }
-}
-
-// Keep the links through which a path may win in the cone.
-void PathFinder::keep() {
-    const Index n_rays = dominance_.n_rays(), n_features = dominance_.n_features(), before = links().size();
-    const Links all = links();
-    Index n = 0, likely = 0;
-    for (Index k = 0; k < before; ++k) {
-        const Node source = all.sources[k], second = all.seconds[k], target = all.targets[k];
-        const double *const one = so_far_.data() + source * stride_, *const other = so_far_.data() + second * stride_,
-                            *const after = to_come_.data() + target * stride_,
-                            *const own = scores_.data() + k * stride_;
-        double* const most = most_.data();
-        for (Index r = 0; r < n_rays; ++r) most[r] = one[r] + other[r] + own[r] + after[r] + slack_.data()[r];
-        const Index path = hopeless(most, likely);
-        if (path >= 0) {
-            likely = path;
-            continue;
+        nodes = all.nodes;
+        stride = blocks(n_rays());
+        columns.assign(std::max(stride * n_features(), ABREAST * n_rays()), 0.0);
+        for (Index r = 0; r < n_rays(); ++r) {
+            double* const own = columns.data() + r / LANES * LANES * n_features() + r % LANES;
+            for (Index d = 0; d < n_features(); ++d) own[d * LANES] = rays[r][d];
         }
-        const auto to = static_cast<std::size_t>(n++);
-        chosen_[to] = chosen_[static_cast<std::size_t>(k)];
-        sources_[to] = source, seconds_[to] = second, targets_[to] = target;
-        std::copy_n(features_.data() + k * n_features, n_features, features_.data() + (n - 1) * n_features);
+        double* const at_rays = room_for(scores, links().size() * stride);
+        double* const before = room_for(so_far, nodes * stride);
+        double* const after = room_for(to_come, nodes * stride);
+        for (Index r = 0; r < stride; r += LANES)
+            survey_block(links(),
+                         {features.data(), n_features(), columns.data() + r * n_features(), stride, at_rays + r},
+                         before + r, after + r);
     }
-    const auto left = static_cast<std::size_t>(n);
-    chosen_.resize(left), sources_.resize(left), seconds_.resize(left), targets_.resize(left);
-}
 
-// Which of the leading paths is better at every ray than the most [R] that can be reached, or -1. likely: which one is
-// looked at first.
-Index PathFinder::hopeless(const double* most, Index likely) const {
-    const Index n_rays = dominance_.n_rays();
-    for (Index turn = -1; turn < n_leading_; ++turn) {
-        const Index p = turn < 0 ? likely : turn;
-        if (p >= n_leading_) continue;
-        const double* const scores = leading_.data() + p * n_rays;
-        Index r = 0;
-        while (r < n_rays && most[r] < scores[r]) ++r;
-        if (r == n_rays) return p;
+    // Add up the features [D] of the best path at a mix; append its links, last first, where they are wanted.
+    void walk(Index mix, double* sums, std::vector<Node>* way) const {
+        std::vector<Node> waiting{static_cast<Node>(nodes - 1)};
+        while (!waiting.empty()) {
+            const Index k = last[waiting.back() * ABREAST + mix];
+            waiting.pop_back();
+            if (k < 0) throw std::invalid_argument("marks must leave whole paths");
+            for (Index d = 0; d < n_features(); ++d) sums[d] += features[k * n_features() + d];
+            if (way != nullptr) way->push_back(chosen[k]);
+            if (seconds[k] > 0) waiting.push_back(seconds[k]);
+            if (sources[k] > 0) waiting.push_back(sources[k]);
+        }
     }
-    return -1;
-}
 
-Listing PathFinder::list(Index most_work) {
-    if (slack_.empty()) throw std::invalid_argument("look through links first");
-    Listing listing{false, 0, 0};
-    listing.whole = frontier(most_work, listing);
-    return listing;
-}
+    // Which of the leading paths is better at every ray than the most [R] that can be reached, or -1. likely: which one
+    // is looked at first.
+    Index hopeless(Index likely) const {
+        const double* const can_be = most.data();
+        const Index n = n_rays(), paths = leading.rows();
+        for (Index turn = -1; turn < paths; ++turn) {
+            const Index p = turn < 0 ? likely : turn;
+            if (p >= paths) continue;
+            const double* const known = leading.items.data() + p * n;
+            Index r = 0;
+            while (r < n && can_be[r] < known[r]) ++r;
+            if (r == n) return p;
+        }
+        return -1;
+    }
 
-// Find the labels of all nodes; false where they find no room, or comparing them is too much work.
-//
-// Of labels with the same features the first one stays: that which came by an earlier link, or from earlier labels.
-bool PathFinder::frontier(Index most_work, Listing& listing) {
-    const Index n_rays = dominance_.n_rays(), n_features = dominance_.n_features();
-    const Links left = links();
-    Index n = 1, path = 0, &work = listing.work, &k = listing.done;
-    listed_ = end_ = 0;
-    labels_.begin(n_features, n_rays);
-    labels_.make_room(CROWD);
-    origins_.assign(1, {0, 0, -1});
-    std::fill_n(labels_.row(0), n_features, 0.0);
-    std::fill_n(labels_.score(0), n_rays, 0.0);
-    labels_.dead[0] = 0;
-    first_.assign({0, 1});
-    double* const most = most_.data();
-    for (Index v = 1; v < nodes_; ++v) {
-        const Index begin = n;
-        Index likely = -1, crowd = begin + CROWD;
-        for (; k < left.size() && left.targets[k] == v; ++k) {
-            const Span<const Index> first(first_);
-            const Index one_end = first[left.sources[k] + 1], other_end = first[left.seconds[k] + 1];
-            const double* const own = features_.data() + k * n_features;
-            const double share = AT_FIRST + AHEAD * static_cast<double>(k) / static_cast<double>(left.size());
-            const double most_now = static_cast<double>(most_work) * std::min(1.0, share);
-            for (Index i = first[left.sources[k]]; i < one_end; ++i) {
-                for (Index j = first[left.seconds[k]]; j < other_end; ++j) {
-                    if (n >= crowd) {
-                        work += dominance_.drop_mixed(labels_, begin, n);
-                        n = close_ranks(begin, n);
-                        crowd = std::max(begin + CROWD, 2 * n - begin);
-                        likely = -1;
-                    }
-                    if (n >= most_labels_ || static_cast<double>(work) > most_now) return false;
-                    labels_.make_room(n + 1);
-                    const double *const one = labels_.row(i), *const other = labels_.row(j);
-                    double* const row = labels_.row(n);
-                    for (Index d = 0; d < n_features; ++d) row[d] = one[d] + other[d] + own[d];
-                    dominance_.measure(labels_, n);
-                    const double *const scores = labels_.score(n), *const after = to_come_.data() + v * stride_;
-                    for (Index r = 0; r < n_rays; ++r) most[r] = scores[r] + after[r] + slack_.data()[r];
-                    ++work;
-                    const Index found = hopeless(most, path);
-                    if (found >= 0) {
-                        path = found;
-                        continue;
-                    }
-                    const Index winner = dominance_.compare_with_all(labels_, begin, n, likely);
-                    if (winner >= 0) {
-                        work += winner == likely ? 1 : winner - begin;
-                        likely = winner;
-                    } else {
-                        work += n - begin;
-                        origins_.resize(static_cast<std::size_t>(n));
-                        origins_.push_back({i, j, k});
-                        ++n;
+    // Keep the links through which a path may win in the cone.
+    void keep() {
+        Index n = 0, likely = 0;
+        const Index before = links().size(), n_rays_ = n_rays(), n_features_ = n_features();
+        for (Index k = 0; k < before; ++k) {
+            const double* const one = so_far.data() + sources[k] * stride;
+            const double* const other = so_far.data() + seconds[k] * stride;
+            const double* const after = to_come.data() + targets[k] * stride;
+            const double* const own = scores.data() + k * stride;
+            double* const can_be = most.data();
+            for (Index r = 0; r < n_rays_; ++r) can_be[r] = one[r] + other[r] + own[r] + after[r] + slack.data()[r];
+            const Index path = hopeless(likely);
+            if (path >= 0) {
+                likely = path;
+                continue;
+            }
+            chosen[n] = chosen[k], sources[n] = sources[k], seconds[n] = seconds[k], targets[n] = targets[k];
+            std::copy_n(features.data() + k * n_features_, n_features_, features.data() + n * n_features_);
+            ++n;
+        }
+        chosen.resize(n), sources.resize(n), seconds.resize(n), targets.resize(n);
+    }
+
+    // Take the dead among the labels begin .. end out, in place; return the new end.
+    Index close_ranks(Index begin, Index end) {
+        Index n = begin;
+        for (Index i = begin; i < end; ++i) {
+            if (labels.dead[i]) continue;
+            if (i != n) {
+                labels.move(i, n);
+                origins[n] = origins[i];
+            }
+            ++n;
+        }
+        return n;
+    }
+
+    // Find the labels of all nodes; false where they find no room, or comparing them is too much work: counted, with
+    // the links done.
+    //
+    // Of labels with the same features the first one stays: that which came by an earlier link, or from earlier labels.
+    bool frontier(Index most_work, Index& work, Index& k) {
+        const Index n_rays_ = n_rays(), n_features_ = n_features();
+        const Links left = links();
+        Index n = 1, path = 0;
+        listed_from = listed_to = 0;
+        labels.begin(n_features_, n_rays_);
+        labels.make_room(CROWD);
+        origins.assign(1, {0, 0, -1});
+        std::fill_n(labels.row(0), n_features_, 0.0);
+        std::fill_n(labels.score(0), n_rays_, 0.0);
+        labels.dead[0] = 0;
+        first.assign({0, 1});
+        double* const can_be = most.data();
+        for (Index v = 1; v < nodes; ++v) {
+            const Index begin = n;
+            Index likely = -1, crowd = begin + CROWD;
+            for (; k < left.size() && left.targets[k] == v; ++k) {
+                const Index one_end = first[left.sources[k] + 1], other_end = first[left.seconds[k] + 1];
+                const double* const own = features.data() + k * n_features_;
+                const double share = AT_FIRST + AHEAD * static_cast<double>(k) / static_cast<double>(left.size());
+                const double most_now = static_cast<double>(most_work) * std::min(1.0, share);
+                for (Index i = first[left.sources[k]]; i < one_end; ++i) {
+                    for (Index j = first[left.seconds[k]]; j < other_end; ++j) {
+                        if (n >= crowd) {
+                            work += dominance.drop_mixed(labels, begin, n);
+                            n = close_ranks(begin, n);
+                            crowd = std::max(begin + CROWD, 2 * n - begin);
+                            likely = -1;
+                        }
+                        if (n >= most_labels || static_cast<double>(work) > most_now) return false;
+                        labels.make_room(n + 1);
+                        const double *const one = labels.row(i), *const other = labels.row(j);
+                        double* const row = labels.row(n);
+                        for (Index d = 0; d < n_features_; ++d) row[d] = one[d] + other[d] + own[d];
+                        dominance.measure(labels, n);
+                        const double *const at_rays = labels.score(n), *const after = to_come.data() + v * stride;
+                        for (Index r = 0; r < n_rays_; ++r) can_be[r] = at_rays[r] + after[r] + slack.data()[r];
+                        ++work;
+                        const Index found = hopeless(path);
+                        if (found >= 0) {
+                            path = found;
+                            continue;
+                        }
+                        const Index winner = dominance.compare_with_all(labels, begin, n, likely);
+                        if (winner >= 0) {
+                            work += winner == likely ? 1 : winner - begin;
+                            likely = winner;
+                        } else {
+                            work += n - begin;
+                            origins.resize(n);
+                            origins.push_back({i, j, k});
+                            ++n;
+                        }
                     }
                 }
             }
-        }
-        n = close_ranks(begin, n);
-        if (n > begin + 2) {
-            work += dominance_.drop_mixed(labels_, begin, n);
             n = close_ranks(begin, n);
+            if (n > begin + 2) {
+                work += dominance.drop_mixed(labels, begin, n);
+                n = close_ranks(begin, n);
+            }
+            first.push_back(n);
         }
-        first_.push_back(n);
+        listed_from = first[nodes - 1];
+        listed_to = n;
+        return true;
     }
-    listed_ = Span<const Index>(first_)[nodes_ - 1];
-    end_ = n;
-    return true;
-}
 
-// Take the dead among the labels begin .. end out, in place; return the new end.
-Index PathFinder::close_ranks(Index begin, Index end) {
-    Index n = begin;
-    for (Index i = begin; i < end; ++i) {
-        if (labels_.dead[static_cast<std::size_t>(i)]) continue;
-        if (i != n) {
-            labels_.move(i, n);
-            origins_[static_cast<std::size_t>(n)] = origins_[static_cast<std::size_t>(i)];
+  public:
+    // most_labels: room for so many.
+    explicit PathFinder(Index most_labels_) : most_labels(most_labels_) {}
+
+    // Return the scores [n, R] of those known paths [P, D] that no others beat.
+    Matrix<double> lead(Cone cone, Rows<const double> known) {
+        begin(cone, known);
+        sift(known.items());
+        return leading;
+    }
+
+    // Find best paths at mixes [m, R] of the rays, and through which of the links that have marks a path may win. known
+    // [P, D]: whole paths that rule out others, too. Return how many links there were, and those left; the links of the
+    // best path at the first mix, last first, and the features [m, D] of the best at each; and what `lead` does.
+    Look look_through(Lattice lattice, Span<const std::uint8_t> marks, Cone cone, Rows<const double> mixes,
+                      Rows<const double> known) {
+        const auto& [all, rows, most_links] = lattice;
+        check_size(rows.rows(), all.size(), "features");
+        check_size(rows.columns(), cone.rays.columns(), "features of a link");
+        check_size(marks.size(), (all.size() + 7) / 8, "marks");
+        check_size(mixes.columns(), cone.rays.rows(), "a mix");
+        if (all.nodes < 2) throw std::invalid_argument("links must lead to a node");
+        begin(cone, known);
+        survey(all, rows, marks, cone.rays);
+        const Index before = links().size();
+        last.resize(std::max<std::size_t>(last.size(), nodes * ABREAST));
+        const Pass pass{scores.data(), stride, n_rays(), columns.data(), room_for(best, nodes * ABREAST), last.data()};
+        std::vector<Node> middle;
+        Matrix<double> winners{Reals(mixes.rows() * n_features()), n_features()};
+        for (Index done = 0; done < mixes.rows(); done += ABREAST) {
+            const Index width = std::min(ABREAST, mixes.rows() - done);
+            std::fill_n(columns.begin(), ABREAST * n_rays(), 0.0);
+            for (Index m = 0; m < width; ++m)
+                for (Index r = 0; r < n_rays(); ++r) columns.data()[r * ABREAST + m] = mixes[done + m][r];
+            best_paths_at(links(), pass, width);
+            for (Index m = 0; m < width; ++m)
+                walk(m, winners.items.data() + (done + m) * n_features(), done + m == 0 ? &middle : nullptr);
         }
-        ++n;
+        Reals paths(known.items().begin(), known.items().end());
+        paths.insert(paths.end(), winners.items.begin(), winners.items.end());
+        sift(paths);
+        // What two sums of products along a path may differ by (L2).
+        const double factor = 4.0 * static_cast<double>(most_links + n_features() + 5) * EPSILON;
+        for (const double score : cone.reach) slack.push_back(factor * score);
+        most.resize(n_rays());
+        keep();
+        return {before, chosen, std::move(middle), std::move(winners), leading};
     }
-    return n;
-}
 
-void PathFinder::append_way(Index hypothesis, std::vector<Node>& way) const {
-    std::vector<Index> waiting{listed_ + hypothesis};
-    while (!waiting.empty()) {
-        const Origin& origin = origins_[static_cast<std::size_t>(waiting.back())];
-        waiting.pop_back();
-        if (origin.link >= 0) way.push_back(Span<const Node>(chosen_)[origin.link]);
-        if (origin.second > 0) waiting.push_back(origin.second);
-        if (origin.first > 0) waiting.push_back(origin.first);
+    // List the hypotheses through the links that are left, unless that is too much work. Return whether they found
+    // room, the work, and the links done.
+    std::tuple<bool, Index, Index> list(Index most_work) {
+        if (slack.empty()) throw std::invalid_argument("look through links first");
+        Index work = 0, done = 0;
+        const bool found = frontier(most_work, work, done);
+        return {found, work, done};
     }
+
+    // Return the features [n, D] of the hypotheses listed, and the links of each, last first, with ends [n + 1].
+    std::tuple<Matrix<double>, std::vector<Node>, Indices> listed() {
+        const Index n = labels.n_features;
+        const auto row = [&](Index i) { return labels.features.begin() + i * n; };
+        std::vector<Node> ways;
+        Indices ends{0}, waiting;
+        for (Index i = listed_from; i < listed_to; ++i) {
+            waiting.push_back(i);
+            while (!waiting.empty()) {
+                const Origin origin = origins[waiting.back()];
+                waiting.pop_back();
+                if (origin.link >= 0) ways.push_back(chosen[origin.link]);
+                if (origin.second > 0) waiting.push_back(origin.second);
+                if (origin.first > 0) waiting.push_back(origin.first);
+            }
+            ends.push_back(static_cast<Index>(ways.size()));
+        }
+        return {{{row(listed_from), row(listed_to)}, n}, std::move(ways), std::move(ends)};
+    }
+};
+
+}  // namespace
+
+void bind_lattice_paths(nb::module_& module) {
+    nb::class_<PathFinder> finder(module, "PathFinder");
+    define_init<Index>(finder, "labels");
+    define(finder, "lead", &PathFinder::lead, "cone", "known");
+    define(finder, "look_through", &PathFinder::look_through, "lattice", "marks", "cone", "mixes", "known");
+    define(finder, "list", &PathFinder::list, "most_work");
+    define(finder, "listed", &PathFinder::listed);
 }
 
 }  // namespace lpmert::lattices

@@ -1,16 +1,25 @@
-// Line searches on lists, for sums of costs and for ratio metrics alike.
+// Line searches: the scores of all lists on a line, their envelopes, and the sweep over their events.
+//
+// On the line w + t d a hypothesis scores intercept + t slope; each list's choices are the upper envelope of its lines,
+// and the loss is constant between the events at which some list changes its choice. What a search promises holds up to
+// the rounding of scores: whoever relies on it decodes at the step.
+//
+// Source: Och, Minimum Error Rate Training in Statistical Machine Translation, ACL 2003.
 #pragma once
 
+#include <numeric>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "arrays.hpp"
+#include "binding.hpp"
 #include "envelope.hpp"
 #include "loss.hpp"
 #include "sweep.hpp"
 
 namespace lpmert::lines {
+
+inline constexpr double PI = 3.14159265358979323846;
 
 // The lists of a problem: columns [D, M] of features, and offsets [S + 1] of the lists' rows.
 struct Lists {
@@ -34,11 +43,26 @@ double norm(Span<const double> vector);
 Index best_row(Span<const double> scores, Index begin, Index end);
 
 // Which interval of a line is taken, by the numbers that Python has for them.
-enum class Interval { MIDPOINT, WIDEST, SMOOTHED };
+enum Interval { MIDPOINT, WIDEST, SMOOTHED };
 
 struct Choice {
-    Interval interval;
+    int interval;
     double smoothing;
+
+    static constexpr Members<int, double> members{{"interval", "smoothing"}};
+};
+
+// What hypotheses cost: costs [M] that add up, of a negative kind, or the formula of a ratio metric with its
+// parameters, of statistics [M, K] and a constant [K] that is added to their sums.
+struct Losses {
+    Index kind;
+    Span<const double> parameters;
+    Span<const Cost> costs;
+    Rows<const double> statistics;
+    Span<const double> constant;
+
+    static constexpr Members<Index, Span<const double>, Span<const Cost>, Rows<const double>, Span<const double>>
+        members{{"kind", "parameters", "costs", "statistics", "constant"}};
 };
 
 // A piece of a circle, in radians, and what it costs.
@@ -46,37 +70,35 @@ struct Piece {
     double begin, end, level;
 };
 
-// An event that Python sees: where a list changes its choice, and from which row to which.
-struct Turn {
-    double at;
-    Index leaving, entering;
-};
-
-// What line searches on the same lists share. Not for several threads at a time.
+// Line searches on the same lists. Not for several threads at a time.
 template <class Loss>
 class LineSearch {
   public:
     using Level = typename Loss::Level;
 
-    LineSearch(Lists lists_, Loss loss);
+    const Lists lists;
+    std::vector<double> intercepts, slopes;
+
+    LineSearch(Lists lists_, Loss loss)
+        : lists(lists_), intercepts(lists_.rows()), slopes(lists_.rows()), right(loss), left(loss) {
+        Index longest = 0;
+        for (Index s = 0; s < lists.count(); ++s) longest = std::max(longest, lists.end(s) - lists.begin(s));
+        envelope.reserve(longest);
+    }
 
     // Make the intercepts the scores at weights [D], unless they are these already.
-    void score(Span<const double> weights);
+    void score(Span<const double> weights) {
+        if (!scored.empty() && std::equal(scored.begin(), scored.end(), weights.begin(), weights.end())) return;
+        check_size(weights.size(), lists.dimension(), "weights");
+        scored.assign(weights.begin(), weights.end());
+        combine(lists.columns, weights, intercepts);
+    }
+
     // The same for the slopes of lines or circles in a direction [D].
-    void turn_to(Span<const double> direction) { combine(lists.columns, direction, slopes); }
-    // Return the level of decoding at the intercepts, the first hypothesis of a list on ties.
-    Level level();
-    // Return the best step on the line intercepts + t slopes.
-    Found<Level> step(double low, double high, double scale, Choice choice);
-    // Make ready for steps along coordinates from these intercepts; the first time, the rows are sorted by each
-    // feature.
-    void prepare_coordinates();
-    Found<Level> coordinate_step(Index d, double low, double high, double scale, Choice choice);
-    // The events of the line, one list after the other, and the first choice of each list [S].
-    void turns(std::vector<Index>& start, std::vector<Turn>& found);
-    // The pieces, within low..high, -pi <= low <= 0 <= high <= pi, of the circle cos(t) intercepts + sin(t) slopes.
-    // Neighbouring pieces may have the same level; their order is not that of the angles.
-    void pieces(double low, double high, std::vector<Piece>& found);
+    void turn_to(Span<const double> direction) {
+        check_size(direction.size(), lists.dimension(), "direction");
+        combine(lists.columns, direction, slopes);
+    }
 
     // Move to cosine times the intercepts plus sine times the slopes, at these weights up to rounding.
     void move(double cosine, double sine) {
@@ -84,13 +106,107 @@ class LineSearch {
         scored.clear();
     }
 
-    const Lists lists;
-    std::vector<double> intercepts, slopes;
+    // Return the level of decoding at the intercepts, the first hypothesis of a list on ties.
+    Level level() {
+        right.clear();
+        for (Index s = 0; s < lists.count(); ++s) right.choose(best_row(intercepts, lists.begin(s), lists.end(s)));
+        return right.level();
+    }
+
+    // Go through the lines of one list after the other: first(row) is chosen at t = -inf, and at t the choice changes:
+    // next(t, leaving, entering).
+    template <class First, class Next>
+    void each_event(First&& first, Next&& next) {
+        for (Index s = 0; s < lists.count(); ++s) {
+            const Index begin = lists.begin(s), n = lists.end(s) - begin;
+            const RoundedPoints points{intercepts.data() + begin, slopes.data() + begin};
+            const Extremes found = find_extremes(points.xs, points.ys, n);
+            const auto at = [&next, begin](double t, Row a, Row b) { next(t, begin + a, begin + b); };
+            first(begin + found.bottom_right);
+            envelope.corners(points, n, found, false, thresholds_of(points, at), [](Row, Row) {});
+        }
+    }
+
+    // Return the best step on the line intercepts + t slopes.
+    Found<Level> step(double low, double high, double scale, Choice choice) {
+        right.clear();
+        each_event([&](Index row) { right.choose(row); },
+                   [&](double at, Index leaving, Index entering) { right.add(at, leaving, entering); });
+        return chosen(low, high, scale, choice);
+    }
+
+    // Make ready for steps along coordinates from these intercepts; the first time, the rows are sorted by each
+    // feature.
+    void prepare_coordinates() {
+        if (orders.empty()) {
+            orders.resize(lists.dimension() * lists.rows());
+            for (Index d = 0; d < lists.dimension(); ++d) {
+                const Span<const double> column = lists.columns[d];
+                const auto order = orders.begin() + d * lists.rows();
+                std::iota(order, order + lists.rows(), 0);
+                for (Index s = 0; s < lists.count(); ++s)
+                    std::stable_sort(order + lists.begin(s), order + lists.end(s),
+                                     [&](Row a, Row b) { return column[a] < column[b]; });
+            }
+        }
+        tops.clear();
+        for (Index s = 0; s < lists.count(); ++s)
+            tops.push_back(*std::max_element(intercepts.begin() + lists.begin(s), intercepts.begin() + lists.end(s)));
+    }
+
+    Found<Level> coordinate_step(Index d, double low, double high, double scale, Choice choice) {
+        const RoundedPoints points{intercepts.data(), lists.columns[d].data()};
+        const Span<const Row> order = Span<const Row>(orders).part(d * lists.rows(), (d + 1) * lists.rows());
+        right.clear();
+        for (Index s = 0; s < lists.count(); ++s)
+            right.choose(
+                envelope.sorted_corners(points, order.part(lists.begin(s), lists.end(s)), tops[s],
+                                        thresholds_of(points, [&](double at, Row a, Row b) { right.add(at, a, b); })));
+        return chosen(low, high, scale, choice);
+    }
+
+    // Find the pieces, within low..high, -pi <= low <= 0 <= high <= pi, of the circle cos(t) intercepts + sin(t)
+    // slopes. Neighbouring pieces may have the same level; their order is not that of the angles.
+    void pieces(double low, double high, std::vector<Piece>& found) {
+        const bool both = low < -PI / 2 || high > PI / 2;
+        right.clear();
+        left.clear();
+        for (Index s = 0; s < lists.count(); ++s) {
+            const Index begin = lists.begin(s), n = lists.end(s) - begin;
+            const RoundedPoints points{intercepts.data() + begin, slopes.data() + begin};
+            const Extremes extremes = find_extremes(points.xs, points.ys, n);
+            right.choose(begin + extremes.bottom_right);
+            left.choose(begin + extremes.top_left);
+            const auto into = [&](Sweep<Loss>& sweep) {
+                return thresholds_of(points,
+                                     [&sweep, begin](double at, Row a, Row b) { sweep.add(at, begin + a, begin + b); });
+            };
+            envelope.corners(points, n, extremes, both, into(right), into(left));
+        }
+        found.clear();
+        // Add the intervals of the half circle around a middle; those beyond pi lie a turn before.
+        const auto add = [&](const Surface<Level>& surface, double middle) {
+            double begin = middle - PI / 2;
+            for (Index e = 0; e < surface.size(); ++e) {
+                const bool last = e + 1 == surface.size();
+                const double end = middle + (last ? PI / 2 : std::atan(surface.thresholds[e]));
+                for (const double turn : {0.0, 2 * PI}) {
+                    const double from = std::max(begin - turn, low), to = std::min(end - turn, high);
+                    if (to > from) found.push_back({from, to, static_cast<double>(surface.level(e))});
+                }
+                begin = end;
+            }
+        };
+        add(right.finish(), 0.0);
+        if (both) add(left.finish(), PI);
+    }
 
   private:
-    template <class First, class Next>
-    void each_event(First&& first, Next&& next);
-    Found<Level> chosen(double low, double high, double scale, Choice choice);
+    Found<Level> chosen(double low, double high, double scale, Choice choice) {
+        const Surface<Level>& surface = right.finish();
+        if (choice.interval == SMOOTHED) return surface.smoothest(low, high, scale, choice.smoothing);
+        return surface.best(low, high, scale, choice.interval == WIDEST);
+    }
 
     std::vector<double> scored;
     std::vector<Row> orders;   // [D, M]: the rows of each list, sorted by each feature
@@ -99,24 +215,24 @@ class LineSearch {
     Envelope envelope;
 };
 
-extern template class LineSearch<SumOfCosts>;
-extern template class LineSearch<LossOfSums>;
-
-// A line search as Python holds it, with the arrays that it refers to.
-struct BoundLineSearch {
-    std::vector<Array> arrays;
+// A line search as Python has it: for sums of costs or for a ratio metric.
+class AnyLineSearch {
     std::variant<LineSearch<SumOfCosts>, LineSearch<LossOfSums>> search;
-    Span<const Cost> costs;
 
-    const Lists& lists() const {
-        return std::visit([](const auto& own) -> const Lists& { return own.lists; }, search);
+  public:
+    const Lists lists;
+    const Span<const Cost> costs;
+
+    AnyLineSearch(Rows<const double> columns, Span<const Index> offsets, const Losses& losses);
+
+    template <class Work>
+    auto with(Work&& work) {
+        return std::visit(std::forward<Work>(work), search);
     }
-    // An argument of Python's that has an item for each feature; raises ValueError.
-    template <class Given>
-    auto vector_of(const Given& array, const char* name) const {
-        const auto items = vector<double>(array, name);
-        check_size(items.size(), lists().dimension(), name);
-        return items;
+    // That for sums of costs; raises ValueError for a ratio metric.
+    LineSearch<SumOfCosts>& of_sums() {
+        if (auto* const found = std::get_if<LineSearch<SumOfCosts>>(&search)) return *found;
+        throw std::invalid_argument("descents are for sums of costs");
     }
 };
 

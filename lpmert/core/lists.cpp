@@ -24,7 +24,7 @@ std::vector<double> columns_of(Span<const double> rows, Span<const Index> offset
 
 void OwnedLists::lay_out(Index n_features) {
     columns = columns_of(rows, offsets, n_features);
-    reach.assign(static_cast<std::size_t>(n_features), 0.0);
+    reach.assign(n_features, 0.0);
     for (std::size_t k = 0; k < rows.size(); ++k) {
         double& most = reach[k % reach.size()];
         most = std::max(most, std::abs(rows[k]));
@@ -77,7 +77,7 @@ Decoded decode_clearly(const Lists& lists, const double* weights, Index* selecti
 
 Index RowLists::score(Index s, Span<const double> weights, std::vector<double>& scores) const {
     const Index begin = offsets[s], length = offsets[s + 1] - begin, n = weights.size();
-    if (static_cast<Index>(scores.size()) < length) scores.resize(static_cast<std::size_t>(length));
+    if (static_cast<Index>(scores.size()) < length) scores.resize(length);
     double* const sums = scores.data();
     const double* const factors = weights.data();
     const double* own = rows[begin].data();
@@ -120,10 +120,10 @@ Decoded worst_cost(const RowLists& lists, Span<const Index> costs, Span<const do
     for (Index s = 0; s < lists.n_lists(); ++s) {
         const Index best = lists.score(s, weights, scores);
         const Span<const Index> own = costs.part(lists.offsets[s], lists.offsets[s + 1]);
-        const double top = scores[static_cast<std::size_t>(best)];
+        const double top = scores[best];
         Index cost = own[best];
         for (Index i = 0; i < own.size(); ++i) {
-            if (top - scores[static_cast<std::size_t>(i)] <= bound && own[i] != own[best]) {
+            if (top - scores[i] <= bound && own[i] != own[best]) {
                 found.clear = false;
                 cost = std::max(cost, own[i]);
             }

@@ -3,35 +3,36 @@
 
 namespace lpmert {
 
-void bind_cells(nanobind::module_& module);
-void bind_choices(nanobind::module_& module);
-void bind_circle(nanobind::module_& module);
-void bind_descent(nanobind::module_& module);
-void bind_graph_envelope(nanobind::module_& module);
-void bind_lattices(nanobind::module_& module);
-void bind_least_norm(nanobind::module_& module);
-void bind_line_search(nanobind::module_& module);
-void bind_plane(nanobind::module_& module);
-void bind_reading(nanobind::module_& module);
-void bind_ratio(nanobind::module_& module);
-void bind_sparse(nanobind::module_& module);
-void bind_winners(nanobind::module_& module);
+void bind_cells(nb::module_& module);
+void bind_choices(nb::module_& module);
+void bind_least_norm(nb::module_& module);
+void bind_ratio(nb::module_& module);
+void bind_reading(nb::module_& module);
+void bind_sparse(nb::module_& module);
+void bind_winners(nb::module_& module);
+
+namespace lattices {
+void bind_dominance(nb::module_& module);
+void bind_lattice(nb::module_& module);
+void bind_lattice_paths(nb::module_& module);
+}  // namespace lattices
+
+namespace lines {
+void bind_circle(nb::module_& module);
+void bind_descent(nb::module_& module);
+void bind_graph_envelope(nb::module_& module);
+void bind_line_search(nb::module_& module);
+void bind_plane(nb::module_& module);
+}  // namespace lines
 
 }  // namespace lpmert
 
 NB_MODULE(_core, module) {
-    module.attr("INFINITE_COST") = lpmert::INFINITE_COST;
-    lpmert::bind_ratio(module);
-    lpmert::bind_lattices(module);
-    lpmert::bind_least_norm(module);
-    lpmert::bind_cells(module);
-    lpmert::bind_choices(module);
-    lpmert::bind_circle(module);
-    lpmert::bind_descent(module);
-    lpmert::bind_graph_envelope(module);
-    lpmert::bind_line_search(module);
-    lpmert::bind_plane(module);
-    lpmert::bind_reading(module);
-    lpmert::bind_sparse(module);
-    lpmert::bind_winners(module);
+    using namespace lpmert;
+    module.attr("INFINITE_COST") = INFINITE_COST;
+    for (const auto bind :
+         {bind_ratio, lattices::bind_lattice, lattices::bind_lattice_paths, lattices::bind_dominance, bind_least_norm,
+          bind_cells, bind_choices, lines::bind_line_search, lines::bind_circle, lines::bind_descent,
+          lines::bind_graph_envelope, lines::bind_plane, bind_reading, bind_sparse, bind_winners})
+        bind(module);
 }

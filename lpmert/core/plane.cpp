@@ -2,10 +2,7 @@
 //
 // Lemma K6 of proofs/cones.md. Each list's choice changes only at the outward normals of the edges of its convex hull;
 // source: Galley and Quirk, EMNLP 2011.
-#include <nanobind/nanobind.h>
-
-#include <numeric>
-
+#include "binding.hpp"
 #include "envelope.hpp"
 #include "orientation.hpp"
 
@@ -85,92 +82,38 @@ class Plane {
     }
 };
 
-nb::tuple critical_directions(const Array& x, const Array& y, const Array& offsets) {
-    const Span<const double> xs = vector<double>(x, "x"), ys = vector<double>(y, "y");
-    const Span<const Index> lists = vector<Index>(offsets, "offsets");
-    check_size(ys.size(), xs.size(), "y");
-    check_offsets(lists, xs.size(), "offsets");
-    std::vector<Index> start, leaving, entering, ends;
-    unlocked([&] {
-        const Plane plane(xs, ys);
-        std::vector<Edge> edges;
-        Envelope envelope;
-        Index longest = 0;
-        for (Index s = 0; s + 1 < lists.size(); ++s) longest = std::max(longest, lists[s + 1] - lists[s]);
-        envelope.reserve(longest);
-        for (Index s = 0; s + 1 < lists.size(); ++s)
-            start.push_back(plane.add_hull(envelope, lists[s], lists[s + 1], edges));
-        std::stable_sort(edges.begin(), edges.end(), [&](const Edge& a, const Edge& b) { return plane.before(a, b); });
-        for (std::size_t e = 0; e < edges.size(); ++e) {
-            leaving.push_back(edges[e].leaving);
-            entering.push_back(edges[e].entering);
-            if (e + 1 == edges.size() || plane.before(edges[e], edges[e + 1]))
-                ends.push_back(static_cast<Index>(e + 1));
-        }
-    });
-    return nb::make_tuple(owned(std::move(start)), owned(std::move(leaving)), owned(std::move(entering)),
-                          owned(std::move(ends)));
+std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const double> x, Span<const double> y,
+                                                                   Span<const Index> offsets) {
+    check_size(y.size(), x.size(), "y");
+    check_offsets(offsets, x.size(), "offsets");
+    const Plane plane(x, y);
+    std::vector<Edge> edges;
+    Envelope envelope;
+    Indices start, leaving, entering, ends;
+    envelope.reserve(x.size());
+    for (Index s = 0; s + 1 < offsets.size(); ++s)
+        start.push_back(plane.add_hull(envelope, offsets[s], offsets[s + 1], edges));
+    std::stable_sort(edges.begin(), edges.end(), [&](const Edge& a, const Edge& b) { return plane.before(a, b); });
+    for (std::size_t e = 0; e < edges.size(); ++e) {
+        leaving.push_back(edges[e].leaving);
+        entering.push_back(edges[e].entering);
+        if (e + 1 == edges.size() || plane.before(edges[e], edges[e + 1])) ends.push_back(static_cast<Index>(e + 1));
+    }
+    return {std::move(start), std::move(leaving), std::move(entering), std::move(ends)};
 }
 
-// Return whether weights [D] decode to a cost in any order of summation: false where a hypothesis of another cost than
-// the winner's comes within the rounding error of it.
-bool decodes_clearly(const Array& features, const Array& offsets, const Array& costs, const Array& weights, Cost cost) {
-    const Rows<const double> rows = matrix<double>(features, "features");
-    const Span<const Index> lists = vector<Index>(offsets, "offsets");
-    const Span<const Cost> prices = vector<Cost>(costs, "costs");
-    const Span<const double> own = vector<double>(weights, "weights");
-    check_offsets(lists, rows.rows(), "offsets");
-    check_size(prices.size(), rows.rows(), "costs");
-    check_size(own.size(), rows.columns(), "weights");
-    const auto score_of = [&](Index i, double& magnitude) {
-        double score = 0.0;
-        magnitude = 0.0;
-        for (Index k = 0; k < own.size(); ++k) {
-            const double term = own[k] * rows[i][k];
-            score += term;
-            magnitude += std::abs(term);
-        }
-        return score;
-    };
-    for (Index s = 0; s + 1 < lists.size(); ++s) {
-        double best = -INF, size = 0.0, magnitude;
-        Index winner = lists[s];
-        for (Index i = lists[s]; i < lists[s + 1]; ++i) {
-            const double score = score_of(i, magnitude);
-            size = std::max(size, magnitude);
-            if (score > best) best = score, winner = i;
-        }
-        const double least = best - 4.0 * static_cast<double>(own.size()) * 0x1p-52 * size;
-        for (Index i = lists[s]; i < lists[s + 1]; ++i)
-            if (prices[i] != prices[winner] && score_of(i, magnitude) >= least) return false;
-        cost -= prices[winner];
-    }
-    return cost == 0;
+int turn_of(Rows<const double> points) {
+    check_size(points.rows(), 4, "points");
+    check_size(points.columns(), 2, "the rows of points");
+    const auto vertex = [&](Index k) { return Vertex{points[k][0], points[k][1]}; };
+    return turn(vertex(0), vertex(1), vertex(2), vertex(3));
 }
 
 }  // namespace
 
-}  // namespace lpmert::lines
-
-namespace lpmert {
-
-using namespace lines;
-
 void bind_plane(nb::module_& module) {
-    using nb::literals::operator""_a;
-    module.def("critical_directions", &critical_directions, "x"_a, "y"_a, "offsets"_a);
-    module.def("decodes_clearly", &decodes_clearly, "features"_a, "offsets"_a, "costs"_a, "weights"_a, "cost"_a,
-               nb::call_guard<nb::gil_scoped_release>());
-    module.def(
-        "turn",
-        [](const Array& points) {
-            const Rows<const double> rows = matrix<double>(points, "points");
-            check_size(rows.rows(), 4, "points");
-            check_size(rows.columns(), 2, "the rows of points");
-            const auto vertex = [&](Index k) { return Vertex{rows[k][0], rows[k][1]}; };
-            return turn(vertex(0), vertex(1), vertex(2), vertex(3));
-        },
-        "points"_a);
+    define(module, "critical_directions", &critical_directions, "x", "y", "offsets");
+    define(module, "turn", &turn_of, "points");
 }
 
-}  // namespace lpmert
+}  // namespace lpmert::lines

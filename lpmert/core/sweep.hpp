@@ -53,7 +53,7 @@ void sort_events(std::vector<Event<Change>>& events, std::vector<Event<Change>>&
     }
     spare.resize(events.size());
     for (int place = 0; place < DIGITS; ++place) {
-        auto& ends = counts[static_cast<std::size_t>(place)];
+        auto& ends = counts[place];
         std::uint32_t total = 0;
         for (std::uint32_t& end : ends) {
             const std::uint32_t own = end;
@@ -81,12 +81,12 @@ struct Surface {
     Index size() const { return static_cast<Index>(levels.size()); }
     // Where an interval begins and ends within low..high.
     double begin(Index e, double low, double high) const {
-        return e == 0 ? low : std::clamp(thresholds[static_cast<std::size_t>(e - 1)], low, high);
+        return e == 0 ? low : std::clamp(thresholds[e - 1], low, high);
     }
     double end(Index e, double low, double high) const {
-        return e + 1 == size() ? high : std::clamp(thresholds[static_cast<std::size_t>(e)], low, high);
+        return e + 1 == size() ? high : std::clamp(thresholds[e], low, high);
     }
-    Level level(Index e) const { return levels[static_cast<std::size_t>(e)]; }
+    Level level(Index e) const { return levels[e]; }
 
     // Return the least level within low..high and the middle of its interval, in the angle atan(t / scale), which is
     // finite for unbounded intervals too. Among equal levels the widest angle wins, or the interval nearest to 0;

@@ -5,7 +5,8 @@
 // every side lowers it, as in lemma B1 of proofs/boxes.md.
 #include <algorithm>
 
-#include "bound.hpp"
+#include "binding.hpp"
+#include "lists.hpp"
 
 namespace lpmert {
 
@@ -17,9 +18,9 @@ constexpr Index CONES = 10;
 // A cone of the cover: rays [D, D], the rows that may win in it, their scores [n, D] at the rays, and how often it was
 // split from an orthant. All rays have entries that are multiples of a power of two, and absolute values that sum to 1.
 struct CoverCone {
-    std::vector<double> rays;
-    std::vector<Index> rows;
-    std::vector<double> scores;
+    Reals rays;
+    Indices rows;
+    Reals scores;
     Index splits = 0;
 };
 
@@ -52,20 +53,20 @@ class Cover {
     void propagate(CoverCone& cone, double least) const {
         for (Index k = 0; k <= n; ++k) {
             const Index best = best_at(cone, k);
-            const std::vector<double> top(cone.scores.begin() + best * n, cone.scores.begin() + (best + 1) * n);
+            const Reals top(cone.scores.begin() + best * n, cone.scores.begin() + (best + 1) * n);
             const auto n_rows = static_cast<Index>(cone.rows.size());
             Index left = 0;
             for (Index i = 0; i < n_rows; ++i) {
                 const double* const own = cone.scores.data() + i * n;
                 Index d = 0;
-                while (d < n && top[static_cast<std::size_t>(d)] - own[d] > least) ++d;
+                while (d < n && top[d] - own[d] > least) ++d;
                 if (d == n) continue;
-                cone.rows[static_cast<std::size_t>(left)] = cone.rows[static_cast<std::size_t>(i)];
+                cone.rows[left] = cone.rows[i];
                 std::copy_n(own, n, cone.scores.begin() + left * n);
                 ++left;
             }
-            cone.rows.resize(static_cast<std::size_t>(left));
-            cone.scores.resize(static_cast<std::size_t>(left * n));
+            cone.rows.resize(left);
+            cone.scores.resize(left * n);
         }
     }
 
@@ -77,8 +78,7 @@ class Cover {
             for (Index b = a + 1; b < n; ++b) {
                 double distance = 0.0;
                 for (Index d = 0; d < n; ++d) {
-                    const double step =
-                        cone.rays[static_cast<std::size_t>(a * n + d)] - cone.rays[static_cast<std::size_t>(b * n + d)];
+                    const double step = cone.rays[a * n + d] - cone.rays[b * n + d];
                     distance += step * step;
                 }
                 if (distance > longest) first = a, second = b, longest = distance;
@@ -87,13 +87,13 @@ class Cover {
         ++cone.splits;
         CoverCone other = cone;
         for (Index d = 0; d < n; ++d) {
-            double& one = cone.rays[static_cast<std::size_t>(first * n + d)];
-            double& two = other.rays[static_cast<std::size_t>(second * n + d)];
+            double& one = cone.rays[first * n + d];
+            double& two = other.rays[second * n + d];
             one = two = 0.5 * (one + two);
         }
-        for (std::size_t i = 0; i < cone.rows.size(); ++i) {
-            double& one = cone.scores[i * static_cast<std::size_t>(n) + static_cast<std::size_t>(first)];
-            double& two = other.scores[i * static_cast<std::size_t>(n) + static_cast<std::size_t>(second)];
+        for (Index i = 0; i < static_cast<Index>(cone.rows.size()); ++i) {
+            double& one = cone.scores[i * n + first];
+            double& two = other.scores[i * n + second];
             one = two = 0.5 * (one + two);
         }
         return other;
@@ -101,9 +101,9 @@ class Cover {
 
   public:
     explicit Cover(Rows<const double> features_)
-        : features(features_), n(features_.columns()), kept(static_cast<std::size_t>(features_.rows())) {}
+        : features(features_), n(features_.columns()), kept(features_.rows()) {}
 
-    bool may_win(Index row) const { return kept[static_cast<std::size_t>(row)]; }
+    bool may_win(Index row) const { return kept[row]; }
 
     void mark(Index begin, Index end) {
         const Index most = CONES - n;
@@ -115,8 +115,8 @@ class Cover {
         for (Index orthant = 0; orthant < Index{1} << n; ++orthant) {
             CoverCone start;
             const auto sign = [&](Index k) { return (orthant >> k) & 1 ? -1.0 : 1.0; };
-            start.rays.assign(static_cast<std::size_t>(n * n), 0.0);
-            for (Index k = 0; k < n; ++k) start.rays[static_cast<std::size_t>(k * n + k)] = sign(k);
+            start.rays.assign(n * n, 0.0);
+            for (Index k = 0; k < n; ++k) start.rays[k * n + k] = sign(k);
             for (Index i = begin; i < end; ++i) {
                 start.rows.push_back(i);
                 for (Index k = 0; k < n; ++k) start.scores.push_back(sign(k) * features[i][k]);
@@ -129,7 +129,7 @@ class Cover {
                 const auto known = [&](Index row) { return may_win(row); };
                 if (std::all_of(cone.rows.begin(), cone.rows.end(), known)) continue;
                 if (cone.rows.size() == 1 || cone.splits == most) {
-                    for (const Index row : cone.rows) kept[static_cast<std::size_t>(row)] = true;
+                    for (const Index row : cone.rows) kept[row] = true;
                     continue;
                 }
                 CoverCone other = split(cone);
@@ -140,19 +140,15 @@ class Cover {
     }
 };
 
-Owned<Index> possible_winners(const Array& features, const Array& offsets) {
-    const Rows<const double> rows = matrix<double>(features, "features");
-    const Span<const Index> ends = vector<Index>(offsets, "offsets");
-    check_offsets(ends, rows.rows(), "offsets");
-    std::vector<Index> found;
-    unlocked([&] {
-        const bool covered = rows.columns() >= 2 && rows.columns() <= CONES;
-        Cover cover(rows);
-        for (Index s = 0; covered && s + 1 < ends.size(); ++s) cover.mark(ends[s], ends[s + 1]);
-        for (Index i = 0; i < rows.rows(); ++i)
-            if (!covered || cover.may_win(i)) found.push_back(i);
-    });
-    return owned(std::move(found));
+Indices possible_winners(Rows<const double> features, Span<const Index> offsets) {
+    check_offsets(offsets, features.rows(), "offsets");
+    const bool covered = features.columns() >= 2 && features.columns() <= CONES;
+    Cover cover(features);
+    Indices found;
+    for (Index s = 0; covered && s + 1 < offsets.size(); ++s) cover.mark(offsets[s], offsets[s + 1]);
+    for (Index i = 0; i < features.rows(); ++i)
+        if (!covered || cover.may_win(i)) found.push_back(i);
+    return found;
 }
 
 // A box of points [d, d]: its centre, and half of each side. Nothing is rounded, who asks has seen to that.
@@ -178,45 +174,40 @@ struct ExactBox {
     }
 };
 
-void mark_left_in_box(const Array& points, const Array& features, const Array& rows, const Array& starts,
-                      const Writable& left) {
-    const ExactBox box{matrix<double>(points, "points")};
-    const Rows<const double> table = matrix<double>(features, "features");
-    const Span<const Index> ids = vector<Index>(rows, "rows"), begins = vector<Index>(starts, "starts");
-    const Span<bool> marks = vector<bool>(left, "left");
-    check_size(box.points.columns(), table.columns(), "a point");
-    check_size(box.points.rows(), table.columns(), "points");
-    check_size(marks.size(), ids.size(), "left");
-    if (box.points.rows() == 0) throw std::invalid_argument("points must not be empty");
-    for (const Index id : ids)
-        if (id < 0 || id >= table.rows()) throw std::invalid_argument("rows must be rows of features");
-    for (Index a = 0; a < begins.size(); ++a) {
-        const Index low = begins[a], high = a + 1 < begins.size() ? begins[a + 1] : ids.size();
-        if (low < 0 || high <= low || high > ids.size())
+void mark_left_in_box(Rows<const double> points, Rows<const double> features, Span<const Index> rows,
+                      Span<const Index> starts, Span<bool> left) {
+    const ExactBox box{points};
+    check_size(points.columns(), features.columns(), "a point");
+    check_size(points.rows(), features.columns(), "points");
+    check_size(left.size(), rows.size(), "left");
+    if (points.rows() == 0) throw std::invalid_argument("points must not be empty");
+    for (const Index row : rows)
+        if (row < 0 || row >= features.rows()) throw std::invalid_argument("rows must be rows of features");
+    for (Index a = 0; a < starts.size(); ++a) {
+        const Index low = starts[a], high = a + 1 < starts.size() ? starts[a + 1] : rows.size();
+        if (low < 0 || high <= low || high > rows.size())
             throw std::invalid_argument("starts must increase within the rows");
         Index best = low;
         double top = -std::numeric_limits<double>::infinity();
         for (Index i = low; i < high; ++i) {
-            const double score = box.at_centre(table[ids[i]]);
+            const double score = box.at_centre(features[rows[i]]);
             if (score > top) best = i, top = score;
         }
         Index first = best;
         for (Index i = low; i < high; ++i) {
-            marks[i] = i == best || !box.beats(table[ids[best]], table[ids[i]]);
-            if (marks[i] && i < first) first = i;
+            left[i] = i == best || !box.beats(features[rows[best]], features[rows[i]]);
+            if (left[i] && i < first) first = i;
         }
-        for (Index i = first + 1; i < high && marks[first]; ++i)
-            marks[first] = !(marks[i] && box.beats(table[ids[i]], table[ids[first]]));
+        for (Index i = first + 1; i < high && left[first]; ++i)
+            left[first] = !(left[i] && box.beats(features[rows[i]], features[rows[first]]));
     }
 }
 
 }  // namespace
 
 void bind_winners(nb::module_& module) {
-    using nb::literals::operator""_a;
-    module.def("possible_winners", &possible_winners, "features"_a, "offsets"_a);
-    module.def("mark_left_in_box", &mark_left_in_box, "points"_a, "features"_a, "rows"_a, "starts"_a, "left"_a,
-               nb::call_guard<nb::gil_scoped_release>());
+    define(module, "possible_winners", &possible_winners, "features", "offsets");
+    define(module, "mark_left_in_box", &mark_left_in_box, "points", "features", "rows", "starts", "left");
 }
 
 }  // namespace lpmert

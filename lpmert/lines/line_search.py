@@ -1,4 +1,6 @@
-"""Exact line searches on the lists of one problem, for additive and ratio metrics."""
+"""Exact line searches for additive and ratio metrics: on lists, and on all paths of lattices or derivations of
+hypergraphs.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,8 @@ from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric, RatioMetric
 from lpmert.model.canonical import standardised
 from lpmert.model.form import Canonical
+from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.system.deadline import out_of_time
 
@@ -144,8 +148,8 @@ class LineSearch(Lineal):
     def __init__(self, canonical: Canonical, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
         super().__init__(canonical)
         self._loss = loss_of_form(canonical)
-        self._interval, self._smoothing = interval_of(interval), smoothing
-        self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, *self._loss)
+        self._choice = interval_of(interval), smoothing
+        self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, self._loss)
 
     def at(self, weights: FloatArray) -> float:
         """Return the level of decoding with weights [D]."""
@@ -159,12 +163,12 @@ class LineSearch(Lineal):
         """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
         least, most = self.range(weights, direction)
         low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
-        return Step(*self._lists.along(weights, direction, low, high, scale, self._interval, self._smoothing))
+        return Step(*self._lists.along(weights, direction, low, high, scale, self._choice))
 
     def around(self, weights: FloatArray, direction: FloatArray) -> Around:
         """Return the pieces, within the limits and the cap, of the circle through weights and a direction [D]."""
         unit, cosine = (np.empty(0), 0.0) if self._cap is None else (self._cap.unit, self._cap.cosine)
-        low, high = core.arc_within(self._limits, np.eye(self.dimension), unit, cosine, weights, direction)
+        low, high = core.arc_within((self._limits, np.eye(self.dimension), unit, cosine), weights, direction)
         return Around(direction, *core.find_pieces(self._lists, weights, direction, low, high))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
@@ -182,9 +186,7 @@ class LineSearch(Lineal):
             if begin and out_of_time():
                 break
             some, scale = tried[begin : begin + piece], unit_of(weights, np.ones(1))
-            coordinate, *found = self._lists.best_coordinate(
-                weights, some, ranges, scale, self._interval, self._smoothing
-            )
+            coordinate, *found = self._lists.best_coordinate(weights, some, ranges, scale, self._choice)
             if found[0] < step.level:
                 best, step = coordinate, Step(*found)
         return best, step
@@ -192,7 +194,7 @@ class LineSearch(Lineal):
 
 def lists_with_costs(features: FloatArray, offsets: IntArray, costs: IntArray) -> core.LineSearch:
     """Return line searches on features [M, D] of lists offsets [S + 1] whose costs [M] add up."""
-    return core.LineSearch(np.ascontiguousarray(features.T), offsets, *_sum_of(costs))
+    return core.LineSearch(np.ascontiguousarray(features.T), offsets, _sum_of(costs))
 
 
 def line_search(
@@ -206,7 +208,7 @@ def line_search(
     """
     if not low < high:
         raise ValueError(f"the interval of a line search must have low < high, not {low} and {high}")
-    cost, step = lists.along(weights, direction, low, high, unit_of(weights, direction), WIDEST, 0.0)
+    cost, step = lists.along(weights, direction, low, high, unit_of(weights, direction), (WIDEST, 0.0))
     return int(cost), step
 
 
@@ -242,3 +244,99 @@ def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray,
 
 def _sum_of(costs: IntArray) -> Loss:
     return Loss(ADDITIVE, np.empty(0), costs, np.empty((0, 0)), np.empty(0))
+
+
+_INTERCEPT, _SLOPE = np.eye(2)
+"""Weights and direction of lines whose features are their intercepts and slopes."""
+
+
+class LatticeLineSearch(Lineal):
+    """Line searches on lattices or hypergraphs, whose lists are the hypotheses that are best somewhere on the line.
+
+    A level is a sum of losses, or the ratio metric's loss. Sources: Macherey and others, EMNLP 2008; Kumar and others,
+    ACL 2009. interval, smoothing: as for `LineSearch`. Not for use by several threads at a time. Raises `MethodError`
+    for a metric whose formula is not known.
+    """
+
+    def __init__(self, problem: LatticeProblem, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
+        super().__init__(problem.canonical)
+        self._problem = problem
+        self._choice = interval_of(interval), smoothing
+        self._width = len(problem.settings.columns)
+        self._loss(np.zeros((0, self._width)))
+
+    @cached_property
+    def spread(self) -> FloatArray:
+        """How far each feature [D] varies between the paths of a lattice, on average; 1 for one that does not."""
+        width = np.zeros(self.dimension)
+        for graph in self._problem.graphs:
+            links = graph.links()
+            width += links.largest_sums(graph.features) + links.largest_sums(-graph.features)
+        return np.where(width > 0.0, width / max(1, len(self._problem.graphs)), 1.0)
+
+    def at(self, weights: FloatArray) -> float:
+        """Return the level of decoding with weights [D], in floating point, the first of equal paths winning."""
+        return self._lists(weights, np.zeros(self.dimension)).at(_INTERCEPT)
+
+    def loss_of(self, level: float) -> float:
+        """Return the loss of a level."""
+        return float(level)
+
+    def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
+        """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
+        lists = self._lists(weights, direction)
+        least, most = self.range(weights, direction)
+        low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
+        return Step(*lists.along(_INTERCEPT, _SLOPE, low, high, scale, self._choice))
+
+    def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
+        """Return the coordinate whose line from weights [D] has the best step, and that step.
+
+        coordinates: those to try, by default all; the first of equals wins.
+        """
+        best, step = -1, Step(inf, 0.0)
+        for coordinate in (np.arange(self.dimension) if coordinates is None else coordinates).tolist():
+            found = self.along(weights, np.eye(self.dimension)[coordinate])
+            if found.level < step.level:
+                best, step = coordinate, found
+            if out_of_time():
+                break
+        return best, step
+
+    def winners(self, number: int, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, list[IntArray]]:
+        """Return the hypotheses of one lattice that win somewhere on the line weights + t direction.
+
+        Returns the t [n] from which on each wins, -inf first, and the links of each.
+        """
+        _, _, starts, ways = self._envelope(number, weights, direction)
+        return starts, ways
+
+    def _loss(self, statistics: FloatArray) -> Loss:
+        return loss_of_metric(self._problem.metric, statistics, np.zeros(self._width), additive=self._problem.additive)
+
+    def _lists(self, weights: FloatArray, direction: FloatArray) -> core.LineSearch:
+        """Return the envelope of each lattice as a list of lines, whose features are intercept and slope."""
+        lines: list[FloatArray] = []
+        statistics: list[FloatArray] = []
+        offsets = [0]
+        for number in range(len(self._problem.graphs)):
+            intercepts, slopes, _, ways = self._envelope(number, weights, direction)
+            lines.append(np.array([intercepts, slopes]))
+            statistics += [self._problem.statistics(number, way) for way in ways]
+            offsets.append(len(statistics))
+        loss = self._loss(np.array(statistics))
+        return core.LineSearch(np.concatenate(lines, axis=1), np.array(offsets, dtype=np.int64), loss)
+
+    def _envelope(
+        self, number: int, weights: FloatArray, direction: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, list[IntArray]]:
+        """Return the envelope of one lattice: its intercepts, slopes, starts [n], and the links of each line."""
+        graph = self._problem.graphs[number]
+        heights, along = graph.features @ weights, graph.features @ direction
+        intercepts, slopes, starts, links, ends = core.find_graph_envelope(graph.links(), heights, along)
+        return intercepts, slopes, starts, np.split(links, ends[1:-1])
+
+
+def space_of(problem: Problem | LatticeProblem) -> Space:
+    """Return where searches of a problem move."""
+    return LatticeLineSearch(problem) if isinstance(problem, LatticeProblem) else Space(problem.canonical)

@@ -13,6 +13,7 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.numeric.rounding import EPSILON
 from lpmert.system.deadline import checkpoint
 
 _LEAST_EXPONENT = -440
@@ -83,7 +84,7 @@ def sweep_directions(features: FloatArray, offsets: IntArray, costs: IntArray) -
         raise ValueError(f"the sweep needs one or two features, not {dimension}")
     if dimension == 1:
         signs = np.array([[1.0], [-1.0]])
-        both = [core.decode_cost(sign * features[:, 0], offsets, costs, 0.0)[0] for sign in signs[:, 0]]
+        both = [int(costs[core.decode(features, offsets, sign)].sum()) for sign in signs]
         best = int(np.argmin(both))
         return PlanarOptimum(both[best], signs[best], both[best], signs[best])
     critical = critical_directions(features, offsets)
@@ -96,9 +97,22 @@ def sweep_directions(features: FloatArray, offsets: IntArray, costs: IntArray) -
     for interval in ranking:
         checkpoint()
         weights, level = critical.middles[interval], int(levels[interval])
-        if core.decodes_clearly(features, offsets, costs, weights, level):
+        if _clear_cost(features, offsets, costs, weights) == level:
             return PlanarOptimum(cost, weights if level == cost else critical.middles[ranking[0]], level, weights)
     return PlanarOptimum(cost, critical.middles[ranking[0]], None, None)
+
+
+def _clear_cost(features: FloatArray, offsets: IntArray, costs: IntArray, weights: FloatArray) -> int | None:
+    """Return the cost of decoding with weights [2] in any order of summation, or `None` where rounding may change it.
+
+    It may where a hypothesis of another cost than the winner's comes within the rounding error of it.
+    """
+    scores, lists = features @ weights, offsets[:-1]
+    error = 4 * len(weights) * EPSILON * np.maximum.reduceat(np.abs(features) @ np.abs(weights), lists)
+    near = scores >= np.repeat(np.maximum.reduceat(scores, lists) - error, np.diff(offsets))
+    most = np.maximum.reduceat(np.where(near, costs, np.iinfo(np.int64).min), lists)
+    least = np.minimum.reduceat(np.where(near, costs, np.iinfo(np.int64).max), lists)
+    return int(most.sum()) if (most == least).all() else None
 
 
 def _scaled(features: FloatArray) -> tuple[FloatArray, IntArray]:

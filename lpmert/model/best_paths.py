@@ -37,7 +37,9 @@ def best_paths(
     that are left make up whole paths.
     """
     share = 4.0 * (graph.most_links + len(weights) + 4) * EPSILON * graph.most_links
-    links = graph.links().near_best(graph.features, weights, share)
+    through = graph.links().best_through(graph.features @ weights)
+    largest = float((np.abs(graph.features) @ np.abs(weights)).max())
+    links = np.flatnonzero(through >= through.max() - share * largest)
     targets = graph.targets[links]
     if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one way into each node, and so one path
         return Winners([links[::-1]], True)

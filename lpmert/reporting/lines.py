@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.lines.lattice_search import LatticeLineSearch
-from lpmert.lines.line_search import lists_with_costs
+from lpmert.lines.line_search import LatticeLineSearch, lists_with_costs
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.canonical import Costs, fixed_point, varying_columns
 from lpmert.model.lattice_problem import LatticeProblem

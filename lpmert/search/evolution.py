@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Steps, loss_at
-from lpmert.lines.descent import even_basis
-from lpmert.lines.lattice_search import LatticeLineSearch
-from lpmert.lines.line_search import LineSearch, Space
+from lpmert.lines.descents import even_basis
+from lpmert.lines.line_search import LatticeLineSearch, LineSearch, Space
 from lpmert.lines.restarts import random_weights
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.lattice_problem import LatticeProblem

@@ -13,8 +13,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
-from lpmert.lines.descent import OVERHEAD
-from lpmert.lines.descents import Descents
+from lpmert.lines.descents import OVERHEAD, Descents
 from lpmert.lines.directions import powell
 from lpmert.lines.line_search import LineSearch
 from lpmert.lines.restarts import random_weights

@@ -21,7 +21,7 @@ from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import Loss, loss_of_form
-from lpmert.methods.lattice.lists import Catalogue
+from lpmert.methods.lattice.hypotheses import Catalogue
 from lpmert.methods.lattice.solve import add, problem_of
 from lpmert.model.canonical import centred, mean_difference
 from lpmert.model.coordinates import CanonicalWeights
@@ -133,7 +133,7 @@ class _Sphere:
     def search(self) -> core.LineSearch:
         """The line search of this thread."""
         return self._searches.get(
-            lambda: core.LineSearch(np.ascontiguousarray(self.features.T), self.offsets, *self.loss)
+            lambda: core.LineSearch(np.ascontiguousarray(self.features.T), self.offsets, self.loss)
         )
 
 
@@ -223,7 +223,7 @@ def _walked(context: _Context, place: _Place, steps: int, counted: bool) -> tupl
     while done < steps and not (done and out_of_time()):
         part = path[done : done + context.piece]
         directions, draws = rng.normal(size=part.shape), rng.random(len(part))
-        core.walk(sphere.search, *sphere.where, *context.law, *state, directions, draws, counted, part)
+        core.walk(sphere.search, sphere.where, context.law, state, directions, draws, counted, part)
         done += len(part)
     return _Place(state, rng), path[:done]
 

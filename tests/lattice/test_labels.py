@@ -11,9 +11,8 @@ from drawn_lattices import Drawn
 from test_lattice_search import KINDS
 
 from lpmert.errors import FloatArray
-from lpmert.methods.lattice.lists import Lists, no_lists
-from lpmert.methods.lattice.parts import Expander, all_mixes
-from lpmert.methods.lattice.sight import Findings
+from lpmert.methods.lattice.hypotheses import Lists, no_lists
+from lpmert.methods.lattice.nodes import Expander, Findings, all_mixes
 from lpmert.model.lattice_problem import LatticeProblem
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 from operator import mul
+from time import process_time
 
 import numpy as np
 import oracle
@@ -220,3 +221,20 @@ def test_of_paths_that_differ_only_where_a_weight_is_fixed_to_0_the_first_counts
         assert (found.status, found.loss, found.lower_bound) == (Status.OPTIMAL, least, least)
         proved += 1
     assert proved > 8
+
+
+def test_lattices_with_hundreds_of_features_keep_to_the_time_limit() -> None:
+    """The limit is half a second of the clock; processor time does not grow with load, and the margin is large."""
+    rng = np.random.default_rng(0)
+    places, width, n_features = 6, 3, 640
+    sources = np.tile(np.repeat(np.arange(places), width), 2)
+    features = rng.integers(-9, 10, size=(len(sources), n_features)).astype(float)
+    words = [f"w{k % 3}" for k in range(len(sources))]
+    offsets = [0, places * width, 2 * places * width]
+    lattices = Lattices(features, offsets, sources, sources + 1, words, ["w0 w1 w2 w0 w1 w2"] * 2)
+    began = process_time()
+    result = lpmert.minimize(lattices, metric="wer", time_limit=0.5)
+    assert process_time() - began < 10.0
+    assert result.status is Status.TIME_LIMIT
+    assert result.lower_bound is not None
+    assert 0.0 <= result.lower_bound <= result.loss

@@ -11,7 +11,7 @@ from drawn_lattices import all_paths, edits, random_links
 
 import lpmert
 from lpmert import Hypergraphs, Lattices, Region, core
-from lpmert.lines.lattice_search import LatticeLineSearch
+from lpmert.lines.line_search import LatticeLineSearch
 from lpmert.methods import Och
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.texts import measure_texts

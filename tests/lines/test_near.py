@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpmert.lines.descents import Descents, descend
+from lpmert.lines.descents import Descents, descend, near, reaches_from
 from lpmert.lines.line_search import lists_with_costs
-from lpmert.lines.near import near, reaches_from
 from tests.lines.test_envelope import random_lists
 
 

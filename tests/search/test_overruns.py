@@ -14,7 +14,7 @@ from strategies import SUMS, Lists
 
 import lpmert
 from lpmert import NBest, Region, Result, Status
-from lpmert.lines.descent import DescentLists
+from lpmert.lines.descents import DescentLists
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear
 from lpmert.search.start import first_incumbent

@@ -15,7 +15,7 @@ from lpmert.model.problem import Problem
 
 
 def pieces_of(form, w, v, low, high):
-    search = core.LineSearch(np.ascontiguousarray(form.features.T), form.offsets, *loss_of_form(form))
+    search = core.LineSearch(np.ascontiguousarray(form.features.T), form.offsets, loss_of_form(form))
     return core.find_pieces(search, w, v, low, high)
 
 
@@ -76,7 +76,7 @@ def test_an_arc_holds_exactly_the_angles_within_limits_and_cap(seed, capped):
     if cosine <= 0:
         middle, cosine = -middle, -cosine
     unit = middle if capped else np.empty(0)
-    low, high = core.arc_within(limits, basis, unit, cosine, w, v)
+    low, high = core.arc_within((limits, basis, unit, cosine), w, v)
     for t in np.linspace(-np.pi, np.pi, 2001):
         if min(abs(t - low), abs(t - high)) < 1e-6:
             continue

@@ -15,8 +15,7 @@ from lpmert.configurable import option
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
 from lpmert.lines.directions import DIRECTIONS, lines_along, local_optima
-from lpmert.lines.lattice_search import LatticeLineSearch
-from lpmert.lines.line_search import INTERVALS, SMOOTHING, Lineal, LineSearch
+from lpmert.lines.line_search import INTERVALS, SMOOTHING, LatticeLineSearch, Lineal, LineSearch
 from lpmert.lines.restarts import STOPPING, Restarts
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem

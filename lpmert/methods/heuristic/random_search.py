@@ -10,7 +10,7 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
-from lpmert.lines.lattice_search import space_of
+from lpmert.lines.line_search import space_of
 from lpmert.lines.restarts import random_weights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem

@@ -137,7 +137,7 @@ class Ideals:
             known = self._most(number, links, _sums(place, of_words[words], len(links)))
             return np.full(len(target.most), known)
         read = spelled, spelling.ends, automaton.follow, automaton.depth
-        return graph.links(links).most_matches(graph.words[links], *read, len(target.most))
+        return graph.links(links).most_matches(graph.words[links], read, len(target.most))
 
 
 def _sums(places: IntArray, values: NDArray[Any], count: int) -> FloatArray:

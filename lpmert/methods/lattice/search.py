@@ -17,12 +17,10 @@ import numpy as np
 from lpmert.configurable import Configurable, option
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.lattice.edges import even_edges
-from lpmert.methods.lattice.kept import cones_of, rays_of, state_of_cones
-from lpmert.methods.lattice.lists import Lists, no_lists
-from lpmert.methods.lattice.parts import Before, Expander, View, all_mixes, look
-from lpmert.methods.lattice.roots import cones_of_region
-from lpmert.methods.lattice.sight import Cone, Findings, Sight
+from lpmert.methods.lattice.checkpoints import cones_of, rays_of, state_of_cones
+from lpmert.methods.lattice.cones import cones_of_region, even_edges
+from lpmert.methods.lattice.hypotheses import Lists, no_lists
+from lpmert.methods.lattice.nodes import Before, Cone, Expander, Expansion, Findings, View, all_mixes, look
 from lpmert.model.canonical import least_costs, take_rows, with_limits
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
@@ -88,7 +86,7 @@ class Leaf:
 class _Out(NamedTuple):
     """A unit that is out: whose cone it looks into, and at which lattices."""
 
-    sight: Sight
+    expansion: Expansion
     sent: list[Before]
     pending: Pending[list[View]]
 
@@ -112,7 +110,7 @@ class LatticeSearch(Combined):
         self.catalogue = self._findings.catalogue
         self._heap: list[tuple[int, int, Cone]] = []
         self._pushed = self._held = 0
-        self._sights: list[Sight] = []
+        self._expansions: list[Expansion] = []
         self._out: deque[_Out] = deque()
         self._workers: Workers = SERIAL
         self._shared = Shared(self._expander)
@@ -123,13 +121,13 @@ class LatticeSearch(Combined):
 
     @property
     def finished(self) -> bool:
-        nothing_open = not (self._heap or self._sights or self._leaves_found or self._leaf)
+        nothing_open = not (self._heap or self._expansions or self._leaves_found or self._leaf)
         return self.lower_bound >= self.incumbent.cost or (self._begun and nothing_open)
 
     @property
     def lower_bound(self) -> int:
         """The least bound of an open cone, or the incumbent's loss where none is open."""
-        bounds = [self.incumbent.cost, *(sight.cone.bound for sight in self._sights)]
+        bounds = [self.incumbent.cost, *(expansion.cone.bound for expansion in self._expansions)]
         bounds += [below for _, _, below in self._leaves_found]
         if not self._begun:
             return min(0, self.incumbent.cost)
@@ -147,7 +145,7 @@ class LatticeSearch(Combined):
 
     @property
     def open_nodes(self) -> int:
-        return len(self._heap) + len(self._sights) + len(self._leaves_found) + super().open_nodes
+        return len(self._heap) + len(self._expansions) + len(self._leaves_found) + super().open_nodes
 
     @property
     def memory(self) -> int:
@@ -172,11 +170,11 @@ class LatticeSearch(Combined):
     def state(self) -> Mapping[str, Any]:
         if not self._begun:
             return {}
-        cones = [sight.left for sight in self._sights] + [cone for _, _, cone in sorted(self._heap)]
+        cones = [expansion.left for expansion in self._expansions] + [cone for _, _, cone in sorted(self._heap)]
         cones += [Cone(rays, all_mixes(len(rays)), 0, below, lists, {}) for rays, lists, below in self._leaves_found]
         return {
             **state_of_cones(cones),
-            "sights": [sight.state() for sight in self._sights],
+            "expansions": [expansion.state() for expansion in self._expansions],
             "findings": self._findings.state(),
             "leaf": None if self._leaf is None else self._leaf.state(),
             "cones_looked_into": self._cones,
@@ -192,8 +190,8 @@ class LatticeSearch(Combined):
         self._begun = True
         self._findings.restore(state["findings"])
         cones = cones_of(state, self.catalogue, self.problem)
-        for sight in state["sights"]:
-            self._sights.append(Sight(self._findings, cones.pop(0), self._settings.comparisons, sight))
+        for expansion in state["expansions"]:
+            self._expansions.append(Expansion(self._findings, cones.pop(0), self._settings.comparisons, expansion))
         for cone in cones:
             self._push(cone)
         self._cones, self._leaves = state["cones_looked_into"], state["leaves"]
@@ -234,11 +232,11 @@ class LatticeSearch(Combined):
         self._send()
         if not self._out:
             return
-        sight, sent, pending = self._out[0]
+        expansion, sent, pending = self._out[0]
         views = pending.wait()
         self._out.popleft()
-        sight.take(sent, views)
-        self._look_after(sight)
+        expansion.take(sent, views)
+        self._look_after(expansion)
         self._send()
 
     def _send(self) -> None:
@@ -248,11 +246,12 @@ class LatticeSearch(Combined):
             self._workers, self._shared = workers, workers.share(self._expander)
         places = 1 if self._findings.work < _ALONE else self._cells.lanes
         while len(self._out) < places:
-            idle = [sight for sight in self._sights if sight.waiting and not sight.out]
+            waiting = [expansion for expansion in self._expansions if expansion.waiting]
+            idle = [expansion for expansion in waiting if not expansion.out]
             if not idle and self._heap and self._heap[0][0] < self.incumbent.cost:
                 self._open(self._heap[0][2])
                 continue
-            able = idle or sorted((sight for sight in self._sights if sight.waiting), key=lambda sight: sight.out)
+            able = idle or sorted(waiting, key=lambda expansion: expansion.out)
             if not able:
                 return
             sent, cone, link_work = able[0].send(), able[0].cone, able[0].link_work
@@ -261,30 +260,30 @@ class LatticeSearch(Combined):
 
     def _open(self, cone: Cone) -> None:
         """Look into the cone with the least bound: what of it needs no unit is done at once."""
-        sight = Sight(self._findings, cone, self._settings.comparisons)
-        self._sights.append(sight)
+        expansion = Expansion(self._findings, cone, self._settings.comparisons)
+        self._expansions.append(expansion)
         heapq.heappop(self._heap)
         self._held -= cone.nbytes
         self._cones += 1
-        self._look_after(sight)
+        self._look_after(expansion)
 
-    def _look_after(self, sight: Sight) -> None:
+    def _look_after(self, expansion: Expansion) -> None:
         """Give a cone up that has nothing better than the incumbent; split or search one in which all was looked at."""
-        cone = sight.cone
-        if sight.bound >= self.incumbent.cost:
-            self._sights.remove(sight)
-            self._out = deque(out for out in self._out if out.sight is not sight)
-        elif sight.complete:
-            if sight.middle is not None and self.problem.cost(sight.middle) < self.incumbent.cost:
+        cone = expansion.cone
+        if expansion.bound >= self.incumbent.cost:
+            self._expansions.remove(expansion)
+            self._out = deque(out for out in self._out if out.expansion is not expansion)
+        elif expansion.complete:
+            if expansion.middle is not None and self.problem.cost(expansion.middle) < self.incumbent.cost:
                 self._look_at(CanonicalWeights(cone.rays.sum(axis=0)))
-            rays, edges = even_edges(cone.rays, *sight.scores)
-            bound = max(cone.bound, sight.bound)
-            if sight.open:
-                self._split(cone._replace(rays=rays, bound=bound, lists=sight.lists, open=sight.open), edges)
+            rays, edges = even_edges(cone.rays, *expansion.scores)
+            bound = max(cone.bound, expansion.bound)
+            if expansion.open:
+                self._split(cone._replace(rays=rays, bound=bound, lists=expansion.lists, open=expansion.open), edges)
             else:
                 self._leaves += 1
-                self._leaves_found.append((rays, sight.lists, bound))
-            self._sights.remove(sight)
+                self._leaves_found.append((rays, expansion.lists, bound))
+            self._expansions.remove(expansion)
 
     def _split(self, cone: Cone, edges: list[tuple[int, int]]) -> None:
         """Halve the first edge of a cone that has an exact middle."""

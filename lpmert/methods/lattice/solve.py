@@ -7,20 +7,22 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
-from lpmert.errors import FloatArray, MethodError
+from lpmert.errors import FloatArray, MethodError, MetricError
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.lattice.lists import Catalogue
-from lpmert.methods.lattice.roots import cones_of_region
+from lpmert.methods.lattice.cones import cones_of_region
+from lpmert.methods.lattice.hypotheses import Catalogue
 from lpmert.methods.lattice.search import LatticeSearch, LatticeSettings
 from lpmert.model.coordinates import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.model.word_graphs import WordGraphs
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Result, Status
@@ -245,3 +247,17 @@ def _sizes(problem: LatticeProblem) -> Mapping[str, int]:
         "features": lattices.n_features,
         "log10_paths": int(sum(lattices.log10_paths)),
     }
+
+
+def lattice_problem(lattices: WordGraphs, metric: Any, ties: str, region: Region | None) -> LatticeProblem:
+    """Return the problem; raises `MetricError`, `MethodError` and `RegionError` for what lattices cannot take.
+
+    metric: "loss", the default of the doors, stands for "wer" where links have no losses.
+    """
+    if not isinstance(metric, str) and not hasattr(metric, "counter"):
+        raise MetricError(f"for lattices the metric is one on texts, wer, cer or ter, not {quoted(metric)}")
+    if ties != "first":
+        raise MethodError(
+            f"ties={quoted(ties)} is for N-best lists; of paths that no weights tell apart the first one counts"
+        )
+    return LatticeProblem(lattices, "wer" if metric == "loss" and lattices.losses is None else metric, region)

@@ -62,18 +62,18 @@ class Catalogue:
     def restore(self, state: State) -> None:
         """Append the hypotheses of a state to none: they have their numbers again; `ValueError` for what are none."""
         size, graphs = len(state["ways"]), self._problem.exact_graphs
-        numbers = as_kept(state["numbers"], np.int64, (size,), len(graphs))
-        features = as_kept(state["features"], np.float64, (size, self.features.shape[1]))
-        statistics = as_kept(state["statistics"], np.float64, (size, self.statistics.shape[1]))
+        numbers = checked_array(state["numbers"], np.int64, (size,), len(graphs))
+        features = checked_array(state["features"], np.float64, (size, self.features.shape[1]))
+        statistics = checked_array(state["statistics"], np.float64, (size, self.statistics.shape[1]))
         for number, way, row, values in zip(numbers.tolist(), state["ways"], features, statistics, strict=True):
             links = len(graphs[number].sources)
-            self.append(number, as_kept(way, np.int32, (len(way),), links), row, values)
+            self.append(number, checked_array(way, np.int32, (len(way),), links), row, values)
 
     def lists_of(self, state: State) -> Lists:
         """Return lists of a state; `ValueError` for what are none of these hypotheses."""
-        size, ids = len(state["numbers"]), as_kept(state["ids"], np.int64, (len(state["ids"]),), len(self.ways))
-        numbers = as_kept(state["numbers"], np.int64, (size,), len(self._ids))
-        ends = as_kept(state["ends"], np.int64, (size + 1,), len(ids) + 1)
+        size, ids = len(state["numbers"]), checked_array(state["ids"], np.int64, (len(state["ids"]),), len(self.ways))
+        numbers = checked_array(state["numbers"], np.int64, (size,), len(self._ids))
+        ends = checked_array(state["ends"], np.int64, (size + 1,), len(ids) + 1)
         lengths = np.diff(ends)
         if ends[0] != 0 or ends[-1] != len(ids) or (lengths <= 0).any() or len(set(numbers.tolist())) < size:
             raise ValueError("lists without hypotheses, or twice")
@@ -123,7 +123,9 @@ class Lists(NamedTuple):
         return dict(sorted(own.items()))
 
 
-def as_kept(value: Any, dtype: type[np.generic], shape: tuple[int, ...], below: int | None = None) -> NDArray[Any]:
+def checked_array(
+    value: Any, dtype: type[np.generic], shape: tuple[int, ...], below: int | None = None
+) -> NDArray[Any]:
     """Return an array of a state that has this type and shape, and is finite, or whose entries lie in 0 .. below - 1.
 
     Raises `ValueError` for anything else: kernels do not look where the numbers lead.

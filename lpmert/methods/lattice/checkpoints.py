@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.methods.lattice.lists import Catalogue, as_kept
-from lpmert.methods.lattice.parts import OpenLattice, all_mixes
-from lpmert.methods.lattice.sight import Cone
+from lpmert.methods.lattice.hypotheses import Catalogue, checked_array
+from lpmert.methods.lattice.nodes import Cone, OpenLattice, all_mixes
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.quoting import quoted
 from lpmert.search.checkpoint import State, plain
@@ -54,11 +53,11 @@ def cones_of(state: State, catalogue: Catalogue, problem: LatticeProblem) -> lis
     most = len(all_mixes(width))
     checked: set[tuple[int, int]] = set()
     cones = []
-    found = [sight["found"] for sight in state["sights"]]
+    found = [expansion["found"] for expansion in state["expansions"]]
     for place, one in enumerate(state["cones"]):
         size = len(one["numbers"])
-        numbers = as_kept(one["numbers"], np.int64, (size,), len(problem.graphs)).tolist()
-        parts = as_kept(one["open"], np.int64, (size,), len(lattices)).tolist()
+        numbers = checked_array(one["numbers"], np.int64, (size,), len(problem.graphs)).tolist()
+        parts = checked_array(one["open"], np.int64, (size,), len(lattices)).tolist()
         for number, part in {*zip(numbers, parts, strict=True)} - checked:
             _check(lattices[part], problem, number)
             checked.add((number, part))
@@ -67,14 +66,14 @@ def cones_of(state: State, catalogue: Catalogue, problem: LatticeProblem) -> lis
             raise ValueError("lattices are missing, or there twice")
         open = dict(zip(numbers, (lattices[part] for part in parts), strict=True))
         rays = rays_of(one["rays"], width)
-        mixes = as_kept(one["mixes"], np.float64, (min(len(one["mixes"]), most), width))
+        mixes = checked_array(one["mixes"], np.float64, (min(len(one["mixes"]), most), width))
         cones.append(Cone(rays, mixes, whole(one["depth"]), whole(one["bound"]), own, open))
     return cones
 
 
 def rays_of(value: Any, width: int) -> FloatArray:
     """Return the rays [d, d] of a cone of a state."""
-    return as_kept(value, np.float64, (width, width))
+    return checked_array(value, np.float64, (width, width))
 
 
 def whole(value: Any) -> int:
@@ -88,14 +87,14 @@ def _check(lattice: OpenLattice, problem: LatticeProblem, number: int) -> None:
     """Refuse what is not left of a lattice: links of which no path can be made, or other numbers of them."""
     graph = problem.graphs[number]
     n_links = len(graph.sources)
-    as_kept(lattice.marks, np.uint8, (-(-n_links // 8),), 256)
+    checked_array(lattice.marks, np.uint8, (-(-n_links // 8),), 256)
     kept = np.unpackbits(lattice.marks)
     if not (0 < lattice.count == np.count_nonzero(kept[:n_links]) == np.count_nonzero(kept)):
         raise ValueError("marks of other links")
     if not np.isfinite(lattice.needed):
         raise ValueError("work without end")
     if lattice.rows is not None:
-        as_kept(lattice.rows, np.float64, (len(lattice.rows), len(problem.settings.columns)))
+        checked_array(lattice.rows, np.float64, (len(lattice.rows), len(problem.settings.columns)))
     reached = np.zeros(graph.n_nodes, dtype=np.bool_)
     reached[0] = True
     for link in np.flatnonzero(kept).tolist():
