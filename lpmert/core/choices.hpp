@@ -50,7 +50,7 @@ struct Settings {
     Index granularity;  // what an improvement is at least
     double sharpness;   // how steeply costs count in branching
     bool look_ahead, use_cores, use_witnesses;
-    Index pool_size, kept_cores;
+    Index pool_size, kept_cores;  // witnesses and cores that are remembered at most
 };
 
 // What a loss sees of the search.
@@ -96,15 +96,30 @@ struct Tree {
     }
 };
 
-// A node and what is open below it, for this search or another one to go on with.
+// A node and what is open below it, for this search or another one to go on with: all selections that make its choices,
+// but for those that its earlier children hold.
 struct OpenNode {
-    std::vector<Choice> choices;
-    std::vector<Index> pointer;  // [S]
-    Index branch;                // -1 where it has no children yet
+    explicit OpenNode(const Node& node) : own(node.bound), corral(node.corral) {}
+    explicit OpenNode(Index n_features) : corral(n_features) {}
+
+    std::vector<Choice> choices;  // in order
+    std::vector<Index> pointer;   // [S]
+    Index branch = -1;            // -1 where it has no children yet
     std::vector<Child> children;
-    Index own, bound;               // of the node, and of what is open in it
-    std::vector<std::uint8_t> out;  // [M] what is ruled out, where the pointers do not tell
+    Index own = 0, bound = 0;  // of the node, and of what is open in it
+    std::vector<Row> out;      // what is ruled out, where the pointers do not tell
     Corral corral;
+
+    template <class Self, class Visit>
+    static void each_field(Self& self, Visit& visit) {
+        visit("choices", self.choices);
+        visit("pointer", self.pointer);
+        visit("branch", self.branch);
+        visit("children", self.children);
+        visit("own", self.own);
+        visit.rows("out", self.out);
+        Corral::each_field(self.corral, visit);
+    }
 };
 
 template <class Loss>
@@ -184,16 +199,20 @@ class ChoicesSearch {
             const Node& node = tree.nodes[depth];
             const Index bound = open_bound(depth);
             if (bound < INFINITE_COST) {
-                std::vector<Choice> choices;
+                OpenNode open(node);
+                open.bound = bound;
+                open.pointer = pointer;
                 for (Index above = 0; above < depth; ++above) {
                     const Index s = tree.nodes[above].branch;
-                    choices.push_back({s, tree.chosen[s]});
+                    open.choices.push_back({s, tree.chosen[s]});
                 }
-                const bool branched = is_branched(depth);
-                std::vector<Child> children;
-                if (branched) children.assign(node.children.begin() + node.next, node.children.end());
-                found.push_back({std::move(choices), pointer, branched ? node.branch : -1, std::move(children),
-                                 node.bound, bound, out, node.corral});
+                if (is_branched(depth)) {
+                    open.branch = node.branch;
+                    open.children.assign(node.children.begin() + node.next, node.children.end());
+                }
+                for (std::size_t i = 0; i < out.size(); ++i)
+                    if (out[i]) open.out.push_back(static_cast<Row>(i));
+                found.push_back(std::move(open));
             }
             const Index begin = depth > 0 ? tree.nodes[depth - 1].trail_end : 0;
             for (Index q = node.trail_end - 1; q >= begin; --q) {
