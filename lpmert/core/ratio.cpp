@@ -215,7 +215,7 @@ Index best_height(Span<const Index> offsets, const Ratio& ratio, Minorant& minor
         minorant.widen(ratio, offsets[s + 1] - offsets[s], [&](Index i) { return offsets[s] + i; });
     std::vector<double> sums(minorant.at), best = sums;
     std::vector<Index> laid(static_cast<std::size_t>(offsets[n_lists]));
-    Index most = -1;
+    Index most = std::numeric_limits<Index>::min();
     for (Index trial = 0; trial < tangents; ++trial) {
         Index height = minorant.lay_in_units(ratio, ratio.constant.data(), n_lists).first;
         if (height < INFINITE_COST) {
