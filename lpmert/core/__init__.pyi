@@ -3,7 +3,8 @@
 Throughout, M hypotheses in S lists, whose rows begin and end at offsets [S + 1], from 0 to M; D features, K statistics.
 Arrays are C-contiguous; floating-point numbers are float64, and whole ones int64 unless another type is stated.
 `ValueError` names an argument of another type or shape, `TypeError` one that is no array, or that is written to and may
-only be read. Functions let other threads run; an object is for one thread at a time.
+only be read. Functions let other threads run; an object is for one thread at a time. Attributes are for reading unless
+it is said that they can be set.
 """
 
 from typing import Any
@@ -100,18 +101,12 @@ class Corral:
     """
 
     def __init__(self, n_features: int) -> None: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def point(self) -> FloatArray: ...
-    @property
-    def multipliers(self) -> FloatArray: ...
-    @property
-    def lists(self) -> IntArray: ...
-    @property
-    def others(self) -> IntArray: ...
+    size: int
+    nbytes: int
+    point: FloatArray
+    multipliers: FloatArray
+    lists: IntArray
+    others: IntArray
     def restart(self, weights: FloatArray) -> None:
         """Start anew at these weights [D]."""
 
@@ -122,10 +117,8 @@ class LeastNorm:
     """Decides whether choices from lists go together; `programs` and their `rounds` are counted."""
 
     def __init__(self, lists: Lists) -> None: ...
-    @property
-    def programs(self) -> int: ...
-    @property
-    def rounds(self) -> int: ...
+    programs: int
+    rounds: int
     def separate(self, decided: IntArray, chosen: IntArray, start: int, corral: Corral) -> int:
         """Decide whether the choices of decided [n] can be made together; start from, and leave behind, a corral.
 
@@ -153,38 +146,25 @@ class ChoiceSettings:
 class _Choices:
     """A search over selections that pauses; the last n_fixed lists are half-spaces, decided for good.
 
-    work is counted in scores. question [n, 2]: choices (list, position) of which it asks whether they go together, and
-    `trial` the corral that could not tell. least_open: the least bound of what is open, 2**61 if nothing is. gains: how
-    often looking ahead asked about each list [S], and by how much that raised bounds [S].
+    work is counted in scores, and can be set. question [n, 2]: choices (list, position) of which it asks whether they
+    go together, and `trial` the corral that could not tell. least_open: the least bound of what is open, 2**61 if
+    nothing is. gains: how often looking ahead asked about each list [S], and by how much that raised bounds [S].
     """
 
     work: int
-    @property
-    def best_weights(self) -> FloatArray: ...
-    @property
-    def nodes(self) -> int: ...
-    @property
-    def depth(self) -> int: ...
-    @property
-    def programs(self) -> int: ...
-    @property
-    def rounds(self) -> int: ...
-    @property
-    def core_programs(self) -> int: ...
-    @property
-    def witnesses(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def between_nodes(self) -> bool: ...
-    @property
-    def least_open(self) -> int: ...
-    @property
-    def trial(self) -> Corral: ...
-    @property
-    def question(self) -> IntArray: ...
-    @property
-    def gains(self) -> tuple[IntArray, FloatArray]: ...
+    best_weights: FloatArray
+    nodes: int
+    depth: int
+    programs: int
+    rounds: int
+    core_programs: int
+    witnesses: int
+    nbytes: int
+    between_nodes: bool
+    least_open: int
+    trial: Corral
+    question: IntArray
+    gains: tuple[IntArray, FloatArray]
     def search(self, budget: int) -> int:
         """Search until so much work is done (0), until it asks (1), or to the end (2)."""
 
@@ -207,7 +187,7 @@ class _Choices:
         """Search one open node next, and nothing else."""
 
 class SumChoices(_Choices):
-    """The search over selections for losses that add up; cost: what the incumbent costs."""
+    """The search over selections for losses that add up; cost: what the incumbent costs, which can be set."""
 
     cost: int
     def __init__(
@@ -215,9 +195,9 @@ class SumChoices(_Choices):
     ) -> None: ...
 
 class RatioChoices(_Choices):
-    """The search over selections for a ratio metric; loss: of the incumbent. Bounds are heights in units.
+    """The search over selections for a ratio metric; loss: of the incumbent, which can be set.
 
-    total [K]: the sums where the first minorant is laid.
+    Bounds are heights in units. total [K]: the sums where the first minorant is laid.
     """
 
     loss: float
@@ -316,8 +296,7 @@ class _CellSearch:
     def conflicts(self, needed: int) -> int:
         """Return by how much conflicts of lists raise the bound of the node on top; they stop beyond what is needed."""
 
-    @property
-    def bounds(self) -> list[int]: ...
+    bounds: list[int]
     @property
     def counts(self) -> list[int]:
         """Nodes, leaves and their linear programs, nodes closed by conflicts, hypotheses looked at, and work."""
@@ -326,8 +305,7 @@ class _CellSearch:
     def found(self) -> tuple[int, float, FloatArray]:
         """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
 
-    @property
-    def nbytes(self) -> int: ...
+    nbytes: int
 
 class SumBoxes(_CellSearch): ...
 class RatioBoxes(_CellSearch): ...

@@ -25,8 +25,8 @@ void check_rows(const cells::Buffer<Row>& ids, const Lists& lists, const char* n
             throw std::invalid_argument(std::string(name) + " must be rows of the lists");
 }
 
-// Check what a node from outside tells of hypotheses; statistics have so many columns.
-void check(const cells::Node& node, const Lists& lists, Index n_columns) {
+// Check what a node from outside tells of hypotheses; longest: list; statistics have so many columns.
+void check(const cells::Node& node, const Lists& lists, Index longest, Index n_columns) {
     check_rows(node.cheap, lists, "cheap");
     check_rows(node.dear, lists, "dear");
     check_rows(node.ids, lists, "ids");
@@ -35,6 +35,9 @@ void check(const cells::Node& node, const Lists& lists, Index n_columns) {
     bool right = !node.ends.empty() && node.ends.front() == 0 && node.ends.back() == node.n_rows();
     for (std::size_t s = 1; right && s < node.ends.size(); ++s) right = node.ends[s] > node.ends[s - 1];
     if (!right) throw std::invalid_argument("ends must increase from 0 to the number of ids");
+    bool fits = node.n_lists() <= lists.n_lists() && 2 * node.n_pairs() + node.n_rows() <= lists.n_rows();
+    for (std::size_t s = 1; fits && s < node.ends.size(); ++s) fits = node.ends[s] - node.ends[s - 1] <= longest;
+    if (!fits) throw std::invalid_argument("a node has more lists or hypotheses than there are");
     if (!node.costs.empty()) check_size(count(node.costs), node.n_rows(), "costs");
     if (!node.steps.empty()) check_size(count(node.steps), node.n_pairs(), "steps");
 }
@@ -66,14 +69,16 @@ struct CellSearch {
     using Node = typename Shape::Node;
 
     CellSearch(const Lists& lists_, const cells::Settings& settings, const Shape& shape, const Loss& loss, Index n)
-        : lists(lists_), n_columns(n), start(loss), search(lists, settings, shape, loss) {}
+        : lists(lists_), longest(lists.longest()), n_columns(n), start(loss), search(lists, settings, shape, loss) {}
 
-    Node& top() {
+    // The search, which must have a node, and the one on top.
+    cells::Search<Shape, Loss>& open() {
         if (search.nodes.empty()) throw std::invalid_argument("there is no node");
-        return search.nodes.back();
+        return search;
     }
+    Node& top() { return open().nodes.back(); }
     void push(Node node) {
-        check(node, lists, n_columns);
+        check(node, lists, longest, n_columns);
         complete(node, lists, search.shape());
         search.push(std::move(node));
     }
@@ -84,7 +89,7 @@ struct CellSearch {
     }
 
     Lists lists;
-    Index n_columns;
+    Index longest, n_columns;
     Loss start;
     cells::Search<Shape, Loss> search;
 };
@@ -108,8 +113,8 @@ void bind_search(nb::module_& module, const char* name) {
             "aim", [](Self& self, Index cost, double loss) { self.search.loss.aim(cost, loss); }, nb::arg("cost"),
             nb::arg("loss"))
         .def(
-            "propagate_root", [](Self& self, Index limit) { self.top(), self.search.propagate_root(limit); },
-            nb::arg("limit"), nb::call_guard<nb::gil_scoped_release>())
+            "propagate_root", [](Self& self, Index limit) { self.open().propagate_root(limit); }, nb::arg("limit"),
+            nb::call_guard<nb::gil_scoped_release>())
         .def(
             "begin", [](Self& self, Index budget, Index step) { self.search.begin(budget, step); }, nb::arg("budget"),
             nb::arg("step"))
@@ -146,7 +151,7 @@ void bind_search(nb::module_& module, const char* name) {
                  Node::each_field(self.top(), describer);
                  return describer.fields;
              })
-        .def("pop", [](Self& self) { self.top(), self.search.take(); })
+        .def("pop", [](Self& self) { self.open().take(); })
         .def("clear", [](Self& self) { self.search.clear(); })
         .def("survivors",
              [](Self& self) {
@@ -155,8 +160,7 @@ void bind_search(nb::module_& module, const char* name) {
                                        owned(std::move(part.ends)), part.fixed, owned(self.top().total));
              })
         .def(
-            "conflicts", [](Self& self, Index needed) { return self.top(), self.search.conflicts(needed); },
-            nb::arg("needed"))
+            "conflicts", [](Self& self, Index needed) { return self.open().conflicts(needed); }, nb::arg("needed"))
         .def_prop_ro("bounds",
                      [](const Self& self) {
                          std::vector<Index> found;

@@ -1,7 +1,7 @@
 #include <nanobind/stl/pair.h>
 
 #include "bound.hpp"
-#include "losses.hpp"
+#include "choice_losses.hpp"
 #include "packing.hpp"
 
 namespace lpmert {

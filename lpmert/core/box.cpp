@@ -95,24 +95,25 @@ void measure(const Columns& columns, Index begin, Index end, const Box& box, dou
 namespace {
 
 LPMERT_CLONES
-void leads_in_box(const View& values, Index begin, Index end, const double* radius, const double* scores,
-                  const Row* best, double sign, double* leads) {
+void reaches_in_box(const View& values, Index begin, Index end, const double* radius, const Row* best, Index one,
+                    double* reach) {
     const Index n = end - begin;
-    for (Index j = 0; j < n; ++j) leads[j] = 0.0;
+    for (Index j = 0; j < n; ++j) reach[j] = 0.0;
     for (std::size_t d = 0; d < values.size(); ++d) {
         const double* const own = values[d] + begin;
-        const double r = radius[d];
-        if (r > 0.0)
-            for (Index j = 0; j < n; ++j) leads[j] += std::abs(own[best[j]] - own[j]) * r;
+        const double r = radius[d], value = own[one];
+        if (r > 0.0 && best != nullptr)
+            for (Index j = 0; j < n; ++j) reach[j] += std::abs(own[best[j]] - own[j]) * r;
+        else if (r > 0.0)
+            for (Index j = 0; j < n; ++j) reach[j] += std::abs(own[j] - value) * r;
     }
-    for (Index j = 0; j < n; ++j) leads[j] = sign * (scores[best[j]] - scores[j]) - leads[j];
 }
 
 }  // namespace
 
-void Boxes::least_leads(const View& values, Index begin, Index end, const Box& half, const double* scores,
-                        const Row* best, double sign, double* leads) const {
-    leads_in_box(values, begin, end, half.radius.data(), scores, best, sign, leads);
+void Boxes::vary(const View& values, Index begin, Index end, const Box& half, const Row* best, Index one,
+                 double* varied) const {
+    reaches_in_box(values, begin, end, half.radius.data(), best, one, varied);
 }
 
 Boxes::Boxes(const Lists& lists, const Settings& settings, const Precision& precision)

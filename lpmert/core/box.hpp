@@ -121,8 +121,9 @@ class Boxes {
         for (Index d = 0; d < box.n_features(); ++d) values[d] = box.values[d];
     }
     const double* at_centre(const Box& half) const { return half.centre.data(); }
-    void least_leads(const View& values, Index begin, Index end, const Box& half, const double* scores, const Row* best,
-                     double sign, double* leads) const;
+    void vary(const View& values, Index begin, Index end, const Box& half, const Row* best, Index one,
+              double* varied) const;
+    static double lead(double at_centre, double varied) { return at_centre - varied; }
     static double error(const Box& box, Index i) { return box.row_reaches[i]; }
     static double error_at_centre(const Box& box, Index i, Index j) { return box.row_reaches[i] + box.row_reaches[j]; }
     bool beats(const View& values, Index winner, Index loser, const Box& half) const {

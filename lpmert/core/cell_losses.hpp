@@ -11,8 +11,8 @@
 #pragma once
 
 #include "box.hpp"
+#include "choice_losses.hpp"
 #include "cone.hpp"
-#include "losses.hpp"
 
 namespace lpmert::cells {
 

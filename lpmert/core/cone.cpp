@@ -169,24 +169,25 @@ namespace {
 
 LPMERT_CLONES
 void leads_at_rays(const View& values, Index begin, Index end, const std::vector<double>& errors, const Row* best,
-                   double sign, double* leads) {
+                   Index one, double* leads) {
     const Index n = end - begin;
     std::fill_n(leads, n, std::numeric_limits<double>::infinity());
     for (Index d = 0; d < count(errors); ++d) {
         const double* const scores = values[d] + begin;
-        const double off = 2.0 * errors[d];
-        for (Index j = 0; j < n; ++j) {
-            const double lead = sign * (scores[best[j]] - scores[j]) - off;
-            leads[j] = lead < leads[j] ? lead : leads[j];
-        }
+        const double off = 2.0 * errors[d], score = scores[one];
+        const auto take = [&](Index j, double lead) { leads[j] = lead < leads[j] ? lead : leads[j]; };
+        if (best != nullptr)
+            for (Index j = 0; j < n; ++j) take(j, scores[best[j]] - scores[j] - off);
+        else
+            for (Index j = 0; j < n; ++j) take(j, scores[j] - score - off);
     }
 }
 
 }  // namespace
 
-void Cones::least_leads(const View& values, Index begin, Index end, const Cone& half, const double*, const Row* best,
-                        double sign, double* leads) const {
-    leads_at_rays(values, begin, end, half.errors, best, sign, leads);
+void Cones::vary(const View& values, Index begin, Index end, const Cone& half, const Row* best, Index one,
+                 double* varied) const {
+    leads_at_rays(values, begin, end, half.errors, best, one, varied);
 }
 
 std::vector<double> Cones::centre(const Cone& cone) {

@@ -71,9 +71,11 @@ class Cones {
     // centre is where all rays count as much.
     void view(const Cone& cone, View& values) const;
     const double* at_centre(const Cone&) const { return ones_.data(); }
-    // Fill leads with sign times the least lead in the half of the best row of a list over rows begin .. end.
-    void least_leads(const View& values, Index begin, Index end, const Cone& half, const double* scores,
-                     const Row* best, double sign, double* leads) const;
+    // Fill `varied` so that lead(lead at the centre, varied) is the least lead in the half: of the best row of its list
+    // over each of rows begin .. end, or, where best is none, of each of these over row begin + one.
+    void vary(const View& values, Index begin, Index end, const Cone& half, const Row* best, Index one,
+              double* varied) const;
+    static double lead(double, double varied) { return varied; }
     static double error(const Cone&, Index) { return 0.0; }
     double error_at_centre(const Cone&, Index, Index) const { return tolerance_; }
     static bool beats(const View& values, Index winner, Index loser, const Cone& half) {

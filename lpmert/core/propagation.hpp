@@ -31,7 +31,7 @@ class Propagation {
         : shape_(shape), n_features_(lists.n_features()), values_(static_cast<std::size_t>(n_features_)) {
         const auto size = static_cast<std::size_t>(std::max(PROPAGATION_BLOCK, lists.longest()));
         scores_.resize(size);
-        leads_.resize(size);
+        varied_.resize(size);
         best_.resize(size);
     }
 
@@ -63,7 +63,7 @@ class Propagation {
     Index prune_pairs(const Node& node, Node& half, Loss& loss, Index own, Index limit);
     template <class Loss>
     Index prune_rows(const Node& node, Node& half, Loss& loss, Index own, Index limit);
-    bool leads_clearly(const Node& node, Index best, Index low, Index high) const;
+    bool varied_clearly(const Node& node, Index best, Index low, Index high) const;
     bool is_beaten(const Node& node, const Node& half, Index start, Index left, Index k, Index end, Index best,
                    Index low, Index high);
     Index drop_beaten(const Node& node, const Node& half, Index start, Index end, Index best, Index low, Index high);
@@ -74,10 +74,9 @@ class Propagation {
     View values_;  // the node's columns as the half sees them
     bool clear_ = true;
     Index extra_ = 0;  // what the winners at the centre cost more than the cheapest
-    // Of a block of pairs or rows: leads of pairs or scores at the centre; what leads of pairs vary by in the half, or
-    // least leads of rows in it; and for each row the best of its list at the centre, as positions in the block, which
-    // begins with row block_.
-    Buffer<double> scores_, leads_;
+    // Of a block of pairs or rows: leads of pairs or scores at the centre, what leads vary by in the half, and for each
+    // row the best of its list at the centre, as positions in the block, which begins with row block_.
+    Buffer<double> scores_, varied_;
     Buffer<Row> best_;
     Index block_ = 0;
     // What is left: pairs, rows, the hypotheses and costs of these, their lists' ends, and pairs that lists have
@@ -98,10 +97,10 @@ Index Propagation<Shape>::prune_pairs(const Node& node, Node& half, Loss& loss, 
     pairs_.resize(std::max(pairs_.size(), static_cast<std::size_t>(n)));
     for (Index begin = 0; begin < n && own <= limit; begin += PROPAGATION_BLOCK) {
         const Index end = std::min(begin + PROPAGATION_BLOCK, n);
-        measure(node.gains, begin, end, half, scores_.data(), leads_.data());
+        measure(node.gains, begin, end, half, scores_.data(), varied_.data());
         for (Index p = begin; p < end; ++p) {
             const double lead = scores_[p - begin], error = node.reaches[p];
-            const double reach = leads_[p - begin] + rounding * error;
+            const double reach = varied_[p - begin] + rounding * error;
             if (lead - reach >= 0.0) {
                 own = loss.settle_pair(half, plus(own, node.steps[p]), node.dear[p]);
             } else if (-lead - reach >= 0.0) {
@@ -138,13 +137,14 @@ Index Propagation<Shape>::prune_rows(const Node& node, Node& half, Loss& loss, I
                 if (scores_[i] > scores_[best]) best = i;
             std::fill(best_.begin() + low, best_.begin() + high, static_cast<Row>(best));
         }
-        shape_.least_leads(values_, block_, node.ends[b], half, scores_.data(), best_.data(), 1.0, leads_.data());
+        shape_.vary(values_, block_, node.ends[b], half, best_.data(), 0, varied_.data());
         for (Index s = a; s < b; ++s) {
             const Index low = node.ends[s], high = node.ends[s + 1], best = block_ + best_[low - block_];
-            const double error = shape_.error(node, best);
+            const double top = scores_[best - block_], error = shape_.error(node, best);
             Index left = row;
             for (Index i = low; i < high; ++i) {
-                const double lead = leads_[i - block_], doubt = error + shape_.error(node, i);
+                const double lead = Shape::lead(top - scores_[i - block_], varied_[i - block_]);
+                const double doubt = error + shape_.error(node, i);
                 bool beaten = lead > doubt;
                 if (!beaten && lead >= -doubt && i != best) beaten = shape_.beats(values_, best, i, half);
                 rows_[left] = static_cast<Row>(i);  // written in any case: nobody can predict whether it is kept
@@ -164,7 +164,7 @@ Index Propagation<Shape>::prune_rows(const Node& node, Node& half, Loss& loss, I
                 continue;
             }
             extra_ = plus(extra_, node.costs[best] - least);
-            clear_ = clear_ && leads_clearly(node, best, low, high);
+            clear_ = clear_ && varied_clearly(node, best, low, high);
             if (Shape::has_pairs && left - row == 2) {
                 made_.emplace_back(rows_[row], rows_[row + 1]);
             } else {
@@ -178,7 +178,7 @@ Index Propagation<Shape>::prune_rows(const Node& node, Node& half, Loss& loss, I
 
 // Whether the best row of low .. high leads at the centre by more than rounding errors.
 template <class Shape>
-bool Propagation<Shape>::leads_clearly(const Node& node, Index best, Index low, Index high) const {
+bool Propagation<Shape>::varied_clearly(const Node& node, Index best, Index low, Index high) const {
     for (Index i = low; i < high; ++i) {
         const double lead = scores_[best - block_] - scores_[i - block_];
         if (i != best && !(lead > shape_.error_at_centre(node, best, i))) return false;
@@ -191,13 +191,11 @@ template <class Shape>
 bool Propagation<Shape>::is_beaten(const Node& node, const Node& half, Index start, Index left, Index k, Index end,
                                    Index best, Index low, Index high) {
     const Index i = rows_[k];
-    const double* const leads = leads_.data() + (low - block_);  // of the others over row i
-    std::fill(best_.begin() + (low - block_), best_.begin() + (high - block_), static_cast<Row>(i - low));
-    shape_.least_leads(values_, low, high, half, scores_.data() + (low - block_), best_.data() + (low - block_), -1.0,
-                       leads_.data() + (low - block_));
+    shape_.vary(values_, low, high, half, nullptr, i - low, varied_.data() + (low - block_));
     for (Index q = start; q < end; ++q) {
         const Index j = rows_[q];
-        const bool may = leads[j - low] >= -2.0 * (shape_.error(node, i) + shape_.error(node, j));
+        const double lead = Shape::lead(scores_[j - block_] - scores_[i - block_], varied_[j - block_]);
+        const bool may = lead >= -2.0 * (shape_.error(node, i) + shape_.error(node, j));
         if (may && j != best && q != k && (q < left || q > k) && shape_.beats(values_, j, i, half)) return true;
     }
     return false;

@@ -476,6 +476,7 @@ def test_open_boxes_hold_prices_and_the_order_by_them() -> None:
         ("cheap", np.array([99], dtype=np.int32), "cheap must be rows of the lists"),
         ("dear", np.array([99], dtype=np.int32), "dear must be rows of the lists"),
         ("dear", np.array([3, 4], dtype=np.int32), "dear must have 1 items, not 2"),
+        ("ids", np.arange(4, dtype=np.int32), "ends must increase from 0 to the number of ids"),
         ("ends", np.array([0, 4]), "ends must increase from 0 to the number of ids"),
         ("ends", np.array([0, 0, 3]), "ends must increase from 0 to the number of ids"),
         ("centre", np.zeros(2), "centre must have 3 items, not 2"),
@@ -491,6 +492,10 @@ def test_a_box_of_a_damaged_file_is_refused(field: str, value: FloatArray, messa
     search.push(box)
     with pytest.raises(ValueError, match=message):
         search.push({**box, field: value})
+    for ids, ends in (([0, 1, 2, 3], [0, 4]), ([0, 1, 2], [0, 1, 2, 3]), ([0, 1, 2, 2, 2, 2], [0, 3, 6])):
+        many = {"ids": np.array(ids, dtype=np.int32), "ends": np.array(ends), **PLACE}
+        with pytest.raises(ValueError, match="more lists or hypotheses than there are"):
+            search.push(many)
 
 
 @pytest.mark.parametrize("boxed", [True, False])

@@ -1,4 +1,4 @@
-#include "losses.hpp"
+#include "choice_losses.hpp"
 
 namespace lpmert {
 
