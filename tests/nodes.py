@@ -12,13 +12,11 @@ from lpmert.numeric.leastnorm import SortedLists
 
 def core_search(lists: SortedLists, *, boxed: bool, levels: int = 4) -> Any:
     """A search over boxes or cones of sums of losses, with no node yet."""
-    search = core.CellSearch(
+    search = core.cell_search(
         lists.native(),
         None,
         core.ChoiceSettings(*Choices().switches(1, cores=True), 64, 32),
-        boxed,
-        precision_of(lists),
-        largest=float(abs(lists.rows).sum(axis=1).max(initial=0.0)),
+        precision_of(lists) if boxed else None,
         granularity=1,
         leaf_lists=0,
         leaf_rows=0,

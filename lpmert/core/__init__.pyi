@@ -4,7 +4,7 @@ Throughout, M hypotheses in S lists, whose rows begin and end at offsets [S + 1]
 Arrays are C-contiguous; floating-point numbers are float64, and whole ones int64 unless another type is stated.
 `ValueError` names an argument of another type or shape, `TypeError` one that is no array, or that is written to and may
 only be read. Functions let other threads run; an object is for one thread at a time, and keeps the arrays that it is
-made of, which must not change.
+made of, which must not change. Attributes are for reading unless it is said that they can be set.
 """
 
 from typing import Any
@@ -125,18 +125,12 @@ class Corral:
     """
 
     def __init__(self, n_features: int) -> None: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def point(self) -> FloatArray: ...
-    @property
-    def multipliers(self) -> FloatArray: ...
-    @property
-    def lists(self) -> IntArray: ...
-    @property
-    def others(self) -> IntArray: ...
+    size: int
+    nbytes: int
+    point: FloatArray
+    multipliers: FloatArray
+    lists: IntArray
+    others: IntArray
     def restart(self, weights: FloatArray) -> None:
         """Start anew at these weights [D]."""
 
@@ -147,10 +141,8 @@ class LeastNorm:
     """Decides whether choices from lists go together; `programs` and their `rounds` are counted."""
 
     def __init__(self, lists: Lists) -> None: ...
-    @property
-    def programs(self) -> int: ...
-    @property
-    def rounds(self) -> int: ...
+    programs: int
+    rounds: int
     def separate(self, decided: IntArray, chosen: IntArray, start: int, corral: Corral) -> int:
         """Decide whether the choices of decided [n] can be made together; start from, and leave behind, a corral.
 
@@ -175,44 +167,28 @@ class ChoiceSettings:
         kept_cores: int,
     ) -> None: ...
 
-OpenNode = tuple[IntArray, IntArray, int, IntArray, int, int, Bits, int, FloatArray, IntArray]
-"""choices [k, 2], pointer [S], branch, children [n, 2], own, bound, out, and the corral: size, numbers, names."""
-
 class _Choices:
     """A search over selections that pauses; the last n_fixed lists are half-spaces, decided for good.
 
-    work is counted in scores. question [n, 2]: choices (list, position) of which it asks whether they go together, and
-    `trial` the corral that could not tell. least_open: the least bound of what is open, 2**61 if nothing is. gains: how
-    often looking ahead asked about each list [S], and by how much that raised bounds [S].
+    work is counted in scores, and can be set. question [n, 2]: choices (list, position) of which it asks whether they
+    go together, and `trial` the corral that could not tell. least_open: the least bound of what is open, 2**61 if
+    nothing is. gains: how often looking ahead asked about each list [S], and by how much that raised bounds [S].
     """
 
     work: int
-    @property
-    def best_weights(self) -> FloatArray: ...
-    @property
-    def nodes(self) -> int: ...
-    @property
-    def depth(self) -> int: ...
-    @property
-    def programs(self) -> int: ...
-    @property
-    def rounds(self) -> int: ...
-    @property
-    def core_programs(self) -> int: ...
-    @property
-    def witnesses(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def between_nodes(self) -> bool: ...
-    @property
-    def least_open(self) -> int: ...
-    @property
-    def trial(self) -> Corral: ...
-    @property
-    def question(self) -> IntArray: ...
-    @property
-    def gains(self) -> tuple[IntArray, FloatArray]: ...
+    best_weights: FloatArray
+    nodes: int
+    depth: int
+    programs: int
+    rounds: int
+    core_programs: int
+    witnesses: int
+    nbytes: int
+    between_nodes: bool
+    least_open: int
+    trial: Corral
+    question: IntArray
+    gains: tuple[IntArray, FloatArray]
     def search(self, budget: int) -> int:
         """Search until so much work is done (0), until it asks (1), or to the end (2)."""
 
@@ -228,25 +204,14 @@ class _Choices:
     def expect(self, asked: IntArray, raised: FloatArray) -> None:
         """Begin with what looking ahead has brought elsewhere."""
 
-    def open_nodes(self) -> list[OpenNode]:
-        """Return what is open, the coarsest first."""
+    def open_nodes(self) -> list[tuple[int, Bits]]:
+        """Return bounds and bytes of what is open, the coarsest first."""
 
-    def go_on_with(
-        self,
-        choices: IntArray,
-        pointer: IntArray,
-        branch: int,
-        children: IntArray,
-        own: int,
-        out: Bits,
-        size: int,
-        numbers: FloatArray,
-        names: IntArray,
-    ) -> None:
+    def go_on_with(self, node: Bits) -> None:
         """Search one open node next, and nothing else."""
 
 class SumChoices(_Choices):
-    """The search over selections for losses that add up; cost: what the incumbent costs."""
+    """The search over selections for losses that add up; cost: what the incumbent costs, which can be set."""
 
     cost: int
     def __init__(
@@ -254,9 +219,9 @@ class SumChoices(_Choices):
     ) -> None: ...
 
 class RatioChoices(_Choices):
-    """The search over selections for a ratio metric; loss: of the incumbent. Bounds are heights in units.
+    """The search over selections for a ratio metric; loss: of the incumbent, which can be set.
 
-    total [K]: the sums where the first minorant is laid.
+    Bounds are heights in units. total [K]: the sums where the first minorant is laid.
     """
 
     loss: float
@@ -295,40 +260,23 @@ def lay_minorant(
 def height_limit(kind: int, loss: float) -> int:
     """Return a height in units from which on no loss is lower than this one."""
 
-def height_of_all(
-    ratio: Ratio, offsets: IntArray, at: FloatArray, low: FloatArray, high: FloatArray, costs: IntArray
-) -> int:
-    """Return a height in units that no selection from lists undercuts, by the minorant that is tight at `at` [K].
+def best_height(
+    ratio: Ratio, offsets: IntArray, at: FloatArray, tangents: int
+) -> tuple[int, FloatArray, FloatArray, FloatArray, IntArray]:
+    """Return the highest of some heights in units that no selection from lists undercuts, by as many minorants.
 
-    low, high [K] become the box of all sums, costs [M] what each row costs more than the cheapest of its list.
+    The first is laid at `at` [K]. Returns beside it the box low, high [K] of all sums, where the best one is laid [K],
+    and what each row costs [M] more under it than the cheapest of its list.
     """
 
-class CellSearch:
-    """Depth-first search over open nodes of the weight space, the next one last; see `cells.hpp`.
+Node = dict[str, Any]
+"""The fields of a cone or box that `each_field` of `node.hpp`, `cone.hpp` and `box.hpp` names; arrays are flat. What is
+missing is 0, empty, or as the lists tell.
+"""
 
-    ratio: `None` for sums of costs. boxed: whether nodes are boxes; precision: of these, (places, off, least), see
-    `box.hpp`. largest: what the magnitudes of the features of a hypothesis add up to at most. The others are the
-    settings of `node.hpp`. A node is a tuple of the fields of `OpenCone` or `OpenBox` of `lpmert.methods.cells.nodes`,
-    with its hypotheses not packed.
-    """
+class _CellSearch:
+    """Depth-first search over open nodes of the weight space, the next one last; see `cells.hpp`."""
 
-    def __init__(
-        self,
-        lists: Lists,
-        ratio: Ratio | None,
-        selections: ChoiceSettings,
-        boxed: bool,
-        precision: tuple[int, float, float],
-        largest: float,
-        granularity: int,
-        leaf_lists: int,
-        leaf_rows: int,
-        conflict_lists: int,
-        most_stalled: int,
-        hopeless: int,
-        row_work: int,
-        levels: int = 4,
-    ) -> None: ...
     def renew(self, weights: FloatArray) -> None:
         """Let go of all nodes, and of all that was found and counted; weights [D] of the incumbent."""
 
@@ -346,17 +294,23 @@ class CellSearch:
         arithmetic has to close the node on top, 3 if the work is done.
         """
 
-    def push(self, node: tuple[Any, ...]) -> None:
+    def push(self, fields: Node) -> None:
         """Put a node on top."""
+
+    def load(self, node: Bits) -> None:
+        """Put a node on top that `nodes` of some search has returned."""
+
+    def nodes(self) -> list[tuple[int, Bits]]:
+        """Return bounds and bytes of all open nodes."""
+
+    def top(self) -> Node:
+        """Return the fields of the node on top."""
 
     def pop(self) -> None:
         """Take the node on top off."""
 
     def clear(self) -> None:
         """Let go of all nodes."""
-
-    def node(self, i: int) -> tuple[Any, ...]:
-        """Return a copy of open node i."""
 
     def survivors(self) -> tuple[NDArray[np.int32], IntArray, IntArray, int, FloatArray]:
         """Return the hypotheses that may win in the node on top: ids, costs, ends of the lists, and what all others
@@ -366,10 +320,7 @@ class CellSearch:
     def conflicts(self, needed: int) -> int:
         """Return by how much conflicts of lists raise the bound of the node on top; they stop beyond what is needed."""
 
-    @property
-    def bounds(self) -> list[int]:
-        """The bounds of all open nodes."""
-
+    bounds: list[int]
     @property
     def counts(self) -> list[int]:
         """Nodes, leaves and their linear programs, nodes closed by conflicts, hypotheses looked at, and work."""
@@ -378,8 +329,31 @@ class CellSearch:
     def found(self) -> tuple[int, float, FloatArray]:
         """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
 
-    @property
-    def nbytes(self) -> int: ...
+    nbytes: int
+
+class SumBoxes(_CellSearch): ...
+class RatioBoxes(_CellSearch): ...
+class SumCones(_CellSearch): ...
+class RatioCones(_CellSearch): ...
+
+def cell_search(
+    lists: Lists,
+    ratio: Ratio | None,
+    selections: ChoiceSettings,
+    precision: tuple[int, float, float] | None,
+    granularity: int,
+    leaf_lists: int,
+    leaf_rows: int,
+    conflict_lists: int,
+    most_stalled: int,
+    hopeless: int,
+    row_work: int,
+    levels: int = 4,
+) -> _CellSearch:
+    """Return a search with no node yet, for sums of costs if ratio is `None`.
+
+    precision: (places, off, least) of boxes, see `box.hpp`; `None` for cones. The others are `Settings` of `node.hpp`.
+    """
 
 def box_charges(
     gains: FloatArray,
@@ -416,9 +390,6 @@ def one_pays_in_box(
     off: float,
 ) -> bool:
     """Return whether a mixture of two gains [D] is surely not negative anywhere in a box."""
-
-def box_rounding(places: int, centre: FloatArray, radius: FloatArray) -> float:
-    """Return 0.0 where all sums of a box are exact, as its sides are multiples of 2**-places, else 1.0."""
 
 def box_normals(centre: FloatArray, radius: FloatArray) -> FloatArray:
     """Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive."""

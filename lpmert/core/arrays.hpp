@@ -129,6 +129,21 @@ Span<T> vector(const Writable& array, const char* name) {
     return {detail::checked<T>(array, name, 1), static_cast<Index>(array.shape(0))};
 }
 
+// Raise ValueError unless an argument has as many items as it must.
+inline void check_size(Index size, Index wanted, const char* name) {
+    if (size != wanted)
+        throw std::invalid_argument(std::string(name) + " must have " + std::to_string(wanted) + " items, not " +
+                                    std::to_string(size));
+}
+
+// The same for an array that must have so many items.
+template <class T, class Given>
+auto vector(const Given& array, const char* name, Index size) {
+    const auto items = vector<T>(array, name);
+    check_size(items.size(), size, name);
+    return items;
+}
+
 // Return the rows of an array of two dimensions; raises ValueError, which names the argument.
 template <class T>
 Rows<const T> matrix(const Array& array, const char* name) {
@@ -166,13 +181,6 @@ template <class T>
 Owned<T> owned(std::vector<T> items) {
     const std::size_t size = items.size();
     return owned(std::move(items), {size});
-}
-
-// Raise ValueError unless an argument has as many items as it must.
-inline void check_size(Index size, Index wanted, const char* name) {
-    if (size != wanted)
-        throw std::invalid_argument(std::string(name) + " must have " + std::to_string(wanted) + " items, not " +
-                                    std::to_string(size));
 }
 
 // Raise ValueError unless offsets [S + 1] divide so many rows into lists that are not empty.

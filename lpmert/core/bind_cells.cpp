@@ -1,11 +1,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
-#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
+
+#include <optional>
 
 #include "bound.hpp"
 #include "cells.hpp"
+#include "packing.hpp"
 
 namespace lpmert {
 
@@ -15,48 +17,7 @@ using cells::Box;
 using cells::Boxes;
 using cells::Cone;
 using cells::Cones;
-
-// The face of a search to Python, whatever its nodes and its loss.
-class CellSearch {
-  public:
-    virtual ~CellSearch() = default;
-    virtual void renew(const Array& weights) = 0;
-    virtual void aim(Index cost, double loss) = 0;
-    virtual void propagate_root(Index limit) = 0;
-    virtual void begin(Index budget, Index step) = 0;
-    virtual int explore(Index room) = 0;
-    virtual void push(const nb::tuple& node) = 0;
-    virtual void pop() = 0;
-    virtual void clear() = 0;
-    virtual nb::tuple node(Index i) const = 0;
-    virtual nb::tuple survivors() const = 0;
-    virtual Index conflicts(Index needed) = 0;
-    virtual std::vector<Index> bounds() const = 0;
-    virtual std::vector<Index> counts() const = 0;
-    virtual nb::tuple found() const = 0;
-    virtual Index nbytes() const = 0;
-};
-
-template <class T, class Item>
-std::vector<T> copied(const nb::handle& given, const char* name, Index size) {
-    const Array array = nb::cast<Array>(given);
-    const Span<const Item> items = vector<Item>(array, name);
-    if (size >= 0) check_size(items.size(), size, name);
-    return {items.begin(), items.end()};
-}
-
-template <class T>
-void fill(cells::Buffer<T>& target, const nb::handle& given, const char* name, Index size = -1) {
-    const Array array = nb::cast<Array>(given);
-    const Span<const T> items = vector<T>(array, name);
-    if (size >= 0) check_size(items.size(), size, name);
-    target.assign(items.begin(), items.end());
-}
-
-template <class T>
-nb::ndarray<nb::numpy, T> array_of(const cells::Buffer<T>& items) {
-    return owned(std::vector<T>(items.begin(), items.end()));
-}
+using cells::count;
 
 void check_rows(const cells::Buffer<Row>& ids, const Lists& lists, const char* name) {
     for (const Row id : ids)
@@ -64,191 +25,206 @@ void check_rows(const cells::Buffer<Row>& ids, const Lists& lists, const char* n
             throw std::invalid_argument(std::string(name) + " must be rows of the lists");
 }
 
-std::vector<Index> ends_of(const nb::handle& given, Index n_rows) {
-    const std::vector<Index> ends = copied<Index, Index>(given, "ends", -1);
-    bool right = !ends.empty() && ends.front() == 0 && ends.back() == n_rows;
-    for (std::size_t s = 1; right && s < ends.size(); ++s) right = ends[s] > ends[s - 1];
+// Check what a node from outside tells of hypotheses; longest: list; statistics have so many columns.
+void check(const cells::Node& node, const Lists& lists, Index longest, Index n_columns) {
+    check_rows(node.cheap, lists, "cheap");
+    check_rows(node.dear, lists, "dear");
+    check_rows(node.ids, lists, "ids");
+    check_size(count(node.dear), node.n_pairs(), "dear");
+    check_size(count(node.total), n_columns, "total");
+    bool right = !node.ends.empty() && node.ends.front() == 0 && node.ends.back() == node.n_rows();
+    for (std::size_t s = 1; right && s < node.ends.size(); ++s) right = node.ends[s] > node.ends[s - 1];
     if (!right) throw std::invalid_argument("ends must increase from 0 to the number of ids");
-    return ends;
+    bool fits = node.n_lists() <= lists.n_lists() && 2 * node.n_pairs() + node.n_rows() <= lists.n_rows();
+    for (std::size_t s = 1; fits && s < node.ends.size(); ++s) fits = node.ends[s] - node.ends[s - 1] <= longest;
+    if (!fits) throw std::invalid_argument("a node has more lists or hypotheses than there are");
+    if (!node.costs.empty()) check_size(count(node.costs), node.n_rows(), "costs");
+    if (!node.steps.empty()) check_size(count(node.steps), node.n_pairs(), "steps");
 }
 
-// What every node has, in the order own, bound, stalled, total, age.
-void take_common(cells::Node& node, const nb::tuple& given, std::size_t at, Index n_columns) {
-    node.own = nb::cast<Index>(given[at]);
-    node.bound = nb::cast<Index>(given[at + 1]);
-    node.stalled = nb::cast<Index>(given[at + 2]);
-    node.total = copied<double, double>(given[at + 3], "total", n_columns);
-    node.age = nb::cast<Index>(given[at + 4]);
+// Complete a checked node by what the lists tell, but for prices that it has.
+void complete(Box& box, const Lists& lists, const Boxes& boxes) {
+    check_size(count(box.centre), lists.n_features(), "centre");
+    check_size(count(box.radius), lists.n_features(), "radius");
+    cells::Buffer<Index> costs = std::move(box.costs), steps = std::move(box.steps);
+    box.look_up(lists, boxes.precision().off);
+    if (!costs.empty()) box.costs = std::move(costs);
+    if (!steps.empty()) box.steps = std::move(steps);
 }
 
-nb::tuple fields(const Cone& cone) {
-    const auto n = static_cast<std::size_t>(cone.n_features());
-    return nb::make_tuple(owned(std::vector<double>(cone.scores.begin(), cone.scores.end()), {cone.ids.size(), n}),
-                          array_of(cone.ids), array_of(cone.costs), owned(cone.ends), cone.own, cone.bound,
-                          cone.stalled, owned(cone.total), cone.age, owned(cone.rays, {n, n}), owned(cone.errors));
-}
-
-void take(Cone& cone, const nb::tuple& given, const Lists& lists, const Boxes*, Index n_columns) {
-    if (given.size() != 11) throw std::invalid_argument("a cone has 11 fields");
+void complete(Cone& cone, const Lists& lists, const Cones&) {
     const Index n = lists.n_features();
-    fill(cone.ids, given[1], "ids");
-    check_rows(cone.ids, lists, "ids");
-    fill(cone.costs, given[2], "costs", cone.n_rows());
-    cone.ends = ends_of(given[3], cone.n_rows());
-    take_common(cone, given, 4, n_columns);
-    const Array scores = nb::cast<Array>(given[0]), rays = nb::cast<Array>(given[9]);
-    const Rows<const double> table = matrix<double>(scores, "scores"), corners = matrix<double>(rays, "rays");
-    check_size(table.rows(), cone.n_rows(), "scores");
-    check_size(table.columns(), n, "scores of a hypothesis");
-    check_size(corners.rows(), n, "rays");
-    check_size(corners.columns(), n, "a ray");
-    if (table.rows() > 0) cone.scores.assign(table[0].begin(), table[0].begin() + table.rows() * n);
-    if (n > 0) cone.rays.assign(corners[0].begin(), corners[0].begin() + n * n);
-    cone.errors = copied<double, double>(given[10], "errors", n);
+    check_size(cone.n_pairs(), 0, "cheap");
+    check_size(count(cone.errors), n, "errors");
+    check_size(count(cone.rays), n * n, "rays");
+    check_size(count(cone.values.items), n * cone.n_rows(), "scores");
+    cone.values.n = cone.n_rows();
+    if (!cone.costs.empty()) return;
+    for (const Row id : cone.ids) cone.costs.push_back(lists.costs[id]);
 }
 
-// The hypotheses of pairs and of other lists in order; prices: what the rows cost, and the steps of the pairs, where
-// they are not those of the lists.
-nb::tuple fields(const Box& box) {
-    std::vector<Index> prices;
-    if (!box.total.empty()) {
-        prices.assign(box.costs.begin(), box.costs.end());
-        prices.insert(prices.end(), box.steps.begin(), box.steps.end());
-    }
-    return nb::make_tuple(array_of(box.cheap), array_of(box.dear), array_of(box.ids), owned(box.ends),
-                          owned(std::move(prices)), box.own, box.bound, box.stalled, owned(box.total), box.age,
-                          owned(box.centre), owned(box.radius));
-}
-
-void take(Box& box, const nb::tuple& given, const Lists& lists, const Boxes* boxes, Index n_columns) {
-    if (given.size() != 12) throw std::invalid_argument("a box has 12 fields");
-    const Index n = lists.n_features();
-    cells::Buffer<Row> cheap, dear, ids;
-    fill(cheap, given[0], "cheap");
-    fill(dear, given[1], "dear", cells::count(cheap));
-    fill(ids, given[2], "ids");
-    check_rows(cheap, lists, "cheap");
-    check_rows(dear, lists, "dear");
-    check_rows(ids, lists, "ids");
-    box.resize_pairs(n, cells::count(cheap));
-    box.resize_rows(n, cells::count(ids));
-    box.cheap = cheap;
-    box.dear = dear;
-    box.ids = ids;
-    box.ends = ends_of(given[3], box.n_rows());
-    take_common(box, given, 5, n_columns);
-    box.centre = copied<double, double>(given[10], "centre", n);
-    box.radius = copied<double, double>(given[11], "radius", n);
-    box.look_up(lists, boxes->precision().off);
-    const std::vector<Index> prices = copied<Index, Index>(given[4], "prices", -1);
-    if (prices.empty()) return;
-    check_size(cells::count(prices), box.n_rows() + box.n_pairs(), "prices");
-    std::copy(prices.begin(), prices.begin() + box.n_rows(), box.costs.begin());
-    std::copy(prices.begin() + box.n_rows(), prices.end(), box.steps.begin());
-}
-
-const Boxes* boxes_of(const Boxes& shape) { return &shape; }
-const Boxes* boxes_of(const Cones&) { return nullptr; }
-
+// A search with what it is told anew from time to time; n_columns: of statistics.
 template <class Shape, class Loss>
-class SearchOf : public CellSearch {
-  public:
-    SearchOf(const BoundLists& lists, const cells::Settings& settings, const Shape& shape, const Loss& loss,
-             Index n_columns, double largest)
-        : lists_(lists.lists), n_columns_(n_columns), start_(loss), search_(lists_, settings, shape, loss, largest) {}
+struct CellSearch {
+    using Node = typename Shape::Node;
 
-    void renew(const Array& weights) override {
-        const double* const given = weights_of(weights, lists_.n_features());
-        search_.clear();
-        search_.counts = {};
-        search_.loss = start_;
-        search_.loss.weights.assign(given, given + lists_.n_features());
-    }
-    void aim(Index cost, double loss) override { search_.loss.aim(cost, loss); }
-    void propagate_root(Index limit) override {
-        if (search_.nodes.empty()) throw std::invalid_argument("there is no node");
-        search_.propagate_root(limit);
-    }
-    void begin(Index budget, Index step) override { search_.begin(budget, step); }
-    int explore(Index room) override { return static_cast<int>(search_.explore(room)); }
-    void clear() override { search_.clear(); }
-    void push(const nb::tuple& given) override {
-        typename Shape::Node node;
-        take(node, given, lists_, boxes_of(search_.shape()), n_columns_);
-        search_.push(std::move(node));
-    }
-    void pop() override {
-        if (search_.nodes.empty()) throw std::invalid_argument("there is no node");
-        search_.take();
-    }
-    nb::tuple node(Index i) const override {
-        const auto n_aside = static_cast<Index>(search_.aside.size());
-        if (i < 0 || i >= n_aside + static_cast<Index>(search_.nodes.size()))
-            throw std::invalid_argument("there is no such node");
-        return fields(i < n_aside ? search_.aside[i] : search_.nodes[i - n_aside]);
-    }
-    nb::tuple survivors() const override {
-        if (search_.nodes.empty()) throw std::invalid_argument("there is no node");
-        const auto& top = search_.nodes.back();
-        cells::Survivors part = Shape::survivors(top, lists_);
-        return nb::make_tuple(owned(std::move(part.ids)), owned(std::move(part.costs)), owned(std::move(part.ends)),
-                              part.fixed, owned(top.total));
-    }
-    Index conflicts(Index needed) override {
-        if (search_.nodes.empty()) throw std::invalid_argument("there is no node");
-        return search_.conflicts(needed);
-    }
-    std::vector<Index> bounds() const override {
-        std::vector<Index> found;
-        for (const auto& node : search_.aside) found.push_back(node.bound);
-        for (const auto& node : search_.nodes) found.push_back(node.bound);
-        return found;
-    }
-    std::vector<Index> counts() const override {
-        const cells::Counts& c = search_.counts;
-        return {c.nodes, c.leaves, c.leaf_programs, c.conflicting, c.looked_at, c.work};
-    }
-    nb::tuple found() const override {
-        return nb::make_tuple(search_.loss.upper, search_.loss.loss, owned(search_.loss.weights));
-    }
-    Index nbytes() const override { return search_.bytes(); }
+    CellSearch(const Lists& lists_, const cells::Settings& settings, const Shape& shape, const Loss& loss, Index n)
+        : lists(lists_), longest(lists.longest()), n_columns(n), start(loss), search(lists, settings, shape, loss) {}
 
-  private:
-    Lists lists_;
-    Index n_columns_;
-    Loss start_;
-    cells::Search<Shape, Loss> search_;
+    // The search, which must have a node, and the one on top.
+    cells::Search<Shape, Loss>& open() {
+        if (search.nodes.empty()) throw std::invalid_argument("there is no node");
+        return search;
+    }
+    Node& top() { return open().nodes.back(); }
+    void push(Node node) {
+        check(node, lists, longest, n_columns);
+        complete(node, lists, search.shape());
+        search.push(std::move(node));
+    }
+    template <class Each>
+    void each_node(Each each) const {
+        for (const Node& node : search.aside) each(node);
+        for (const Node& node : search.nodes) each(node);
+    }
+
+    Lists lists;
+    Index longest, n_columns;
+    Loss start;
+    cells::Search<Shape, Loss> search;
 };
 
-template <class Shape>
-std::unique_ptr<CellSearch> search_over(const Shape& shape, const BoundLists& lists, const BoundRatio* ratio,
-                                        const Settings& selections, const cells::Settings& settings, double largest) {
-    if (ratio == nullptr)
-        return std::make_unique<SearchOf<Shape, cells::SumLoss>>(lists, settings, shape,
-                                                                 cells::SumLoss(lists.lists, selections), 0, largest);
-    check_size(ratio->ratio.classes.size(), lists.lists.n_rows(), "classes");
-    return std::make_unique<SearchOf<Shape, cells::RatioLoss>>(
-        lists, settings, shape, cells::RatioLoss(lists.lists, ratio->ratio), ratio->ratio.n_columns(), largest);
+template <class Shape, class Loss>
+void bind_search(nb::module_& module, const char* name) {
+    using Self = CellSearch<Shape, Loss>;
+    using Node = typename Shape::Node;
+    nb::class_<Self>(module, name)
+        .def(
+            "renew",
+            [](Self& self, const Array& weights) {
+                const double* const given = weights_of(weights, self.lists.n_features());
+                self.search.clear();
+                self.search.counts = {};
+                self.search.loss = self.start;
+                self.search.loss.weights.assign(given, given + self.lists.n_features());
+            },
+            nb::arg("weights"))
+        .def(
+            "aim", [](Self& self, Index cost, double loss) { self.search.loss.aim(cost, loss); }, nb::arg("cost"),
+            nb::arg("loss"))
+        .def(
+            "propagate_root", [](Self& self, Index limit) { self.open().propagate_root(limit); }, nb::arg("limit"),
+            nb::call_guard<nb::gil_scoped_release>())
+        .def(
+            "begin", [](Self& self, Index budget, Index step) { self.search.begin(budget, step); }, nb::arg("budget"),
+            nb::arg("step"))
+        .def(
+            "explore", [](Self& self, Index room) { return static_cast<int>(self.search.explore(room)); },
+            nb::arg("room"), nb::call_guard<nb::gil_scoped_release>())
+        .def(
+            "push",
+            [](Self& self, const nb::dict& fields) {
+                Node node;
+                Taker taker(fields);
+                Node::each_field(node, taker);
+                self.push(std::move(node));
+            },
+            nb::arg("fields"))
+        .def(
+            "load",
+            [](Self& self, const Array& bytes) {
+                Node node;
+                unpack(bytes, node);
+                self.push(std::move(node));
+            },
+            nb::arg("node"))
+        .def("nodes",
+             [](const Self& self) {
+                 nb::list found;
+                 self.each_node(
+                     [&](const Node& node) { found.append(nb::make_tuple(node.bound, owned(packed(node)))); });
+                 return found;
+             })
+        .def("top",
+             [](Self& self) {
+                 Describer describer;
+                 Node::each_field(self.top(), describer);
+                 return describer.fields;
+             })
+        .def("pop", [](Self& self) { self.open().take(); })
+        .def("clear", [](Self& self) { self.search.clear(); })
+        .def("survivors",
+             [](Self& self) {
+                 cells::Survivors part(self.top(), self.lists);
+                 return nb::make_tuple(owned(std::move(part.ids)), owned(std::move(part.costs)),
+                                       owned(std::move(part.ends)), part.fixed, owned(self.top().total));
+             })
+        .def(
+            "conflicts", [](Self& self, Index needed) { return self.open().conflicts(needed); }, nb::arg("needed"))
+        .def_prop_ro("bounds",
+                     [](const Self& self) {
+                         std::vector<Index> found;
+                         self.each_node([&](const Node& node) { found.push_back(node.bound); });
+                         return found;
+                     })
+        .def_prop_ro("counts",
+                     [](const Self& self) {
+                         const cells::Counts& c = self.search.counts;
+                         return std::vector<Index>{c.nodes,       c.leaves,    c.leaf_programs,
+                                                   c.conflicting, c.looked_at, c.work};
+                     })
+        .def_prop_ro("found",
+                     [](const Self& self) {
+                         const Loss& loss = self.search.loss;
+                         return nb::make_tuple(loss.upper, loss.loss, owned(loss.weights));
+                     })
+        .def_prop_ro("nbytes", [](const Self& self) { return self.search.bytes(); });
 }
 
-std::tuple<const double*, const double*, Index> box_of(const Array& centre, const Array& radius) {
-    const Span<const double> middle = vector<double>(centre, "centre"), side = vector<double>(radius, "radius");
-    check_size(side.size(), middle.size(), "radius");
+template <class Shape>
+nb::object search_over(const Shape& shape, const BoundLists& lists, const BoundRatio* ratio, const Settings& selections,
+                       const cells::Settings& settings) {
+    const auto search = [&](const auto& loss, Index n_columns) {
+        using Search = CellSearch<Shape, std::decay_t<decltype(loss)>>;
+        return nb::cast(new Search(lists.lists, settings, shape, loss, n_columns), nb::rv_policy::take_ownership);
+    };
+    if (ratio == nullptr) return search(cells::SumLoss(lists.lists, selections), 0);
+    check_size(ratio->ratio.classes.size(), lists.lists.n_rows(), "classes");
+    return search(cells::RatioLoss(lists.lists, ratio->ratio), ratio->ratio.n_columns());
+}
+
+using GivenPrecision = std::optional<std::tuple<Index, double, double>>;
+
+nb::object cell_search(const BoundLists& lists, const BoundRatio* ratio, const Settings& selections,
+                       const GivenPrecision& precision, Index granularity, Index leaf_lists, Index leaf_rows,
+                       Index conflict_lists, Index most_stalled, Index hopeless, Index row_work, Index levels) {
+    const cells::Settings settings{granularity,  leaf_lists, leaf_rows, conflict_lists,
+                                   most_stalled, hopeless,   row_work,  levels};
+    if (!precision) return search_over(Cones(lists.lists, settings), lists, ratio, selections, settings);
+    const auto [places, off, least] = *precision;
+    return search_over(Boxes(lists.lists, settings, {places, off, least}), lists, ratio, selections, settings);
+}
+
+Box box_of(const Array& centre, const Array& radius) {
+    const Span<const double> middle = vector<double>(centre, "centre");
+    const Span<const double> side = vector<double>(radius, "radius", middle.size());
     if (middle.size() == 0) throw std::invalid_argument("centre must have an item");
-    return {middle.begin(), side.begin(), middle.size()};
+    Box box;
+    box.centre.assign(middle.begin(), middle.end());
+    box.radius.assign(side.begin(), side.end());
+    return box;
 }
 
 // Charge conflicts between items of a box with these gains [n, D] and steps [n]; return (their sum, pairs of the
 // items).
 nb::tuple box_charges(const Array& gains, const Array& steps, const Array& centre, const Array& radius, double rounding,
                       double off, Index needed, Index most_pairs) {
+    const Box box = box_of(centre, radius);
     const Rows<const double> rows = matrix<double>(gains, "gains");
-    const Span<const Index> costs = vector<Index>(steps, "steps");
-    const auto [middle, side, n] = box_of(centre, radius);
-    check_size(rows.columns(), n, "a gain");
-    check_size(costs.size(), rows.rows(), "steps");
-    cells::Conflicts<Boxes> items(n, rows.rows(), most_pairs);
-    items.begin({middle, n}, {side, n}, rounding, off);
+    const Span<const Index> costs = vector<Index>(steps, "steps", rows.rows());
+    check_size(rows.columns(), box.n_features(), "a gain");
+    cells::Conflicts<Boxes> items(box.n_features(), rows.rows(), most_pairs);
+    items.begin(box.centre, box.radius, rounding, off);
     std::vector<Index> used, pairs;
     for (Index k = 0; k < rows.rows(); ++k) {
         std::copy(rows[k].begin(), rows[k].end(), items.next_gain());
@@ -263,97 +239,58 @@ nb::tuple box_charges(const Array& gains, const Array& steps, const Array& centr
 
 bool beats_in_box(const Array& columns, Index winner, Index loser, const Array& centre, const Array& radius,
                   double rounding, double off) {
+    const Box box = box_of(centre, radius);
     const Rows<const double> rows = matrix<double>(columns, "columns");
-    const auto [middle, side, n] = box_of(centre, radius);
-    check_size(rows.rows(), n, "columns");
+    check_size(rows.rows(), box.n_features(), "columns");
     if (std::min(winner, loser) < 0 || std::max(winner, loser) >= rows.columns())
         throw std::invalid_argument("winner and loser must be columns");
-    cells::Columns features;
-    features.resize(n, rows.columns());
-    for (Index d = 0; d < n; ++d) std::copy(rows[d].begin(), rows[d].end(), features[d]);
-    Box box;
-    box.centre.assign(middle, middle + n);
-    box.radius.assign(side, side + n);
-    return cells::beats_in_box(features, winner, loser, box, rounding, off);
+    cells::View values;
+    for (Index d = 0; d < rows.rows(); ++d) values.push_back(rows[d].data());
+    return cells::beats_in_box(values, winner, loser, box, rounding, off);
 }
 
 bool one_pays(const Array& first, const Array& second, double share, double other, const Array& errors) {
-    const Span<const double> one = vector<double>(first, "first"), two = vector<double>(second, "second");
     const Span<const double> off = vector<double>(errors, "errors");
-    check_size(one.size(), off.size(), "first");
-    check_size(two.size(), off.size(), "second");
-    return cells::one_pays(one.begin(), two.begin(), share, other, off);
+    return cells::one_pays(vector<double>(first, "first", off.size()).data(),
+                           vector<double>(second, "second", off.size()).data(), share, other, off);
 }
 
 bool one_pays_in_box(const Array& first, const Array& second, double share, double other, const Array& centre,
                      const Array& radius, double rounding, double off) {
-    const Span<const double> one = vector<double>(first, "first"), two = vector<double>(second, "second");
-    const auto [middle, side, n] = box_of(centre, radius);
-    check_size(one.size(), n, "first");
-    check_size(two.size(), n, "second");
-    return cells::one_pays_in_box(one.begin(), two.begin(), share, other, middle, side, n, rounding, off);
+    const Box box = box_of(centre, radius);
+    const Index n = box.n_features();
+    return cells::one_pays_in_box(vector<double>(first, "first", n).data(), vector<double>(second, "second", n).data(),
+                                  share, other, box.centre.data(), box.radius.data(), n, rounding, off);
 }
 
-double box_rounding(Index places, const Array& centre, const Array& radius) {
-    const auto [middle, side, n] = box_of(centre, radius);
-    return cells::rounding_of(places, middle, side, n);
+Owned<double> box_normals(const Array& centre, const Array& radius) {
+    const Box box = box_of(centre, radius);
+    const auto n = static_cast<std::size_t>(box.n_features());
+    return owned(Boxes::normals(box), {2 * n - 1, n});
 }
 
-std::unique_ptr<CellSearch> cell_search(const BoundLists& lists, const BoundRatio* ratio, const Settings& selections,
-                                        bool boxed, const std::tuple<Index, double, double>& precision, double largest,
-                                        Index granularity, Index leaf_lists, Index leaf_rows, Index conflict_lists,
-                                        Index most_stalled, Index hopeless, Index row_work, Index levels) {
-    const cells::Settings settings{granularity,  leaf_lists, leaf_rows, conflict_lists,
-                                   most_stalled, hopeless,   row_work,  levels};
-    const auto [places, off, least] = precision;
-    if (boxed)
-        return search_over(Boxes(lists.lists, settings, {places, off, least}), lists, ratio, selections, settings,
-                           largest);
-    return search_over(Cones(lists.lists, settings), lists, ratio, selections, settings, largest);
+std::pair<Owned<double>, bool> outer_normals(const Array& rays) {
+    const Rows<const double> given = matrix<double>(rays, "rays");
+    check_size(given.columns(), given.rows(), "a ray");
+    const auto n = static_cast<std::size_t>(given.rows());
+    std::vector<double> normals(n * n);
+    const bool certain = n > 0 && cells::outer_normals(given[0].begin(), given.rows(), normals.data());
+    return {owned(std::move(normals), {n, n}), certain};
 }
 
 }  // namespace
 
 void bind_cells(nb::module_& module) {
-    nb::class_<CellSearch>(module, "CellSearch")
-        .def(nb::new_(&cell_search), nb::arg("lists"), nb::arg("ratio").none(), nb::arg("selections"), nb::arg("boxed"),
-             nb::arg("precision"), nb::arg("largest"), nb::arg("granularity"), nb::arg("leaf_lists"),
-             nb::arg("leaf_rows"), nb::arg("conflict_lists"), nb::arg("most_stalled"), nb::arg("hopeless"),
-             nb::arg("row_work"), nb::arg("levels") = 4, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
-        .def("renew", &CellSearch::renew, nb::arg("weights"))
-        .def("aim", &CellSearch::aim, nb::arg("cost"), nb::arg("loss"))
-        .def("propagate_root", &CellSearch::propagate_root, nb::arg("limit"), nb::call_guard<nb::gil_scoped_release>())
-        .def("begin", &CellSearch::begin, nb::arg("budget"), nb::arg("step"))
-        .def("explore", &CellSearch::explore, nb::arg("room"), nb::call_guard<nb::gil_scoped_release>())
-        .def("push", &CellSearch::push, nb::arg("node"))
-        .def("pop", &CellSearch::pop)
-        .def("clear", &CellSearch::clear)
-        .def("node", &CellSearch::node, nb::arg("i"))
-        .def("survivors", &CellSearch::survivors)
-        .def("conflicts", &CellSearch::conflicts, nb::arg("needed"))
-        .def_prop_ro("bounds", &CellSearch::bounds)
-        .def_prop_ro("counts", &CellSearch::counts)
-        .def_prop_ro("found", &CellSearch::found)
-        .def_prop_ro("nbytes", &CellSearch::nbytes);
-    module.def(
-        "box_normals",
-        [](const Array& centre, const Array& radius) {
-            const auto [middle, side, n] = box_of(centre, radius);
-            return owned(cells::box_normals(middle, side, n),
-                         {static_cast<std::size_t>(2 * n - 1), static_cast<std::size_t>(n)});
-        },
-        nb::arg("centre"), nb::arg("radius"));
-    module.def(
-        "outer_normals",
-        [](const Array& rays) {
-            const Rows<const double> given = matrix<double>(rays, "rays");
-            check_size(given.columns(), given.rows(), "a ray");
-            const auto n = static_cast<std::size_t>(given.rows());
-            std::vector<double> normals(n * n);
-            const bool certain = n > 0 && cells::outer_normals(given[0].begin(), given.rows(), normals.data());
-            return nb::make_tuple(owned(std::move(normals), {n, n}), certain);
-        },
-        nb::arg("rays"));
+    bind_search<Boxes, cells::SumLoss>(module, "SumBoxes");
+    bind_search<Boxes, cells::RatioLoss>(module, "RatioBoxes");
+    bind_search<Cones, cells::SumLoss>(module, "SumCones");
+    bind_search<Cones, cells::RatioLoss>(module, "RatioCones");
+    module.def("cell_search", &cell_search, nb::arg("lists"), nb::arg("ratio").none(), nb::arg("selections"),
+               nb::arg("precision").none(), nb::arg("granularity"), nb::arg("leaf_lists"), nb::arg("leaf_rows"),
+               nb::arg("conflict_lists"), nb::arg("most_stalled"), nb::arg("hopeless"), nb::arg("row_work"),
+               nb::arg("levels") = 4, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
+    module.def("box_normals", &box_normals, nb::arg("centre"), nb::arg("radius"));
+    module.def("outer_normals", &outer_normals, nb::arg("rays"));
     module.def("box_charges", &box_charges, nb::arg("gains"), nb::arg("steps"), nb::arg("centre"), nb::arg("radius"),
                nb::arg("rounding"), nb::arg("off"), nb::arg("needed"), nb::arg("most_pairs"));
     module.def("beats_in_box", &beats_in_box, nb::arg("columns"), nb::arg("winner"), nb::arg("loser"),
@@ -362,7 +299,6 @@ void bind_cells(nb::module_& module) {
                nb::arg("errors"));
     module.def("one_pays_in_box", &one_pays_in_box, nb::arg("first"), nb::arg("second"), nb::arg("share"),
                nb::arg("other"), nb::arg("centre"), nb::arg("radius"), nb::arg("rounding"), nb::arg("off"));
-    module.def("box_rounding", &box_rounding, nb::arg("places"), nb::arg("centre"), nb::arg("radius"));
 }
 
 }  // namespace lpmert

@@ -1,7 +1,8 @@
 #include <nanobind/stl/pair.h>
 
 #include "bound.hpp"
-#include "losses.hpp"
+#include "choice_losses.hpp"
+#include "packing.hpp"
 
 namespace lpmert {
 
@@ -27,57 +28,26 @@ std::vector<Choice> choices_of(const Array& pairs, const Lists& lists, const cha
     return choices;
 }
 
-template <class Loss>
-nb::list open_nodes(const ChoicesSearch<Loss>& self) {
-    nb::list found;
-    for (OpenNode& open : self.open_nodes()) {
-        std::vector<Index> children;
-        for (const Child& child : open.children) children.insert(children.end(), {child.position, child.bound});
-        found.append(nb::make_tuple(pairs_of(open.choices), owned(std::move(open.pointer)), open.branch,
-                                    owned(std::move(children), {open.children.size(), 2}), open.own, open.bound,
-                                    owned(std::move(open.out)), open.corral.size, owned(open.corral.items().first),
-                                    owned(open.corral.items().second)));
+void check(const OpenNode& open, const Tree& tree) {
+    const Lists& lists = tree.lists;
+    const auto in = [](Index i, Index n) { return 0 <= i && i < n; };
+    bool right = static_cast<Index>(open.pointer.size()) == lists.n_lists() && open.branch < tree.n_open &&
+                 static_cast<Index>(open.choices.size()) <= tree.n_open && open.corral.is_sound();
+    for (Index s = 0; right && s < lists.n_lists(); ++s) right = in(open.pointer[s], lists.length(s));
+    std::vector<std::uint8_t> decided(static_cast<std::size_t>(lists.n_lists()));
+    for (Index s = tree.n_open; right && s < lists.n_lists(); ++s) decided[s] = true;
+    for (const Choice& choice : open.choices) {
+        right = right && in(choice.list, tree.n_open) && in(choice.position, lists.length(choice.list));
+        if (right) decided[choice.list] = true;
     }
-    return found;
-}
-
-template <class Loss>
-void go_on_with(ChoicesSearch<Loss>& self, const Array& choices, const Array& pointer, Index branch,
-                const Array& children, Index own, const Array& out, Index size, const Array& numbers,
-                const Array& names) {
-    const Lists& lists = self.tree.lists;
-    OpenNode open{choices_of(choices, lists, "choices"), {}, branch, {}, own, own, {}, Corral(lists.n_features())};
-    const Span<const Index> cheapest = vector<Index>(pointer, "pointer");
-    check_size(cheapest.size(), lists.n_lists(), "pointer");
-    for (Index s = 0; s < lists.n_lists(); ++s) {
-        if (cheapest[s] < 0 || cheapest[s] >= lists.length(s))
-            throw std::invalid_argument("pointer must hold positions in the lists");
+    for (const Child& child : open.children)
+        right = right && open.branch >= 0 && in(child.position, lists.length(open.branch));
+    for (const Row row : open.out) right = right && in(row, lists.n_rows());
+    for (Index k = 0; right && k < open.corral.size; ++k) {
+        const Index s = open.corral.lists()[k];
+        right = in(s, lists.n_lists()) && decided[s] && in(open.corral.others()[k], lists.length(s));
     }
-    open.pointer.assign(cheapest.begin(), cheapest.end());
-    const bool fixed = std::any_of(open.choices.begin(), open.choices.end(),
-                                   [&](const Choice& choice) { return choice.list >= self.tree.n_open; });
-    if (fixed || static_cast<Index>(open.choices.size()) > self.tree.n_open || branch >= self.tree.n_open)
-        throw std::invalid_argument("choices and branch must be of the lists to search");
-    const Rows<const Index> rows = matrix<Index>(children, "children");
-    for (Index k = 0; k < rows.rows(); ++k) {
-        check_size(rows.columns(), 2, "children");
-        if (branch < 0 || rows[k][0] < 0 || rows[k][0] >= lists.length(branch))
-            throw std::invalid_argument("children must be positions in the list of the branch");
-        open.children.push_back({rows[k][0], rows[k][1]});
-    }
-    const Span<const std::uint8_t> excluded = vector<std::uint8_t>(out, "out");
-    check_size(excluded.size(), static_cast<Index>(self.loss.out().size()), "out");
-    open.out.assign(excluded.begin(), excluded.end());
-    open.corral.take(size, vector<double>(numbers, "numbers"), vector<Index>(names, "names"));
-    for (Index k = 0; k < size; ++k) {
-        const Index s = open.corral.lists()[k], other = open.corral.others()[k];
-        const bool decided = std::any_of(open.choices.begin(), open.choices.end(),
-                                         [s](const Choice& choice) { return choice.list == s; });
-        if (s < 0 || s >= lists.n_lists() || !(decided || s >= self.tree.n_open) || other < 0 ||
-            other >= lists.length(s))
-            throw std::invalid_argument("names must be of decided lists, and of positions in them");
-    }
-    self.go_on_with(open);
+    if (!right) throw std::invalid_argument("an open node must be of the lists to search");
 }
 
 template <class Loss>
@@ -121,32 +91,35 @@ void bind(nb::class_<ChoicesSearch<Loss>>& bound) {
         .def(
             "expect",
             [](Search& self, const Array& asked, const Array& raised) {
-                const Span<const Index> times = vector<Index>(asked, "asked");
-                const Span<const double> sums = vector<double>(raised, "raised");
-                check_size(times.size(), self.tree.lists.n_lists(), "asked");
-                check_size(sums.size(), self.tree.lists.n_lists(), "raised");
-                self.expect(times.begin(), sums.begin());
+                const Index n = self.tree.lists.n_lists();
+                self.expect(vector<Index>(asked, "asked", n).begin(), vector<double>(raised, "raised", n).begin());
             },
             nb::arg("asked"), nb::arg("raised"))
-        .def("open_nodes", &open_nodes<Loss>)
-        .def("go_on_with", &go_on_with<Loss>, nb::arg("choices"), nb::arg("pointer"), nb::arg("branch"),
-             nb::arg("children"), nb::arg("own"), nb::arg("out"), nb::arg("size"), nb::arg("numbers"),
-             nb::arg("names"));
+        .def("open_nodes",
+             [](const Search& self) {
+                 nb::list found;
+                 for (const OpenNode& open : self.open_nodes())
+                     found.append(nb::make_tuple(open.bound, owned(packed(open))));
+                 return found;
+             })
+        .def(
+            "go_on_with",
+            [](Search& self, const Array& node) {
+                OpenNode open(self.tree.lists.n_features());
+                unpack(node, open);
+                check(open, self.tree);
+                self.go_on_with(open);
+            },
+            nb::arg("node"));
 }
 
 }  // namespace
 
 void bind_choices(nb::module_& module) {
     nb::class_<Settings>(module, "ChoiceSettings")
-        .def(
-            "__init__",
-            [](Settings* self, Index granularity, double sharpness, bool look_ahead, bool use_cores, bool use_witnesses,
-               Index pool_size, Index kept_cores) {
-                new (self)
-                    Settings{granularity, sharpness, look_ahead, use_cores, use_witnesses, pool_size, kept_cores};
-            },
-            nb::arg("granularity"), nb::arg("sharpness"), nb::arg("look_ahead"), nb::arg("use_cores"),
-            nb::arg("use_witnesses"), nb::arg("pool_size"), nb::arg("kept_cores"));
+        .def(nb::init<Index, double, bool, bool, bool, Index, Index>(), nb::arg("granularity"), nb::arg("sharpness"),
+             nb::arg("look_ahead"), nb::arg("use_cores"), nb::arg("use_witnesses"), nb::arg("pool_size"),
+             nb::arg("kept_cores"));
     using SumSearch = ChoicesSearch<Sums>;
     nb::class_<SumSearch> sums(module, "SumChoices");
     sums.def(
@@ -169,12 +142,11 @@ void bind_choices(nb::module_& module) {
             "__init__",
             [](RatioSearch* self, const BoundLists& bound, const BoundRatio& ratio, Index n_fixed, double loss,
                const Array& total, const Array& weights, const Settings& settings) {
-                const Span<const double> sums_ = vector<double>(total, "total");
+                const Span<const double> at = vector<double>(total, "total", ratio.ratio.n_columns());
                 const double* const first = weights_of(weights, bound.lists.n_features());
                 check_rows(bound.lists, ratio.ratio);
-                check_size(sums_.size(), ratio.ratio.n_columns(), "total");
                 new (self) RatioSearch(bound.lists, n_fixed, height_limit(ratio.ratio.kind, loss), first, settings,
-                                       Ratios(ratio.ratio, bound.lists.n_rows(), loss, sums_.begin()));
+                                       Ratios(ratio.ratio, bound.lists.n_rows(), loss, at.begin()));
             },
             nb::arg("lists"), nb::arg("ratio"), nb::arg("n_fixed"), nb::arg("loss"), nb::arg("total"),
             nb::arg("weights"), nb::arg("settings"), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())

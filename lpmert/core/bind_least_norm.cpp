@@ -8,8 +8,7 @@ namespace lpmert {
 namespace {
 
 std::pair<Index, bool> decoded(const BoundLists& self, const Array& weights, const Writable& selection) {
-    const Span<Index> positions = vector<Index>(selection, "selection");
-    check_size(positions.size(), self.lists.n_lists(), "selection");
+    const Span<Index> positions = vector<Index>(selection, "selection", self.lists.n_lists());
     std::vector<double> scores(static_cast<std::size_t>(self.lists.longest()));
     const double* const given = weights_of(weights, self.lists.n_features());
     const auto [cost, clear] = decode_clearly(self.lists, given, positions.begin(), scores.data());
@@ -18,9 +17,8 @@ std::pair<Index, bool> decoded(const BoundLists& self, const Array& weights, con
 
 std::pair<double, bool> decode_ratio(const BoundLists& self, const BoundRatio& ratio, const Array& weights,
                                      const Writable& total) {
-    const Span<double> sums = vector<double>(total, "total");
+    const Span<double> sums = vector<double>(total, "total", ratio.ratio.n_columns());
     check_rows(self.lists, ratio.ratio);
-    check_size(sums.size(), ratio.ratio.n_columns(), "total");
     std::vector<double> scores(static_cast<std::size_t>(self.lists.longest()));
     std::vector<Index> selection(static_cast<std::size_t>(self.lists.n_lists()));
     const double* const given = weights_of(weights, self.lists.n_features());
@@ -48,16 +46,20 @@ std::pair<Index, bool> worst(const Array& features, const Array& offsets, const 
                              double bound) {
     const RowLists lists = row_lists(features, offsets);
     const Index n_features = lists.rows.columns();
-    const Span<const Index> own = vector<Index>(costs, "costs");
-    check_size(own.size(), lists.rows.rows(), "costs");
+    const Span<const Index> own = vector<Index>(costs, "costs", lists.rows.rows());
     const auto [cost, clear] = worst_cost(lists, own, {weights_of(weights, n_features), n_features}, bound);
     return {cost, clear};
 }
 
+template <class T>
+Owned<T> copied(const T* items, Index size) {
+    return owned(std::vector<T>(items, items + size));
+}
+
 int separate(LeastNorm& self, const Array& decided, const Array& chosen, Index start, Corral& corral) {
     const Lists& lists = self.lists;
-    const Span<const Index> asked = vector<Index>(decided, "decided"), positions = vector<Index>(chosen, "chosen");
-    check_size(positions.size(), lists.n_lists(), "chosen");
+    const Span<const Index> asked = vector<Index>(decided, "decided");
+    const Span<const Index> positions = vector<Index>(chosen, "chosen", lists.n_lists());
     check_size(corral.n_features(), lists.n_features(), "the point of the corral");
     if (asked.size() > 0 && (start < 0 || start >= asked.size()))
         throw std::invalid_argument("start must be in decided");
@@ -85,25 +87,15 @@ void bind_least_norm(nb::module_& module) {
         .def_ro("size", &Corral::size)
         .def_prop_ro("nbytes", &Corral::bytes)
         .def_prop_ro(
-            "point",
-            [](const Corral& self) {
-                return owned(std::vector<double>(self.point(), self.point() + self.n_features()));
-            },
+            "point", [](const Corral& self) { return copied(self.point(), self.n_features()); },
             nb::rv_policy::automatic)
         .def_prop_ro(
-            "multipliers",
-            [](const Corral& self) {
-                return owned(std::vector<double>(self.multipliers(), self.multipliers() + self.size));
-            },
+            "multipliers", [](const Corral& self) { return copied(self.multipliers(), self.size); },
             nb::rv_policy::automatic)
         .def_prop_ro(
-            "lists",
-            [](const Corral& self) { return owned(std::vector<Index>(self.lists(), self.lists() + self.size)); },
-            nb::rv_policy::automatic)
+            "lists", [](const Corral& self) { return copied(self.lists(), self.size); }, nb::rv_policy::automatic)
         .def_prop_ro(
-            "others",
-            [](const Corral& self) { return owned(std::vector<Index>(self.others(), self.others() + self.size)); },
-            nb::rv_policy::automatic)
+            "others", [](const Corral& self) { return copied(self.others(), self.size); }, nb::rv_policy::automatic)
         .def(
             "restart", [](Corral& self, const Array& weights) { self.restart(weights_of(weights, self.n_features())); },
             nb::arg("weights"))

@@ -7,44 +7,77 @@ namespace lpmert {
 
 namespace {
 
-// Sums [K] that a kind of metric with these parameters takes, checked.
-Span<const double> sums_of(Index kind, Span<const double> parameters, const Array& sums, const char* name) {
-    const Span<const double> checked = vector<double>(sums, name);
-    check_kind(kind, parameters.size(), checked.size());
-    return checked;
-}
-
 double loss_of(Index kind, const Array& parameters, const Array& total) {
     const Span<const double> factors = vector<double>(parameters, "parameters");
-    const Span<const double> sums = sums_of(kind, factors, total, "total");
+    const Span<const double> sums = vector<double>(total, "total");
+    check_kind(kind, factors.size(), sums.size());
     return loss_of_total(kind, factors, sums.data(), sums.size());
 }
 
 void losses_of_totals(Index kind, const Array& parameters, const Array& totals, const Writable& losses) {
     const Span<const double> factors = vector<double>(parameters, "parameters");
     const Rows<const double> sums = matrix<double>(totals, "totals");
-    const Span<double> found = vector<double>(losses, "losses");
+    const Span<double> found = vector<double>(losses, "losses", sums.rows());
     check_kind(kind, factors.size(), sums.columns());
-    check_size(found.size(), sums.rows(), "losses");
     for (Index i = 0; i < sums.rows(); ++i) found[i] = loss_of_total(kind, factors, sums[i].data(), sums.columns());
+}
+
+// A minorant on the box low, high [K], laid at `at` [K].
+Minorant minorant_of(Index n_columns, const Array& low, const Array& high, const Array& at) {
+    Minorant minorant(n_columns);
+    const auto take = [&](std::vector<double>& own, const Array& given, const char* name) {
+        const Span<const double> sums = vector<double>(given, name, n_columns);
+        own.assign(sums.begin(), sums.end());
+    };
+    take(minorant.low, low, "low");
+    take(minorant.high, high, "high");
+    take(minorant.at, at, "at");
+    return minorant;
 }
 
 double lay_minorant(Index kind, const Array& parameters, const Array& low, const Array& high, const Array& at,
                     const Writable& slopes) {
     const Span<const double> factors = vector<double>(parameters, "parameters");
     const Span<double> written = vector<double>(slopes, "slopes");
-    Minorant minorant(written.size());
-    const auto take = [&](std::vector<double>& own, const Array& given, const char* name) {
-        const Span<const double> sums = sums_of(kind, factors, given, name);
-        check_size(sums.size(), written.size(), name);
-        own.assign(sums.begin(), sums.end());
-    };
-    take(minorant.low, low, "low");
-    take(minorant.high, high, "high");
-    take(minorant.at, at, "at");
+    check_kind(kind, factors.size(), written.size());
+    Minorant minorant = minorant_of(written.size(), low, high, at);
     const double constant = minorant.lay(kind, factors);
     std::copy(minorant.slopes.begin(), minorant.slopes.end(), written.begin());
     return constant;
+}
+
+std::pair<Index, bool> lay_in_units(const BoundRatio& bound, const Array& low, const Array& high, const Array& at,
+                                    const Array& settled, Index n_open, const Writable& slopes) {
+    const Index n = bound.ratio.n_columns();
+    Minorant minorant = minorant_of(n, low, high, at);
+    const Span<double> written = vector<double>(slopes, "slopes", n);
+    const auto laid = minorant.lay_in_units(bound.ratio, vector<double>(settled, "settled", n).data(), n_open);
+    std::copy(minorant.slopes.begin(), minorant.slopes.end(), written.begin());
+    return laid;
+}
+
+// Return (the best height, low, high, where it is laid, costs); see ratio.hpp.
+nb::tuple best_height_of(const BoundRatio& bound, const Array& offsets, const Array& at, Index tangents) {
+    const Ratio& ratio = bound.ratio;
+    const Span<const Index> ends = vector<Index>(offsets, "offsets");
+    const Span<const double> first = vector<double>(at, "at", ratio.n_columns());
+    check_offsets(ends, ratio.statistics.rows(), "offsets");
+    Minorant minorant(ratio.n_columns());
+    std::copy(first.begin(), first.end(), minorant.at.begin());
+    std::vector<Index> costs;
+    const Index height = best_height(ends, ratio, minorant, tangents, costs);
+    return nb::make_tuple(height, owned(std::move(minorant.low)), owned(std::move(minorant.high)),
+                          owned(std::move(minorant.at)), owned(std::move(costs)));
+}
+
+void find_cheapest(const Array& values, const Array& lengths, double multiplier, const Array& offsets,
+                   const Writable& rows, const Writable& costs) {
+    const Span<const double> own = vector<double>(values, "values");
+    const Span<const double> sizes = vector<double>(lengths, "lengths", own.size());
+    const Span<const Index> ends = vector<Index>(offsets, "offsets");
+    check_offsets(ends, own.size(), "offsets");
+    cheapest_of_lists(own, sizes, multiplier, ends, vector<Index>(rows, "rows", ends.size() - 1),
+                      vector<double>(costs, "costs", ends.size() - 1));
 }
 
 }  // namespace
@@ -60,65 +93,12 @@ void bind_ratio(nb::module_& module) {
     module.def("loss_of_height", &loss_of_height, nb::arg("kind"), nb::arg("height"));
     module.def("lay_minorant", &lay_minorant, nb::arg("kind"), nb::arg("parameters"), nb::arg("low"), nb::arg("high"),
                nb::arg("at"), nb::arg("slopes"));
-    module.def(
-        "height_of_all",
-        [](const BoundRatio& bound, const Array& offsets, const Writable& at, const Writable& low, const Writable& high,
-           const Writable& costs) {
-            const Ratio& ratio = bound.ratio;
-            const Span<double> laid = vector<double>(at, "at"), least = vector<double>(low, "low"),
-                               most = vector<double>(high, "high");
-            const Span<Index> prices = vector<Index>(costs, "costs");
-            const Span<const Index> ends = vector<Index>(offsets, "offsets");
-            for (const Span<double> sums : {laid, least, most})
-                check_size(sums.size(), ratio.n_columns(), "at, low, high");
-            check_offsets(ends, ratio.statistics.rows(), "offsets");
-            check_size(prices.size(), ratio.statistics.rows(), "costs");
-            Minorant minorant(ratio.n_columns());
-            std::copy(laid.begin(), laid.end(), minorant.at.begin());
-            const Index height = height_of_all(ends, ratio, minorant, prices.begin());
-            std::copy(minorant.low.begin(), minorant.low.end(), least.begin());
-            std::copy(minorant.high.begin(), minorant.high.end(), most.begin());
-            return height;
-        },
-        nb::arg("ratio"), nb::arg("offsets"), nb::arg("at"), nb::arg("low"), nb::arg("high"), nb::arg("costs"));
-    module.def(
-        "lay_in_units",
-        [](const BoundRatio& bound, const Array& low, const Array& high, const Array& at, const Array& settled,
-           Index n_open, const Writable& slopes) {
-            const Ratio& ratio = bound.ratio;
-            const auto sums = [&](const Array& array, const char* name) {
-                const Span<const double> checked = vector<double>(array, name);
-                check_size(checked.size(), ratio.n_columns(), name);
-                return std::vector<double>(checked.begin(), checked.end());
-            };
-            Minorant minorant(ratio.n_columns());
-            minorant.low = sums(low, "low");
-            minorant.high = sums(high, "high");
-            minorant.at = sums(at, "at");
-            const Span<double> written = vector<double>(slopes, "slopes");
-            check_size(written.size(), ratio.n_columns(), "slopes");
-            const auto laid = minorant.lay_in_units(ratio, sums(settled, "settled").data(), n_open);
-            std::copy(minorant.slopes.begin(), minorant.slopes.end(), written.begin());
-            return laid;
-        },
-        nb::arg("ratio"), nb::arg("low"), nb::arg("high"), nb::arg("at"), nb::arg("settled"), nb::arg("n_open"),
-        nb::arg("slopes"));
-    module.def(
-        "cheapest_of_lists",
-        [](const Array& values, const Array& lengths, double multiplier, const Array& offsets, const Writable& rows,
-           const Writable& costs) {
-            const Span<const double> own = vector<double>(values, "values"), long_ = vector<double>(lengths, "lengths");
-            const Span<const Index> ends = vector<Index>(offsets, "offsets");
-            const Span<Index> cheapest = vector<Index>(rows, "rows");
-            const Span<double> least = vector<double>(costs, "costs");
-            check_size(long_.size(), own.size(), "lengths");
-            check_offsets(ends, own.size(), "offsets");
-            check_size(cheapest.size(), ends.size() - 1, "rows");
-            check_size(least.size(), ends.size() - 1, "costs");
-            cheapest_of_lists(own, long_, multiplier, ends, cheapest, least);
-        },
-        nb::arg("values"), nb::arg("lengths"), nb::arg("multiplier"), nb::arg("offsets"), nb::arg("rows"),
-        nb::arg("costs"));
+    module.def("lay_in_units", &lay_in_units, nb::arg("ratio"), nb::arg("low"), nb::arg("high"), nb::arg("at"),
+               nb::arg("settled"), nb::arg("n_open"), nb::arg("slopes"));
+    module.def("best_height", &best_height_of, nb::arg("ratio"), nb::arg("offsets"), nb::arg("at"),
+               nb::arg("tangents"));
+    module.def("cheapest_of_lists", &find_cheapest, nb::arg("values"), nb::arg("lengths"), nb::arg("multiplier"),
+               nb::arg("offsets"), nb::arg("rows"), nb::arg("costs"));
     module.def("height_limit", &height_limit, nb::arg("kind"), nb::arg("loss"));
 }
 

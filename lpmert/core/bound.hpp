@@ -18,15 +18,12 @@ struct BoundLists {
         const Rows<const double> checked = matrix<double>(rows, "rows");
         lists.rows = {static_cast<const double*>(rows.data()), checked.rows() * checked.columns()};
         lists.offsets = vector<Index>(offsets, "offsets");
-        lists.costs = vector<Index>(costs, "costs");
-        lists.reach = vector<double>(reach, "reach");
-        lists.spread = vector<double>(spread, "spread");
+        lists.costs = vector<Index>(costs, "costs", checked.rows());
+        lists.reach = vector<double>(reach, "reach", checked.columns());
+        lists.spread = vector<double>(spread, "spread", checked.columns());
         lists.cap = vector<double>(cap, "cap");
         if (checked.rows() > std::numeric_limits<Row>::max())
             throw std::invalid_argument("rows must be fewer than 2^31");
-        check_size(lists.costs.size(), checked.rows(), "costs");
-        check_size(lists.reach.size(), checked.columns(), "reach");
-        check_size(lists.spread.size(), checked.columns(), "spread");
         if (lists.cap.size() > 0) check_size(lists.cap.size(), checked.columns() + 1, "cap");
         check_offsets(lists.offsets, checked.rows(), "offsets");
         columns = columns_of(lists.rows, lists.offsets, checked.columns());
@@ -47,12 +44,9 @@ struct BoundRatio {
         ratio.kind = kind;
         ratio.parameters = vector<double>(parameters, "parameters");
         ratio.statistics = matrix<double>(statistics, "statistics");
-        ratio.constant = vector<double>(constant, "constant");
-        ratio.reach = vector<double>(reach, "reach");
-        ratio.classes = vector<Index>(classes, "classes");
-        check_size(ratio.constant.size(), ratio.statistics.columns(), "constant");
-        check_size(ratio.reach.size(), ratio.statistics.columns(), "reach");
-        check_size(ratio.classes.size(), ratio.statistics.rows(), "classes");
+        ratio.constant = vector<double>(constant, "constant", ratio.statistics.columns());
+        ratio.reach = vector<double>(reach, "reach", ratio.statistics.columns());
+        ratio.classes = vector<Index>(classes, "classes", ratio.statistics.rows());
         check_kind(kind, ratio.parameters.size(), ratio.n_columns());
     }
 
@@ -62,9 +56,7 @@ struct BoundRatio {
 
 // Weights [D], checked.
 inline const double* weights_of(const Array& weights, Index n_features) {
-    const Span<const double> checked = vector<double>(weights, "weights");
-    check_size(checked.size(), n_features, "weights");
-    return checked.begin();
+    return vector<double>(weights, "weights", n_features).begin();
 }
 
 // Lists with statistics [M, K] for each of their rows, checked.

@@ -10,6 +10,7 @@ namespace {
 constexpr Index SAMPLED = 128;      // pairs, and lists of more hypotheses, that tell where to split
 constexpr Index SAMPLED_ROWS = 16;  // hypotheses of each of these lists that are compared with its cheapest, about
 constexpr double LEAST_RADIUS = 0x1p-30;
+constexpr double WIDE = 1.0 + 1e-5;      // what an entry of weights of a box, or of a slightly wider one, is at most
 constexpr double WIDER = 1.0 + 0x1p-20;  // radii of a box that surely contains another; their products are exact
 
 }  // namespace
@@ -50,25 +51,9 @@ Index Box::face() const {
     return found;
 }
 
-void Box::resize_pairs(Index n_features, Index n) {
-    const auto size = static_cast<std::size_t>(n);
-    gains.resize(n_features, n);
-    reaches.resize(size);
-    steps.resize(size);
-    cheap.resize(size);
-    dear.resize(size);
-}
-
-void Box::resize_rows(Index n_features, Index n) {
-    const auto size = static_cast<std::size_t>(n);
-    features.resize(n_features, n);
-    row_reaches.resize(size);
-    costs.resize(size);
-    ids.resize(size);
-}
-
 void Box::look_up(const Lists& lists, double off) {
     const Index n = n_features();
+    resize_pairs(n, n_pairs());
     for (Index p = 0; p < n_pairs(); ++p) {
         const double *low = lists.row(cheap[p]), *high = lists.row(dear[p]);
         const auto gain = [&](Index d) { return high[d] - low[d]; };
@@ -76,16 +61,59 @@ void Box::look_up(const Lists& lists, double off) {
     }
     double doubt = 0.0;
     for (const double spread : lists.spread) doubt += spread;
+    values.resize(n, n_rows());
+    costs.resize(ids.size());
+    row_reaches.resize(ids.size());
     for (Index i = 0; i < n_rows(); ++i) {
         costs[i] = lists.costs[ids[i]];
         double size = 0.0;
         for (Index d = 0; d < n; ++d) {
             const double value = lists.row(ids[i])[d];
-            features[d][i] = value;
+            values[d][i] = value;
             size += std::abs(value);
         }
         row_reaches[i] = static_cast<double>(n + 4) * EPSILON * size + TINY + WIDE * doubt;
     }
+}
+
+// Sums are added up feature by feature, whatever the width of vectors.
+
+LPMERT_CLONES
+void measure(const Columns& columns, Index begin, Index end, const Box& box, double* lead, double* reach) {
+    const Index n = end - begin;
+    for (Index j = 0; j < n; ++j) lead[j] = reach[j] = 0.0;
+    for (Index d = 0; d < box.n_features(); ++d) {
+        const double* const values = columns[d] + begin;
+        const double c = box.centre[d], r = box.radius[d];
+        for (Index j = 0; j < n; ++j) {
+            lead[j] += values[j] * c;
+            reach[j] += std::abs(values[j]) * r;
+        }
+    }
+}
+
+namespace {
+
+LPMERT_CLONES
+void reaches_in_box(const View& values, Index begin, Index end, const double* radius, const Row* best, Index one,
+                    double* reach) {
+    const Index n = end - begin;
+    for (Index j = 0; j < n; ++j) reach[j] = 0.0;
+    for (std::size_t d = 0; d < values.size(); ++d) {
+        const double* const own = values[d] + begin;
+        const double r = radius[d], value = own[one];
+        if (r > 0.0 && best != nullptr)
+            for (Index j = 0; j < n; ++j) reach[j] += std::abs(own[best[j]] - own[j]) * r;
+        else if (r > 0.0)
+            for (Index j = 0; j < n; ++j) reach[j] += std::abs(own[j] - value) * r;
+    }
+}
+
+}  // namespace
+
+void Boxes::vary(const View& values, Index begin, Index end, const Box& half, const Row* best, Index one,
+                 double* varied) const {
+    reaches_in_box(values, begin, end, half.radius.data(), best, one, varied);
 }
 
 Boxes::Boxes(const Lists& lists, const Settings& settings, const Precision& precision)
@@ -115,8 +143,7 @@ void Boxes::longest_axis(const Box& box) {
         for (Index i = low + 1; i < low + size; i += each) {
             const Index step = box.costs[i] - box.costs[low];
             if (step <= 0) continue;
-            for (Index d = 0; d < n; ++d)
-                shares_[d] = std::abs(box.features[d][low] - box.features[d][i]) * box.radius[d];
+            for (Index d = 0; d < n; ++d) shares_[d] = std::abs(box.values[d][low] - box.values[d][i]) * box.radius[d];
             add(static_cast<double>(stride) * static_cast<double>(step) * static_cast<double>(each) /
                 static_cast<double>(size));
         }
@@ -138,33 +165,18 @@ bool Boxes::branch(const Box& box, Index hopeless) {
     return box.stalled < hopeless && 0.5 * box.radius[axis_] >= least;
 }
 
-void Boxes::halve(const Box& box, int which, Box& half) const {
+void Boxes::halve(const Box& box, int which, Box& half) {
     whole(box, half);
     const double radius = 0.5 * box.radius[axis_];
     half.radius[axis_] = radius;
     half.centre[axis_] += which == 0 ? radius : -radius;
+    rounding_ = rounding(half);
 }
 
-void Boxes::whole(const Box& box, Box& same) const {
+void Boxes::whole(const Box& box, Box& same) {
     same.centre = box.centre;
     same.radius = box.radius;
-}
-
-Survivors Boxes::survivors(const Box& box, const Lists& lists) {
-    Survivors found;
-    found.ids.assign(box.ids.begin(), box.ids.end());
-    found.costs.assign(box.costs.begin(), box.costs.end());
-    found.ends = box.ends;
-    found.own = found.fixed = box.own;
-    for (Index a = 0; a < box.n_row_lists(); ++a) found.fixed -= box.costs[box.ends[a]];
-    for (Index p = 0; p < box.n_pairs(); ++p) {
-        const Index cost = lists.costs[box.cheap[p]];  // that of the cheaper one is not kept, and makes no difference
-        found.ids.insert(found.ids.end(), {box.cheap[p], box.dear[p]});
-        found.costs.insert(found.costs.end(), {cost, cost + box.steps[p]});
-        found.ends.push_back(count(found.ids));
-        found.fixed -= cost;
-    }
-    return found;
+    rounding_ = rounding(same);
 }
 
 }  // namespace lpmert::cells

@@ -13,9 +13,6 @@ namespace lpmert::cells {
 // More than what underflow takes from a sum of products.
 inline constexpr double TINY = 0x1p-1060;
 
-// What an entry of weights of a box, or of a slightly wider one, is at most, and room for rounding.
-inline constexpr double WIDE = 1.0 + 1e-5;
-
 // places: how often an axis may be halved so that all sums of a box are still exact, -1 if they never are; off: how far
 // the difference of two products may be from the one meant, as features are rounded; least: smallest radius of a box
 // that has stalled.
@@ -24,32 +21,18 @@ struct Precision {
     double off = 0.0, least = 0.0;
 };
 
-// What is open in a box: lists of two survivors as pairs, all others as rows. gains [D, P]: dearer - cheaper hypothesis
-// of each pair, reaches [P]: bounds on the rounding errors of their products with weights of the cube; steps [P]:
-// costs. features [D, R], row_reaches, ids and costs [R] of the other lists; ends: of each of them.
+// A node whose values are features.
 struct Box : Node {
     std::vector<double> centre, radius;
-    Columns gains;
-    Buffer<double> reaches;
-    Buffer<Index> steps;
-    Buffer<Row> cheap, dear;
-    Columns features;
-    Buffer<double> row_reaches;
-    Buffer<Index> costs;
-    Buffer<Row> ids;
-    std::vector<Index> ends;
 
     Index n_features() const { return count(centre); }
-    Index n_pairs() const { return count(steps); }
-    Index n_rows() const { return count(ids); }
-    Index n_row_lists() const { return count(ends) - 1; }
-    Index n_lists() const { return n_row_lists() + n_pairs(); }
-    Index n_survivors() const { return n_rows() + n_pairs(); }
     Index face() const;
-    Index bytes() const { return (8 * n_features() + 24) * n_survivors() + 16 * count(ends) + 1000; }
-
-    void resize_pairs(Index n_features, Index n);
-    void resize_rows(Index n_features, Index n);
+    template <class Self, class Visit>
+    static void each_field(Self& self, Visit& visit) {
+        Node::each_field(self, visit);
+        visit("centre", self.centre);
+        visit("radius", self.radius);
+    }
     // Make pair p one of two hypotheses, of which the dearer one is ahead by feature(d) in each feature.
     template <class Feature>
     void set_pair(Index p, Row cheap_id, Row dear_id, Index step, Feature feature, double off) {
@@ -71,42 +54,58 @@ struct Box : Node {
 // 0.0 where all sums of a box are exact, as its sides are multiples of 2^-places, else 1.0.
 double rounding_of(Index places, const double* centre, const double* radius, Index n_features);
 
-// Whether hypothesis `winner` of columns surely has at least the product of `loser` with all weights of a box;
-// rounding: 0.0 if all sums are exact, else 1.0; off: of Precision.
-inline bool beats_in_box(const Columns& columns, Index winner, Index loser, const Box& box, double rounding,
-                         double off) {
-    const Index n = box.n_features();
+// What is known of products of a difference with weights of a box: their value at the centre, how much less or more
+// they are in the box at most, and the size of the terms, by which rounding errors are bounded.
+struct Products {
     double lead = 0.0, reach = 0.0, mass = 0.0;
-    for (Index d = 0; d < n; ++d) {
-        const double gain = columns[d][winner] - columns[d][loser];
-        lead += gain * box.centre[d];
-        reach += std::abs(gain) * box.radius[d];
-        mass += std::abs(gain);
+
+    void add(double gain, double size, double centre, double radius) {
+        lead += gain * centre;
+        reach += std::abs(gain) * radius;
+        mass += size;
     }
-    const double error = rounding * (static_cast<double>(n + 4) * EPSILON * mass + TINY) + off;
-    return lead - (reach + error) >= 0.0;
+    // What is computed may be off, n roundings of each term; rounding: 0.0 if all sums are exact, else 1.0.
+    double error(Index n, double rounding) const { return rounding * (static_cast<double>(n) * EPSILON * mass + TINY); }
+    bool are_at_least(double error) const { return lead - (reach + error) >= 0.0; }
+};
+
+// Whether a row of columns surely has at least the product of another with all weights of a box; off: of Precision.
+inline bool beats_in_box(const View& values, Index winner, Index loser, const Box& box, double rounding, double off) {
+    const Index n = box.n_features();
+    Products products;
+    for (Index d = 0; d < n; ++d) {
+        const double gain = values[d][winner] - values[d][loser];
+        products.add(gain, std::abs(gain), box.centre[d], box.radius[d]);
+    }
+    return products.are_at_least(products.error(n + 4, rounding) + off);
 }
 
 // Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive (B3). For
 // one feature, the face is all that there is.
 std::vector<double> box_normals(const double* centre, const double* radius, Index n_features);
 
+// Fill lead with the products of columns begin .. end and the centre, reach with what they vary by in the box.
+void measure(const Columns& columns, Index begin, Index end, const Box& box, double* lead, double* reach);
+
+// The same of boxes as Cones has of cones.
 class Boxes {
   public:
     using Node = Box;
+    static constexpr bool has_pairs = true;
+    static constexpr bool sparing = true;
 
     Boxes(const Lists& lists, const Settings& settings, const Precision& precision);
 
     bool branch(const Box& box, Index hopeless);
-    void halve(const Box& box, int which, Box& half) const;
-    void whole(const Box& box, Box& same) const;
+    void halve(const Box& box, int which, Box& half);
+    void whole(const Box& box, Box& same);
     Index stalled(const Box& box, const Box& half) const {
         const bool little = static_cast<double>(half.n_lists()) >= 0.9 * static_cast<double>(box.n_lists());
         return little ? box.stalled + 1 : 0;
     }
-    bool is_leaf(const Box& half, Index stalled) const {
+    bool is_leaf(const Box& half) const {
         const bool stuck =
-            stalled >= settings_.most_stalled && 2 * half.n_pairs() + half.n_rows() <= settings_.leaf_rows;
+            half.stalled >= settings_.most_stalled && 2 * half.n_pairs() + half.n_rows() <= settings_.leaf_rows;
         return half.n_lists() <= settings_.leaf_lists || stuck;
     }
     static int better(const Box& first, const Box& second) {
@@ -117,7 +116,22 @@ class Boxes {
     static std::vector<double> normals(const Box& box) {
         return box_normals(box.centre.data(), box.radius.data(), box.n_features());
     }
-    static Survivors survivors(const Box& box, const Lists& lists);
+
+    void view(const Box& box, View& values) const {
+        for (Index d = 0; d < box.n_features(); ++d) values[d] = box.values[d];
+    }
+    const double* at_centre(const Box& half) const { return half.centre.data(); }
+    void vary(const View& values, Index begin, Index end, const Box& half, const Row* best, Index one,
+              double* varied) const;
+    static double lead(double at_centre, double varied) { return at_centre - varied; }
+    static double error(const Box& box, Index i) { return box.row_reaches[i]; }
+    static double error_at_centre(const Box& box, Index i, Index j) { return box.row_reaches[i] + box.row_reaches[j]; }
+    bool beats(const View& values, Index winner, Index loser, const Box& half) const {
+        return beats_in_box(values, winner, loser, half, rounding_, precision_.off);
+    }
+    double rounding(const Box& box) const {
+        return rounding_of(precision_.places, box.centre.data(), box.radius.data(), box.n_features());
+    }
     const Precision& precision() const { return precision_; }
 
   private:
@@ -125,6 +139,7 @@ class Boxes {
 
     Settings settings_;
     Precision precision_;
+    double rounding_ = 1.0;  // of the last half
     std::vector<double> stakes_, shares_;
     Index axis_ = 0;
 };

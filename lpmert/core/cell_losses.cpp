@@ -40,7 +40,7 @@ SumLoss::SumLoss(const Lists& lists, const lpmert::Settings& selections)
 // Decode weights on all lists and take them if they cost less, beyond rounding: where a winner does not lead clearly,
 // all that are near it have to cost the same.
 LPMERT_CLONES
-SumLoss::Offer SumLoss::offer(const std::vector<double>& offered) {
+Decoded SumLoss::offer(const std::vector<double>& offered) {
     const double bound = rounding_bound(lists_, offered.data());
     Index total = 0;
     bool clear = true;
@@ -76,7 +76,7 @@ Leaf SumLoss::search(const Survivors& part, const std::vector<double>&, const st
     counts.leaf_programs += search.programs().programs;
     counts.work += search.tree.work;
     if (search.tree.upper < limit) {
-        const Offer found = offer(search.tree.best_weights);
+        const Decoded found = offer(search.tree.best_weights);
         if (!found.clear || found.cost != search.tree.upper + part.fixed) return Leaf::undecided;
     }
     return state == State::done ? Leaf::done : state == State::asking ? Leaf::undecided : Leaf::too_large;
@@ -88,11 +88,9 @@ RatioLoss::RatioLoss(const Lists& lists, const Ratio& ratio)
     : lists_(lists),
       ratio_(ratio),
       minorant_(ratio.n_columns()),
-      least_(static_cast<std::size_t>(ratio.n_columns())),
-      most_(least_),
       scores_(static_cast<std::size_t>(lists.longest())),
-      total_(least_),
-      costs_(static_cast<std::size_t>(lists.n_rows())),
+      total_(static_cast<std::size_t>(ratio.n_columns())),
+      prices_(static_cast<std::size_t>(lists.n_rows())),
       selection_(static_cast<std::size_t>(lists.n_lists())) {}
 
 void RatioLoss::aim(Index, double below) {
@@ -152,114 +150,53 @@ bool RatioLoss::is_due(Node& node) {
     return true;
 }
 
-// Add the range of each statistic among some hypotheses to the box of the minorant.
-void RatioLoss::widen(const Row* ids, Index size) {
-    const Index n = ratio_.n_columns();
-    const double* const first = ratio_.statistics[ids[0]].begin();
-    std::copy(first, first + n, least_.begin());
-    std::copy(first, first + n, most_.begin());
-    for (Index i = 1; i < size; ++i) {
-        const double* const statistics = ratio_.statistics[ids[i]].begin();
-        for (Index k = 0; k < n; ++k) {
-            least_[k] = std::min(least_[k], statistics[k]);
-            most_[k] = std::max(most_[k], statistics[k]);
-        }
-    }
-    for (Index k = 0; k < n; ++k) {
-        minorant_.low[k] += least_[k];
-        minorant_.high[k] += most_[k];
-    }
-}
-
-// Give the rows of a cone the prices of a minorant that is laid for it, and sort them; return what the least add up to.
-// Prices stay as they are where they bound no better than before.
-Index RatioLoss::reprice(Cone& cone, Index own, Index limit) {
-    if (!is_due(cone)) return own;
-    const Index n_lists = cone.n_lists(), n = cone.n_features();
-    minorant_.low = minorant_.high = cone.total;
+// Give hypotheses the prices of a minorant that is laid for the node, and put lists in order of these; return what the
+// least add up to. Prices stay as they are where they bound no better than before.
+Index RatioLoss::reprice(Node& node, Index own, Index limit) {
+    if (!is_due(node)) return own;
+    const Index n_pairs = node.n_pairs(), n_lists = node.n_row_lists();
+    minorant_.begin(node.total.data());
+    for (Index p = 0; p < n_pairs; ++p)
+        if (!forbidden(node.dear[p]))
+            minorant_.widen(ratio_, 2, [&](Index i) { return i == 0 ? node.cheap[p] : node.dear[p]; });
     for (Index a = 0; a < n_lists; ++a) {
-        const Index begin = cone.ends[a], end = cone.ends[a + 1];
-        if (!forbidden(cone.ids[end - 1]) && !forbidden(cone.ids[begin])) widen(cone.ids.data() + begin, end - begin);
+        const Row* const ids = node.ids.data() + node.ends[a];
+        const Index size = node.ends[a + 1] - node.ends[a];
+        if (!forbidden(ids[0]) && !forbidden(ids[size - 1]))
+            minorant_.widen(ratio_, size, [&](Index i) { return ids[i]; });
     }
-    auto [least, useful] = minorant_.lay_in_units(ratio_, cone.total.data(), n_lists);
+    auto [least, useful] = minorant_.lay_in_units(ratio_, node.total.data(), n_pairs + n_lists);
     if (least == INFINITE_COST || !useful) return std::max(own, least);
+    Index* const dear_prices = prices_.data() + n_pairs;
+    Index* const row_prices = dear_prices + n_pairs;
+    for (Index p = 0; p < n_pairs; ++p) {
+        prices_[p] = price(node.cheap[p]);
+        dear_prices[p] = price(node.dear[p]);
+        least += forbidden(node.dear[p]) ? prices_[p] : std::min(prices_[p], dear_prices[p]);
+    }
     for (Index a = 0; a < n_lists; ++a) {
         Index cheapest = INFINITE_COST;
-        for (Index i = cone.ends[a]; i < cone.ends[a + 1]; ++i) {
-            costs_[i] = row_cost(ratio_, minorant_.slopes.data(), cone.ids[i]);
-            if (!forbidden(cone.ids[i])) cheapest = std::min(cheapest, costs_[i]);
+        for (Index i = node.ends[a]; i < node.ends[a + 1]; ++i) {
+            row_prices[i] = price(node.ids[i]);
+            if (!forbidden(node.ids[i])) cheapest = std::min(cheapest, row_prices[i]);
         }
         least += cheapest;
     }
     if (least <= own) return own;
-    for (Index a = 0; a < n_lists; ++a) {
-        const Index begin = cone.ends[a];
-        for (Index i = begin; i < cone.ends[a + 1]; ++i) {
-            cone.costs[i] = forbidden(cone.ids[i]) ? std::max<Index>(0, limit - least) + 1 : costs_[i];
-            for (Index j = i; j > begin && cone.costs[j - 1] > cone.costs[j]; --j) {  // nearly in order
-                std::swap(cone.costs[j], cone.costs[j - 1]);
-                std::swap(cone.ids[j], cone.ids[j - 1]);
-                double* const scores = cone.scores.data() + j * n;
-                std::swap_ranges(scores, scores + n, scores - n);
-            }
-        }
-    }
-    return least;
-}
-
-// The same for a box, of which the two hypotheses of a pair change places where the dearer has become the cheaper.
-Index RatioLoss::reprice(Box& box, Index own, Index limit) {
-    if (!is_due(box)) return own;
-    const Index n_pairs = box.n_pairs(), n_lists = box.n_row_lists(), n = box.n_features();
-    minorant_.low = minorant_.high = box.total;
+    const Index too_dear = std::max<Index>(0, limit - least) + 1;
     for (Index p = 0; p < n_pairs; ++p) {
-        if (forbidden(box.dear[p])) continue;
-        const double *first = ratio_.statistics[box.cheap[p]].begin(), *second = ratio_.statistics[box.dear[p]].begin();
-        for (Index k = 0; k < ratio_.n_columns(); ++k) {
-            minorant_.low[k] += std::min(first[k], second[k]);
-            minorant_.high[k] += std::max(first[k], second[k]);
-        }
-    }
-    for (Index a = 0; a < n_lists; ++a) widen(box.ids.data() + box.ends[a], box.ends[a + 1] - box.ends[a]);
-    auto [least, useful] = minorant_.lay_in_units(ratio_, box.total.data(), n_pairs + n_lists);
-    if (least == INFINITE_COST || !useful) return std::max(own, least);
-    Index* const dear_costs = costs_.data() + n_pairs;
-    Index* const row_costs = dear_costs + n_pairs;
-    for (Index p = 0; p < n_pairs; ++p) {
-        costs_[p] = row_cost(ratio_, minorant_.slopes.data(), box.cheap[p]);
-        dear_costs[p] = row_cost(ratio_, minorant_.slopes.data(), box.dear[p]);
-        least += forbidden(box.dear[p]) ? costs_[p] : std::min(costs_[p], dear_costs[p]);
+        const Index step = forbidden(node.dear[p]) ? too_dear : dear_prices[p] - prices_[p];
+        node.steps[p] = std::abs(step);
+        if (step >= 0) continue;
+        std::swap(node.cheap[p], node.dear[p]);  // the dearer one has become the cheaper
+        for (Index d = 0; d < lists_.n_features(); ++d) node.gains[d][p] = -node.gains[d][p];
     }
     for (Index a = 0; a < n_lists; ++a) {
-        Index cheapest = INFINITE_COST;
-        for (Index i = box.ends[a]; i < box.ends[a + 1]; ++i) {
-            row_costs[i] = row_cost(ratio_, minorant_.slopes.data(), box.ids[i]);
-            cheapest = std::min(cheapest, row_costs[i]);
-        }
-        least += cheapest;
-    }
-    if (least <= own) return own;
-    for (Index p = 0; p < n_pairs; ++p) {
-        Index step = dear_costs[p] - costs_[p];
-        if (forbidden(box.dear[p])) {
-            step = std::max<Index>(0, limit - least) + 1;
-        } else if (step < 0) {
-            step = -step;
-            std::swap(box.cheap[p], box.dear[p]);
-            for (Index d = 0; d < n; ++d) box.gains[d][p] = -box.gains[d][p];
-        }
-        box.steps[p] = step;
-    }
-    for (Index a = 0; a < n_lists; ++a) {
-        const Index begin = box.ends[a];
-        for (Index i = begin; i < box.ends[a + 1]; ++i) {
-            box.costs[i] = row_costs[i];
-            for (Index j = i; j > begin && box.costs[j - 1] > box.costs[j]; --j) {
-                std::swap(box.costs[j], box.costs[j - 1]);
-                std::swap(box.ids[j], box.ids[j - 1]);
-                std::swap(box.row_reaches[j], box.row_reaches[j - 1]);
-                for (Index d = 0; d < n; ++d) std::swap(box.features[d][j], box.features[d][j - 1]);
-            }
+        const Index begin = node.ends[a];
+        for (Index i = begin; i < node.ends[a + 1]; ++i) {
+            node.costs[i] = forbidden(node.ids[i]) ? too_dear : row_prices[i];
+            for (Index j = i; j > begin && node.costs[j - 1] > node.costs[j]; --j)  // nearly in order
+                node.swap_rows(j - 1, j, lists_.n_features());
         }
     }
     return least;

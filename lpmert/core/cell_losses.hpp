@@ -11,8 +11,8 @@
 #pragma once
 
 #include "box.hpp"
+#include "choice_losses.hpp"
 #include "cone.hpp"
-#include "losses.hpp"
 
 namespace lpmert::cells {
 
@@ -36,10 +36,7 @@ class SumLoss {
         return -lead > error ? 0 : step;
     }
     // Price the hypotheses of a node anew if it is time; return what it costs by them.
-    template <class AnyNode>
-    Index reprice(AnyNode&, Index own, Index) const {
-        return own;
-    }
+    Index reprice(Node&, Index own, Index) const { return own; }
     // After how many splits with little settled a node is given up.
     Index hopeless(const Settings& settings, Index, Index) const { return settings.hopeless; }
     // Take the centre of a node if it is better than all before.
@@ -57,11 +54,7 @@ class SumLoss {
     std::vector<double> weights;
 
   private:
-    struct Offer {
-        Index cost;
-        bool clear;
-    };
-    Offer offer(const std::vector<double>& offered);
+    Decoded offer(const std::vector<double>& offered);
 
     Lists lists_;
     lpmert::Settings selections_;
@@ -77,8 +70,7 @@ class RatioLoss {
     Standing settle(Node& node, const Row* ids, const Index* costs, Index start, Index end, Row winner);
     Index settle_pair(Node& node, Index own, Row winner);
     Index pair_at_centre(Node& node, Row cheap, Row dear, Index step, double lead, double error);
-    Index reprice(Cone& cone, Index own, Index limit);
-    Index reprice(Box& box, Index own, Index limit);
+    Index reprice(Node& node, Index own, Index limit);
     Index hopeless(const Settings& settings, Index n_lists, Index n_features) const;
     template <class Shape>
     void look_at_centre(typename Shape::Node& node) {
@@ -108,14 +100,14 @@ class RatioLoss {
         return loss_of_total(ratio_.kind, ratio_.parameters, minorant_.at.data(), ratio_.n_columns());
     }
     DecodedTotal offer(const std::vector<double>& offered);
-    void widen(const Row* ids, Index size);
+    Index price(Row row) const { return row_cost(ratio_, minorant_.slopes.data(), row); }
     static Index count_selections(const Survivors& part);
 
     Lists lists_;
     Ratio ratio_;
     Minorant minorant_;  // laid at the sums at a node's centre
-    std::vector<double> least_, most_, scores_, total_;
-    std::vector<Index> costs_, selection_;
+    std::vector<double> scores_, total_;
+    std::vector<Index> prices_, selection_;
 };
 
 }  // namespace lpmert::cells

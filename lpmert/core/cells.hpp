@@ -27,13 +27,12 @@ class Search {
   public:
     using Node = typename Shape::Node;
 
-    // largest: what the magnitudes of the features of a hypothesis add up to at most.
-    Search(const Lists& lists, const Settings& settings, const Shape& shape, const Loss& loss, double largest)
+    Search(const Lists& lists, const Settings& settings, const Shape& shape, const Loss& loss)
         : loss(loss),
           lists_(lists),
           settings_(settings),
           shape_(shape),
-          propagation_(lists, shape_, largest),
+          propagation_(lists, shape_),
           conflicts_(lists, settings_, shape_) {}
     Search(const Search&) = delete;
 
@@ -166,7 +165,7 @@ class Search {
     // Put a half on top unless nothing is left in it.
     void keep(Node& half) {
         if (half.bound > limit() || half.closed) return;
-        if (shape_.is_leaf(half, half.stalled)) {
+        if (shape_.is_leaf(half)) {
             const Leaf leaf = search_leaf(half);
             if (leaf == Leaf::done) return;
             if (leaf == Leaf::undecided) half.stalled = settings_.hopeless;
@@ -176,7 +175,7 @@ class Search {
 
     Leaf search_leaf(const Node& node) {
         ++counts.leaves;
-        const Survivors part = Shape::survivors(node, lists_);
+        const Survivors part(node, lists_);
         if (!loss.is_small(part)) return Leaf::too_large;
         const std::vector<double> normals = Shape::normals(node);
         if (normals.empty()) return Leaf::undecided;

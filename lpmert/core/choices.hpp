@@ -3,7 +3,7 @@
 // A node is a set of decided lists (lemma T1 of proofs/trees.md). Every undecided list adds the cost of its cheapest
 // hypothesis that goes together with the decided choices (look-ahead, S5 of proofs/selections.md), and disjoint cores
 // among these cheapest choices raise the bound further (C5 of proofs/cores.md). What a hypothesis costs is the affair
-// of the loss: a sum (sums.hpp), or a ratio of sums (ratios.hpp), whose costs change from node to node.
+// of the loss (choice_losses.hpp): a sum, or a ratio of sums, whose costs change from node to node.
 //
 // Whether choices go together is decided by least_norm.hpp. Where rounding hides that, the search pauses as `asking`,
 // and is told in exact arithmetic.
@@ -20,6 +20,20 @@ struct Choice {
     Index list, position;
 };
 using Core = std::vector<Choice>;  // choices that no weights make together
+
+// The last cores that were met, so many at most; the first one goes when there are more.
+struct Cores {
+    std::vector<Core> items;
+    std::size_t most, met = 0;
+
+    void add(Core core) {
+        if (items.size() < most)
+            items.push_back(std::move(core));
+        else if (most > 0)
+            items[met % most] = std::move(core);
+        ++met;
+    }
+};
 
 inline bool operator==(const Choice& one, const Choice& other) {
     return one.list == other.list && one.position == other.position;
@@ -50,7 +64,7 @@ struct Settings {
     Index granularity;  // what an improvement is at least
     double sharpness;   // how steeply costs count in branching
     bool look_ahead, use_cores, use_witnesses;
-    Index pool_size, kept_cores;
+    Index pool_size, kept_cores;  // witnesses and cores that are remembered at most
 };
 
 // What a loss sees of the search.
@@ -96,15 +110,30 @@ struct Tree {
     }
 };
 
-// A node and what is open below it, for this search or another one to go on with.
+// A node and what is open below it, for this search or another one to go on with: all selections that make its choices,
+// but for those that its earlier children hold.
 struct OpenNode {
-    std::vector<Choice> choices;
-    std::vector<Index> pointer;  // [S]
-    Index branch;                // -1 where it has no children yet
+    explicit OpenNode(const Node& node) : own(node.bound), corral(node.corral) {}
+    explicit OpenNode(Index n_features) : corral(n_features) {}
+
+    std::vector<Choice> choices;  // in order
+    std::vector<Index> pointer;   // [S]
+    Index branch = -1;            // -1 where it has no children yet
     std::vector<Child> children;
-    Index own, bound;               // of the node, and of what is open in it
-    std::vector<std::uint8_t> out;  // [M] what is ruled out, where the pointers do not tell
+    Index own = 0, bound = 0;  // of the node, and of what is open in it
+    std::vector<Row> out;      // what is ruled out, where the pointers do not tell
     Corral corral;
+
+    template <class Self, class Visit>
+    static void each_field(Self& self, Visit& visit) {
+        visit("choices", self.choices);
+        visit("pointer", self.pointer);
+        visit("branch", self.branch);
+        visit("children", self.children);
+        visit("own", self.own);
+        visit.rows("out", self.out);
+        Corral::each_field(self.corral, visit);
+    }
 };
 
 template <class Loss>
@@ -121,6 +150,8 @@ class ChoicesSearch {
           attained_(room(lists.n_rows()), -1),
           residual_(room(lists.n_lists())),
           in_core_(room(lists.n_lists())),
+          cores_{{}, room(settings.kept_cores)},
+          exact_cores_{{}, room(std::max(settings.kept_cores, Index{1}))},
           gain_(room(lists.n_lists()), std::numeric_limits<double>::infinity()),
           order_(room(lists.n_lists())),
           answer_weights_(tree.best_weights) {
@@ -159,12 +190,7 @@ class ChoicesSearch {
     }
     void answer_core(Core core) {
         withdraw();
-        if (exact_cores_.size() < room(std::max(settings_.kept_cores, Index{1}))) {
-            exact_cores_.push_back(std::move(core));
-        } else {
-            exact_cores_[room(n_exact_cores_) % exact_cores_.size()] = std::move(core);
-        }
-        ++n_exact_cores_;
+        exact_cores_.add(std::move(core));
     }
 
     // The least bound of what is open, INFINITE_COST if nothing is.
@@ -184,16 +210,20 @@ class ChoicesSearch {
             const Node& node = tree.nodes[depth];
             const Index bound = open_bound(depth);
             if (bound < INFINITE_COST) {
-                std::vector<Choice> choices;
+                OpenNode open(node);
+                open.bound = bound;
+                open.pointer = pointer;
                 for (Index above = 0; above < depth; ++above) {
                     const Index s = tree.nodes[above].branch;
-                    choices.push_back({s, tree.chosen[s]});
+                    open.choices.push_back({s, tree.chosen[s]});
                 }
-                const bool branched = is_branched(depth);
-                std::vector<Child> children;
-                if (branched) children.assign(node.children.begin() + node.next, node.children.end());
-                found.push_back({std::move(choices), pointer, branched ? node.branch : -1, std::move(children),
-                                 node.bound, bound, out, node.corral});
+                if (is_branched(depth)) {
+                    open.branch = node.branch;
+                    open.children.assign(node.children.begin() + node.next, node.children.end());
+                }
+                for (std::size_t i = 0; i < out.size(); ++i)
+                    if (out[i]) open.out.push_back(static_cast<Row>(i));
+                found.push_back(std::move(open));
             }
             const Index begin = depth > 0 ? tree.nodes[depth - 1].trail_end : 0;
             for (Index q = node.trail_end - 1; q >= begin; --q) {
@@ -419,25 +449,15 @@ class ChoicesSearch {
         for (Index s = 0; s < tree.n_open; ++s) {
             if (tree.chosen[s] < 0) residual_[s] = loss.step(tree, s);
         }
-        const Index known = static_cast<Index>(cores_.size());
-        for (Index back = 0; back < known; ++back) {
-            const Core& core = cores_[(n_cores_ - 1 - back) % known];
+        const std::size_t known = cores_.items.size();
+        for (std::size_t back = 1; back <= known; ++back) {  // the last one first
+            const Core& core = cores_.items[(cores_.met - back) % known];
             if (!applies(core)) continue;
             const Index least = charge(core);
             if (least == INFINITE_COST) return least;
             bound = plus(bound, least);
         }
         return bound;
-    }
-
-    void learn() {
-        if (settings_.kept_cores == 0) return;
-        if (static_cast<Index>(cores_.size()) < settings_.kept_cores) {
-            cores_.push_back(core_);
-        } else {
-            cores_[n_cores_ % settings_.kept_cores] = core_;
-        }
-        ++n_cores_;
     }
 
     // Raise the bound by disjoint cores among the cheapest choices (as in core-guided MaxSAT).
@@ -463,7 +483,7 @@ class ChoicesSearch {
                 return n_asked == tree.lists.n_lists() && Loss::tight ? Outcome::closed : Outcome::open;
             }
             if (core_.empty()) return Outcome::open;  // attainable, but by no doubles: noted outside, nothing learnt
-            learn();
+            cores_.add(core_);
             const Index least = charge(core_);
             if (least == INFINITE_COST) return Outcome::closed;
             // The node's own sum: its parent's bound, if larger, does not add up with its cores.
@@ -615,7 +635,7 @@ class ChoicesSearch {
             return verdict;
         }
         if (verdict == Verdict::feasible) return verdict;
-        for (const Core& core : exact_cores_) {
+        for (const Core& core : exact_cores_.items) {
             const auto chosen = [this](const Choice& choice) { return tree.chosen[choice.list] == choice.position; };
             if (std::all_of(core.begin(), core.end(), chosen)) {
                 core_ = core;
@@ -666,8 +686,7 @@ class ChoicesSearch {
     std::vector<Index> residual_;  // [S] what a list can still be charged
     std::vector<Index> in_core_;   // [S] in how many cores of this node it is
     Core core_;                    // of the last infeasible trial
-    std::vector<Core> cores_, exact_cores_;
-    Index n_cores_ = 0, n_exact_cores_ = 0;
+    Cores cores_, exact_cores_;
     std::vector<double> gain_;             // [S] raised / asked
     std::vector<Index> order_;             // lists by gain
     std::vector<Choice> question_;         // what the answer is about

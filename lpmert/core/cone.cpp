@@ -74,7 +74,13 @@ bool outer_normals(const double* rays, Index n, double* normals) {
 Cones::Cones(const Lists& lists, const Settings& settings) : settings_(settings) {
     const auto n = static_cast<std::size_t>(lists.n_features());
     disagreement_.resize(n * n);
+    ones_.assign(n, 1.0);
     best_.resize(n);
+    for (Index i = 0; i < lists.n_rows(); ++i) {
+        double size = 0.0;
+        for (Index d = 0; d < lists.n_features(); ++d) size += std::abs(lists.row(i)[d]);
+        largest_ = std::max(largest_, size);
+    }
 }
 
 // The edge with the most cost at stake between its ends' winners, weighted by its length. Lists tied at one end have
@@ -84,25 +90,20 @@ void Cones::longest_edge(const Cone& cone) {
     std::fill(disagreement_.begin(), disagreement_.end(), 0.0);
     for (Index a = 0; a < n_lists; a += std::max<Index>(1, n_lists / SAMPLED_LISTS)) {
         for (Index d = 0; d < n; ++d) {
-            double top = -std::numeric_limits<double>::infinity();
-            for (Index i = cone.ends[a]; i < cone.ends[a + 1]; ++i) {
-                if (cone.score(i)[d] > top) {
-                    top = cone.score(i)[d];
-                    best_[d] = i;
-                }
-            }
+            const double* const scores = cone.values[d];
+            best_[d] = std::max_element(scores + cone.ends[a], scores + cone.ends[a + 1]) - scores;
         }
         for (Index p = 0; p < n; ++p) {
             for (Index q = p + 1; q < n; ++q) {
-                const double *first = cone.score(best_[p]), *second = cone.score(best_[q]);
-                if (second[p] < first[p] && first[q] < second[q])
-                    disagreement_[p * n + q] +=
-                        static_cast<double>(std::abs(cone.costs[best_[p]] - cone.costs[best_[q]]));
+                const Index first = best_[p], second = best_[q];
+                if (cone.values[p][second] < cone.values[p][first] && cone.values[q][first] < cone.values[q][second])
+                    disagreement_[p * n + q] += static_cast<double>(std::abs(cone.costs[first] - cone.costs[second]));
             }
         }
     }
     double most = -1.0;
-    edge_ = Edge{};
+    first_ = 0;
+    second_ = 1;
     for (Index p = 0; p < n; ++p) {
         for (Index q = p + 1; q < n; ++q) {
             double length = 0.0;
@@ -110,8 +111,8 @@ void Cones::longest_edge(const Cone& cone) {
             const double stake = (disagreement_[p * n + q] + 1e-3) * length;
             if (stake > most) {
                 most = stake;
-                edge_.first = p;
-                edge_.second = q;
+                first_ = p;
+                second_ = q;
             }
         }
     }
@@ -119,19 +120,20 @@ void Cones::longest_edge(const Cone& cone) {
 
 // Compute the scores at the middle of the edge and what they are off; false if that ray is not exact.
 bool Cones::midpoint(const Cone& cone) {
-    const Index n = cone.n_features(), p = edge_.first, q = edge_.second;
+    const Index n = cone.n_features();
+    const double *const first = cone.values[first_], *const second = cone.values[second_];
     bool exact_ray = true, exact = true;
-    for (Index d = 0; d < n; ++d) exact_ray = exact_ray && exact_sum(cone.rays[p * n + d], cone.rays[q * n + d]);
+    for (Index d = 0; d < n; ++d)
+        exact_ray = exact_ray && exact_sum(cone.rays[first_ * n + d], cone.rays[second_ * n + d]);
     double largest = 0.0;
     middle_.resize(cone.ids.size());
     for (Index i = 0; i < cone.n_rows(); ++i) {
-        const double a = cone.score(i)[p], b = cone.score(i)[q];
-        exact = exact && exact_sum(a, b);
-        middle_[i] = 0.5 * (a + b);
+        exact &= exact_sum(first[i], second[i]);
+        middle_[i] = 0.5 * (first[i] + second[i]);
         largest = std::max(largest, std::abs(middle_[i]));
     }
-    edge_.error = 0.5 * (cone.errors[p] + cone.errors[q]) * (1.0 + 4.0 * EPSILON);
-    if (!exact) edge_.error += EPSILON * largest;
+    error_ = 0.5 * (cone.errors[first_] + cone.errors[second_]) * (1.0 + 4.0 * EPSILON);
+    if (!exact) error_ += EPSILON * largest;
     return exact_ray;
 }
 
@@ -141,20 +143,51 @@ bool Cones::branch(const Cone& cone, Index hopeless) {
     return midpoint(cone);
 }
 
-void Cones::halve(const Cone& cone, int which, Cone& half) {
+void Cones::take(const Cone& cone, Cone& half, Index replaced) {
     const Index n = cone.n_features();
-    replaced_ = which == 0 ? edge_.first : edge_.second;
     half.rays = cone.rays;
     half.errors = cone.errors;
-    half.errors[replaced_] = edge_.error;
-    for (Index d = 0; d < n; ++d)
-        half.rays[replaced_ * n + d] = 0.5 * (cone.rays[edge_.first * n + d] + cone.rays[edge_.second * n + d]);
+    replaced_ = replaced;
+    if (replaced >= 0) {
+        half.errors[replaced] = error_;
+        for (Index d = 0; d < n; ++d)
+            half.rays[replaced * n + d] = 0.5 * (cone.rays[first_ * n + d] + cone.rays[second_ * n + d]);
+    }
+    tolerance_ = 4.0 * static_cast<double>(n * n) * EPSILON * largest_;
+    for (const double error : half.errors) tolerance_ += 2.0 * error;
 }
 
-void Cones::whole(const Cone& cone, Cone& same) {
-    replaced_ = -1;
-    same.rays = cone.rays;
-    same.errors = cone.errors;
+void Cones::halve(const Cone& cone, int which, Cone& half) { take(cone, half, which == 0 ? first_ : second_); }
+
+void Cones::whole(const Cone& cone, Cone& same) { take(cone, same, -1); }
+
+void Cones::view(const Cone& cone, View& values) const {
+    for (Index d = 0; d < cone.n_features(); ++d) values[d] = d == replaced_ ? middle_.data() : cone.values[d];
+}
+
+namespace {
+
+LPMERT_CLONES
+void leads_at_rays(const View& values, Index begin, Index end, const std::vector<double>& errors, const Row* best,
+                   Index one, double* leads) {
+    const Index n = end - begin;
+    std::fill_n(leads, n, std::numeric_limits<double>::infinity());
+    for (Index d = 0; d < count(errors); ++d) {
+        const double* const scores = values[d] + begin;
+        const double off = 2.0 * errors[d], score = scores[one];
+        const auto take = [&](Index j, double lead) { leads[j] = lead < leads[j] ? lead : leads[j]; };
+        if (best != nullptr)
+            for (Index j = 0; j < n; ++j) take(j, scores[best[j]] - scores[j] - off);
+        else
+            for (Index j = 0; j < n; ++j) take(j, scores[j] - score - off);
+    }
+}
+
+}  // namespace
+
+void Cones::vary(const View& values, Index begin, Index end, const Cone& half, const Row* best, Index one,
+                 double* varied) const {
+    leads_at_rays(values, begin, end, half.errors, best, one, varied);
 }
 
 std::vector<double> Cones::centre(const Cone& cone) {
@@ -168,16 +201,6 @@ std::vector<double> Cones::centre(const Cone& cone) {
 std::vector<double> Cones::normals(const Cone& cone) {
     std::vector<double> found(cone.rays.size());
     if (!outer_normals(cone.rays.data(), cone.n_features(), found.data())) found.clear();
-    return found;
-}
-
-Survivors Cones::survivors(const Cone& cone, const Lists&) {
-    Survivors found;
-    found.ids.assign(cone.ids.begin(), cone.ids.end());
-    found.costs.assign(cone.costs.begin(), cone.costs.end());
-    found.ends = cone.ends;
-    found.own = found.fixed = cone.own;
-    for (Index a = 0; a < cone.n_lists(); ++a) found.fixed -= cone.costs[cone.ends[a]];
     return found;
 }
 

@@ -23,31 +23,31 @@ constexpr Index SAMPLE = 256;         // of many items of a box, about so many t
 
 constexpr double INF = std::numeric_limits<double>::infinity();
 
-// Charge conflicts between n items in order of height until the charges exceed what is needed; possible: what all items
+// Charge conflicts between items in order of height until the charges exceed what is needed; possible: what all items
 // that pay at the centre have left, as every charge is to one of them; INFINITE_COST says nothing. Return the sum of
 // the charges.
-template <class Items>
-Index charge(Items& items, Index n, Index possible, Index needed, Index& compared) {
+template <class Some>
+Index charge(Some& items, Index possible, Index needed, Index& compared) {
     Index total = 0;
     const auto lose = [&](Index amount) { possible -= possible < INFINITE_COST ? amount : 0; };
-    for (Index i = n - 1; i > 0; --i) {
+    for (Index i = items.n - 1; i > 0; --i) {
         if (total > needed || plus(total, possible) <= needed) break;
         if (!items.pays_at_centre(i)) continue;
-        lose(items.left(i));
+        lose(items.left[i]);
         for (Index begin = items.first_partner(i); begin < i; begin += BLOCK) {
-            if (items.left(i) == 0 || total > needed) break;
+            if (items.left[i] == 0 || total > needed) break;
             const Index end = std::min(i, begin + BLOCK);
             compared += end - begin;
             if (!items.compare(i, begin, end)) continue;
             for (Index j = begin; j < end; ++j) {
-                if (!items.promises(j, begin) || items.left(j) == 0 || !items.pays(i, j, begin)) continue;
-                const Index amount = std::min(items.left(i), items.left(j));
+                if (!items.promises(j, begin) || items.left[j] == 0 || !items.pays(i, j, begin)) continue;
+                const Index amount = std::min(items.left[i], items.left[j]);
                 total += amount;
                 items.name(i, j);
                 if (items.pays_at_centre(j)) lose(amount);
                 items.take(i, amount);
                 items.take(j, amount);
-                if (items.left(i) == 0 || total > needed) break;
+                if (items.left[i] == 0 || total > needed) break;
             }
         }
     }
@@ -55,6 +55,14 @@ Index charge(Items& items, Index n, Index possible, Index needed, Index& compare
 }
 
 }  // namespace
+
+Items::Items(Index n_features_, Index n_items) : n_features(n_features_), stride(n_items + VECTOR) {
+    const auto size = static_cast<std::size_t>(stride), width = static_cast<std::size_t>(n_features);
+    gains.resize(width * size);
+    for (auto* const numbers : {&sizes, &heights}) numbers->resize(size);
+    for (auto* const numbers : {&steps, &order, &left}) numbers->resize(size);
+    scaled.resize(width * size);
+}
 
 // ---- cones
 
@@ -68,20 +76,14 @@ bool one_pays(const double* first, const double* second, double share, double ot
 }
 
 Conflicts<Cones>::Conflicts(const Lists& lists, const Settings& settings, const Cones&)
-    : n_features_(lists.n_features()), stride_(std::min(lists.n_lists(), settings.conflict_lists) + VECTOR) {
-    const auto size = static_cast<std::size_t>(stride_), n = static_cast<std::size_t>(n_features_);
-    gains_.resize(n * size);
-    for (auto* const items : {&sizes_, &heights_}) items->resize(size);
-    for (auto* const items : {&steps_, &order_, &left_}) items->resize(size);
-    scaled_.resize(n * size);
-    low_.resize(static_cast<std::size_t>(BLOCK));
-    high_.resize(static_cast<std::size_t>(BLOCK));
-}
+    : Items(lists.n_features(), std::min(lists.n_lists(), settings.conflict_lists)),
+      low_(static_cast<std::size_t>(BLOCK)),
+      high_(low_) {}
 
 // The gain of a list: of the best row at the centre that costs more, over all of the least cost.
 void Conflicts<Cones>::collect(const Cone& cone) {
-    n_ = 0;
-    for (Index a = 0; a < cone.n_lists(); ++a) {
+    n = 0;
+    for (Index a = 0; a < cone.n_row_lists(); ++a) {
         const Index begin = cone.ends[a], end = cone.ends[a + 1];
         Index middle = begin + 1;
         while (middle < end && cone.costs[middle] == cone.costs[begin]) ++middle;
@@ -90,36 +92,35 @@ void Conflicts<Cones>::collect(const Cone& cone) {
         Index best = middle;
         for (Index i = middle; i < end; ++i) {
             double sum = 0.0;
-            for (Index d = 0; d < n_features_; ++d) sum += cone.score(i)[d];
+            for (Index d = 0; d < n_features; ++d) sum += cone.values[d][i];
             if (sum > top) {
                 top = sum;
                 best = i;
             }
         }
         double total = 0.0, size = 0.0, most = 0.0;
-        for (Index d = 0; d < n_features_; ++d) {
-            double ceiling = cone.score(begin)[d];
-            for (Index i = begin + 1; i < middle; ++i) ceiling = std::max(ceiling, cone.score(i)[d]);
-            const double lead = cone.score(best)[d] - ceiling;
-            gains_[n_ * n_features_ + d] = lead;
+        for (Index d = 0; d < n_features; ++d) {
+            const double* const scores = cone.values[d];
+            const double lead = scores[best] - *std::max_element(scores + begin, scores + middle);
+            gain(n)[d] = lead;
             total += lead;
             size = std::max(size, std::abs(lead));
             most = std::max(most, lead);
         }
         if (!(most > 0.0)) continue;
-        steps_[n_] = cone.costs[middle] - cone.costs[begin];
-        sizes_[n_] = size;
-        heights_[n_++] = total / size;
+        steps[n] = cone.costs[middle] - cone.costs[begin];
+        sizes[n] = size;
+        heights[n++] = total / size;
     }
 }
 
 // Whether the items that pay at the centre, and those at each ray, pay more than is needed: charges are no more than
 // what is paid at any weights.
 bool Conflicts<Cones>::can_pay(Index needed) const {
-    for (Index d = -1; d < n_features_; ++d) {
+    for (Index d = -1; d < n_features; ++d) {
         Index paid = 0;
-        for (Index k = 0; k < n_; ++k)
-            if ((d < 0 ? heights_[k] : gain(k)[d]) >= 0.0) paid = plus(paid, steps_[k]);
+        for (Index k = 0; k < n; ++k)
+            if ((d < 0 ? heights[k] : gain(k)[d]) >= 0.0) paid = plus(paid, steps[k]);
         if (paid <= needed) return false;
     }
     return true;
@@ -127,15 +128,15 @@ bool Conflicts<Cones>::can_pay(Index needed) const {
 
 // Put the items in order of height, with all of their steps left; return what those have that pay at the centre.
 Index Conflicts<Cones>::sort() {
-    for (Index k = 0; k < n_; ++k) order_[k] = k;
-    std::sort(order_.begin(), order_.begin() + n_,
-              [this](Index a, Index b) { return heights_[a] != heights_[b] ? heights_[a] < heights_[b] : a < b; });
+    for (Index k = 0; k < n; ++k) order[k] = k;
+    std::sort(order.begin(), order.begin() + n,
+              [this](Index a, Index b) { return heights[a] != heights[b] ? heights[a] < heights[b] : a < b; });
     Index possible = 0;
-    for (Index x = 0; x < n_; ++x) {
-        const Index k = order_[x];
-        left_[x] = steps_[k];
-        if (heights_[k] > 0.0) possible = plus(possible, steps_[k]);
-        for (Index d = 0; d < n_features_; ++d) scaled_[d * stride_ + x] = static_cast<float>(gain(k)[d] / sizes_[k]);
+    for (Index x = 0; x < n; ++x) {
+        const Index k = order[x];
+        left[x] = steps[k];
+        if (heights[k] > 0.0) possible = plus(possible, steps[k]);
+        for (Index d = 0; d < n_features; ++d) scaled[d * stride + x] = static_cast<float>(gain(k)[d] / sizes[k]);
     }
     return possible;
 }
@@ -144,7 +145,7 @@ Index Conflicts<Cones>::run(const Cone& cone, Index needed, Counts& counts) {
     errors_ = cone.errors;
     collect(cone);
     counts.work += cone.n_rows();
-    return can_pay(needed) ? charge(*this, n_, sort(), needed, counts.work) : 0;
+    return can_pay(needed) ? charge(*this, sort(), needed, counts.work) : 0;
 }
 
 namespace {
@@ -173,58 +174,50 @@ bool multiples(const float* scaled, Index stride, Index n_features, Index i, Ind
 }  // namespace
 
 bool Conflicts<Cones>::compare(Index i, Index begin, Index end) {
-    return multiples(scaled_.data(), stride_, n_features_, i, begin, end, low_.data(), high_.data());
+    return multiples(scaled.data(), stride, n_features, i, begin, end, low_.data(), high_.data());
 }
 
 bool Conflicts<Cones>::pays(Index i, Index j, Index begin) const {
-    const Index first = order_[i], second = order_[j];
+    const Index first = order[i], second = order[j];
     const double low = low_[j - begin], high = high_[j - begin];
     const double multiple = high == INF ? 2.0 * low + 1.0 : 0.5 * (low + high);
-    const double share = multiple / sizes_[first], other = 1.0 / sizes_[second], larger = std::max(share, other);
+    const double share = multiple / sizes[first], other = 1.0 / sizes[second], larger = std::max(share, other);
     return one_pays(gain(first), gain(second), share / larger, other / larger, errors_);
 }
 
 void Conflicts<Cones>::take(Index j, Index amount) {
-    left_[j] -= amount;
-    if (left_[j] > 0) return;
-    for (Index d = 0; d < n_features_; ++d) scaled_[d * stride_ + j] = -1.0F;  // no other makes up for such losses
+    left[j] -= amount;
+    if (left[j] > 0) return;
+    for (Index d = 0; d < n_features; ++d) scaled[d * stride + j] = -1.0F;  // no other makes up for such losses
 }
 
 // ---- boxes
 
 bool one_pays_in_box(const double* first, const double* second, double share, double other, const double* centre,
                      const double* radius, Index n_features, double rounding, double off) {
-    double lead = 0.0, reach = 0.0, mass = 0.0;
+    Products products;
     for (Index d = 0; d < n_features; ++d) {
-        const double x = share * first[d], y = other * second[d], both = x + y;
-        lead += both * centre[d];
-        reach += std::abs(both) * radius[d];
-        mass += std::abs(x) + std::abs(y);
+        const double x = share * first[d], y = other * second[d];
+        products.add(x + y, std::abs(x) + std::abs(y), centre[d], radius[d]);
     }
-    double error = static_cast<double>(n_features + 6) * EPSILON * mass + TINY;
-    if (share == 1.0 && other == 1.0) error *= rounding;
-    error += (share + other) * off;
-    return lead - (reach + error) >= 0.0;
+    const bool exact = share == 1.0 && other == 1.0;
+    return products.are_at_least(products.error(n_features + 6, exact ? rounding : 1.0) + (share + other) * off);
 }
 
-Conflicts<Boxes>::Conflicts(Index n_features, Index n_items, Index n_pairs)
-    : n_features_(n_features), stride_(n_items + 1 + VECTOR), most_pairs_(n_pairs) {
-    const auto size = static_cast<std::size_t>(stride_), n = static_cast<std::size_t>(n_features);
-    gains_.resize(n * size);
-    for (auto* const items : {&sizes_, &heights_}) items->resize(size);
-    for (auto* const items : {&steps_, &order_, &left_}) items->resize(size);
-    starts_.resize(static_cast<std::size_t>(BUCKETS + 1));
-    scaled_.resize(n * size);
-    level_.resize(size);
-    margins_.resize(static_cast<std::size_t>(3 * BLOCK));
-}
+Conflicts<Boxes>::Conflicts(Index n_features_, Index n_items, Index n_pairs)
+    : Items(n_features_, n_items + 1),
+      most_pairs_(n_pairs),
+      values_(static_cast<std::size_t>(n_features)),
+      starts_(static_cast<std::size_t>(BUCKETS + 1)),
+      level_(sizes.size()),
+      margins_(static_cast<std::size_t>(3 * BLOCK)) {}
 
 Conflicts<Boxes>::Conflicts(const Lists& lists, const Settings& settings, const Boxes& boxes)
     : Conflicts(lists.n_features(), settings.levels * std::min(lists.n_lists(), settings.conflict_lists), 0) {
     levels_ = settings.levels;
-    precision_ = boxes.precision();
+    boxes_ = &boxes;
     const auto longest = static_cast<std::size_t>(std::max(lists.longest(), PROPAGATION_BLOCK));
-    for (auto* const items : {&scores_, &lead_, &reach_}) items->resize(longest);
+    for (auto* const numbers : {&lead_, &reach_}) numbers->resize(longest);
     later_.resize(longest);
 }
 
@@ -233,22 +226,22 @@ void Conflicts<Boxes>::begin(Span<const double> centre, Span<const double> radiu
     radius_ = radius;
     rounding_ = rounding;
     off_ = off;
-    n_ = 0;
+    n = 0;
     pairs_.clear();
 }
 
-bool Conflicts<Boxes>::add(Index step) {
-    const double* const own = gain(n_);
-    double lead = 0.0, reach = 0.0;
-    for (Index d = 0; d < n_features_; ++d) {
-        lead += own[d] * centre_[d];
-        reach += std::abs(own[d]) * radius_[d];
-    }
+bool Conflicts<Boxes>::add(double lead, double reach, Index step) {
     if (!(0.0 < reach && reach < INF) || !(std::abs(lead) <= 2.0 * reach)) return false;
-    sizes_[n_] = reach;
-    heights_[n_] = lead / reach;
-    steps_[n_++] = step;
+    sizes[n] = reach;
+    heights[n] = lead / reach;
+    steps[n++] = step;
     return true;
+}
+
+bool Conflicts<Boxes>::add(Index step) {
+    Products products;
+    for (Index d = 0; d < n_features; ++d) products.add(gain(n)[d], 0.0, centre_[d], radius_[d]);
+    return add(products.lead, products.reach, step);
 }
 
 // By how much rows low .. high may be ahead of one of them in a box, at most; never less than 0.0.
@@ -256,68 +249,60 @@ double Conflicts<Boxes>::allowance(const Box& box, Index low, Index high, Index 
     double most = 0.0;
     for (Index i = low; i < high; ++i) {
         if (i == ahead) continue;
-        double lead = 0.0, reach = 0.0, mass = 0.0;
-        for (Index d = 0; d < n_features_; ++d) {
-            const double gain = box.features[d][i] - box.features[d][ahead];
-            lead += gain * centre_[d];
-            reach += std::abs(gain) * radius_[d];
-            mass += std::abs(gain);
+        Products products;
+        for (Index d = 0; d < n_features; ++d) {
+            const double more = box.values[d][i] - box.values[d][ahead];
+            products.add(more, std::abs(more), centre_[d], radius_[d]);
         }
-        const double error = rounding_ * (static_cast<double>(n_features_ + 6) * EPSILON * mass + TINY) + off_;
-        most = std::max(most, lead + (reach + error));
+        const double error = products.error(n_features + 6, rounding_) + off_;
+        most = std::max(most, products.lead + (products.reach + error));
     }
     return most;
-}
-
-// Score rows low .. high at the centre, and find for each of them the best from there on, both counted from low.
-void Conflicts<Boxes>::rank(const Box& box, Index low, Index high) {
-    score_at_centre(box.features, low, high, box, scores_.data());
-    Index best = high - low - 1;
-    for (Index i = high - low - 1; i >= 0; --i) {
-        if (scores_[i] > scores_[best]) best = i;
-        later_[i] = best;
-    }
 }
 
 // Add an item for each level of costs of a list of more hypotheses. It is paid where the best of those that cost more
 // is above all that cost no more; levels of nearly the same height are one item, paid where the last of them is.
 void Conflicts<Boxes>::add_levels(const Box& box, Index low, Index high, Index face) {
-    rank(box, low, high);
-    const Index first = n_, n = high - low;
+    const Index first = n, size = high - low;
+    score_columns(values_, low, high, centre_.data(), lead_.data());
+    for (Index i = size - 1, best = i; i >= 0; --i) {
+        if (lead_[i] > lead_[best]) best = i;
+        later_[i] = best;  // of the rows from here on
+    }
     Index cheap = 0, end = 0;
     double beyond = -1.0, top = 0.0;  // what others of the cheaper rows may be ahead; negative if there are none
-    while (n_ - first < levels_) {
+    while (n - first < levels_) {
         const Index before = end, ahead = cheap, cost = box.costs[low + end];
-        while (end < n && box.costs[low + end] == cost) {
-            if (scores_[end] > scores_[cheap]) cheap = end;
+        while (end < size && box.costs[low + end] == cost) {
+            if (lead_[end] > lead_[cheap]) cheap = end;
             ++end;
         }
-        if (end == n) break;  // as hypotheses of different statistics may cost the same, this may be the first level
+        if (end == size) break;  // as hypotheses of different statistics may cost the same, this may be the first level
         if (end > 1) {
             const double more = allowance(box, low + (cheap == ahead ? before : 0), low + end, low + cheap);
             beyond = cheap == ahead ? std::max(beyond, more) : more;
         }
         double* const own = next_gain();
         const Index best = later_[end];
-        for (Index d = 0; d < n_features_; ++d) own[d] = box.features[d][low + best] - box.features[d][low + cheap];
+        for (Index d = 0; d < n_features; ++d) own[d] = box.values[d][low + best] - box.values[d][low + cheap];
         if (beyond >= 0.0) {
             // All others are at most the one and this, and the face's weight is 1 or -1 all over the box.
             const double gain = own[face];
             own[face] = gain - centre_[face] * (beyond + rounding_ * EPSILON * (std::abs(gain) + beyond));
         }
         if (!add(box.costs[low + end] - cost)) break;
-        const Index k = n_ - 1;
-        const double height = heights_[k];
+        const Index k = n - 1;
+        const double height = heights[k];
         if (height < -1.0) {
-            --n_;
+            --n;
             break;  // and the next ones are lower still
         }
         if (k > first && top - height < ALIKE && (height >= 0.0) == (top >= 0.0)) {
-            std::copy(own, own + n_features_, gain(k - 1));
-            sizes_[k - 1] = sizes_[k];
-            heights_[k - 1] = heights_[k];
-            steps_[k - 1] = plus(steps_[k - 1], steps_[k]);
-            --n_;
+            std::copy(own, own + n_features, gain(k - 1));
+            sizes[k - 1] = sizes[k];
+            heights[k - 1] = heights[k];
+            steps[k - 1] = plus(steps[k - 1], steps[k]);
+            --n;
         } else {
             top = height;
         }
@@ -325,19 +310,15 @@ void Conflicts<Boxes>::add_levels(const Box& box, Index low, Index high, Index f
 }
 
 void Conflicts<Boxes>::collect(const Box& box) {
-    begin(box.centre, box.radius, rounding_of(precision_.places, box.centre.data(), box.radius.data(), n_features_),
-          precision_.off);
+    begin(box.centre, box.radius, boxes_->rounding(box), boxes_->precision().off);
+    boxes_->view(box, values_);
     for (Index first = 0; first < box.n_pairs(); first += PROPAGATION_BLOCK) {
         const Index last = std::min(first + PROPAGATION_BLOCK, box.n_pairs());
         measure(box.gains, first, last, box, lead_.data(), reach_.data());
         for (Index p = first; p < last; ++p) {
-            const double lead = lead_[p - first], reach = reach_[p - first];
-            // Two hypotheses of different statistics may cost the same.
-            if (box.steps[p] == 0 || !(0.0 < reach && reach < INF) || !(std::abs(lead) <= 2.0 * reach)) continue;
-            for (Index d = 0; d < n_features_; ++d) gain(n_)[d] = box.gains[d][p];
-            sizes_[n_] = reach;
-            heights_[n_] = lead / reach;
-            steps_[n_++] = box.steps[p];
+            if (box.steps[p] == 0) continue;  // two hypotheses of different statistics may cost the same
+            for (Index d = 0; d < n_features; ++d) gain(n)[d] = box.gains[d][p];
+            add(lead_[p - first], reach_[p - first], box.steps[p]);
         }
     }
     const Index face = box.face();
@@ -399,7 +380,7 @@ Margins margins_at(const std::vector<float>& margins, Index j) {
 Index Conflicts<Boxes>::first_partner(Index i) const { return starts_[bucket(-level_[i])]; }
 
 bool Conflicts<Boxes>::compare(Index i, Index begin, Index end) {
-    return margins_with(scaled_.data(), level_.data(), stride_, n_axes_, i, begin, end, margins_.data());
+    return margins_with(scaled.data(), level_.data(), stride, n_axes_, i, begin, end, margins_.data());
 }
 
 bool Conflicts<Boxes>::promises(Index j, Index begin) const {
@@ -410,73 +391,72 @@ bool Conflicts<Boxes>::promises(Index j, Index begin) const {
 // Whether of two items one pays everywhere, in the shares that seem best.
 bool Conflicts<Boxes>::pays(Index i, Index j, Index begin) const {
     const auto [even, more, less] = margins_at(margins_, j - begin);
-    const Index first = order_[i], second = order_[j];
+    const Index first = order[i], second = order[j];
     double share = 1.0, other = 1.0;
     if (more > even && more >= less)
         other = SHARE / (1.0 - SHARE);
     else if (less > even)
         share = SHARE / (1.0 - SHARE);
-    share *= sizes_[second];
-    other *= sizes_[first];
+    share *= sizes[second];
+    other *= sizes[first];
     const double larger = std::max(share, other);
     return one_pays_in_box(gain(first), gain(second), share / larger, other / larger, centre_.begin(), radius_.begin(),
-                           n_features_, rounding_, off_);
+                           n_features, rounding_, off_);
 }
 
 void Conflicts<Boxes>::take(Index j, Index amount) {
-    left_[j] -= amount;
-    if (left_[j] == 0) level_[j] = GONE;
+    left[j] -= amount;
+    if (left[j] == 0) level_[j] = GONE;
 }
 
 // Put the items in order of height, as far as buckets tell, with all of their steps left.
 void Conflicts<Boxes>::sort() {
     std::fill(starts_.begin(), starts_.end(), 0);
-    for (Index k = 0; k < n_; ++k) ++starts_[bucket(heights_[k]) + 1];
+    for (Index k = 0; k < n; ++k) ++starts_[bucket(heights[k]) + 1];
     for (Index q = 1; q <= BUCKETS; ++q) starts_[q] += starts_[q - 1];
-    for (Index k = 0; k < n_; ++k) order_[starts_[bucket(heights_[k])]++] = k;
+    for (Index k = 0; k < n; ++k) order[starts_[bucket(heights[k])]++] = k;
     for (Index q = BUCKETS; q > 0; --q) starts_[q] = starts_[q - 1];
     starts_[0] = 0;
     n_axes_ = 0;
-    for (Index d = 0; d < n_features_; ++d) n_axes_ += radius_[d] > 0.0;
-    for (Index x = 0; x < n_; ++x) {
-        const Index k = order_[x];
-        left_[x] = steps_[k];
-        level_[x] = static_cast<float>(heights_[k]);
+    for (Index d = 0; d < n_features; ++d) n_axes_ += radius_[d] > 0.0;
+    for (Index x = 0; x < n; ++x) {
+        const Index k = order[x];
+        left[x] = steps[k];
+        level_[x] = static_cast<float>(heights[k]);
         Index axis = 0;
-        for (Index d = 0; d < n_features_; ++d)
-            if (radius_[d] > 0.0)
-                scaled_[stride_ * axis++ + x] = static_cast<float>(gain(k)[d] * radius_[d] / sizes_[k]);
+        for (Index d = 0; d < n_features; ++d)
+            if (radius_[d] > 0.0) scaled[stride * axis++ + x] = static_cast<float>(gain(k)[d] * radius_[d] / sizes[k]);
     }
 }
 
 Index Conflicts<Boxes>::charge_items(Index needed, Index& compared) {
     Index possible = 0;
-    for (Index k = 0; k < n_; ++k)
-        if (heights_[k] >= 0.0) possible = plus(possible, steps_[k]);
+    for (Index k = 0; k < n; ++k)
+        if (heights[k] >= 0.0) possible = plus(possible, steps[k]);
     if (possible <= needed) return 0;
     sort();
-    return charge(*this, n_, possible, needed, compared);
+    return charge(*this, possible, needed, compared);
 }
 
 void Conflicts<Boxes>::swap(Index x, Index y) {
     if (x == y) return;
-    std::swap_ranges(gain(x), gain(x) + n_features_, gain(y));
-    std::swap(sizes_[x], sizes_[y]);
-    std::swap(heights_[x], heights_[y]);
-    std::swap(steps_[x], steps_[y]);
+    std::swap_ranges(gain(x), gain(x) + n_features, gain(y));
+    std::swap(sizes[x], sizes[y]);
+    std::swap(heights[x], heights[y]);
+    std::swap(steps[x], steps[y]);
 }
 
 Index Conflicts<Boxes>::run(const Box& box, Index needed, Counts& counts) {
     collect(box);
     counts.work += box.n_survivors();
-    const Index n = n_, stride = n / SAMPLE;
-    if (stride > 1) {
+    const Index all = n, share = n / SAMPLE;
+    if (share > 1) {
         // Of many items, a sample tells whether it is worth while: pairs grow with the square of their number.
-        for (Index k = 0; k < n / stride; ++k) swap(k, k * stride);
-        n_ = n / stride;
-        const auto enough = static_cast<Index>(HOPE * static_cast<double>(needed) / static_cast<double>(stride));
+        for (Index k = 0; k < all / share; ++k) swap(k, k * share);
+        n = all / share;
+        const auto enough = static_cast<Index>(HOPE * static_cast<double>(needed) / static_cast<double>(share));
         const Index total = charge_items(enough, counts.work);
-        n_ = n;
+        n = all;
         if (total <= enough) return total;
     }
     return charge_items(needed, counts.work);

@@ -21,12 +21,27 @@ bool one_pays(const double* first, const double* second, double share, double ot
 bool one_pays_in_box(const double* first, const double* second, double share, double other, const double* centre,
                      const double* radius, Index n_features, double rounding, double off);
 
+// Items, in no order. gains [n, D]; sizes: what a gain is at most; heights: what it is at the centre, as a share of
+// that; steps: what an item pays. By positions in order of height: order: which item it is; left: what it has not been
+// charged yet; scaled [D, n]: gains by size.
+struct Items {
+    Items(Index n_features, Index n_items);
+
+    double* gain(Index k) { return gains.data() + k * n_features; }
+    const double* gain(Index k) const { return gains.data() + k * n_features; }
+
+    Index n_features, stride, n = 0;
+    std::vector<double> gains, sizes, heights;
+    std::vector<Index> steps, order, left;
+    std::vector<float> scaled;
+};
+
 template <class Shape>
 class Conflicts;
 
 // Items of a cone: of each open list the step from its least cost to the next.
 template <>
-class Conflicts<Cones> {
+class Conflicts<Cones> : public Items {
   public:
     Conflicts(const Lists& lists, const Settings& settings, const Cones& cones);
 
@@ -34,8 +49,7 @@ class Conflicts<Cones> {
     Index run(const Cone& cone, Index needed, Counts& counts);
 
     // What `charge` asks; i, j: positions in order of height.
-    Index left(Index i) const { return left_[i]; }
-    bool pays_at_centre(Index i) const { return heights_[order_[i]] > 0.0; }
+    bool pays_at_centre(Index i) const { return heights[order[i]] > 0.0; }
     Index first_partner(Index) const { return 0; }
     bool compare(Index i, Index begin, Index end);
     bool promises(Index j, Index begin) const { return low_[j - begin] <= high_[j - begin]; }
@@ -47,18 +61,14 @@ class Conflicts<Cones> {
     void collect(const Cone& cone);
     bool can_pay(Index needed) const;
     Index sort();
-    const double* gain(Index k) const { return gains_.data() + k * n_features_; }
 
-    Index n_features_, n_ = 0, stride_;
     Span<const double> errors_;
-    std::vector<double> gains_, sizes_, heights_;
-    std::vector<Index> steps_, order_, left_;
-    std::vector<float> scaled_, low_, high_;  // scaled_ [D, K]: gains by size, in order
+    std::vector<float> low_, high_;
 };
 
 // Items of a box: several levels of the costs of each list may be charged.
 template <>
-class Conflicts<Boxes> {
+class Conflicts<Boxes> : public Items {
   public:
     Conflicts(const Lists& lists, const Settings& settings, const Boxes& boxes);
     // Room for so many items of so many features, given one by one, and for naming so many pairs of them.
@@ -66,15 +76,16 @@ class Conflicts<Boxes> {
 
     Index run(const Box& box, Index needed, Counts& counts);
 
-    // Begin with items of a box, given one by one: true where an item is of any use.
+    // Begin with items of a box, given one by one; rounding: 0.0 if sums of gains are exact, else 1.0.
     void begin(Span<const double> centre, Span<const double> radius, double rounding, double off);
-    double* next_gain() { return gains_.data() + n_ * n_features_; }
+    double* next_gain() { return gain(n); }
+    // Add the next one; return whether it is of any use.
     bool add(Index step);
     // Charge conflicts between the items until the charges exceed what is needed; return their sum.
     Index charge_items(Index needed, Index& compared);
     const std::vector<std::pair<Index, Index>>& pairs() const { return pairs_; }
 
-    Index left(Index i) const { return left_[i]; }
+    // What `charge` asks.
     bool pays_at_centre(Index i) const { return level_[i] >= 0.0F; }
     Index first_partner(Index i) const;
     bool compare(Index i, Index begin, Index end);
@@ -82,29 +93,25 @@ class Conflicts<Boxes> {
     bool pays(Index i, Index j, Index begin) const;
     void take(Index j, Index amount);
     void name(Index i, Index j) {
-        if (count(pairs_) < most_pairs_) pairs_.emplace_back(order_[i], order_[j]);
+        if (count(pairs_) < most_pairs_) pairs_.emplace_back(order[i], order[j]);
     }
 
   private:
+    bool add(double lead, double reach, Index step);
     void collect(const Box& box);
     void add_levels(const Box& box, Index low, Index high, Index face);
-    void rank(const Box& box, Index low, Index high);
     double allowance(const Box& box, Index low, Index high, Index ahead) const;
     void swap(Index x, Index y);
     void sort();
-    double* gain(Index k) { return gains_.data() + k * n_features_; }
-    const double* gain(Index k) const { return gains_.data() + k * n_features_; }
 
-    Index n_features_, n_ = 0, n_axes_ = 0, stride_, most_pairs_ = 0, levels_ = 1;
-    Precision precision_;
+    Index n_axes_ = 0, most_pairs_ = 0, levels_ = 1;
+    const Boxes* boxes_ = nullptr;
     Span<const double> centre_, radius_;
     double rounding_ = 1.0, off_ = 0.0;
-    // sizes: by how much gains vary in the box at most; heights: what they are at its centre, as shares of that.
-    std::vector<double> gains_, sizes_, heights_;
-    std::vector<Index> steps_, order_, left_, starts_;
-    std::vector<float> scaled_, level_, margins_;
-    std::vector<double> lead_, reach_, scores_;
-    std::vector<Index> later_;
+    View values_;
+    std::vector<Index> starts_, later_;
+    std::vector<float> level_, margins_;
+    std::vector<double> lead_, reach_;
     std::vector<std::pair<Index, Index>> pairs_;
 };
 

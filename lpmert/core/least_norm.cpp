@@ -40,13 +40,9 @@ Corral::Corral(Index n_features)
       numbers(room(wide + 2 * high + high * (wide + n + high))),
       names(room(2 * high)) {}
 
-void Corral::take(Index size_, Span<const double> numbers_, Span<const Index> names_) {
-    check_size(numbers_.size(), static_cast<Index>(numbers.size()), "numbers");
-    check_size(names_.size(), static_cast<Index>(names.size()), "names");
-    if (size_ < 0 || size_ > n + 2) throw std::invalid_argument("size must be at most two more than the features");
-    size = size_;
-    std::copy(numbers_.begin(), numbers_.end(), numbers.begin());
-    std::copy(names_.begin(), names_.end(), names.begin());
+bool Corral::is_sound() const {
+    const Corral empty(n);
+    return 0 <= size && size <= n + 2 && numbers.size() == empty.numbers.size() && names.size() == empty.names.size();
 }
 
 void Corral::restart(const double* weights) {

@@ -23,8 +23,6 @@
 // after `infeasible` the pairs (lists, others) of the corral are a core: no weights make the choices of its lists.
 #pragma once
 
-#include <utility>
-
 #include "lists.hpp"
 
 namespace lpmert {
@@ -57,9 +55,14 @@ class Corral {
     const Index* lists() const { return names.data(); }
     const Index* others() const { return names.data() + high; }
 
-    // All that it is made of, and back again; for those who keep it elsewhere.
-    std::pair<const std::vector<double>&, const std::vector<Index>&> items() const { return {numbers, names}; }
-    void take(Index size_, Span<const double> numbers_, Span<const Index> names_);
+    // Name all that it is made of; whether what was read fits together.
+    template <class Self, class Visit>
+    static void each_field(Self& self, Visit& visit) {
+        visit("size", self.size);
+        visit("numbers", self.numbers);
+        visit("names", self.names);
+    }
+    bool is_sound() const;
 
     // Start anew at these weights.
     void restart(const double* weights);

@@ -1,5 +1,7 @@
-// What every node of the search over the weight space has, whatever its shape: bounds, and the lists that are open in
-// it.
+// A node of the search over the weight space: the hypotheses that may still win in a part of it, and bounds.
+//
+// What is known of hypotheses stands in columns, one for each feature of a box (box.hpp) or ray of a cone (cone.hpp).
+// In boxes, lists with two hypotheses left are pairs, of which only the difference matters.
 #pragma once
 
 #include <cstdint>
@@ -34,19 +36,9 @@ struct Unwritten : std::allocator<T> {
 template <class T>
 using Buffer = std::vector<T, Unwritten<T>>;
 
-template <class T>
-Index count(const std::vector<T, Unwritten<T>>& items) {
+template <class T, class Allocator>
+Index count(const std::vector<T, Allocator>& items) {
     return static_cast<Index>(items.size());
-}
-
-template <class T>
-Index count(const std::vector<T>& items) {
-    return static_cast<Index>(items.size());
-}
-
-template <class T>
-Index bytes_of(const Buffer<T>& items) {
-    return count(items) * static_cast<Index>(sizeof(T));
 }
 
 // Numbers of n items, feature by feature.
@@ -62,15 +54,61 @@ struct Columns {
     const double* operator[](Index d) const { return items.data() + d * n; }
 };
 
+// Columns wherever they stand, one for each feature or ray.
+using View = std::vector<const double*>;
+
+// Fill scores with the products of columns begin .. end and weights [D], added up feature by feature whatever the width
+// of vectors.
+void score_columns(const View& values, Index begin, Index end, const double* weights, double* scores);
+
 // own: what the node costs at least by the cheapest survivor of every list; bound: that, raised by conflicts here or in
 // what it is a part of. total [K]: sums of statistics of settled lists, empty for sums of costs. stalled: splits since
 // a tenth of the lists was last settled; age: splits until its hypotheses are priced anew. centre_cost: what its centre
 // costs, infinite where that is not known or forbidden; closed: whether nothing is left to find in it.
+//
+// Pairs [P]: the cheap hypothesis, the dear one, and what this costs and has more: steps, gains [D, P]; of the latter's
+// products with weights, `reaches` bound the rounding errors. Rows [R] of the other lists, which end at `ends`: their
+// hypotheses, costs, values [D, R], and in boxes the rounding errors of products, row_reaches.
 struct Node {
-    Index own = 0, bound = 0, stalled = 0, age = 0;
-    std::vector<double> total;
-    Index centre_cost = 0;
+    Index own = 0, bound = 0, stalled = 0, age = 0, centre_cost = 0;
     bool closed = false;
+    std::vector<double> total;
+    Buffer<Row> cheap, dear;
+    Buffer<Index> steps;
+    Columns gains;
+    Buffer<double> reaches;
+    Buffer<Row> ids;
+    std::vector<Index> ends;
+    Buffer<Index> costs;
+    Columns values;
+    Buffer<double> row_reaches;
+
+    Index n_pairs() const { return count(cheap); }
+    Index n_rows() const { return count(ids); }
+    Index n_row_lists() const { return count(ends) - 1; }
+    Index n_lists() const { return n_row_lists() + n_pairs(); }
+    Index n_survivors() const { return n_rows() + n_pairs(); }
+    Index bytes() const {
+        return 8 * (count(gains.items) + count(values.items) + 3 * n_survivors()) + 16 * count(ends) + 1000;
+    }
+    // Name all that cannot be looked up in the lists; costs and steps only where they are prices of their own.
+    template <class Self, class Visit>
+    static void each_field(Self& self, Visit& visit) {
+        visit("own", self.own);
+        visit("bound", self.bound);
+        visit("stalled", self.stalled);
+        visit("age", self.age);
+        visit("total", self.total);
+        visit.rows("cheap", self.cheap);
+        visit.rows("dear", self.dear);
+        visit.rows("ids", self.ids);
+        visit("ends", self.ends);
+        if (self.total.empty()) return;
+        visit("costs", self.costs);
+        visit("steps", self.steps);
+    }
+    void resize_pairs(Index n_features, Index n);
+    void swap_rows(Index i, Index j, Index n_features);
 };
 
 // The hypotheses that may win in a part of the weight space, list by list in order of cost; fixed: of all other lists.
@@ -79,7 +117,9 @@ struct Survivors {
     std::vector<Index> costs, ends;
     Index fixed = 0, own = 0;
 
-    Index n_lists() const { return static_cast<Index>(ends.size()) - 1; }
+    // The rows of a node, and after them its pairs.
+    Survivors(const Node& node, const Lists& lists);
+    Index n_lists() const { return count(ends) - 1; }
 };
 
 // granularity: what bounds of selections of different losses differ by at least. Nodes of at most leaf_lists open lists

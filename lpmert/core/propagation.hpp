@@ -4,6 +4,9 @@
 // proofs/boxes.md). A list whose survivors all cost the same is settled (K3). First the best hypothesis at the centre
 // is compared with all others, then these with the cheapest, on which the bound rests: dropping others only saves time.
 // Propagation stops as soon as the bound exceeds its limit.
+//
+// The least leads of hypotheses over each other are computed in one sweep over the columns of a block of rows; what is
+// within rounding of a tie is then decided by `beats` of the shape.
 #pragma once
 
 #include <algorithm>
@@ -16,170 +19,64 @@ namespace lpmert::cells {
 // Pairs of hypotheses that are compared within a list, about: too many comparisons cost more time than they save.
 inline constexpr Index MOST_COMPARED = 1'000'000;
 
-// Whether one row of scores [D] is at least another at every ray, beyond the errors of both.
-inline bool beats_at_rays(const double* winner, const double* loser, const std::vector<double>& errors) {
-    for (Index d = 0; d < count(errors); ++d)
-        if (!(winner[d] - loser[d] - 2.0 * errors[d] >= 0.0)) return false;
-    return true;
-}
+// Pairs or rows that are looked at together: what is computed of them stays in the fastest cache.
+inline constexpr Index PROPAGATION_BLOCK = 512;
 
 template <class Shape>
-class Propagation;
+class Propagation {
+    using Node = typename Shape::Node;
 
-template <>
-class Propagation<Cones> {
   public:
-    Propagation(const Lists&, const Cones& cones, double largest) : cones_(cones), largest_(largest) {}
+    Propagation(const Lists& lists, const Shape& shape)
+        : shape_(shape), n_features_(lists.n_features()), values_(static_cast<std::size_t>(n_features_)) {
+        const auto size = static_cast<std::size_t>(std::max(PROPAGATION_BLOCK, lists.longest()));
+        scores_.resize(size);
+        varied_.resize(size);
+        best_.resize(size);
+    }
 
-    // Fill a half, whose geometry is known, with what is left of its cone.
+    // Fill a half, whose geometry is known, with what is left of its node.
     template <class Loss>
-    void run(const Cone& cone, Cone& half, Loss& loss, Index limit);
-
-  private:
-    double* score(Index i) { return scores_.data() + i * n_features_; }
-    void move(Index source, Index target);
-    Index drop_beaten(Index start, Index end, Index best, const std::vector<double>& errors);
-
-    const Cones& cones_;
-    double largest_;
-    Index n_features_ = 0;
-    // Survivors of the cone at hand, before their number is known.
-    Buffer<double> scores_;
-    Buffer<Row> ids_;
-    Buffer<Index> costs_;
-};
-
-template <class Loss>
-void Propagation<Cones>::run(const Cone& cone, Cone& half, Loss& loss, Index limit) {
-    const Index n = n_features_ = cone.n_features(), replaced = cones_.replaced();
-    const double* const middle = cones_.middle();
-    scores_.resize(std::max(scores_.size(), cone.scores.size()));
-    ids_.resize(std::max(ids_.size(), cone.ids.size()));
-    costs_.resize(std::max(costs_.size(), cone.costs.size()));
-    double tolerance = 4.0 * static_cast<double>(n * n) * EPSILON * largest_;
-    for (const double error : half.errors) tolerance += 2.0 * error;
-    half.age = cone.age;
-    half.total = cone.total;
-    half.centre_cost = 0;
-    half.closed = false;
-    half.ends.assign(1, 0);
-    loss.begin();
-    bool clear = true;
-    Index own = cone.own, extra = 0, kept = 0;  // the parent's least costs stand for lists that are yet to come
-    for (Index a = 0; a < cone.n_lists(); ++a) {
-        const Index begin = cone.ends[a], end = cone.ends[a + 1], start = kept;
-        double top = -std::numeric_limits<double>::infinity(), second = top;
-        Index best = start;
-        for (Index i = begin; i < end; ++i, ++kept) {
-            double* const target = score(kept);
-            std::copy(cone.score(i), cone.score(i) + n, target);
-            if (replaced >= 0) target[replaced] = middle[i];
-            double sum = 0.0;
-            for (Index d = 0; d < n; ++d) sum += target[d];
-            ids_[kept] = cone.ids[i];
-            costs_[kept] = cone.costs[i];
-            second = std::max(second, std::min(top, sum));
-            if (sum > top) {
-                best = kept;
-                top = sum;
-            }
+    void run(const Node& node, Node& half, Loss& loss, Index limit) {
+        half.age = node.age;
+        half.total = node.total;
+        half.centre_cost = 0;
+        half.closed = false;
+        clear_ = true;
+        extra_ = n_pairs_ = 0;
+        shape_.view(node, values_);
+        loss.begin();
+        Index own = node.own;  // the least costs of lists that are yet to come stand for these
+        if constexpr (Shape::has_pairs) own = prune_pairs(node, half, loss, own, limit);
+        if (own <= limit) own = prune_rows(node, half, loss, own, limit);
+        if (own <= limit) {
+            half.centre_cost = clear_ ? std::max(half.centre_cost, plus(own, extra_)) : INFINITE_COST;
+            keep(node, half);
+            own = loss.reprice(half, own, limit);
         }
-        clear = clear && top - second > tolerance;
-        const Row winner = ids_[best];
-        const Index winner_cost = costs_[best];
-        if (kept - start == 2) {
-            if (beats_at_rays(score(best), score(2 * start + 1 - best), half.errors)) {
-                if (best != start) move(best, start);
-                kept = start + 1;
-            }
-        } else {
-            kept = drop_beaten(start, kept, best, half.errors);
-        }
-        const Index least = costs_[start];
-        own += least - cone.costs[begin];
-        if (own > limit) break;
-        const Standing standing = loss.settle(half, ids_.data(), costs_.data(), start, kept, winner);
-        if (standing == Standing::settled) {
-            kept = start;
-        } else if (standing == Standing::open) {
-            extra = plus(extra, winner_cost - least);
-            half.ends.push_back(kept);
-        } else {
-            own = INFINITE_COST;
-            break;
-        }
+        half.own = own;
+        half.bound = std::max(own, node.bound);
     }
-    if (own <= limit) {
-        half.centre_cost = clear ? std::max(half.centre_cost, plus(own, extra)) : INFINITE_COST;
-        half.scores.assign(scores_.data(), score(kept));
-        half.ids.assign(ids_.data(), ids_.data() + kept);
-        half.costs.assign(costs_.data(), costs_.data() + kept);
-        own = loss.reprice(half, own, limit);
-    }
-    half.own = own;
-    half.bound = std::max(own, cone.bound);
-}
-
-inline void Propagation<Cones>::move(Index source, Index target) {
-    std::copy(score(source), score(source) + n_features_, score(target));
-    ids_[target] = ids_[source];
-    costs_[target] = costs_[source];
-}
-
-// Drop rows start .. end that another one beats, first what row `best` beats; return the new end. Rows keep their
-// order.
-inline Index Propagation<Cones>::drop_beaten(Index start, Index end, Index best, const std::vector<double>& errors) {
-    Index left = start;
-    const auto keep = [&](Index i) {
-        if (i == best) best = left;
-        if (left != i) move(i, left);
-        ++left;
-    };
-    for (Index i = start; i < end; ++i)
-        if (i == best || !beats_at_rays(score(best), score(i), errors)) keep(i);
-    end = left;
-    if (end - start <= 2) return end;
-    left = start;
-    for (Index i = start; i < end; ++i) {
-        const bool cheapest = left == start || costs_[i] == costs_[start];
-        if (left == i && !cheapest) return end;  // none was dropped
-        bool beaten = false;
-        if (cheapest && i != best && (i - start) * (end - start) <= MOST_COMPARED) {
-            for (Index j = start; j < end && !beaten; ++j)
-                beaten = j != best && j != i && (j < left || j > i) && beats_at_rays(score(j), score(i), errors);
-        }
-        if (!beaten) keep(i);
-    }
-    return left;
-}
-
-template <>
-class Propagation<Boxes> {
-  public:
-    Propagation(const Lists& lists, const Boxes& boxes, double largest);
-
-    // Fill a half, whose geometry is known, with what is left of its box.
-    template <class Loss>
-    void run(const Box& box, Box& half, Loss& loss, Index limit);
 
   private:
     template <class Loss>
-    Index prune_pairs(const Box& box, Box& half, Loss& loss, Index own, Index limit);
+    Index prune_pairs(const Node& node, Node& half, Loss& loss, Index own, Index limit);
     template <class Loss>
-    Index prune_rows(const Box& box, Box& half, Loss& loss, Index own, Index limit);
-    void keep(const Box& box, Box& half) const;
-    void find_best(const Box& box, Index a, Index b);
-    bool leads_clearly(const Box& box, Index best, Index low, Index high) const;
-    bool is_beaten(const Box& box, const Box& half, Index start, Index left, Index k, Index end, Index best, Index low);
-    Index drop_beaten(const Box& box, const Box& half, Index start, Index end, Index best, Index low, Index high);
+    Index prune_rows(const Node& node, Node& half, Loss& loss, Index own, Index limit);
+    bool varied_clearly(const Node& node, Index best, Index low, Index high) const;
+    bool is_beaten(const Node& node, const Node& half, Index start, Index left, Index k, Index end, Index best,
+                   Index low, Index high);
+    Index drop_beaten(const Node& node, const Node& half, Index start, Index end, Index best, Index low, Index high);
+    void keep(const Node& node, Node& half) const;
 
-    const Boxes& boxes_;
-    double rounding_ = 1.0;
+    const Shape& shape_;
+    Index n_features_;
+    View values_;  // the node's columns as the half sees them
     bool clear_ = true;
     Index extra_ = 0;  // what the winners at the centre cost more than the cheapest
-    // Of a block of pairs or rows: leads of pairs or scores at the centre, what they vary by in the box, and for each
+    // Of a block of pairs or rows: leads of pairs or scores at the centre, what leads vary by in the half, and for each
     // row the best of its list at the centre, as positions in the block, which begins with row block_.
-    Buffer<double> lead_, reach_;
+    Buffer<double> scores_, varied_;
     Buffer<Row> best_;
     Index block_ = 0;
     // What is left: pairs, rows, the hypotheses and costs of these, their lists' ends, and pairs that lists have
@@ -191,110 +88,84 @@ class Propagation<Boxes> {
     Index n_pairs_ = 0;
 };
 
-// Pairs or rows that are looked at together: what is computed of them stays in the fastest cache.
-inline constexpr Index PROPAGATION_BLOCK = 512;
-
-// Fill lead with the products of columns begin .. end and the centre, reach with what they vary by in the box.
-void measure(const Columns& columns, Index begin, Index end, const Box& box, double* lead, double* reach);
-// Fill scores with the products of columns begin .. end and the centre.
-void score_at_centre(const Columns& columns, Index begin, Index end, const Box& box, double* scores);
-// Fill reach with what the lead of the best row (from begin on) over columns begin .. end varies by in the box.
-void vary(const Columns& columns, Index begin, Index end, const Box& box, const Row* best, double* reach);
-// Fill margins with the least lead in the box of rows low .. high over row i; scores: at the centre, from low on.
-void least_leads(const Columns& columns, Index i, Index low, Index high, const Box& box, const double* scores,
-                 double* margins);
-
+// Settle the pairs of which one beats the other; return what the node costs.
+template <class Shape>
 template <class Loss>
-void Propagation<Boxes>::run(const Box& box, Box& half, Loss& loss, Index limit) {
-    rounding_ = rounding_of(boxes_.precision().places, half.centre.data(), half.radius.data(), half.n_features());
-    half.age = box.age;
-    half.total = box.total;
-    half.centre_cost = 0;
-    half.closed = false;
-    clear_ = true;
-    extra_ = 0;
-    loss.begin();
-    Index own = prune_pairs(box, half, loss, box.own, limit);
-    if (own <= limit) own = prune_rows(box, half, loss, own, limit);
-    if (own <= limit) {
-        half.centre_cost = clear_ ? std::max(half.centre_cost, plus(own, extra_)) : INFINITE_COST;
-        keep(box, half);
-        own = loss.reprice(half, own, limit);
-    }
-    half.own = own;
-    half.bound = std::max(own, box.bound);
-}
-
-// Settle the pairs of which one beats the other; return what the box costs.
-template <class Loss>
-Index Propagation<Boxes>::prune_pairs(const Box& box, Box& half, Loss& loss, Index own, Index limit) {
-    const Index n = box.n_pairs();
+Index Propagation<Shape>::prune_pairs(const Node& node, Node& half, Loss& loss, Index own, Index limit) {
+    const Index n = node.n_pairs();
+    const double rounding = shape_.rounding(half);
     pairs_.resize(std::max(pairs_.size(), static_cast<std::size_t>(n)));
-    n_pairs_ = 0;
     for (Index begin = 0; begin < n && own <= limit; begin += PROPAGATION_BLOCK) {
         const Index end = std::min(begin + PROPAGATION_BLOCK, n);
-        measure(box.gains, begin, end, half, lead_.data(), reach_.data());
+        measure(node.gains, begin, end, half, scores_.data(), varied_.data());
         for (Index p = begin; p < end; ++p) {
-            const double lead = lead_[p - begin], error = box.reaches[p], reach = reach_[p - begin] + rounding_ * error;
+            const double lead = scores_[p - begin], error = node.reaches[p];
+            const double reach = varied_[p - begin] + rounding * error;
             if (lead - reach >= 0.0) {
-                own = loss.settle_pair(half, plus(own, box.steps[p]), box.dear[p]);
+                own = loss.settle_pair(half, plus(own, node.steps[p]), node.dear[p]);
             } else if (-lead - reach >= 0.0) {
-                own = loss.settle_pair(half, own, box.cheap[p]);
+                own = loss.settle_pair(half, own, node.cheap[p]);
             } else {
                 pairs_[n_pairs_++] = static_cast<Row>(p);
-                extra_ = plus(extra_, loss.pair_at_centre(half, box.cheap[p], box.dear[p], box.steps[p], lead, error));
+                extra_ =
+                    plus(extra_, loss.pair_at_centre(half, node.cheap[p], node.dear[p], node.steps[p], lead, error));
             }
         }
     }
     return own;
 }
 
-// Drop rows and settle lists; return what the box costs.
+// Drop rows and settle lists; return what the node costs.
+template <class Shape>
 template <class Loss>
-Index Propagation<Boxes>::prune_rows(const Box& box, Box& half, Loss& loss, Index own, Index limit) {
-    const Index n_lists = box.n_row_lists();
-    const double off = boxes_.precision().off;
-    for (Buffer<Row>* const room : {&rows_, &ids_}) room->resize(std::max(room->size(), box.ids.size()));
-    costs_.resize(std::max(costs_.size(), box.ids.size()));
+Index Propagation<Shape>::prune_rows(const Node& node, Node& half, Loss& loss, Index own, Index limit) {
+    const Index n_lists = node.n_row_lists();
+    for (Buffer<Row>* const room : {&rows_, &ids_}) room->resize(std::max(room->size(), node.ids.size()));
+    costs_.resize(std::max(costs_.size(), node.ids.size()));
     made_.clear();
     ends_.assign(1, 0);
     Index row = 0;
     for (Index a = 0, b = 0; a < n_lists && own <= limit; a = b) {
         b = a + 1;
-        while (b < n_lists && box.ends[b + 1] - box.ends[a] <= PROPAGATION_BLOCK) ++b;
-        block_ = box.ends[a];
-        const Index last = box.ends[b];
-        score_at_centre(box.features, block_, last, half, lead_.data());
-        find_best(box, a, b);
-        vary(box.features, block_, last, half, best_.data(), reach_.data());
+        while (b < n_lists && node.ends[b + 1] - node.ends[a] <= PROPAGATION_BLOCK) ++b;
+        block_ = node.ends[a];
+        score_columns(values_, block_, node.ends[b], shape_.at_centre(half), scores_.data());
         for (Index s = a; s < b; ++s) {
-            const Index low = box.ends[s], high = box.ends[s + 1], best = block_ + best_[low - block_];
-            const double top = lead_[best - block_], error = box.row_reaches[best];
+            const Index low = node.ends[s] - block_, high = node.ends[s + 1] - block_;
+            Index best = low;
+            for (Index i = low + 1; i < high; ++i)
+                if (scores_[i] > scores_[best]) best = i;
+            std::fill(best_.begin() + low, best_.begin() + high, static_cast<Row>(best));
+        }
+        shape_.vary(values_, block_, node.ends[b], half, best_.data(), 0, varied_.data());
+        for (Index s = a; s < b; ++s) {
+            const Index low = node.ends[s], high = node.ends[s + 1], best = block_ + best_[low - block_];
+            const double top = scores_[best - block_], error = shape_.error(node, best);
             Index left = row;
             for (Index i = low; i < high; ++i) {
-                const double lead = top - lead_[i - block_] - reach_[i - block_], doubt = error + box.row_reaches[i];
+                const double lead = Shape::lead(top - scores_[i - block_], varied_[i - block_]);
+                const double doubt = error + shape_.error(node, i);
                 bool beaten = lead > doubt;
-                if (!beaten && lead >= -doubt && i != best)
-                    beaten = beats_in_box(box.features, best, i, half, rounding_, off);
+                if (!beaten && lead >= -doubt && i != best) beaten = shape_.beats(values_, best, i, half);
                 rows_[left] = static_cast<Row>(i);  // written in any case: nobody can predict whether it is kept
                 left += !beaten;
             }
-            if (left - row > 2) left = drop_beaten(box, half, row, left, best, low, high);
-            const Index least = box.costs[rows_[row]];
-            own = plus(own, least - box.costs[low]);
+            if (left - row > 2) left = drop_beaten(node, half, row, left, best, low, high);
+            const Index least = node.costs[rows_[row]];
+            own = plus(own, least - node.costs[low]);
             for (Index k = row; k < left; ++k) {
-                ids_[k] = box.ids[rows_[k]];
-                costs_[k] = box.costs[rows_[k]];
+                ids_[k] = node.ids[rows_[k]];
+                costs_[k] = node.costs[rows_[k]];
             }
-            const Standing standing = loss.settle(half, ids_.data(), costs_.data(), row, left, box.ids[best]);
+            const Standing standing = loss.settle(half, ids_.data(), costs_.data(), row, left, node.ids[best]);
             if (standing == Standing::settled) continue;
             if (standing == Standing::impossible) {
                 own = INFINITE_COST;
                 continue;
             }
-            extra_ = plus(extra_, box.costs[best] - least);
-            clear_ = clear_ && leads_clearly(box, best, low, high);
-            if (left - row == 2) {
+            extra_ = plus(extra_, node.costs[best] - least);
+            clear_ = clear_ && varied_clearly(node, best, low, high);
+            if (Shape::has_pairs && left - row == 2) {
                 made_.emplace_back(rows_[row], rows_[row + 1]);
             } else {
                 row = left;
@@ -303,6 +174,89 @@ Index Propagation<Boxes>::prune_rows(const Box& box, Box& half, Loss& loss, Inde
         }
     }
     return own;
+}
+
+// Whether the best row of low .. high leads at the centre by more than rounding errors.
+template <class Shape>
+bool Propagation<Shape>::varied_clearly(const Node& node, Index best, Index low, Index high) const {
+    for (Index i = low; i < high; ++i) {
+        const double lead = scores_[best - block_] - scores_[i - block_];
+        if (i != best && !(lead > shape_.error_at_centre(node, best, i))) return false;
+    }
+    return true;
+}
+
+// Whether row k of start .. end is beaten in the whole half by another one that is not dropped; but for the best one.
+template <class Shape>
+bool Propagation<Shape>::is_beaten(const Node& node, const Node& half, Index start, Index left, Index k, Index end,
+                                   Index best, Index low, Index high) {
+    const Index i = rows_[k];
+    shape_.vary(values_, low, high, half, nullptr, i - low, varied_.data() + (low - block_));
+    for (Index q = start; q < end; ++q) {
+        const Index j = rows_[q];
+        const double lead = Shape::lead(scores_[j - block_] - scores_[i - block_], varied_[j - block_]);
+        const bool may = lead >= -2.0 * (shape_.error(node, i) + shape_.error(node, j));
+        if (may && j != best && q != k && (q < left || q > k) && shape_.beats(values_, j, i, half)) return true;
+    }
+    return false;
+}
+
+// Drop rows start .. end (positions among low .. high) that another one beats in the whole half; return the new end.
+template <class Shape>
+Index Propagation<Shape>::drop_beaten(const Node& node, const Node& half, Index start, Index end, Index best, Index low,
+                                      Index high) {
+    const auto beaten = [&](Index left, Index k) {
+        return is_beaten(node, half, start, left, k, end, best, low, high);
+    };
+    if constexpr (Shape::sparing) {
+        // Mostly none beats the cheapest row that is best at the centre, nor any other of the cheapest.
+        const auto score = [&](Index k) { return scores_[rows_[k] - block_]; };
+        Index ahead = start;
+        for (Index k = start; k < end && node.costs[rows_[k]] == node.costs[rows_[start]]; ++k)
+            if (score(k) > score(ahead)) ahead = k;
+        if (rows_[ahead] == best || !beaten(start, ahead)) return end;
+    }
+    Index left = start;
+    for (Index k = start; k < end; ++k) {
+        const Index i = rows_[k];
+        const bool cheapest = left == start || node.costs[i] == node.costs[rows_[start]];
+        if (left == k && !cheapest) return end;  // none was dropped
+        const bool compared = cheapest && i != best && (k - start) * (end - start) <= MOST_COMPARED;
+        if (!compared || !beaten(left, k)) rows_[left++] = static_cast<Row>(i);
+    }
+    return left;
+}
+
+template <class T>
+void gather(const T* source, const Buffer<Row>& chosen, Index n, T* target) {
+    for (Index j = 0; j < n; ++j) target[j] = source[chosen[j]];
+}
+
+// Copy what is left to the half, with the lists that have become pairs behind the pairs.
+template <class Shape>
+void Propagation<Shape>::keep(const Node& node, Node& half) const {
+    const Index n_rows = ends_.back();
+    if constexpr (Shape::has_pairs) {
+        half.resize_pairs(n_features_, n_pairs_ + count(made_));
+        for (Index d = 0; d < n_features_; ++d) gather(node.gains[d], pairs_, n_pairs_, half.gains[d]);
+        gather(node.reaches.data(), pairs_, n_pairs_, half.reaches.data());
+        gather(node.steps.data(), pairs_, n_pairs_, half.steps.data());
+        gather(node.cheap.data(), pairs_, n_pairs_, half.cheap.data());
+        gather(node.dear.data(), pairs_, n_pairs_, half.dear.data());
+        Index p = n_pairs_;
+        for (const auto& [low, high] : made_) {
+            const auto gain = [&, i = low, j = high](Index d) { return values_[d][j] - values_[d][i]; };
+            const Index step = node.costs[high] - node.costs[low];
+            half.set_pair(p++, node.ids[low], node.ids[high], step, gain, shape_.precision().off);
+        }
+        half.row_reaches.resize(static_cast<std::size_t>(n_rows));
+        gather(node.row_reaches.data(), rows_, n_rows, half.row_reaches.data());
+    }
+    half.values.resize(n_features_, n_rows);
+    for (Index d = 0; d < n_features_; ++d) gather(values_[d], rows_, n_rows, half.values[d]);
+    half.ids.assign(ids_.data(), ids_.data() + n_rows);
+    half.costs.assign(costs_.data(), costs_.data() + n_rows);
+    half.ends = ends_;
 }
 
 }  // namespace lpmert::cells

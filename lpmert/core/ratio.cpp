@@ -1,6 +1,5 @@
 #include "ratio.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace lpmert {
@@ -208,32 +207,40 @@ Index height_limit(Index kind, double loss) {
     return static_cast<Index>(std::ceil((height + slack) / UNIT)) + 1;
 }
 
-Index height_of_all(Span<const Index> offsets, const Ratio& ratio, Minorant& minorant, Index* costs) {
+Index best_height(Span<const Index> offsets, const Ratio& ratio, Minorant& minorant, Index tangents,
+                  std::vector<Index>& costs) {
     const Index n_lists = offsets.size() - 1, n_columns = ratio.n_columns();
-    for (Index k = 0; k < n_columns; ++k) minorant.low[k] = minorant.high[k] = ratio.constant[k];
-    for (Index s = 0; s < n_lists; ++s) {
-        for (Index k = 0; k < n_columns; ++k) {
-            double lowest = ratio.statistics[offsets[s]][k], highest = lowest;
-            for (Index i = offsets[s] + 1; i < offsets[s + 1]; ++i) {
-                lowest = std::min(lowest, ratio.statistics[i][k]);
-                highest = std::max(highest, ratio.statistics[i][k]);
+    minorant.begin(ratio.constant.data());
+    for (Index s = 0; s < n_lists; ++s)
+        minorant.widen(ratio, offsets[s + 1] - offsets[s], [&](Index i) { return offsets[s] + i; });
+    std::vector<double> sums(minorant.at), best = sums;
+    std::vector<Index> laid(static_cast<std::size_t>(offsets[n_lists]));
+    Index most = std::numeric_limits<Index>::min();
+    for (Index trial = 0; trial < tangents; ++trial) {
+        Index height = minorant.lay_in_units(ratio, ratio.constant.data(), n_lists).first;
+        if (height < INFINITE_COST) {
+            sums.assign(ratio.constant.begin(), ratio.constant.end());
+            for (Index s = 0; s < n_lists; ++s) {
+                Index* const own = laid.data() + offsets[s];
+                const Index size = offsets[s + 1] - offsets[s];
+                for (Index i = 0; i < size; ++i) own[i] = row_cost(ratio, minorant.slopes.data(), offsets[s] + i);
+                const Index first = std::min_element(own, own + size) - own, least = own[first];
+                for (Index i = 0; i < size; ++i) own[i] -= least;
+                height += least;
+                for (Index k = 0; k < n_columns; ++k) sums[k] += ratio.statistics[offsets[s] + first][k];
             }
-            minorant.low[k] += lowest;
-            minorant.high[k] += highest;
         }
-    }
-    Index height = minorant.lay_in_units(ratio, ratio.constant.begin(), n_lists).first;
-    if (height == INFINITE_COST) return height;
-    for (Index s = 0; s < n_lists; ++s) {
-        Index least = INFINITE_COST;
-        for (Index i = offsets[s]; i < offsets[s + 1]; ++i) {
-            costs[i] = row_cost(ratio, minorant.slopes.data(), i);
-            least = std::min(least, costs[i]);
+        if (height > most) {
+            most = height;
+            best = minorant.at;
+            costs = laid;
         }
-        for (Index i = offsets[s]; i < offsets[s + 1]; ++i) costs[i] -= least;
-        height += least;
+        if (height >= INFINITE_COST) break;
+        const double stride = 2.0 / (static_cast<double>(trial) + 2.0);
+        for (Index k = 0; k < n_columns; ++k) minorant.at[k] += stride * (sums[k] - minorant.at[k]);
     }
-    return height;
+    minorant.at = best;
+    return most;
 }
 
 void cheapest_of_lists(Span<const double> values, Span<const double> lengths, double multiplier,

@@ -13,6 +13,7 @@
 // what it lets pass is at least 0, and at most 1 unless it is a fraction.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "lists.hpp"
@@ -40,9 +41,37 @@ struct Ratio {
 
 // A linear minorant of the height: of the box low, high [K] of the sums, laid where it is good at `at` [K].
 struct Minorant {
-    explicit Minorant(Index n_columns) : low(static_cast<std::size_t>(n_columns)), high(low), at(low), slopes(low) {}
+    explicit Minorant(Index n_columns)
+        : low(static_cast<std::size_t>(n_columns)), high(low), at(low), slopes(low), least_(low), most_(low) {}
 
     std::vector<double> low, high, at, slopes;
+
+    // Begin the box with sums [K] that are settled.
+    void begin(const double* sums) {
+        low.assign(sums, sums + low.size());
+        high = low;
+    }
+    // Widen the box by what a list may add: the range of each statistic among row(0) .. row(size - 1), of which -1 is
+    // none. Return whether there is any.
+    template <class RowOf>
+    bool widen(const Ratio& ratio, Index size, RowOf row) {
+        bool any = false;
+        for (Index i = 0; i < size; ++i) {
+            const Index own = row(i);
+            if (own < 0) continue;
+            const double* const statistics = ratio.statistics[own].begin();
+            for (std::size_t k = 0; k < low.size(); ++k) {
+                least_[k] = any ? std::min(least_[k], statistics[k]) : statistics[k];
+                most_[k] = any ? std::max(most_[k], statistics[k]) : statistics[k];
+            }
+            any = true;
+        }
+        for (std::size_t k = 0; any && k < low.size(); ++k) {
+            low[k] += least_[k];
+            high[k] += most_[k];
+        }
+        return any;
+    }
 
     // Fill the slopes and return a constant so that height(x) >= constant + slopes . x for all whole x in the box.
     //
@@ -53,6 +82,9 @@ struct Minorant {
     // Lay it; return (units of the settled sums [K] and the constant, whether any slope is not 0). n_open other lists
     // add, in units, their `row_cost` each.
     std::pair<Index, bool> lay_in_units(const Ratio& ratio, const double* settled, Index n_open);
+
+  private:
+    std::vector<double> least_, most_;  // [K] of a list
 };
 
 // Raise ValueError for a kind that there is not, or one that takes another number of parameters and statistics.
@@ -78,9 +110,12 @@ inline Index row_cost(const Ratio& ratio, const double* slopes, Index row) {
     return static_cast<Index>(std::floor(value / UNIT));
 }
 
-// A height in units that no selection undercuts, by the minorant laid at `at`; costs [M]: what each row costs more
-// under it than the cheapest of its list.
-Index height_of_all(Span<const Index> offsets, const Ratio& ratio, Minorant& minorant, Index* costs);
+// The highest of the heights in units, which no selection undercuts, by some minorants: the first is laid at `at`, the
+// others where the cheapest rows under those before are, as in the method of Frank and Wolfe. Leaves the box of all
+// sums in the minorant, and where the best one is laid; costs [M]: what each row costs more under it than the cheapest
+// of its list, 0 where no selection has a loss below 1.
+Index best_height(Span<const Index> offsets, const Ratio& ratio, Minorant& minorant, Index tangents,
+                  std::vector<Index>& costs);
 
 // Fill rows [S] with the first row of each list of the least value - multiplier * length, costs [S] with that.
 void cheapest_of_lists(Span<const double> values, Span<const double> lengths, double multiplier,

@@ -12,7 +12,10 @@ from abc import abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray
 from lpmert.search.checkpoint import plain
@@ -34,6 +37,17 @@ class Node(Protocol):
 
     @property
     def nbytes(self) -> int: ...
+
+
+class OpenNode(NamedTuple):
+    """A node of the core as bytes, for any process to go on with; nothing in it is below its bound."""
+
+    bound: int
+    data: NDArray[np.uint8]
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes + 200
 
 
 class Answer(Protocol):

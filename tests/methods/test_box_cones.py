@@ -15,7 +15,7 @@ import lpmert
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import cells, units
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.cells.nodes import OpenBox
+from lpmert.methods.cells.nodes import faces
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.cone import cones_of_box
@@ -64,7 +64,7 @@ def best_over_cones(nbest: lpmert.NBest, budget: int, below: float | None = None
     search = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)
     nodes = search._nodes
     best, boxes, raised = start.cost, 0, 0
-    for face in range(2 * form.n_features):
+    for face in faces(form.n_features):
         nodes.load_root(face)
         nodes.prune_root(start.cost)
         best = min(best, nodes.found()[0])
@@ -72,16 +72,15 @@ def best_over_cones(nbest: lpmert.NBest, budget: int, below: float | None = None
         best = min(best, nodes.found()[0])
         while nodes.n_nodes:
             box = nodes.top()
-            assert isinstance(box, OpenBox)
             boxes += 1
-            raised += box.bound > box.own
-            if not box.n_lists:  # all is settled
-                best = min(best, box.own)
+            raised += box["bound"] > box["own"]
+            if not len(nodes._survivors().ends) - 1:  # all is settled
+                best = min(best, box["own"])
                 nodes.drop_top()
                 continue
             cones = nodes.cones()
             for cone in cones:
-                assert cone.bound == cone.own == box.own
+                assert cone["bound"] == cone["own"] == box["own"]
             inner = CellsSearch(Cells(), form, Incumbent(start.cost, start.weights, ""), cones)
             while not inner.finished:
                 inner.advance()

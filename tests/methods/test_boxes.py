@@ -15,7 +15,7 @@ import lpmert
 from lpmert.core import beats_in_box, box_normals, one_pays_in_box
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.cells.nodes import OpenBox, binary_places, box_with_all, precision_of, whole_box, widened
+from lpmert.methods.cells.nodes import Fields, binary_places, faces, precision_of, whole_box, whole_cone, widened
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.model.problem import Problem
@@ -72,25 +72,26 @@ def search_of(canonical: Canonical) -> CellsSearch:
 def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray, levels: int = 8) -> int:
     """How far conflicts raise the bound of a box, asked for more and more; lists of two as pairs."""
     search = core_search(lists, boxed=True, levels=levels)
-    search.push(_in_pairs(lists, box_with_all(lists, centre, radius, NO_SUMS)))
+    search.push(_in_pairs(lists, whole_box(lists, centre, radius, NO_SUMS)))
     bound = 0
     while (more := search.conflicts(bound)) > bound:
         bound = more
     return bound
 
 
-def _in_pairs(lists: SortedLists, box: OpenBox) -> OpenBox:
+def _in_pairs(lists: SortedLists, box: Fields) -> Fields:
     """A box with all hypotheses, of which those of lists of two are pairs."""
     sizes = np.diff(lists.offsets)
     two, more = np.flatnonzero(sizes == 2), np.flatnonzero(sizes > 2)
     cheap = lists.offsets[two]
     rows = np.concatenate([np.arange(lists.offsets[a], lists.offsets[a + 1]) for a in more] or [np.empty(0, int)])
-    return box._replace(
-        cheap=cheap.astype(np.int32),
-        dear=(cheap + 1).astype(np.int32),
-        packed=rows.astype(np.int32),
-        ends=np.concatenate([[0], np.cumsum(sizes[more])]),
-    )
+    return {
+        **box,
+        "cheap": cheap.astype(np.int32),
+        "dear": (cheap + 1).astype(np.int32),
+        "ids": rows.astype(np.int32),
+        "ends": np.concatenate([[0], np.cumsum(sizes[more])]),
+    }
 
 
 def test_what_beats_in_a_box_does_so_at_every_corner() -> None:
@@ -182,7 +183,7 @@ def test_what_wins_somewhere_in_a_box_survives_in_it(kind: str) -> None:
         nodes = search_of(canonical)._nodes
         for _ in range(4):
             centre, radius = random_box(rng, canonical.n_features)
-            kept, _ = nodes.survivors(box_with_all(lists, centre, radius, NO_SUMS), 1 << 59)
+            kept, _ = nodes.survivors((centre, radius), 1 << 59)
             assert kept is not None
             for point in points_inside(rng, centre, radius, 6):
                 chosen = clear_winners(lists, point)
@@ -232,25 +233,21 @@ def test_rounded_features_count_with_all_that_may_be_meant() -> None:
 
 def test_every_vector_lies_on_a_face_and_in_a_half() -> None:
     rng = np.random.default_rng(2)
-    lists = sorted_lists(rng.normal(size=(4, 3)), np.array([0, 2, 4]), np.array([0, 1, 0, 1]))
-    faces = [whole_box(lists, face, NO_SUMS) for face in range(6)]
     for _ in range(200):
         weights = rng.normal(size=3) * 10.0 ** rng.integers(-5, 5, 3)
         scaled = weights / np.abs(weights).max()
-        inside = [box for box in faces if (np.abs(scaled - box.centre) <= box.radius).all()]
+
+        def around(centre: FloatArray, radius: FloatArray, scaled: FloatArray = scaled) -> bool:
+            return bool((np.abs(scaled - centre) <= radius).all())
+
+        inside = [face for face in faces(3) if around(*face)]
         assert inside
-        box = inside[0]
         for _ in range(10):
-            axis = int(rng.choice(np.flatnonzero(box.radius)))
-            halves = []
-            for sign in (-1.0, 1.0):
-                centre, radius = box.centre.copy(), box.radius.copy()
-                radius[axis] /= 2
-                centre[axis] += sign * radius[axis]
-                halves.append(box._replace(centre=centre, radius=radius))
-            inside = [half for half in halves if (np.abs(scaled - half.centre) <= half.radius).all()]
+            centre, radius = inside[0]
+            axis = int(rng.choice(np.flatnonzero(radius)))
+            side = radius * (np.arange(3) == axis) / 2
+            inside = [half for sign in (-1.0, 1.0) if around(*(half := (centre + sign * side, radius - side)))]
             assert inside
-            box = inside[0]
 
 
 @pytest.mark.parametrize("splits", [0, 5, 60])
@@ -420,58 +417,102 @@ def test_open_boxes_hold_their_hypotheses(n_rows: int) -> None:
     chosen = np.sort(rng.choice(1000, n_rows // 5, replace=False)) if n_rows >= 5 else np.empty(0, dtype=int)
     rows = (5 * chosen[:, None] + np.arange(5)).ravel().astype(np.int32)
     ends = np.arange(0, len(rows) + 1, 5)
-    none = np.empty(0, dtype=np.int32)
-    unpriced, total = np.empty(0, dtype=np.int64), np.empty(0)
-    box = OpenBox.packing(none, none, rows, ends, unpriced, 7, 8, 9, total, 0, np.zeros(3), np.ones(3))
-    assert box.packed.nbytes <= 700
+    box = {"ids": rows, "ends": ends, "own": 7, "bound": 8, "stalled": 9, "age": 1, **PLACE}
     search = core_search(lists, boxed=True)
-    search.push(box.unpacked())
-    again = OpenBox.packing(*search.node(0))
-    assert again.ids.tolist() == box.ids.tolist() == rows.tolist()
-    assert again.ends.tolist() == ends.tolist()
-    assert (again.own, again.bound, again.stalled, again.n_rows) == (7, 8, 9, len(rows))
+    search.push(box)
+    [(bound, data)] = search.nodes()
+    assert bound == 8
+    assert data.nbytes <= 900 + ends.nbytes
+    search.load(data)
+    again = search.top()
+    assert again["ids"].tolist() == rows.tolist()
+    assert again["ends"].tolist() == ends.tolist()
+    assert [again[name] for name in ("own", "bound", "stalled", "age")] == [7, 8, 9, 1]
+    assert all(again[name].tolist() == place.tolist() for name, place in PLACE.items())
     ids, costs, *_ = search.survivors()
     assert ids.tolist() == rows.tolist()
     assert np.array_equal(costs, lists.costs[rows])
 
 
+PLACE = {"centre": np.zeros(3), "radius": np.ones(3)}
+
+
 def test_open_boxes_hold_prices_and_the_order_by_them() -> None:
-    nbest = counted(0, "bleu")
-    problem = Problem(nbest, "bleu")
+    problem = Problem(counted(0, "bleu"), "bleu")
     search = search_of(problem.canonical)._nodes
-    rows, ends = np.array([2, 0, 1], dtype=np.int32), np.array([0, 3])
-    cheap, dear = np.array([6, 9], dtype=np.int32), np.array([5, 10], dtype=np.int32)
-    prices, total = np.array([-4, -2, 30, 11, 12]), np.arange(9.0)
-    n_features = problem.canonical.n_features
-    place = np.zeros(n_features), np.ones(n_features)
-    search.load(OpenBox(cheap, dear, rows, ends, prices, 7, 8, 9, total, 5, *place))
-    box = search.top()
-    assert isinstance(box, OpenBox)
-    assert (box.ids.tolist(), box.cheap.tolist(), box.dear.tolist()) == ([2, 0, 1], [6, 9], [5, 10])
-    assert (box.prices.tolist(), box.total.tolist(), box.age) == (prices.tolist(), total.tolist(), 5)
+    box = {
+        "ids": np.array([2, 0, 1], dtype=np.int32),
+        "ends": np.array([0, 3]),
+        "costs": np.array([-4, -2, 30]),
+        "cheap": np.array([6, 9], dtype=np.int32),
+        "dear": np.array([5, 10], dtype=np.int32),
+        "steps": np.array([11, 12]),
+        "total": np.arange(9.0),
+        "age": 5,
+        **PLACE,
+    }
+    search.push(box)
+    search.load(search.nodes()[0])
+    again = search.top()
+    assert all(np.array_equal(again[name], value) for name, value in box.items())
+    for name, message in (("costs", "costs must have 3 items, not 1"), ("steps", "steps must have 2 items, not 1")):
+        with pytest.raises(ValueError, match=message):
+            search.push({**box, name: np.zeros(1, dtype=np.int64)})
 
 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("packed", np.array([0, 1, 99], dtype=np.int32), "ids must be rows of the lists"),
-        ("packed", np.array([0, -1, 2], dtype=np.int32), "ids must be rows of the lists"),
+        ("ids", np.array([0, 1, 99], dtype=np.int32), "ids must be rows of the lists"),
+        ("ids", np.array([0, -1, 2], dtype=np.int32), "ids must be rows of the lists"),
         ("cheap", np.array([99], dtype=np.int32), "cheap must be rows of the lists"),
+        ("dear", np.array([99], dtype=np.int32), "dear must be rows of the lists"),
+        ("dear", np.array([3, 4], dtype=np.int32), "dear must have 1 items, not 2"),
+        ("ids", np.arange(4, dtype=np.int32), "ends must increase from 0 to the number of ids"),
         ("ends", np.array([0, 4]), "ends must increase from 0 to the number of ids"),
         ("ends", np.array([0, 0, 3]), "ends must increase from 0 to the number of ids"),
         ("centre", np.zeros(2), "centre must have 3 items, not 2"),
-        ("prices", np.zeros(2, dtype=np.int64), "prices must have 4 items, not 2"),
+        ("radius", np.zeros(4), "radius must have 3 items, not 4"),
+        ("total", np.zeros(2), "total must have 0 items, not 2"),
     ],
 )
 def test_a_box_of_a_damaged_file_is_refused(field: str, value: FloatArray, message: str) -> None:
     lists = sorted_lists(np.ones((5, 3)), np.array([0, 3, 5]), np.array([0, 1, 2, 0, 1]))
-    pair = np.array([3], dtype=np.int32), np.array([4], dtype=np.int32)
-    rows, no_prices = np.arange(3, dtype=np.int32), np.empty(0, dtype=np.int64)
-    box = OpenBox(*pair, rows, np.array([0, 3]), no_prices, 0, 0, 0, NO_SUMS, 0, np.zeros(3), np.ones(3))
+    pair = {"cheap": np.array([3], dtype=np.int32), "dear": np.array([4], dtype=np.int32)}
+    box = {**pair, "ids": np.arange(3, dtype=np.int32), "ends": np.array([0, 3]), **PLACE}
     search = core_search(lists, boxed=True)
     search.push(box)
     with pytest.raises(ValueError, match=message):
-        search.push(box._replace(**{field: value}))
+        search.push({**box, field: value})
+    for ids, ends in (([0, 1, 2, 3], [0, 4]), ([0, 1, 2], [0, 1, 2, 3]), ([0, 1, 2, 2, 2, 2], [0, 3, 6])):
+        many = {"ids": np.array(ids, dtype=np.int32), "ends": np.array(ends), **PLACE}
+        with pytest.raises(ValueError, match="more lists or hypotheses than there are"):
+            search.push(many)
+
+
+@pytest.mark.parametrize("boxed", [True, False])
+def test_bytes_of_a_damaged_file_are_refused(boxed: bool) -> None:
+    """Cut short, too long, or with any byte changed: what is taken is within bounds, and all else an error."""
+    rng = np.random.default_rng(0)
+    lists = sorted_lists(rng.normal(size=(5, 3)), np.array([0, 3, 5]), np.array([0, 1, 2, 0, 1]))
+    search = core_search(lists, boxed=boxed)
+    search.push(whole_box(lists, *next(faces(3)), NO_SUMS) if boxed else whole_cone(lists, np.eye(3), NO_SUMS))
+    [(_, data)] = search.nodes()
+    for wrong in (data[:-1], data[:0], np.append(data, data[:1])):
+        with pytest.raises(ValueError, match="an open node has too"):
+            search.load(np.ascontiguousarray(wrong))
+    refused = 0
+    for place in range(len(data)):
+        changed = data.copy()
+        changed[place] ^= 0x80
+        try:
+            search.load(changed)
+        except ValueError:
+            refused += 1
+        else:
+            assert len(search.survivors()[0]) <= 5
+            search.pop()
+    assert refused > 20
 
 
 def hard(n_lists: int = 60, n_features: int = 4) -> lpmert.NBest:

@@ -14,6 +14,7 @@ import lpmert
 from lpmert import Status
 from lpmert.methods.cells import cells, units
 from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.cells.nodes import faces
 from lpmert.methods.cells.units import NodeSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
@@ -104,10 +105,10 @@ def test_a_cone_that_better_weights_have_ruled_out_is_not_closed(monkeypatch: py
     problem = Problem(problem_of(1))
     search = CellsSearch(Cells(), problem.canonical, Incumbent(1 << 40, np.ones(problem.canonical.n_features), ""))
     nodes = search._nodes
-    nodes.load_root(0)
+    nodes.load_root(next(faces(problem.canonical.n_features)))
     nodes.prune_root(search.incumbent.cost)
     nodes.hard = True
-    search.incumbent.cost = nodes.top().bound
+    search.incumbent.cost = nodes.top_bound
     monkeypatch.setattr(search, "_start_closing", lambda: pytest.fail("closed for nothing"))
     search.advance()
     assert nodes.n_nodes == 0

@@ -13,7 +13,7 @@ import lpmert
 from lpmert.core import height_of_loss, loss_of_total
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.cells.nodes import OpenBox
+from lpmert.methods.cells.nodes import Fields, faces
 from lpmert.methods.choices.ratio_lists import UNIT, Ratio, ratio_lists
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.problem import Problem
@@ -23,53 +23,50 @@ from lpmert.search.method import Incumbent
 METRICS = ("bleu", "chrf")
 
 
-def open_boxes(problem: Problem, budget: int) -> list[OpenBox]:
+def open_boxes(problem: Problem, budget: int) -> list[Fields]:
     """What is open on every face after so much work, with nothing known to be good."""
     form = problem.canonical
     start = Incumbent(form.cost_of_loss(1.0), CanonicalWeights(np.ones(form.n_features)), "")
     search = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)
     nodes = search._nodes
-    found: list[OpenBox] = []
-    for face in range(2 * form.n_features):
+    found: list[Fields] = []
+    for face in faces(form.n_features):
         nodes.load_root(face)
         nodes.prune_root(start.cost)
         if nodes.n_nodes:
             nodes.explore(start.cost, budget)
         while nodes.n_nodes:
-            box = nodes.top()
-            assert isinstance(box, OpenBox)
-            found.append(box)
+            found.append(nodes.top())
             # Prices change, and with them which of a pair is the dearer one: looked up anew, nothing else is found.
-            charged = nodes._core.conflicts(1 << 60)
+            charged, packed = nodes._core.conflicts(1 << 60), nodes.nodes()[-1]
             nodes.drop_top()
-            nodes.load(box)
+            nodes.load(packed)
             assert nodes._core.conflicts(1 << 60) == charged
             nodes.drop_top()
     return found
 
 
-def prices(box: OpenBox, offsets: np.ndarray) -> dict[int, dict[int, int]]:
+def prices(box: Fields, offsets: np.ndarray) -> dict[int, dict[int, int]]:
     """What each hypothesis that is left costs more than the cheapest of its list, by list."""
-    costs_of_rows, steps = np.split(box.prices, [box.n_rows])
     found: dict[int, dict[int, int]] = {}
-    for low, high in zip(box.ends[:-1].tolist(), box.ends[1:].tolist(), strict=True):
-        ids, costs = box.ids[low:high].tolist(), costs_of_rows[low:high]
+    for low, high in zip(box["ends"][:-1].tolist(), box["ends"][1:].tolist(), strict=True):
+        ids, costs = box["ids"][low:high].tolist(), box["costs"][low:high]
         assert (np.diff(costs) >= 0).all()
         found[int(np.searchsorted(offsets, ids[0], "right")) - 1] = dict(
             zip(ids, (costs - costs[0]).tolist(), strict=True)
         )
-    for cheap, dear, step in zip(box.cheap.tolist(), box.dear.tolist(), steps.tolist(), strict=True):
+    for cheap, dear, step in zip(box["cheap"].tolist(), box["dear"].tolist(), box["steps"].tolist(), strict=True):
         assert step >= 0
         found[int(np.searchsorted(offsets, cheap, "right")) - 1] = {cheap: 0, dear: step}
     return found
 
 
-def inside(rng: np.random.Generator, box: OpenBox) -> list[Fraction]:
+def inside(rng: np.random.Generator, box: Fields) -> list[Fraction]:
     """Random weights of a box, some of them on a side."""
-    shares = np.clip(rng.uniform(-1.2, 1.2, len(box.centre)), -1.0, 1.0)
+    shares = np.clip(rng.uniform(-1.2, 1.2, len(box["centre"])), -1.0, 1.0)
     return [
         Fraction(c) + Fraction(r) * Fraction(x)
-        for c, r, x in zip(box.centre.tolist(), box.radius.tolist(), shares.tolist(), strict=True)
+        for c, r, x in zip(box["centre"].tolist(), box["radius"].tolist(), shares.tolist(), strict=True)
     ]
 
 
@@ -87,8 +84,8 @@ def test_nothing_in_a_box_is_lower_than_its_bound_and_prices(metric: str) -> Non
         problem = Problem(counted(seed, metric, n_features=3 + seed % 2), metric)
         lists, ratio = ratio_lists(problem.canonical)
         for box in open_boxes(problem, 40_000):
-            swapped += int((box.cheap > box.dear).sum())
-            raised += box.bound > box.own
+            swapped += int((box["cheap"] > box["dear"]).sum())
+            raised += box["bound"] > box["own"]
             left = prices(box, lists.offsets)
             for _ in range(4):
                 winners = clear_winners(lists, inside(rng, box))
@@ -97,10 +94,10 @@ def test_nothing_in_a_box_is_lower_than_its_bound_and_prices(metric: str) -> Non
                 tried += 1
                 height = units(ratio, ratio.constant + ratio.statistics[winners].sum(axis=0)) * (1.0 + 1e-12)
                 assert all(winners[s] in costs for s, costs in left.items())
-                assert box.own + sum(costs[winners[s]] for s, costs in left.items()) <= height
-                assert box.bound <= height
+                assert box["own"] + sum(costs[winners[s]] for s, costs in left.items()) <= height
+                assert box["bound"] <= height
                 settled = [i for s, i in enumerate(winners) if s not in left]
-                assert (box.total == ratio.constant + ratio.statistics[settled].sum(axis=0)).all()
+                assert (box["total"] == ratio.constant + ratio.statistics[settled].sum(axis=0)).all()
     assert tried > 200
     assert swapped > 20
     assert raised > 3
@@ -126,5 +123,5 @@ def test_a_face_that_a_limit_forbids_is_left_at_once() -> None:
     found = open_boxes(Problem(nbest, "bleu", region=Region(bounds=dict.fromkeys(nbest.names, (0.0, None)))), 0)
     assert len(found) >= 3
     for box in found:
-        face = int(np.flatnonzero(box.radius == 0.0)[0])
-        assert box.centre[face] == 1.0
+        face = int(np.flatnonzero(box["radius"] == 0.0)[0])
+        assert box["centre"][face] == 1.0

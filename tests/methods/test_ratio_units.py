@@ -16,10 +16,10 @@ from lpmert import Status
 from lpmert.errors import FloatArray
 from lpmert.methods.choices import ratio_search, shared
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.open_selections import OpenSelections
 from lpmert.methods.choices.shared import Common, Searched, SharedChoices, search_batch
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
+from lpmert.search.node_queue import OpenNode
 from lpmert.search.start import any_incumbent
 from lpmert.workers import SERIAL, Processes, Threads
 
@@ -69,7 +69,7 @@ def metric_of(name: str) -> Any:
     return {"bleu": lpmert.metrics.Bleu, "chrf": lpmert.metrics.Chrf}[name]()
 
 
-def searched_without_preparing(ground: Common, part: OpenSelections, weights: FloatArray, cost: int) -> Searched:
+def searched_without_preparing(ground: Common, part: OpenNode, weights: FloatArray, cost: int) -> Searched:
     """A unit that fails where it would prepare anything."""
 
     def refuse(*_: object) -> None:
@@ -84,7 +84,7 @@ def searched_without_preparing(ground: Common, part: OpenSelections, weights: Fl
 
 def test_units_elsewhere_prepare_nothing(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     search = begun("bleu", monkeypatch)
-    part = OpenSelections.of(search.state()["parts"][0])
+    part = OpenNode(**search.state()["parts"][0])
     own = part, search.incumbent.weights, search.incumbent.cost
     here = searched_without_preparing(search._common(), *own)
     there = processes.submit(searched_without_preparing, processes.share(search._common()), *own).wait()

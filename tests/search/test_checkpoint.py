@@ -245,12 +245,12 @@ def test_what_a_forged_state_leads_to_is_refused_too_but_no_error_of_the_callbac
     # The numbers of open nodes are looked at when their turn comes.
     path = tmp_path / "edited"
 
-    def far_away(state: dict[str, Any]) -> None:
+    def cut_short(state: dict[str, Any]) -> None:
         for part in state["search"]["parts"]:
-            part["ends"] = part["ends"] + 1
+            part["data"] = part["data"][:-1]
 
-    edited(kept, path, far_away)
-    with pytest.raises(DataError, match=rf"^{path}: holds no state of such a search, .*ends must increase from 0"):
+    edited(kept, path, cut_short)
+    with pytest.raises(DataError, match=rf"^{path}: holds no state of such a search, .*an open node has too few bytes"):
         lpmert.minimize(noise_of(1), method="cells", checkpoint=path, resume=True)
 
     def fail(_: object) -> bool:

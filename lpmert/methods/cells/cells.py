@@ -10,14 +10,14 @@ those over boxes on the faces of a cube.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.cells.losses import Loss, loss_for
-from lpmert.methods.cells.nodes import OpenBox, OpenCone, OpenNode
+from lpmert.methods.cells.nodes import Fields, faces
 from lpmert.methods.cells.units import CellsTask, Counts, Explored, NodeSearch, NodeSettings, Roots, explore
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
@@ -25,7 +25,7 @@ from lpmert.model.form import Canonical
 from lpmert.numeric.cone import cone_around, number_of_cones
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Incumbent, Method, Search, Task
-from lpmert.search.node_queue import Call, NodeQueue
+from lpmert.search.node_queue import Call, NodeQueue, OpenNode
 
 _SLICE = 4_000_000
 """Work after which others have their turn."""
@@ -131,9 +131,9 @@ class CellsSearch(Search):
     A long search goes on in units: batches of nodes that workers search, each with the incumbent as it was when it was
     handed out. So the outcome is the same for any number of workers.
 
-    roots [K, d, d]: simplicial cones to which it keeps, by default all of the weight space; or cones of which it is
-    known already what may win in them. Where exact arithmetic closes a cone it may look beyond them, and what it finds
-    there counts. loss: of a search over the same problem, to which weights are known that are as good.
+    roots: cones, rays [d, d], to which it keeps, by default all of the weight space; or cones of which it is known
+    already what may win in them. Where exact arithmetic closes a cone it may look beyond them, and what it finds there
+    counts. loss: of a search over the same problem, to which weights are known that are as good.
     """
 
     phase = "cones"
@@ -144,7 +144,7 @@ class CellsSearch(Search):
         settings: Cells,
         canonical: Canonical,
         incumbent: Incumbent,
-        roots: FloatArray | Sequence[OpenCone] | None = None,
+        roots: Sequence[FloatArray | Fields] | None = None,
         loss: Loss | None = None,
     ) -> None:
         self.incumbent = incumbent
@@ -166,17 +166,16 @@ class CellsSearch(Search):
         self._stalled = self._floor = 0
         self._begin(roots is None and settings.boxed(canonical), roots)
 
-    def _begin(self, boxed: bool, roots: FloatArray | Sequence[OpenCone] | None = None) -> None:
+    def _begin(self, boxed: bool, roots: Iterable[Any] | None = None) -> None:
         """Begin with nodes of one shape, and nothing but these."""
         self._task = CellsTask(self._loss, self._node_settings, boxed)
-        begins = list(self._cover(self._canonical) if roots is None else roots)
-        known = [cone for cone in begins if isinstance(cone, OpenCone)]
-        uncut = (root for root in begins if not isinstance(root, OpenCone))
-        self._roots = Roots(self._task, uncut, self._settings.lanes)
+        begins = list(self._cover(boxed) if roots is None else roots)
+        self._roots = Roots(self._task, (root for root in begins if not isinstance(root, dict)), self._settings.lanes)
         self._nodes = NodeSearch(self._task, self.incumbent.weights)
         self._queue: NodeQueue[OpenNode, Explored] = NodeQueue(self._settings.lanes, _BATCH, _UNIT, _LOCAL_UNITS)
-        for cone in known:
-            self._nodes.load(cone)
+        for cone in begins:
+            if isinstance(cone, dict):
+                self._nodes.push(cone)
         self._hard: deque[OpenNode] = deque()
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
 
@@ -264,18 +263,20 @@ class CellsSearch(Search):
         self._stalled, self._floor = state["stalled"], state["floor"]
         while len(self._roots) > state["roots"]:
             self._roots.skip()
-        kind = OpenBox if self._task.boxed else OpenCone
-        self._queue.push(kind.of(part) for part in state["parts"])
+        self._queue.push(OpenNode(**part) for part in state["parts"])
         self._counts = Counts(*state["counts"])
         self._exact_leaves, self._closed = state["exact_leaves"], Counter(state["closed"])
         self.unsettled = state["unsettled"]
 
-    def _cover(self, canonical: Canonical) -> Any:
-        """Return the numbers of cones that cover the weight space or of the faces of the cube, or one cone [d, d]."""
-        if self._task.boxed:
-            return range(2 * canonical.n_features)
-        around = None if canonical.cap is None else cone_around(canonical.cap)
-        return range(number_of_cones(canonical.n_features)) if around is None else [around]
+    def _cover(self, boxed: bool) -> Iterable[Any]:
+        """Return what covers the weight space: cones by their numbers, as they are large, or one cone [d, d], or the faces
+        of the cube, centre and radius [d] each.
+        """
+        n_features, cap = self._canonical.n_features, self._canonical.cap
+        if boxed:
+            return faces(n_features)
+        around = None if cap is None else cone_around(cap)
+        return range(number_of_cones(n_features)) if around is None else [around]
 
     def _explore_alone(self) -> None:
         """Search the part with the least bound, depth first, for a slice."""
@@ -319,7 +320,7 @@ class CellsSearch(Search):
         nodes = explored.nodes
         if explored.hard:
             self._hard.append(nodes.pop())
-        nodes = [node for node in nodes if not self._ruled_out(node)]
+        nodes = [node for node in nodes if not self._ruled_out(node.bound)]
         (self._queue.push if self._queue.nbytes < _QUEUE_BYTES else self._queue.stay)(nodes)
 
     def _call(self, nodes: list[OpenNode], work: int) -> Call[Explored]:
@@ -343,11 +344,11 @@ class CellsSearch(Search):
 
     def _put_back(self) -> None:
         """Move the nodes at hand to the queue, so that the least bound of all comes next."""
-        self._queue.push(part for part in self._nodes.take_all() if not self._ruled_out(part))
+        self._queue.push(part for part in self._nodes.take_all() if not self._ruled_out(part.bound))
 
-    def _ruled_out(self, part: OpenNode) -> bool:
-        """Whether a part has nothing better than the incumbent."""
-        return part.bound > self._loss.bound_of(self.incumbent.cost) - self._granularity
+    def _ruled_out(self, bound: int) -> bool:
+        """Whether a node of this bound has nothing better than the incumbent."""
+        return bound > self._loss.bound_of(self.incumbent.cost) - self._granularity
 
     def _start_closing(self) -> tuple[ChoicesSearch | CellsSearch, int] | None:
         """Return the search that closes the lane's top cone, and the cost of the lists that are settled there; `None`
@@ -388,7 +389,7 @@ class CellsSearch(Search):
             return
         if self._closing is None:
             # Another unit may have found better weights meanwhile.
-            self._closing = None if self._ruled_out(self._nodes.top()) else self._start_closing()
+            self._closing = None if self._ruled_out(self._nodes.top_bound) else self._start_closing()
             if self._closing is None:
                 self._nodes.drop_top()
             return

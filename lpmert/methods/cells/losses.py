@@ -21,7 +21,6 @@ from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.numeric.leastnorm import SortedLists
-from lpmert.numeric.rows import sizes_of_rows
 from lpmert.search.method import Incumbent
 
 
@@ -46,11 +45,6 @@ class Loss(ABC):
     def precision(self) -> Precision:
         """How exact products of the features with weights of boxes are."""
         return precision_of(self.lists)
-
-    @cached_property
-    def largest(self) -> float:
-        """What the magnitudes of the features of a hypothesis add up to at most."""
-        return float(sizes_of_rows(self.lists.rows).max(initial=0.0))
 
     @cached_property
     def in_core(self) -> tuple[Any, Any, Any]:

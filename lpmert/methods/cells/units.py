@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -16,11 +16,8 @@ from lpmert.methods.cells.losses import Loss
 from lpmert.methods.cells.nodes import (
     FEW_LISTS,
     MOST_FEATURES_OF_CONES,
-    OpenBox,
-    OpenCone,
-    OpenNode,
+    Fields,
     Survivors,
-    box_with_all,
     cones_of,
     whole_box,
     whole_cone,
@@ -28,6 +25,7 @@ from lpmert.methods.cells.nodes import (
 )
 from lpmert.numeric.cone import covering_cone, enclosing_cone
 from lpmert.search.method import Incumbent
+from lpmert.search.node_queue import OpenNode
 from lpmert.system.deadline import out_of_time
 from lpmert.workers import SERIAL, Pending, PerThread, Shared, current_workers
 
@@ -71,22 +69,12 @@ class NodeSearch:
 
     def __init__(self, task: CellsTask, weights: FloatArray) -> None:
         self._task, self.loss = task, task.loss
-        lists, ratio, selections = self.loss.in_core
-        own = task.settings
-        self._core = core.CellSearch(
-            lists,
-            ratio,
-            selections,
-            task.boxed,
-            self.loss.precision,
-            self.loss.largest,
+        self._core = core.cell_search(
+            *self.loss.in_core,
+            self.loss.precision if task.boxed else None,
             granularity=self.loss.granularity,
-            leaf_lists=own.leaf_lists,
-            leaf_rows=own.leaf_rows,
-            conflict_lists=own.conflict_lists,
-            most_stalled=own.most_stalled,
-            hopeless=own.hopeless,
             row_work=self.loss.row_work,
+            **asdict(task.settings),
         )
         self.renew(weights)
 
@@ -106,6 +94,11 @@ class NodeSearch:
         return min(self._core.bounds, default=None)
 
     @property
+    def top_bound(self) -> int:
+        """The bound of the node that comes next."""
+        return int(self._core.bounds[-1])
+
+    @property
     def counts(self) -> Counts:
         """What was done since the search was renewed."""
         return Counts(*self._core.counts)
@@ -116,19 +109,24 @@ class NodeSearch:
         return int(self._core.nbytes)
 
     def load_root(self, root: Any) -> None:
-        """Put a face of the cube or one of the covering cones, by its number, or a cone [D, D] on top, with all
-        hypotheses.
+        """Put a cone, its number among those that cover the space or its rays [D, D], or a box, centre and radius [D],
+        on top, with all hypotheses.
         """
         lists, total = self.loss.lists, self.loss.total
         if self._task.boxed:
-            self.load(whole_box(lists, root, total))
+            centre, radius = root
+            self.push(whole_box(lists, centre, radius, total))
         else:
             rays = covering_cone(lists.rows.shape[1], root) if isinstance(root, int) else root
-            self.load(whole_cone(lists, rays, total))
+            self.push(whole_cone(lists, rays, total))
+
+    def push(self, fields: Fields) -> None:
+        """Put a node on top of the others."""
+        self._core.push(fields)
 
     def load(self, node: OpenNode) -> None:
-        """Put a node on top of the others."""
-        self._core.push(node.unpacked())
+        """Put a node on top of the others that was taken from some search."""
+        self._core.load(node.data)
 
     def prune_root(self, cost: int, limit: int | None = None) -> None:
         """Prune the only node, which holds all hypotheses, below a cost; or below another limit of its bound."""
@@ -153,9 +151,9 @@ class NodeSearch:
         bound, loss, weights = self._core.found
         return self.loss.cost_found(bound, loss), weights
 
-    def top(self) -> OpenNode:
-        """Return the node that comes next."""
-        return self._node(self.n_nodes - 1)
+    def top(self) -> Fields:
+        """Return a description of the node that comes next."""
+        return dict(self._core.top())
 
     def drop_top(self) -> None:
         """Take the node on top off."""
@@ -164,7 +162,7 @@ class NodeSearch:
 
     def nodes(self) -> list[OpenNode]:
         """Return copies of all nodes, the next one last."""
-        return [self._node(k) for k in range(self.n_nodes)]
+        return [OpenNode(*node) for node in self._core.nodes()]
 
     def take_all(self) -> list[OpenNode]:
         """Return all nodes, and let go of them."""
@@ -172,36 +170,30 @@ class NodeSearch:
         self._core.clear()
         return nodes
 
-    def _node(self, k: int) -> OpenNode:
-        fields = self._core.node(k)
-        return OpenBox.packing(*fields) if self._task.boxed else OpenCone(*fields)
-
     def _survivors(self) -> Survivors:
         return Survivors(*self._core.survivors())
 
-    def cones(self) -> list[OpenCone]:
+    def cones(self) -> list[Fields]:
         """Return cones that cover the node on top; none where exact arithmetic is better."""
-        top = self.top()
-        if isinstance(top, OpenCone) or top.n_lists <= FEW_LISTS or len(top.centre) > MOST_FEATURES_OF_CONES:
+        n_features = self.loss.lists.rows.shape[1]
+        if not self._task.boxed or n_features > MOST_FEATURES_OF_CONES:
             return []
-        return cones_of(self.loss.lists, top, self._survivors())
+        part = self._survivors()
+        return cones_of(self.loss.lists, self.top(), part) if len(part.ends) - 1 > FEW_LISTS else []
 
-    def enclosing(self) -> tuple[FloatArray, OpenNode] | None:
-        """Return normals [k, D] of a part slightly wider than the node on top, and a node with all hypotheses that
-        contains that; `None` where rounding makes it unsure.
+    def enclosing(self) -> tuple[FloatArray, Any] | None:
+        """Return normals [k, D] of a part slightly wider than the node on top, and a root that contains that; `None`
+        where rounding makes it unsure.
         """
-        top, lists, total = self.top(), self.loss.lists, self.loss.total
-        if isinstance(top, OpenBox):
-            return core.box_normals(top.centre, top.radius), box_with_all(lists, top.centre, widened(top.radius), total)
-        enclosing = enclosing_cone(top.rays)
-        return None if enclosing is None else (enclosing[0], whole_cone(lists, enclosing[1], total))
+        top = self.top()
+        if self._task.boxed:
+            return core.box_normals(top["centre"], top["radius"]), (top["centre"], widened(top["radius"]))
+        return enclosing_cone(top["rays"].reshape(len(top["errors"]), -1))
 
-    def survivors(self, node: OpenNode, cost: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
-        """Return what may win in a node with all hypotheses, `None` if nothing may; and what was found in it below a
-        cost.
-        """
+    def survivors(self, root: Any, cost: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
+        """Return what may win in a root, `None` if nothing may; and what was found in it below a cost."""
         alone = NodeSearch(self._task, self.found()[1])
-        alone.load(node)
+        alone.load_root(root)
         alone.prune_root(cost, core.INFINITE_COST - 1)
         return alone._survivors() if alone.n_nodes else None, alone.found()
 

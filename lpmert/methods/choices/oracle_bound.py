@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from lpmert.errors import FloatArray
-from lpmert.methods.choices.ratio_lists import TANGENTS, Bound, Ratio, best_height, new_bound
+from lpmert.methods.choices.ratio_lists import TANGENTS, Bound, Ratio, best_height
 from lpmert.numeric.leastnorm import SortedLists
 
 
@@ -13,6 +15,6 @@ def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangent
     The first minorant is laid at what the weights [d] attain, see `best_height`. The costs [M] of the bound are what
     each row costs more than the cheapest of its list.
     """
-    bound = new_bound(len(lists.rows), len(ratio.constant))
-    lists.native().decode_total(ratio.native(), weights, bound.at)
-    return best_height(lists.offsets, ratio, bound, tangents), bound
+    at = np.empty(len(ratio.constant))
+    lists.native().decode_total(ratio.native(), weights, at)
+    return best_height(lists.offsets, ratio, at, tangents)

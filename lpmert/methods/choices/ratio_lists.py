@@ -6,7 +6,6 @@ below. Searches compare heights as whole numbers of units, rounded down for boun
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -52,24 +51,14 @@ class Ratio(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """Work space of a bound: the box low, high [K] of the sums, at [K] in it, and the slopes [K] of the minorant.
-
-    least, most [K]: of one list; costs [M]: of the rows.
+    """What a bound without a search rests on: the box low, high [K] of all sums, a minorant on it that is good at `at`
+    [K], and what each row costs [M] more under it than the cheapest of its list.
     """
 
     low: FloatArray
     high: FloatArray
     at: FloatArray
-    slopes: FloatArray
-    least: FloatArray
-    most: FloatArray
     costs: IntArray
-
-
-def new_bound(n_rows: int, n_columns: int) -> Bound:
-    """Return empty work space."""
-    low, high, at, slopes, least, most = np.zeros((6, n_columns))
-    return Bound(low, high, at, slopes, least, most, np.zeros(n_rows, dtype=np.int64))
 
 
 def ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
@@ -108,26 +97,13 @@ def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     return lists, Ratio(metric.kind, metric.parameters, counts, totals.constant, reach, classes)
 
 
-def best_height(offsets: IntArray, ratio: Ratio, bound: Bound, tangents: int = TANGENTS) -> int:
-    """Return the highest of the heights by some minorants, which is left in the bound.
+def best_height(offsets: IntArray, ratio: Ratio, at: FloatArray, tangents: int = TANGENTS) -> tuple[int, Bound]:
+    """Return a height in units that no selection undercuts: the highest by some minorants, the first good at `at` [K].
 
-    The first one is tight at bound.at [K], the others at sums of hypotheses that were the cheapest under those before:
-    steps of the method of Frank and Wolfe.
+    The others are good at sums of hypotheses that were the cheapest under those before.
     """
-    native = ratio.native()
-    best, most = bound.at.copy(), -1
-    for trial in range(tangents):
-        at = bound.at.copy()
-        height = core.height_of_all(native, offsets, at, bound.low, bound.high, bound.costs)
-        if height > most:
-            most, best = height, at
-        if height >= core.INFINITE_COST:
-            return most
-        cheapest = [begin + int(bound.costs[begin:end].argmin()) for begin, end in pairwise(offsets.tolist())]
-        sums = ratio.constant + ratio.statistics[cheapest].sum(axis=0)
-        bound.at[:] = at + 2.0 / (trial + 2.0) * (sums - at)
-    bound.at[:] = best
-    return core.height_of_all(native, offsets, best, bound.low, bound.high, bound.costs)
+    height, low, high, best, costs = core.best_height(ratio.native(), offsets, at, tangents)
+    return height, Bound(low, high, best, costs)
 
 
 def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:

@@ -16,7 +16,6 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.choices.open_selections import OpenSelections
 from lpmert.model.form import Canonical
 from lpmert.numeric import rational
 from lpmert.numeric.cap import Cap
@@ -24,7 +23,7 @@ from lpmert.numeric.leastnorm import SortedLists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.search.method import Incumbent
-from lpmert.search.node_queue import Divisible
+from lpmert.search.node_queue import Divisible, OpenNode
 from lpmert.system.deadline import checkpoint
 
 WORKING, ASKING, DONE = range(3)
@@ -77,7 +76,7 @@ class Gains(NamedTuple):
         return Gains(self.asked + more.asked, self.raised + more.raised)
 
 
-class ChoicesSearch(Divisible[OpenSelections]):
+class ChoicesSearch(Divisible[OpenNode]):
     """A resumable search over selections; what is summed is the affair of those who derive from it.
 
     lists: as sorted, the last n_fixed of them half-spaces, decided for good.
@@ -198,16 +197,13 @@ class ChoicesSearch(Divisible[OpenSelections]):
         least = min(upper, self._cost_of_bound(bound))
         return upper if least > upper - self.granularity else least
 
-    def open_parts(self) -> list[OpenSelections]:
+    def open_parts(self) -> list[OpenNode]:
         """Return what is open, the coarsest first."""
-        parts = (OpenSelections(*node) for node in self._core.open_nodes())
-        return [part._replace(bound=self._cost_of_bound(part.bound), out=np.packbits(part.out)) for part in parts]
+        return [OpenNode(self._cost_of_bound(bound), data) for bound, data in self._core.open_nodes()]
 
-    def go_on_with(self, part: OpenSelections) -> None:
+    def go_on_with(self, part: OpenNode) -> None:
         """Search a part next, and nothing else of what was open."""
-        out = np.unpackbits(part.out, count=len(self._lists.costs) if len(part.out) else 0)
-        node = part.choices, part.pointer, part.branch, part.children, part.own, out
-        self._core.go_on_with(*node, part.size, part.numbers, part.names)
+        self._core.go_on_with(part.data)
         self._state = WORKING
 
     def advance(self) -> None:

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from lpmert.errors import FloatArray
-from lpmert.methods.choices.open_selections import OpenSelections
 from lpmert.methods.choices.ratio_search import Prepared, RatioChoicesSearch
 from lpmert.methods.choices.search import SLICE, ChoicesSearch, Gains, Options, SumChoicesSearch
 from lpmert.model.coordinates import CanonicalWeights
 from lpmert.model.form import Canonical
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Incumbent
-from lpmert.search.node_queue import Call, ParallelSearch
+from lpmert.search.node_queue import Call, OpenNode, ParallelSearch
 
 _ALONE = 5 * SLICE
 """Work after which a search goes on in units: short ones need no more than the caller."""
@@ -56,7 +55,7 @@ class Searched(NamedTuple):
     the way; work: done, as searches count it.
     """
 
-    nodes: list[OpenSelections]
+    nodes: list[OpenNode]
     cost: int
     weights: FloatArray
     source: str
@@ -67,7 +66,7 @@ class Searched(NamedTuple):
 
 
 def search_batch(
-    common: Common, parts: list[OpenSelections], cost: int, weights: FloatArray, gains: Gains, budget: int
+    common: Common, parts: list[OpenNode], cost: int, weights: FloatArray, gains: Gains, budget: int
 ) -> Searched:
     """Search open nodes, the first of them first, for what costs less; weights [D] have this cost; gains: so far."""
     search = common.search(Incumbent(cost, CanonicalWeights(weights), ""))
@@ -88,7 +87,7 @@ def search_batch(
     return Searched(left, found.cost, found.weights, found.source, search.unsettled, learnt, counts, search.work)
 
 
-class SharedChoices(ParallelSearch[OpenSelections, Searched]):
+class SharedChoices(ParallelSearch[OpenNode, Searched]):
     """A resumable search over selections; least: a cost that nothing undercuts, for a ratio metric, where known."""
 
     phase = "selections"
@@ -133,7 +132,7 @@ class SharedChoices(ParallelSearch[OpenSelections, Searched]):
         self._learnt = Gains(**state["gains"])
         if isinstance(self._alone, RatioChoicesSearch) and state["least"] is not None:
             self._alone.least = state["least"]
-        self._go_on((OpenSelections.of(part) for part in state["parts"]), state["counts"], state["unsettled"])
+        self._go_on((OpenNode(**part) for part in state["parts"]), state["counts"], state["unsettled"])
 
     def go_on_from(self, searched: Searched) -> None:
         """Go on, before the first slice, from what a search for the same from its beginning left, and had counted."""
@@ -144,6 +143,6 @@ class SharedChoices(ParallelSearch[OpenSelections, Searched]):
         self._learnt = self._gains.with_more(answer.gains)
         self._work += answer.work
 
-    def _call(self, nodes: list[OpenSelections], work: int) -> Call[Searched]:
+    def _call(self, nodes: list[OpenNode], work: int) -> Call[Searched]:
         upper = self.incumbent
         return search_batch, (nodes, upper.cost, upper.weights, self._gains, work)

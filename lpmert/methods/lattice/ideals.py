@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.choices.ratio_lists import Ratio, best_height, cost_of_height, new_bound
+from lpmert.methods.choices.ratio_lists import Ratio, best_height, cost_of_height
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.ideal import Ideal, ideals, tokens_of_words
 from lpmert.model.hypergraphs import Hypergraphs
@@ -99,9 +99,8 @@ class Ideals:
             statistics.max(axis=0),
             np.zeros(len(statistics), dtype=np.int64),
         )
-        bound = new_bound(len(statistics), width)
-        bound.at[:] = sum(own.mean(axis=0) for own in rows) if middle is None else middle
-        return cost_of_height(canonical, metric.kind, best_height(offsets, ratio, bound))
+        at = np.sum([own.mean(axis=0) for own in rows], axis=0) if middle is None else middle
+        return cost_of_height(canonical, metric.kind, best_height(offsets, ratio, at)[0])
 
     def _spoken(self, number: int, links: NDArray[np.integer]) -> tuple[IntArray, IntArray]:
         """Return the places in `links` of those that add words, and these words, by their numbers."""

@@ -316,7 +316,7 @@ class LatticeSearch(Combined):
             problem = replace(form, features=rows, offsets=offsets, losses=totals)
         problem = replace(problem, rounding=rounding)
         start = start or Incumbent(self.incumbent.cost - fixed, self.incumbent.weights, "")
-        search = CellsSearch(self._cells, problem, start, rays[None, :, :])
+        search = CellsSearch(self._cells, problem, start, [rays])
         return Leaf(rays, lists, search, fixed, self.incumbent.cost, below)
 
     def _leaf_of(self, state: Mapping[str, Any]) -> Leaf:

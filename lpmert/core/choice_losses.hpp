@@ -65,9 +65,9 @@ class Sums {
     // Note the choice by which the node at this depth is entered.
     void enter(Tree&, Index, Choice) {}
 
-    // What is ruled out where the pointers do not tell; to go on from that.
+    // Flags of the rows that are ruled out, where the pointers do not tell; go on with these rows ruled out.
     std::vector<std::uint8_t> out() const { return {}; }
-    void resume(Tree& tree, const std::vector<std::uint8_t>&) {
+    void resume(Tree& tree, const std::vector<Row>&) {
         tree.sum = 0;
         for (Index s = 0; s < tree.n_open; ++s) {
             tree.sum += cost(tree, tree.first(s) + (tree.chosen[s] < 0 ? tree.pointer[s] : tree.chosen[s]));
@@ -89,8 +89,6 @@ class Ratios {
           minorant(of_lists.n_columns()),
           target(total, total + of_lists.n_columns()),
           sums(target),
-          least_of_list(target),
-          most_of_list(target),
           excluded(static_cast<std::size_t>(n_rows)),
           costs(static_cast<std::size_t>(n_rows)),
           laid(costs),
@@ -126,7 +124,10 @@ class Ratios {
     void list_children(const Tree& tree, Node& node, Index limit) const;
     void enter(Tree& tree, Index depth, Choice choice);
     std::vector<std::uint8_t> out() const { return excluded; }
-    void resume(Tree&, const std::vector<std::uint8_t>& out) { excluded = out; }
+    void resume(Tree&, const std::vector<Row>& out) {
+        std::fill(excluded.begin(), excluded.end(), std::uint8_t{0});
+        for (const Row row : out) excluded[row] = true;
+    }
 
     Ratio ratio;
     double loss;
@@ -143,13 +144,12 @@ class Ratios {
     Index cheapest(const Tree& tree, Index s) const;
 
     Minorant minorant;
-    std::vector<double> target;                       // [K] sums of the incumbent
-    std::vector<double> sums;                         // [K] work space: of the cheapest rows, or of a witness
-    std::vector<double> least_of_list, most_of_list;  // [K] work space
-    std::vector<std::uint8_t> excluded;               // [M] what is ruled out
-    std::vector<Index> costs;                         // [M] under the node's minorant
-    std::vector<Index> laid;                          // [M] under the minorant that was laid last
-    std::vector<double> totals;                       // [depth + 1, K] of the decided lists at each depth
+    std::vector<double> target;          // [K] sums of the incumbent
+    std::vector<double> sums;            // [K] work space: of the cheapest rows, or of a witness
+    std::vector<std::uint8_t> excluded;  // [M] what is ruled out
+    std::vector<Index> costs;            // [M] under the node's minorant
+    std::vector<Index> laid;             // [M] under the minorant that was laid last
+    std::vector<double> totals;          // [depth + 1, K] of the decided lists at each depth
 };
 
 }  // namespace lpmert

@@ -1,4 +1,4 @@
-#include "losses.hpp"
+#include "choice_losses.hpp"
 
 namespace lpmert {
 
@@ -12,29 +12,10 @@ void Ratios::take_if_less(Tree& tree, double found, const double* total, const d
 
 // Fill the box of what the sums can still be; return whether every list has a hypothesis left.
 bool Ratios::fill_box(const Tree& tree) {
-    const Index n = n_columns();
-    std::copy_n(total_at(tree.depth), n, minorant.low.begin());
-    minorant.high = minorant.low;
-    std::vector<double>&least = least_of_list, &most = most_of_list;
+    minorant.begin(total_at(tree.depth));
     for (Index s = 0; s < tree.n_open; ++s) {
-        if (tree.chosen[s] >= 0) continue;
-        std::fill(least.begin(), least.end(), std::numeric_limits<double>::infinity());
-        std::fill(most.begin(), most.end(), -std::numeric_limits<double>::infinity());
-        bool any = false;
-        for (Index i = tree.first(s); i < tree.first(s + 1); ++i) {
-            if (excluded[i]) continue;
-            any = true;
-            const double* statistics = ratio.statistics[i].begin();
-            for (Index k = 0; k < n; ++k) {
-                least[k] = std::min(least[k], statistics[k]);
-                most[k] = std::max(most[k], statistics[k]);
-            }
-        }
-        if (!any) return false;
-        for (Index k = 0; k < n; ++k) {
-            minorant.low[k] += least[k];
-            minorant.high[k] += most[k];
-        }
+        const auto row = [&](Index i) { return excluded[tree.first(s) + i] ? -1 : tree.first(s) + i; };
+        if (tree.chosen[s] < 0 && !minorant.widen(ratio, tree.lists.length(s), row)) return false;
     }
     return true;
 }
