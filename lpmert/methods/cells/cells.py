@@ -269,8 +269,9 @@ class CellsSearch(Search):
         self.unsettled = state["unsettled"]
 
     def _cover(self, boxed: bool) -> Iterable[Any]:
-        """Return what covers the weight space: cones by their numbers, as they are large, or one cone [d, d], or the faces
-        of the cube, centre and radius [d] each.
+        """Return what covers the weight space: the faces of the cube, centre and radius [d] each, or cones.
+
+        These come by their numbers, as they are large; or one alone, rays [d, d].
         """
         n_features, cap = self._canonical.n_features, self._canonical.cap
         if boxed:
