@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.evaluation import Evaluation
+    from lpmert.model.graphs import WordGraphs
     from lpmert.model.lattice_problem import LatticeProblem
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
-    from lpmert.model.word_graphs import WordGraphs
     from lpmert.result import Callback, Limits, Result
     from lpmert.search.checkpoint import Keeping
     from lpmert.search.method import Method

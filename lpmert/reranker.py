@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model.given import BEYOND_DOUBLES, is_rounded
+from lpmert.model.arrays import BEYOND_DOUBLES, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 
@@ -191,7 +191,7 @@ class Reranker(BaseEstimator):
         of a metric that is not additive.
         """
         from lpmert.metrics.base import AdditiveMetric
-        from lpmert.metrics.of_columns import metric_of
+        from lpmert.metrics.contract import metric_of
 
         self._check_fitted()
         nbest = X if isinstance(X, NBest) else self._lists(X, y, groups, seen=True)

@@ -22,10 +22,10 @@ from lpmert.methods.lattice import search as lattice_search
 from lpmert.methods.lattice import sight
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
-from lpmert.methods.lp_mert import search as lp_mert
-from lpmert.methods.lp_mert import shared as shared_lp_mert
+from lpmert.methods.lp_mert import method as lp_mert
+from lpmert.methods.lp_mert import method as shared_lp_mert
+from lpmert.model.graphs import Lattices
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.lattices import Lattices
 from lpmert.search.checkpoint import Keeping
 from lpmert.workers import Workers
 
@@ -36,8 +36,8 @@ SLICE = 2000
 def long_searches(unit: int = SLICE) -> Iterator[None]:
     """Small problems in units from the beginning, in short slices, from weights that leave much to be found."""
     with short_descent(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.search.start._FEWEST", 1)
-        patch.setattr("lpmert.search.start._MOST", 1)
+        patch.setattr("lpmert.search.incumbent._FEWEST", 1)
+        patch.setattr("lpmert.search.incumbent._MOST", 1)
         patch.setattr(cells, "_SLICE", SLICE)
         patch.setattr("lpmert.methods.choices.search.SLICE", SLICE)
         patch.setattr(cells, "_LOCAL_UNITS", 1)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical
 from lpmert.model.nbest import NBest
-from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.lists import SortedLists
 from lpmert.registry import METHODS
 from lpmert.search.method import Search
 
@@ -39,7 +39,7 @@ def many_more(*values: object) -> Any:
 def short_descent() -> Iterator[None]:
     """Make the exact methods start from weights that are nothing special, so that they have to search; and fast."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.search.start.DEFAULT_BUDGET", 200)
+        patch.setattr("lpmert.search.incumbent.DEFAULT_BUDGET", 200)
         yield
 
 

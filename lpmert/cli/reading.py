@@ -16,8 +16,8 @@ from lpmert.cli.reading_options import FILE_BY_NAME, FLAGS
 from lpmert.quoting import listed, quoted
 
 if TYPE_CHECKING:
+    from lpmert.model.graphs import WordGraphs
     from lpmert.model.nbest import NBest
-    from lpmert.model.word_graphs import WordGraphs
 
     Data = NBest | WordGraphs
 
@@ -180,7 +180,7 @@ class Reading:
         from lpmert.formats.utterances import references_by_list
         from lpmert.metrics.rates import error_rates
         from lpmert.metrics.text import TEXT_METRICS, EditTexts
-        from lpmert.model.word_graphs import WordGraphs
+        from lpmert.model.graphs import WordGraphs
 
         kind, options, _ = self.plan
         metric: Any = options.get("metric")

@@ -201,7 +201,7 @@ def metric_with(metric: str | Metric | None, options: Sequence[tuple[str, str]])
 
 def metric_for(nbest: NBest) -> str | Metric:
     """Return the metric that the names of the statistics tell; raises `MetricError` where they do not."""
-    from lpmert.metrics.of_columns import metric_of
+    from lpmert.metrics.contract import metric_of
 
     return "loss" if len(nbest.statistic_names) == 1 else metric_of(None, nbest.statistic_names)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lpmert.errors import DataError, MethodError
 from lpmert.formats.weights import given_weights
-from lpmert.model.coordinates import CallerWeights
+from lpmert.model.canonical import CallerWeights
 from lpmert.quoting import quoted
 from lpmert.result import Limits, Status
 from lpmert.search.method import Method

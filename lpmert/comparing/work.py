@@ -14,7 +14,7 @@ from lpmert.comparing.run import Run
 from lpmert.comparing.significance import bootstrap_interval, permutation_test
 from lpmert.errors import FloatArray
 from lpmert.metrics.base import Metric
-from lpmert.model.coordinates import CallerWeights
+from lpmert.model.canonical import CallerWeights
 from lpmert.result import Limits, Status
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts

@@ -77,7 +77,7 @@ def mark_left_in_box(
     """
 
 class Ratio:
-    """What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.kinds`.
+    """What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.base`.
 
     statistics [M, K]; constant [K]: of lists that are settled for good; reach [K]: the largest of each statistic;
     classes [M] int64: equal within a list where the statistics are, -1 for what no weights of the region choose.
@@ -247,7 +247,7 @@ class RatioChoices(_Choices):
     ) -> None: ...
 
 def loss_of_total(kind: int, parameters: FloatArray, total: FloatArray) -> float:
-    """Return the loss of summed statistics [K], for a kind of `lpmert.metrics.kinds` and its parameters."""
+    """Return the loss of summed statistics [K], for a kind of `lpmert.metrics.base` and its parameters."""
 
 def losses_of_totals(kind: int, parameters: FloatArray, totals: FloatArray, losses: FloatArray) -> None:
     """Fill losses [n] with the losses of summed statistics [n, K]."""
@@ -429,7 +429,7 @@ class LineSearch:
         offsets [S + 1]
             Where lists begin and end; none is empty.
         kind
-            -1 for a sum of costs [M], or the formula of a ratio metric (`lpmert.metrics.kinds`) with its
+            -1 for a sum of costs [M], or the formula of a ratio metric (`lpmert.metrics.base`) with its
             parameters, of statistics [M, K] and a constant [K] that is added to their sums. What is not needed is
             empty.
         """

@@ -16,7 +16,7 @@ from lpmert.formats.rows import format_of_name, json_kind
 from lpmert.formats.scores import ROLES
 from lpmert.formats.tables import wanted_columns
 from lpmert.formats.utterances import utterance_files, with_references, words_of
-from lpmert.model.given import one_or_more
+from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS

@@ -28,9 +28,8 @@ from lpmert.formats.hypergraphs import cdec_hypergraphs, text_hypergraphs, trava
 from lpmert.formats.search_graphs import mecab_lattices, moses_graphs, pocketsphinx_lattices
 from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS, slf_lattices
 from lpmert.formats.utterances import References, references_by_list, utterance_files, utterance_of
-from lpmert.model.given import checked_sequence
-from lpmert.model.hypergraphs import Hypergraphs
-from lpmert.model.lattices import Lattices
+from lpmert.model.arrays import checked_sequence
+from lpmert.model.graphs import Hypergraphs, Lattices
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS

@@ -16,7 +16,7 @@ from lpmert.formats.format import Format
 from lpmert.formats.numbers import NamedRows, count_of_text, number_text, numbers_of_words, repeated, rows_by_column
 from lpmert.formats.utterances import words_of
 from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER_COLUMNS
-from lpmert.model.given import one_or_more
+from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import EMPTY, atomic_writer, decoded, head_of, lines, open_bytes, whole

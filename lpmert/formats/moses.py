@@ -20,7 +20,7 @@ from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.numbers import WHITE, NamedRows, number_text, numbers_of_words, repeated, rows_by_column
 from lpmert.formats.utterances import with_references, words_of
-from lpmert.model.given import one_or_more
+from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY, atomic_writer, blocks_of_lines, lines, open_bytes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
-from lpmert.model.given import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
+from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
 from lpmert.quoting import quoted
 from lpmert.system.mapped import Growing
 

@@ -13,7 +13,7 @@ from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.numbers import number_of_text, number_text
 from lpmert.formats.utterances import References, made_folder, measured, read_keyed, words_of
-from lpmert.model.given import checked_sequence
+from lpmert.model.arrays import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import read_text, write_text

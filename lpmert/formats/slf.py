@@ -22,7 +22,7 @@ from lpmert.formats.format import Links
 from lpmert.formats.fst import Symbols
 from lpmert.formats.numbers import count_of_text, number_of_text, number_text
 from lpmert.formats.utterances import words_of
-from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.arrays import MAGNITUDE_LIMIT
 from lpmert.quoting import quoted
 from lpmert.system.files import lines, write_text
 

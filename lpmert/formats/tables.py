@@ -33,9 +33,9 @@ from lpmert.formats.rows import (
     record_of,
 )
 from lpmert.formats.utterances import References, with_references
-from lpmert.model.blocks import joined
-from lpmert.model.given import EXACT_INTEGERS, MAGNITUDE_LIMIT, checked_sequence, is_rounded, rounds
+from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, checked_sequence, is_rounded, rounds
 from lpmert.model.nbest import NBest
+from lpmert.numeric.lists import joined
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
 from lpmert.system.files import atomic_writer, line_limit, open_bytes

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, reason_of
-from lpmert.model.given import one_or_more
+from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY, lines
@@ -143,7 +143,7 @@ def with_references(
     word with a digit nor end with a word in parentheses, which may be ids. Raises `DataError` if a list has no
     reference, or, unless `partial`, a reference no list.
     """
-    from lpmert.model.texts import measure_texts
+    from lpmert.model.converters import measure_texts
 
     by_list = references_by_list(nbest.list_ids, references, partial, by_position)
     found, summed = measure_texts(nbest, by_list, metric)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lpmert.errors import FloatArray
-from lpmert.metrics.additive import SumOfLosses
-from lpmert.metrics.base import Metric
+from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.ratio import LinearFraction
 from lpmert.system.mapped import pieces
 

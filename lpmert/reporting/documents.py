@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
-from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.arrays import MAGNITUDE_LIMIT
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import TIES, Problem

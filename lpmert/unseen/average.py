@@ -18,10 +18,9 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import Loss, loss_of_form
-from lpmert.model.canonical import centred, mean_difference
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Distinct, Problem
-from lpmert.model.spread import correlations
+from lpmert.numeric.lists import centred, correlations, mean_difference
 from lpmert.system.deadline import out_of_time
 from lpmert.unseen.energy import switched
 from lpmert.workers import Pending, PerThread, Workers, workers_for

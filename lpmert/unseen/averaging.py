@@ -10,11 +10,11 @@ from typing import ClassVar
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.result import Limits
-from lpmert.search.run import Comparator, Found
+from lpmert.search.method import Comparator, Found
 from lpmert.system.deadline import time_left
 from lpmert.unseen.average import CHAINS, Average, Tell, average_weights
 from lpmert.unseen.lattice_average import average_over_paths

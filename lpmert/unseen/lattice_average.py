@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert.methods.lattice.lists import Catalogue
 from lpmert.methods.lattice.solve import add, problem_of
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.system.deadline import out_of_time

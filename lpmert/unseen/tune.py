@@ -14,7 +14,7 @@ from lpmert.unseen.tuned import AVERAGED, OPTIMUM, Averaged, Tuned
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
-    from lpmert.model.lattices import Lattices
+    from lpmert.model.graphs import Lattices
     from lpmert.model.nbest import NBest
     from lpmert.model.region import Region
     from lpmert.result import Callback
@@ -119,7 +119,7 @@ def tune(
     (0.0, 0.0, 'averaged')
     """
     from lpmert.asked import problem_of, settings_of
-    from lpmert.model.coordinates import CallerWeights
+    from lpmert.model.canonical import CallerWeights
     from lpmert.result import warned
     from lpmert.system.deadline import Deadline, unheeded
     from lpmert.system.interrupts import Interrupts

@@ -16,7 +16,7 @@ from lpmert.certificates.check.parts import Part, narrowed, whole_part
 from lpmert.certificates.check.shapes import Shape, Whole, cover, midpoint, orthants
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES, CONES, Record
-from lpmert.metrics.additive import SumOfLosses
+from lpmert.metrics.base import SumOfLosses
 from lpmert.model.nbest import NBest
 from lpmert.numeric.rational import solve_integers
 

@@ -17,7 +17,7 @@ from lpmert.formats.columns import ColumnsNeeded
 from lpmert.formats.mert_data import read_mert_data
 from lpmert.formats.moses import read_moses
 from lpmert.formats.scores import read_espnet
-from lpmert.model.texts import measure_texts
+from lpmert.model.converters import measure_texts
 
 ROWS: dict[str, list[Any]] = {
     "utt": ["a", "a", "b"],

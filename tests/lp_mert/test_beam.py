@@ -10,7 +10,7 @@ import lpmert
 from lpmert import Status
 from lpmert.methods.lp_mert.beam import Beam, BeamSearch
 from lpmert.model.problem import Problem
-from lpmert.search.start import first_incumbent
+from lpmert.search.incumbent import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 

@@ -18,16 +18,14 @@ from tolerance import Tolerated
 import lpmert
 from lpmert import Status
 from lpmert.core import INFINITE_COST
-from lpmert.methods.lp_mert import search as lp_mert
-from lpmert.methods.lp_mert import shared
-from lpmert.methods.lp_mert.method import LpMert
-from lpmert.methods.lp_mert.saving import SavingTest
-from lpmert.methods.lp_mert.search import Alone, Chain, OpenPrefix, open_prefixes
-from lpmert.methods.lp_mert.shared import ParallelLpMert
+from lpmert.methods.lp_mert import method as lp_mert
+from lpmert.methods.lp_mert import method as shared
+from lpmert.methods.lp_mert.attainability import SavingTest
+from lpmert.methods.lp_mert.method import Alone, Chain, LpMert, OpenPrefix, ParallelLpMert, open_prefixes
 from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves
 from lpmert.model.problem import Problem
+from lpmert.search.incumbent import first_incumbent
 from lpmert.search.method import Incumbent, Task
-from lpmert.search.start import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 

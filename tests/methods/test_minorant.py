@@ -17,12 +17,11 @@ from lpmert.formats.moses import read_moses
 from lpmert.methods.auto import Auto
 from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
-from lpmert.methods.groups import Groups
-from lpmert.methods.minorant import MinorantSearch
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.methods.groups import Groups, MinorantSearch
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
+from lpmert.search.incumbent import first_incumbent
 from lpmert.search.method import Task
-from lpmert.search.start import first_incumbent
 
 
 def many_lists(name: str, seed: int, lists: int, size: int, features: int) -> NBest:

@@ -9,10 +9,9 @@ from tolerance import Tolerated
 
 import lpmert
 from lpmert import Status
-from lpmert.methods.groups import GroupedSearch, Groups, sampled_costs
-from lpmert.methods.near_few import cheap_for_few
+from lpmert.methods.groups import GroupedSearch, Groups, cheap_for_few, sampled_costs
 from lpmert.model.problem import Problem
-from lpmert.search.start import first_incumbent
+from lpmert.search.incumbent import first_incumbent
 
 
 def test_a_descent_makes_the_few_lists_cheap_that_it_is_about() -> None:

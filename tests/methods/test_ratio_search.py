@@ -20,9 +20,9 @@ from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.metrics.ratio import Bleu, Chrf, Per
 from lpmert.metrics.text import BleuTexts
+from lpmert.model.converters import measure_texts
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear, Region
-from lpmert.model.texts import measure_texts
 from lpmert.search.method import Method
 
 METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3), "per": Per()}
@@ -49,8 +49,8 @@ DEGENERATE = ("opposite", "ulps", "nearly collinear", "offset")
 @pytest.fixture(autouse=True)
 def _poor_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """The searches begin with weights that are nothing special, so that they have to search."""
-    monkeypatch.setattr("lpmert.search.start._FEWEST", 1)
-    monkeypatch.setattr("lpmert.search.start._MOST", 1)
+    monkeypatch.setattr("lpmert.search.incumbent._FEWEST", 1)
+    monkeypatch.setattr("lpmert.search.incumbent._MOST", 1)
 
 
 def counts(rng: np.random.Generator, n: int, name: str) -> FloatArray:

@@ -19,7 +19,7 @@ from lpmert.methods.mip import Mip, MipSearch
 from lpmert.metrics.ratio import f_beta, recall
 from lpmert.model.problem import Problem
 from lpmert.registry import METHODS
-from lpmert.search.start import any_incumbent
+from lpmert.search.incumbent import any_incumbent
 
 CALLS = {"cells": 4, "choices": 100, "auto": 4}
 

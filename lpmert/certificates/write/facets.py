@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from lpmert.certificates.check.cosine import near
 from lpmert.errors import FloatArray
-from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
-from lpmert.numeric.cap import Cap
-from lpmert.numeric.projection import project
+from lpmert.numeric.cone import Cap, project
+from lpmert.numeric.rounding import in_decimals
 
 _BITS = (16, 24, 32, 44, 53)
 """Of the largest multiplier, the fewest with which a facet holds the cap."""
@@ -73,7 +72,7 @@ def _multipliers(
     their multipliers [k] in the projection of the cap's centre on it: of a list, only those are taken that a point
     before breaks the most.
     """
-    features = meant(nbest.dense_features()).features
+    features = in_decimals(nbest.dense_features()).features
     starts, numbers = nbest.offsets[:-1], np.repeat(np.arange(nbest.n_lists), np.diff(nbest.offsets))
 
     def winners(scores: NDArray[Any]) -> FloatArray:

@@ -15,7 +15,7 @@ from lpmert.certificates.check.parts import Part, whole_part
 from lpmert.certificates.check.shapes import orthants
 from lpmert.errors import FloatArray
 from lpmert.numeric import rational
-from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, sorted_lists
+from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
 
 _EXACT_BITS = 53

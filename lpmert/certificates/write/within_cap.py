@@ -12,8 +12,7 @@ from lpmert.certificates.check.lists import ProofLists, rounded
 from lpmert.certificates.write.questions import Choices, Question, SelectionOrCore
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric import rational
-from lpmert.numeric.cap import Cap
-from lpmert.numeric.projection import project, reach_cap
+from lpmert.numeric.cone import Cap, project, reach_cap
 
 _BITS = (8, 16, 24, 32, 44, 53)
 """Of the largest multiplier, the fewest with which a core refutes its choices."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.ratio_lists import TANGENTS, Bound, Ratio, best_height, new_bound
-from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.lists import SortedLists
 
 
 def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangents: int = TANGENTS) -> tuple[int, Bound]:

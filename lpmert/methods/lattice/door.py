@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lpmert.errors import MethodError, MetricError
+from lpmert.model.graphs import WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.region import Region
-from lpmert.model.word_graphs import WordGraphs
 from lpmert.quoting import quoted
 
 

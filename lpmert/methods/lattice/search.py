@@ -23,13 +23,12 @@ from lpmert.methods.lattice.lists import Lists, no_lists
 from lpmert.methods.lattice.parts import Before, Expander, View, all_mixes, look
 from lpmert.methods.lattice.roots import cones_of_region
 from lpmert.methods.lattice.sight import Cone, Findings, Sight
-from lpmert.model.canonical import least_costs, take_rows, with_limits
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights, with_limits
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.numeric.cone import exact_sum
+from lpmert.numeric.lists import least_costs, take_rows
 from lpmert.search.checkpoint import plain
-from lpmert.search.combined import Combined
-from lpmert.search.method import Incumbent
+from lpmert.search.method import Combined, Incumbent
 from lpmert.workers import SERIAL, Pending, Shared, Workers, current_workers
 
 _ALONE = 5_000_000
