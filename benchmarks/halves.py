@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Answer, Dataset, Judgement, Unprepared
-from lpmert.metrics.base import Metric, metric_by_name
+from lpmert.metrics.base import Metric
+from lpmert.metrics.contract import metric_by_name
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 

@@ -13,7 +13,8 @@ import numpy as np
 from benchmarks.harness import Answer, Judgement, Unlimited, Unprepared
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.heuristic.och import Och
-from lpmert.metrics.base import Metric, metric_by_name
+from lpmert.metrics.base import Metric
+from lpmert.metrics.contract import metric_by_name
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region

@@ -26,10 +26,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from lpmert.methods.heuristic.boosting import Boosting
 from lpmert.methods.heuristic.msr import MinimumSampleRisk
-from lpmert.methods.heuristic.perceptron import Perceptron
-from lpmert.methods.heuristic.sparse import Trained
+from lpmert.methods.heuristic.sparse import Boosting, Perceptron, Trained
 from lpmert.model.nbest import NBest
 
 Words = NDArray[np.int64]

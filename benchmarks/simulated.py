@@ -17,8 +17,7 @@ from benchmarks import datasets
 from benchmarks.harness import Answer, Dataset, Unlimited
 from benchmarks.lists import warm_up
 from lpmert.errors import FloatArray
-from lpmert.methods.heuristic.och import Och
-from lpmert.methods.heuristic.stabilised import Stabilised
+from lpmert.methods.heuristic.och import Och, Stabilised
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Method
 

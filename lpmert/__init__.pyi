@@ -40,8 +40,8 @@ from .model.converters import from_choices as from_choices
 from .model.converters import from_classification as from_classification
 from .model.converters import from_groups as from_groups
 from .model.evaluation import Evaluation as Evaluation
-from .model.hypergraphs import Hypergraphs as Hypergraphs
-from .model.lattices import Lattices as Lattices
+from .model.graphs import Hypergraphs as Hypergraphs
+from .model.graphs import Lattices as Lattices
 from .model.nbest import NBest as NBest
 from .model.problem import Problem as Problem
 from .model.region import Linear as Linear

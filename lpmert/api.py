@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.evaluation import Evaluation
+    from lpmert.model.graphs import WordGraphs
     from lpmert.model.lattice_problem import LatticeProblem
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
-    from lpmert.model.word_graphs import WordGraphs
     from lpmert.result import Callback, Limits, Result
     from lpmert.search.checkpoint import Keeping
     from lpmert.search.method import Method
@@ -367,7 +367,7 @@ def told(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation:
 
 def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None) -> Problem | LatticeProblem:
     """Return the problem on lists or lattices, with all arguments checked."""
-    from lpmert.model.word_graphs import WordGraphs
+    from lpmert.model.graphs import WordGraphs
 
     if isinstance(data, WordGraphs):
         from lpmert.methods.lattice.solve import lattice_problem

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.given import BEYOND_DOUBLES, checked_sequence, is_rounded
+from lpmert.model.arrays import BEYOND_DOUBLES, checked_sequence, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 
@@ -99,7 +99,7 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
     ('5',)
     """
     from lpmert.formats.weights import given_weights
-    from lpmert.metrics.additive import SumOfLosses
+    from lpmert.metrics.base import SumOfLosses
     from lpmert.model.problem import Problem
 
     answers = None if isinstance(vote, bool) else vote
@@ -330,7 +330,7 @@ class Reranker:
         of a metric that is not additive.
         """
         from lpmert.metrics.base import AdditiveMetric
-        from lpmert.metrics.of_columns import metric_of
+        from lpmert.metrics.contract import metric_of
 
         self._check_fitted()
         nbest = X if isinstance(X, NBest) else self._lists(X, y, groups, seen=True)

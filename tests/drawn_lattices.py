@@ -13,8 +13,7 @@ from lpmert import NBest, Region
 from lpmert.errors import FloatArray
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TEXT_METRICS
-from lpmert.model.lattices import Lattices
-from lpmert.model.word_graphs import Graph
+from lpmert.model.graphs import Graph, Lattices
 
 Path = tuple[int, ...]
 WORDS = ("a", "b", "c", None)

@@ -34,7 +34,7 @@ from strategies import short_descent
 import lpmert
 from lpmert import DataError, LpmertError, MethodError, Region, RegionError, Result, Status
 from lpmert.configurable import Option
-from lpmert.metrics.of_columns import metric_of
+from lpmert.metrics.contract import metric_of
 from lpmert.metrics.ratio import LinearFraction
 from lpmert.registry import METHODS
 from lpmert.search import checkpoint

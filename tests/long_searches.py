@@ -22,10 +22,10 @@ from lpmert.methods.lattice import nodes
 from lpmert.methods.lattice import search as lattice_search
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
-from lpmert.methods.lp_mert import search as lp_mert
-from lpmert.methods.lp_mert import shared as shared_lp_mert
+from lpmert.methods.lp_mert import method as lp_mert
+from lpmert.methods.lp_mert import method as shared_lp_mert
+from lpmert.model.graphs import Lattices
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.lattices import Lattices
 from lpmert.search.checkpoint import Keeping
 from lpmert.workers import Workers
 

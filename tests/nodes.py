@@ -7,7 +7,7 @@ from typing import Any
 from lpmert import core
 from lpmert.methods.cells.nodes import precision_of
 from lpmert.methods.choices.choices import Choices
-from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.lists import SortedLists
 
 
 def core_search(lists: SortedLists, *, boxed: bool, levels: int = 4) -> Any:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical
 from lpmert.model.nbest import NBest
-from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.lists import SortedLists
 from lpmert.registry import METHODS
 from lpmert.search.method import Search
 
@@ -42,10 +42,10 @@ def short_descent(*, one: bool = False) -> Iterator[None]:
     one: a single descent, also for metrics that are not additive.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.search.start.DEFAULT_BUDGET", 200)
+        patch.setattr("lpmert.search.incumbent.DEFAULT_BUDGET", 200)
         if one:
-            patch.setattr("lpmert.search.start._FEWEST", 1)
-            patch.setattr("lpmert.search.start._MOST", 1)
+            patch.setattr("lpmert.search.incumbent._FEWEST", 1)
+            patch.setattr("lpmert.search.incumbent._MOST", 1)
         yield
 
 

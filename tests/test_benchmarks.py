@@ -45,8 +45,8 @@ from benchmarks.tables import Table
 from lpmert.comparing.significance import corrected_reach
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.lp_mert.method import LpMert
-from lpmert.model.meant import meaning
 from lpmert.model.nbest import NBest
+from lpmert.numeric.rounding import decimals_of
 
 
 def test_without_prototypes_the_race_says_how_to_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_lists_with_targets_are_read_as_the_decimals_that_their_files_hold() -> 
     four = datasets.swahili_bleu(4).load().dense_features()
     assert four.tolist() == [[float(word) for word in row] for row in words]
     for features, cells in ((six, [row[2:5] for row in rows]), (four, words)):
-        assert meaning(features).places == max(places(cell) for row in cells for cell in row)
+        assert decimals_of(features).places == max(places(cell) for row in cells for cell in row)
 
 
 @pytest.mark.slow

@@ -16,14 +16,12 @@ from lpmert.errors import FloatArray
 from lpmert.methods.lp_mert.attainability import AttainabilityOracle
 from lpmert.methods.lp_mert.method import LpMert, PublishedSearch
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision
-from lpmert.model.canonical import fixed_point
+from lpmert.model.presolve import fixed_point
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric import rational
-from lpmert.numeric.cap import Cap
-from lpmert.numeric.cone import covering_cones, enclosing_cone, outer_normals, wider_rays
-from lpmert.numeric.leastnorm import rounding_bound
-from lpmert.numeric.projection import project
+from lpmert.numeric.cone import Cap, covering_cones, enclosing_cone, outer_normals, project, wider_rays
+from lpmert.numeric.lists import rounding_bound
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 

@@ -33,8 +33,8 @@ from lpmert import MethodError, Result, Status
 from lpmert.metrics.ratio import LinearFraction
 from lpmert.model.problem import Problem
 from lpmert.registry import METHODS
+from lpmert.search.incumbent import first_incumbent
 from lpmert.search.method import Method, Task
-from lpmert.search.start import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poorest_start")
 

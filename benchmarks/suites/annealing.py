@@ -17,9 +17,9 @@ from benchmarks.rows import Row, find
 from benchmarks.simulated import SIZE, Loop, Sentences, translations
 from benchmarks.tables import Figure, Table, seconds
 from lpmert import Looped
-from lpmert.methods.heuristic.annealing import Annealing
 from lpmert.methods.heuristic.likelihood import Likelihood
 from lpmert.methods.heuristic.och import Och
+from lpmert.methods.heuristic.risk import Annealing
 from lpmert.model.problem import Problem
 from lpmert.search.method import Method
 

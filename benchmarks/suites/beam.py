@@ -19,7 +19,7 @@ from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.och import Och
 from lpmert.methods.lp_mert.beam import Beam, BeamSearch
 from lpmert.methods.subspace import Subspace
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Incumbent
 

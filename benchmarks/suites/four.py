@@ -16,10 +16,9 @@ from benchmarks.plots import legend
 from benchmarks.rows import Row
 from benchmarks.tables import Figure, Table, number
 from lpmert.errors import IntArray
-from lpmert.methods.lp_mert.method import LpMert
-from lpmert.methods.lp_mert.search import LpMertSearch
+from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
 from lpmert.methods.lp_mert.streams import Combination, TwoHalves
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Incumbent
 

@@ -21,8 +21,8 @@ from lpmert.formats.best_lists import n_best
 from lpmert.formats.lattices import load_lattices
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.och import Och
+from lpmert.model.graphs import Lattices
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.lattices import Lattices
 from lpmert.model.region import Region
 from lpmert.result import Result
 from lpmert.search.method import Method

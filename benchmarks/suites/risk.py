@@ -22,9 +22,9 @@ from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.comparing.significance import REPLICATIONS, permutation_test
 from lpmert.errors import FloatArray
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.annealing import Annealing
 from lpmert.methods.heuristic.likelihood import Likelihood
 from lpmert.methods.heuristic.och import Och
+from lpmert.methods.heuristic.risk import Annealing
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve

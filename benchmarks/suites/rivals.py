@@ -16,11 +16,8 @@ from benchmarks.lists import Loss, Poses, Solve
 from benchmarks.rows import PROOFS, Row, find
 from benchmarks.tables import Table, number, seconds
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.grid import EVALUATIONS, Grid
+from lpmert.methods.heuristic.derivative_free import EVALUATIONS, Grid, NelderMead, RandomSearch, Tpe
 from lpmert.methods.heuristic.och import Och
-from lpmert.methods.heuristic.random_search import RandomSearch
-from lpmert.methods.heuristic.simplex import NelderMead
-from lpmert.methods.heuristic.tpe import Tpe
 from lpmert.methods.mip import Mip
 from lpmert.model.nbest import NBest
 

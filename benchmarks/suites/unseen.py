@@ -18,9 +18,9 @@ from benchmarks.sources import SOURCES, Source
 from benchmarks.tables import Table, seconds
 from lpmert.comparing.significance import corrected_reach
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.grid import Grid
+from lpmert.methods.heuristic.derivative_free import Grid
 from lpmert.methods.heuristic.och import Och
-from lpmert.model.coordinates import CallerWeights
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve

@@ -31,8 +31,8 @@ from lpmert.registry import FORMATS
 if TYPE_CHECKING:
     from lpmert.findings import Unit
     from lpmert.metrics.base import Metric
+    from lpmert.model.graphs import WordGraphs
     from lpmert.model.nbest import NBest
-    from lpmert.model.word_graphs import WordGraphs
 
     Data = NBest | WordGraphs
 
@@ -263,7 +263,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     def summed_metric(self, data: Data) -> Any:
         """Return the metric of lists or lattices that were read: what is given, or what statistics or texts tell."""
-        from lpmert.metrics.of_columns import metric_of
+        from lpmert.metrics.contract import metric_of
         from lpmert.model.nbest import NBest
 
         of_texts = "references" in self.flags
@@ -276,7 +276,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     def unit(self, data: Data) -> Unit:
         """Return the unit in which users know the loss."""
-        from lpmert.metrics.of_columns import metric_of
+        from lpmert.metrics.contract import metric_of
         from lpmert.metrics.rates import ERROR_RATE, rates_of, text_unit, unit_of
         from lpmert.model.nbest import NBest
 
@@ -295,7 +295,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         from lpmert.formats.references import references_by_list
         from lpmert.metrics.rates import error_rates
         from lpmert.metrics.text import TEXT_METRICS, EditTexts
-        from lpmert.model.word_graphs import WordGraphs
+        from lpmert.model.graphs import WordGraphs
 
         kind, options, _ = self.plan
         metric: Any = options.get("metric")

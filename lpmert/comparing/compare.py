@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from lpmert.comparing.comparison import Comparison, Run
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
+    from lpmert.model.graphs import WordGraphs
     from lpmert.model.nbest import NBest
     from lpmert.model.region import Region
-    from lpmert.model.word_graphs import WordGraphs
     from lpmert.result import Callback, Limits, Result
     from lpmert.search.method import Method
     from lpmert.unseen.material import AnyProblem, Material
@@ -146,7 +146,7 @@ def compare(
     from lpmert.errors import MethodError
     from lpmert.formats.weights import given_weights
     from lpmert.methods.lattice.solve import method_on_lattices
-    from lpmert.model.given import checked_sequence
+    from lpmert.model.arrays import checked_sequence
     from lpmert.model.problem import Problem
     from lpmert.result import Limits, Result
     from lpmert.system.interrupts import Interrupts

@@ -20,7 +20,7 @@ from lpmert.comparing.runs import Judge, Source, of_method
 from lpmert.comparing.significance import corrected_reach, corrected_test
 from lpmert.errors import FloatArray, MethodError
 from lpmert.metrics.base import Metric
-from lpmert.model.coordinates import CallerWeights
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.region import Region
 from lpmert.quoting import quoted

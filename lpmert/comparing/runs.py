@@ -14,7 +14,7 @@ from lpmert.comparing.significance import bootstrap_interval, permutation_test
 from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import Metric
-from lpmert.model.coordinates import CallerWeights
+from lpmert.model.canonical import CallerWeights
 from lpmert.quoting import quoted
 from lpmert.result import Limits, Status
 from lpmert.search.method import Method

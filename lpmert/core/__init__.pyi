@@ -20,7 +20,7 @@ Nodes = NDArray[np.int32]
 Losses = tuple[int, FloatArray, IntArray, FloatArray, FloatArray]
 """What hypotheses cost: kind, parameters, costs [M], statistics [M, K], constant [K]; what is not needed is empty.
 
-Costs of kind -1 add up; other kinds are the formulas of ratio metrics (`lpmert.metrics.kinds`) with parameters, of
+Costs of kind -1 add up; other kinds are the formulas of ratio metrics (`lpmert.metrics.base`) with parameters, of
 statistics and a constant that is added to their sums.
 """
 
@@ -102,7 +102,7 @@ def mark_left_in_box(
     """
 
 class Ratio:
-    """What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.kinds`.
+    """What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.base`.
 
     statistics [M, K]; constant [K]: of lists that are settled for good; reach [K]: the largest of each statistic;
     classes [M] int64: equal within a list where the statistics are, -1 for what no weights of the region choose.
@@ -237,7 +237,7 @@ class RatioChoices(_Choices):
     ) -> None: ...
 
 def loss_of_total(kind: int, parameters: FloatArray, total: FloatArray) -> float:
-    """Return the loss of summed statistics [K], for a kind of `lpmert.metrics.kinds` and its parameters."""
+    """Return the loss of summed statistics [K], for a kind of `lpmert.metrics.base` and its parameters."""
 
 def losses_of_totals(kind: int, parameters: FloatArray, totals: FloatArray, losses: FloatArray) -> None:
     """Fill losses [n] with the losses of summed statistics [n, K]."""

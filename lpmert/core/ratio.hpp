@@ -9,7 +9,7 @@
 // chrF: totals hypothesis, reference and matching n-grams of each order; parameters [beta^2].
 // PER: totals match, hypothesis and reference words; no parameters.
 //
-// `lpmert.metrics.kinds.check_kind` refuses every other kind, and statistics that a formula does not take: the loss of
+// `lpmert.metrics.ratio.check_kind` refuses every other kind, and statistics that a formula does not take: the loss of
 // what it lets pass is at least 0, and at most 1 unless it is a fraction.
 #pragma once
 

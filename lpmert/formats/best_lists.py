@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.best_paths import exact_scores
-from lpmert.model.given import MAGNITUDE_LIMIT
-from lpmert.model.hypergraphs import Hypergraphs, Texts
+from lpmert.model.arrays import MAGNITUDE_LIMIT
+from lpmert.model.converters import measure_texts
+from lpmert.model.graphs import SILENT, Graph, Hypergraphs, Texts, WordGraphs
+from lpmert.model.lattice_problem import exact_scores
 from lpmert.model.nbest import NBest
-from lpmert.model.texts import measure_texts
-from lpmert.model.word_graphs import SILENT, Graph, WordGraphs
 from lpmert.numeric.rounding import EPSILON
 from lpmert.quoting import quoted
 from lpmert.system.deadline import checkpoint, limited

@@ -13,7 +13,7 @@ import numpy as np
 from lpmert.errors import DataError
 from lpmert.formats.text import repeated
 from lpmert.metrics.columns import LOSSES, named_like_statistics
-from lpmert.model.given import checked_sequence
+from lpmert.model.arrays import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 

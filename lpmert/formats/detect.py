@@ -18,7 +18,7 @@ from lpmert.formats.rows import format_of_name, json_kind
 from lpmert.formats.speech_lists import ROLES
 from lpmert.formats.tables import read_table
 from lpmert.formats.text import words_of
-from lpmert.model.given import one_or_more
+from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS

@@ -35,9 +35,8 @@ from lpmert.formats.search_graphs import (
     read_symbols,
 )
 from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS, slf_lattices
-from lpmert.model.given import checked_sequence
-from lpmert.model.hypergraphs import Hypergraphs
-from lpmert.model.lattices import Lattices
+from lpmert.model.arrays import checked_sequence
+from lpmert.model.graphs import Hypergraphs, Lattices
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS

@@ -21,7 +21,7 @@ from lpmert.formats.alike import Cell, Style, Template, first_of
 from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
 from lpmert.formats.references import with_references
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, repeated, words_of
-from lpmert.model.given import one_or_more
+from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY, Bytes, atomic_writer, blocks_of_bytes, lines_of, open_bytes

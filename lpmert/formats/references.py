@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, reason_of
 from lpmert.formats.text import WHITE, Place, placed_lines, words_of
-from lpmert.model.given import one_or_more
+from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY
@@ -196,7 +196,7 @@ def with_references(
     for `lpmert.rerank`, and the statistics stay as they are. Raises `DataError` if a list has no reference, or, unless
     `partial`, a reference no list.
     """
-    from lpmert.model.texts import measure_texts
+    from lpmert.model.converters import measure_texts
 
     if references is False:
         return nbest

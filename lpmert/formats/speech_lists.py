@@ -25,7 +25,7 @@ from lpmert.formats.references import (
     utterance_files,
 )
 from lpmert.formats.text import Place, is_word, number_text, placed_lines, words_of
-from lpmert.model.given import checked_sequence
+from lpmert.model.arrays import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import read_text, write_text

@@ -40,7 +40,7 @@ from lpmert.formats.rows import (
     record_of,
 )
 from lpmert.formats.text import number_text, repeated, spells_plainly, trouble_of_number
-from lpmert.model.given import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rounds
+from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rounds
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES

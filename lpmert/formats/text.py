@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lpmert.errors import DataError
-from lpmert.model.given import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
+from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
 from lpmert.quoting import quoted
 from lpmert.system.files import lines
 

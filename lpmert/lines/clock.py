@@ -8,8 +8,7 @@ import numpy as np
 
 from lpmert.core import decode
 from lpmert.errors import FloatArray
-from lpmert.model.coordinates import CanonicalWeights
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.system.deadline import out_of_time

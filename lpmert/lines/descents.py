@@ -18,7 +18,7 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import lists_with_costs
-from lpmert.model.canonical import standardised
+from lpmert.numeric.lists import standardised
 from lpmert.system.deadline import checkpoint, out_of_time
 
 

@@ -11,7 +11,7 @@ from lpmert.lines.ahead import Descent, DescentKind, LineDescents
 from lpmert.lines.clock import Clock, Steps
 from lpmert.lines.line_search import Lineal, Step
 from lpmert.lines.restarts import Restarts
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 

@@ -15,10 +15,10 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric, RatioMetric
-from lpmert.model.canonical import standardised
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
+from lpmert.numeric.lists import standardised
 from lpmert.quoting import quoted
 from lpmert.system.deadline import out_of_time
 

@@ -13,11 +13,11 @@ import numpy as np
 from lpmert.errors import DataError, DecoderError, FloatArray
 from lpmert.formats.references import References, references_by_list
 from lpmert.metrics.base import Metric
-from lpmert.metrics.of_columns import metric_of
+from lpmert.metrics.contract import metric_of
 from lpmert.metrics.rates import ERROR_RATE, error_rates
-from lpmert.metrics.text import Counter
+from lpmert.metrics.text import Counter, text_metric
+from lpmert.model.converters import measure_texts
 from lpmert.model.nbest import NBest
-from lpmert.model.texts import measure_texts, text_metric
 from lpmert.quoting import listed, quoted
 from lpmert.values import are_texts_by_name
 

@@ -12,15 +12,15 @@ import numpy as np
 from lpmert.errors import FloatArray, RegionError
 from lpmert.looping.decoder import Measure
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.stabilised import Iteration, Stabilised
+from lpmert.methods.heuristic.och import Iteration, Stabilised
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region, limits_of
 from lpmert.quoting import listed
 from lpmert.result import Limits
 from lpmert.search.driver import solve
+from lpmert.search.incumbent import normalised
 from lpmert.search.method import Method
-from lpmert.search.moved import normalised
 from lpmert.system.deadline import Deadline
 from lpmert.unseen.estimate import Setting, fit
 

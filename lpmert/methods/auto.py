@@ -14,14 +14,12 @@ from lpmert.configurable import option
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.shared import SharedChoices
-from lpmert.methods.groups import GroupedSearch, Groups
-from lpmert.methods.minorant import MinorantSearch
+from lpmert.methods.groups import GroupedSearch, Groups, MinorantSearch
 from lpmert.methods.sweep import Sweep
 from lpmert.metrics.base import RatioMetric
-from lpmert.model.form import Canonical
-from lpmert.search.combined import Combined
-from lpmert.search.improve import Improver
-from lpmert.search.method import Incumbent, Method, Search, Task
+from lpmert.model.canonical import Canonical
+from lpmert.search.incumbent import Improver
+from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 
 logger = logging.getLogger("lpmert")
 

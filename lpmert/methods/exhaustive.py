@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical
 from lpmert.numeric.lp import LinOptimizer, Verdict
 from lpmert.numeric.rounding import Rounding
 from lpmert.search.method import Incumbent, Method, Search, Task, UnboundedSearch

@@ -1,8 +1,10 @@
 """A bound where no search can finish: the optima of disjoint groups of lists add up to a lower bound for all lists.
 
-Every group is free to use weights of its own, so the sum never exceeds the optimum. Groups whose searches are finished
-are joined two by two; the last group is the problem itself. In turn with that, better weights for all lists are sought.
-Lists that share no feature with the others are a problem of their own: the optima of such parts add up to the optimum.
+Every group is free to use weights of its own, so the sum never exceeds the optimum. Groups are lists that are never cheap
+at the same weights. Those whose searches are finished are joined two by two; the last group is the problem itself. In
+turn with that, better weights for all lists are sought. Lists that share no feature with the others are a problem of
+their own: the optima of such parts add up to the optimum. For a ratio, a linear minorant of the metric on the box of all
+possible sums gives every hypothesis a cost, and whatever is proved of these costs is proved of the metric.
 
 Units of work are the beginnings of groups, which small ones do not outlast, and then batches of open selections.
 """
@@ -10,30 +12,341 @@ Units of work are the beginnings of groups, which small ones do not outlast, and
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lpmert.configurable import option
-from lpmert.errors import FloatArray
-from lpmert.lines.descents import Descents
+from lpmert.core import decode
+from lpmert.errors import FloatArray, IntArray
+from lpmert.lines.descents import Descents, descend
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.search import SLICE
-from lpmert.methods.choices.shared import SharedChoices
-from lpmert.methods.grouping import CANDIDATES, Begun, Field, Group, begin, independent_parts, sampled_costs, tree_of
-from lpmert.methods.minorant import MinorantSearch
-from lpmert.methods.near_few import cheap_for_few
+from lpmert.methods.choices.close_oracle import close_oracle_height
+from lpmert.methods.choices.oracle_bound import oracle_height
+from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
+from lpmert.methods.choices.search import SLICE, Options, SumChoicesSearch
+from lpmert.methods.choices.shared import Searched, SharedChoices
 from lpmert.methods.subspace import improve, random_numbers
-from lpmert.model.canonical import standardised
-from lpmert.model.coordinates import CanonicalWeights
-from lpmert.model.form import Canonical
-from lpmert.search.combined import Combined
-from lpmert.search.method import Incumbent, Method, Task
+from lpmert.model.canonical import Canonical, CanonicalWeights
+from lpmert.numeric.lists import columns_of, standardised
+from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 from lpmert.workers import SERIAL, Pending, Workers, current_workers
+
+_BUDGET = 1_000_000
+"""Work for each weights, as in `descend`; most descents end before that."""
+
+
+def cheap_for_few(
+    canonical: Canonical, weights: FloatArray, parts: Sequence[IntArray], size: int, rng: np.random.Generator
+) -> FloatArray:
+    """Return what a descent from each of these weights [P, d] leads to, each on `size` other lists of one of the parts.
+
+    At random weights a group looks dearer than it is: those at which it is cheap are found by looking for them.
+    """
+    found = weights.copy()
+    for row in found:
+        checkpoint()
+        lists = parts[int(rng.integers(len(parts)))]
+        few = np.sort(rng.choice(lists, min(size, len(lists)), replace=False))
+        part, columns = canonical.part(few)
+        seed = int(rng.integers(1 << 32))
+        row[columns] = descend(*part.lists, seed=seed, initial=row[columns], starts=1, budget=_BUDGET)[1]
+    return found
+
+
+CANDIDATES = 200
+"""Only so many of the dearest lists left are compared as the next one of a group."""
+
+_GROUP_BUDGET = 300_000
+"""Work for the first weights of a group, as in `descend`."""
+
+
+class Field(NamedTuple):
+    """What the beginnings of all groups share."""
+
+    options: Options
+    canonical: Canonical
+
+
+class Begun(NamedTuple):
+    """How far the search of a group has come: of its columns [d] alone, what is left if anything is, and its bound."""
+
+    columns: IntArray
+    searched: Searched
+    bound: int
+
+
+def begin(field: Field, lists: IntArray, best: FloatArray, budget: int) -> Begun:
+    """Search these lists alone for so much work, and not beyond their end; best [D]: the best weights for all lists."""
+    part, columns = field.canonical.part(lists)
+    initial = CanonicalWeights(best[columns])
+    found = CanonicalWeights(descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)[1])
+    upper = Incumbent(part.dearest, found, "")
+    for candidate in (found, initial):
+        # Where ties leave the cost in doubt it is the worst one, which weights beside these attain.
+        upper.improve(part.clear_cost(candidate)[0], candidate, "")
+    search = SumChoicesSearch(field.options, part, upper)
+    while not search.finished and (search.work < budget or not search.between_nodes):
+        checkpoint()
+        search.search_on(max(1, min(SLICE, budget - search.work)))
+    parts = [] if search.finished else search.open_parts()
+    gains, counts = search.gains, search.counters()
+    searched = Searched(parts, upper.cost, upper.weights, "", search.unsettled, gains, counts, search.work)
+    return Begun(columns, searched, search.lower_bound)
+
+
+class Group:
+    """Lists, the parts they were joined from, and how far the search over them has come."""
+
+    def __init__(self, lists: IntArray, parts: tuple[Group, ...] = ()) -> None:
+        self.lists = np.sort(lists)
+        self.parts = parts
+        self.parent: Group | None = None
+        for part in parts:
+            part.parent = self
+        self.search: SharedChoices | None = None
+        self.columns = np.empty(0, dtype=np.int64)
+        self.weights = np.empty(0)
+        self.turn = 0
+        self.closed = False
+        self.unsettled: int | None = None
+        self._bound = 0
+
+    @property
+    def lower_bound(self) -> int:
+        """The sum of the parts' bounds, or the group's own where that is higher."""
+        own = self._bound if self.search is None else max(self._bound, self.search.lower_bound)
+        return own if self.closed else max(own, sum(part.lower_bound for part in self.parts))
+
+    def begin(self, begun: Begun) -> None:
+        """Take over how far the search has come."""
+        self.columns, self.weights, self.unsettled = begun.columns, begun.searched.weights, begun.searched.unsettled
+        self._bound = max(self._bound, begun.bound)
+
+    def close(self) -> None:
+        """Take over bound, weights and unsettled cost of the finished search, and drop it."""
+        self._bound = self.lower_bound
+        if self.search is not None:
+            self.weights, self.unsettled = self.search.incumbent.weights, self.search.unsettled
+        self.search = None
+        self.closed = True
+
+    def state(self, known: Mapping[Group, int]) -> Mapping[str, Any]:
+        """Return all about it; known: numbers of the groups that it was joined from, among others."""
+        search, best = self.search, None if self.search is None else self.search.incumbent
+        return {
+            "lists": self.lists,
+            "parts": [known[part] for part in self.parts],
+            "columns": self.columns,
+            "weights": self.weights,
+            "turn": self.turn,
+            "closed": self.closed,
+            "unsettled": self.unsettled,
+            "bound": self._bound if search is None else max(self._bound, search.lower_bound),
+            "search": None if search is None else search.state(),
+            "best": None if best is None else (best.cost, best.weights, best.source),
+        }
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any], known: Sequence[Group]) -> Group:
+        """Return the group of a state, but for its search; known: groups by their numbers."""
+        group = cls(state["lists"], tuple(known[number] for number in state["parts"]))
+        group.columns, group.weights, group.turn = state["columns"], state["weights"], state["turn"]
+        group.closed, group.unsettled, group._bound = state["closed"], state["unsettled"], state["bound"]
+        return group
+
+    def all(self) -> list[Group]:
+        """Return this group and all that it was joined from, which come before it."""
+        return [*(one for part in self.parts for one in part.all()), self]
+
+    def leaves(self) -> list[Group]:
+        """Return the smallest groups in order."""
+        return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
+
+
+def sampled_costs(canonical: Canonical, weights: FloatArray) -> FloatArray:
+    """Return what each list costs at each of the weights [P, d]; [P, s]."""
+    costs = np.empty((len(weights), canonical.n_lists))
+    for k, row in enumerate(weights):
+        checkpoint()
+        costs[k] = canonical.costs[decode(canonical.features, canonical.offsets, row)]
+    return costs
+
+
+def gather(excess: FloatArray, lists: IntArray, size: int) -> list[IntArray]:
+    """Return disjoint groups of `size` of these rows of excess [n, P] whose least column sums are large, greedily.
+
+    A large least sum says that at none of the sampled weights all of the group is cheap. Each group begins with the
+    dearest row left; the last one may be smaller.
+    """
+    means = np.empty(len(lists))
+    for k, row in enumerate(lists):
+        checkpoint()
+        means[k] = excess[row].mean()
+    left = lists[np.argsort(-means, kind="stable")]
+    groups = []
+    while len(left):
+        group, total = [left[0]], excess[left[0]].copy()
+        left = left[1:]
+        while len(group) < size and len(left):
+            checkpoint()
+            place = int(np.argmax((total + excess[left[:CANDIDATES]]).min(axis=1)))
+            group.append(left[place])
+            total += excess[left[place]]
+            left = np.delete(left, place)
+        groups.append(np.array(group, dtype=np.int64))
+    return groups
+
+
+def independent_parts(features: FloatArray, offsets: IntArray) -> list[IntArray]:
+    """Return the lists in parts that have no feature in common: whatever the weights of one, the others do not notice.
+
+    These are the components of the graph that joins features where some list varies in both; there can be millions of
+    edges, too many for networkx.
+    """
+    varies = np.empty((len(offsets) - 1, features.shape[1]), dtype=bool)
+    for d, column in enumerate(columns_of(features)):
+        first = np.repeat(column[offsets[:-1]], np.diff(offsets))
+        varies[:, d] = np.logical_or.reduceat(column != first, offsets[:-1])
+        if varies[:, d].all():
+            return [np.arange(len(varies))]
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components  # takes as long to load as many a search
+
+    lists, columns = np.nonzero(varies)
+    one = varies.argmax(axis=1)
+    joined = coo_array((np.ones(len(lists), dtype=bool), (one[lists], columns)), shape=2 * features.shape[1:])
+    _, labels = connected_components(joined, directed=False)
+    order = np.argsort(labels[one], kind="stable")
+    ends = np.cumsum(np.bincount(labels[one]))
+    parts = np.split(order, ends[:-1])
+    return sorted((part for part in parts if len(part)), key=lambda part: int(part[0]))
+
+
+def tree_of(excess: FloatArray, lists: IntArray, size: int) -> Group:
+    """Return the group of these lists: conflicting lists joined to groups of this size, and these joined by twos."""
+    groups = [Group(group) for group in gather(excess, lists, size)]
+    while len(groups) > 1:
+        sums = np.empty((len(groups), excess.shape[1]))
+        for k, group in enumerate(groups):
+            checkpoint()
+            sums[k] = excess[group.lists].sum(axis=0)
+        groups = [
+            Group(np.concatenate([groups[k].lists for k in pair]), tuple(groups[k] for k in pair))
+            if len(pair) > 1
+            else groups[pair[0]]
+            for pair in gather(sums, np.arange(len(groups)), 2)
+        ]
+    return groups[0]
+
+
+class MinorantSearch(Combined):
+    """A resumable search of the additive problem, then of the ratio itself by selections.
+
+    start: begins the search of costs that add up.
+    """
+
+    phase = "groups of lists"
+
+    def __init__(
+        self,
+        selections: Choices,
+        canonical: Canonical,
+        incumbent: Incumbent,
+        start: Callable[[Canonical, Incumbent], Search],
+    ) -> None:
+        super().__init__(incumbent)
+        self._selections, self._canonical, self._start = selections, canonical, start
+        lists, ratio = ratio_lists(canonical)
+        self._kind = ratio.kind
+        self._height, bound = oracle_height(lists, ratio, incumbent.weights)
+        self._costs = bound.costs[: len(canonical.features)].copy()
+        self._least = cost_of_height(canonical, ratio.kind, close_oracle_height(lists, ratio, self._height, bound))
+        self._whole: SharedChoices | None = None
+        self._inner: Search | None = None
+        relaxed = canonical.with_costs(self._costs)
+        if relaxed.n_lists:
+            below = Incumbent(relaxed.dearest, incumbent.weights, "")
+            below.improve(relaxed.clear_cost(incumbent.weights)[0], incumbent.weights, "")
+            self._inner = start(relaxed, below)
+
+    @property
+    def least(self) -> int:
+        """A cost that nothing undercuts, known before the search; for others over the same lists."""
+        return self._least
+
+    @property
+    def finished(self) -> bool:
+        return self.lower_bound >= self.incumbent.cost or (self._whole is not None and self._whole.finished)
+
+    @property
+    def unsettled(self) -> int | None:
+        """What the search of the ratio itself left unsettled; costs below the ratio are only a bound."""
+        return None if self._whole is None else self._whole.unsettled
+
+    @property
+    def lower_bound(self) -> int:
+        height = self._height + (0 if self._inner is None else self._inner.lower_bound or 0)
+        bound = max(self._least, cost_of_height(self._canonical, self._kind, height))
+        if self._whole is not None:
+            bound = max(bound, self._whole.lower_bound)
+        return min(bound, self.incumbent.cost)
+
+    @property
+    def slices(self) -> float:
+        return 1 if self._inner is None or self._whole is not None else self._inner.slices
+
+    @property
+    def turns(self) -> float:
+        return 1
+
+    @property
+    def _searches(self) -> list[Search]:
+        return [search for search in (self._inner, self._whole) if search is not None]
+
+    def state(self) -> Mapping[str, Any]:
+        inner, best = self._inner, None if self._inner is None else self._inner.incumbent
+        return {
+            "height": self._height,
+            "costs": self._costs,
+            "least": self._least,
+            "best": None if best is None else (best.cost, best.weights, best.source),
+            "inner": None if inner is None else inner.state(),
+            "whole": None if self._whole is None else self._whole.state(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with the minorant of that search: what is proved there is proved of its costs."""
+        self._height, self._costs, self._least = state["height"], state["costs"], state["least"]
+        self._inner = None
+        if state["inner"] is not None:
+            cost, weights, source = state["best"]
+            best = Incumbent(cost, CanonicalWeights(weights), source)
+            self._inner = self._start(self._canonical.with_costs(self._costs), best)
+            self._inner.restore(state["inner"])
+        if state["whole"] is not None:
+            self._whole = SharedChoices(self._selections, self._canonical, self.incumbent, self._least)
+            self._whole.restore(state["whole"])
+
+    def advance(self) -> None:
+        """Search the additive problem, and when that is finished the ratio."""
+        if self._inner is None or self._inner.finished:
+            if self._whole is None:
+                self._whole = SharedChoices(self._selections, self._canonical, self.incumbent, self._least)
+            self._whole.advance()
+            return
+        before = self._inner.incumbent.weights
+        self._inner.advance()
+        found = self._inner.incumbent.weights
+        if found is not before:
+            loss = self._canonical.totals.attained(found)
+            if loss is not None:
+                self.incumbent.improve(self._canonical.cost_of_loss(loss), found, "L")
+
 
 _ALONE = 20 * SLICE
 """Work after which units are handed out."""

@@ -10,10 +10,10 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.planar import sweep_directions
-from lpmert.model.canonical import group_identical, take_rows
-from lpmert.model.coordinates import CanonicalWeights
-from lpmert.model.form import Canonical
+from lpmert.methods.sweep import sweep_directions
+from lpmert.model.canonical import Canonical, CanonicalWeights
+from lpmert.model.presolve import group_identical
+from lpmert.numeric.lists import take_rows
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 

@@ -1,12 +1,143 @@
-"""Sweep over all directions: exact and fast where at most two features matter."""
+"""The exact optimum of problems with one or two features, by a sweep over all directions of the plane.
+
+Each list's choice changes only at the outward normals of its convex hull's edges. The core finds these, and compares
+all directions exactly.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from lpmert.errors import MethodError
-from lpmert.methods.planar import sweep_directions
+import numpy as np
+
+from lpmert import core
+from lpmert.errors import DataError, FloatArray, IntArray, MethodError
+from lpmert.numeric.rounding import EPSILON
 from lpmert.search.method import DirectSearch, Method, Search, Task
+from lpmert.system.deadline import checkpoint
+
+_LEAST_EXPONENT = -440
+"""Least exponent of a feature scaled to at most 1 for which all products in the exact sums are free of underflow."""
+
+
+@dataclass(frozen=True)
+class PlanarOptimum:
+    """The least cost over all directions, and the best direction that floating point can hold.
+
+    cost is the proven least cost of decoding without ties; weights [D] lie in the middle of the widest interval of
+    directions that has it. representable_weights decode to representable_cost with every lead larger than the rounding
+    error; both are the former where that interval is wide enough, and `None` where no interval at all is.
+    """
+
+    cost: int
+    weights: FloatArray
+    representable_cost: int | None
+    representable_weights: FloatArray | None
+
+    @property
+    def representable(self) -> bool:
+        """Whether floating-point weights reach the least cost."""
+        return self.representable_cost == self.cost
+
+
+class CriticalDirections(NamedTuple):
+    """Where the choices change as the weights turn counter-clockwise once, exactly sorted.
+
+    start [S]: the hypothesis chosen in each list just before the first event; leaving, entering [E]: the hypothesis
+    chosen before and after an event; ends [G]: where each group of events with one and the same direction ends;
+    middles [G, 2] and widths [G] (radians, for features scaled to at most 1): the open interval of directions after
+    each group, rounded. Hypotheses are rows of the feature matrix.
+    """
+
+    start: IntArray
+    leaving: IntArray
+    entering: IntArray
+    ends: IntArray
+    middles: FloatArray
+    widths: FloatArray
+
+
+def critical_directions(features: FloatArray, offsets: IntArray) -> CriticalDirections:
+    """Return where the choices of all lists change among the directions of the plane.
+
+    features [M, 2], offsets [S + 1]. Any statistics can be swept over these events: begin with their sum over
+    `start` and add statistics[entering] - statistics[leaving] one group after another. Raises `DataError` where the
+    nonzero values of a feature span more than 132 orders of magnitude.
+    """
+    scaled, exponents = _scaled(features)
+    x, y = np.ascontiguousarray(scaled.T)
+    start, leaving, entering, ends = core.critical_directions(x, y, offsets)
+    edges = scaled[entering[ends - 1]] - scaled[leaving[ends - 1]]
+    middles, widths = _intervals(np.column_stack([edges[:, 1], -edges[:, 0]]))
+    return CriticalDirections(start, leaving, entering, ends, np.ldexp(middles, exponents.min() - exponents), widths)
+
+
+def sweep_directions(features: FloatArray, offsets: IntArray, costs: IntArray) -> PlanarOptimum:
+    """Return the least cost that any weights other than 0 reach without ties, proven, and weights that reach it.
+
+    features [M, D] with D = 1 or 2, offsets [S + 1], costs [M]; no list holds identical vectors. Raises `ValueError`
+    for other D and `DataError` where the nonzero values of a feature span more than 132 orders of magnitude.
+    Sources: Och 2003 on a line; Galley and Quirk 2011 on critical directions in the plane.
+    """
+    dimension = features.shape[1]
+    if dimension not in (1, 2):
+        raise ValueError(f"the sweep needs one or two features, not {dimension}")
+    if dimension == 1:
+        signs = np.array([[1.0], [-1.0]])
+        both = [int(costs[core.decode(features, offsets, sign)].sum()) for sign in signs]
+        best = int(np.argmin(both))
+        return PlanarOptimum(both[best], signs[best], both[best], signs[best])
+    critical = critical_directions(features, offsets)
+    cost = int(costs[critical.start].sum())
+    if len(critical.ends) == 0:
+        return PlanarOptimum(cost, np.ones(2), cost, np.ones(2))
+    levels = cost + np.cumsum(costs[critical.entering] - costs[critical.leaving])[critical.ends - 1]
+    ranking = np.lexsort((-critical.widths, levels))
+    cost = int(levels[ranking[0]])
+    for interval in ranking:
+        checkpoint()
+        weights, level = critical.middles[interval], int(levels[interval])
+        if _clear_cost(features, offsets, costs, weights) == level:
+            return PlanarOptimum(cost, weights if level == cost else critical.middles[ranking[0]], level, weights)
+    return PlanarOptimum(cost, critical.middles[ranking[0]], None, None)
+
+
+def _clear_cost(features: FloatArray, offsets: IntArray, costs: IntArray, weights: FloatArray) -> int | None:
+    """Return the cost of decoding with weights [2] in any order of summation, or `None` where rounding may change it.
+
+    It may where a hypothesis of another cost than the winner's comes within the rounding error of it.
+    """
+    scores, lists = features @ weights, offsets[:-1]
+    error = 4 * len(weights) * EPSILON * np.maximum.reduceat(np.abs(features) @ np.abs(weights), lists)
+    near = scores >= np.repeat(np.maximum.reduceat(scores, lists) - error, np.diff(offsets))
+    most = np.maximum.reduceat(np.where(near, costs, np.iinfo(np.int64).min), lists)
+    least = np.minimum.reduceat(np.where(near, costs, np.iinfo(np.int64).max), lists)
+    return int(most.sum()) if (most == least).all() else None
+
+
+def _scaled(features: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the features [M, 2] with columns scaled exactly by powers of two to at most 1, and the exponents [2]."""
+    exponents = np.frexp(np.abs(features).max(axis=0))[1]
+    scaled = np.ldexp(features, -exponents)
+    for column in range(features.shape[1]):
+        used = features[:, column] != 0
+        if np.any(np.frexp(features[used, column])[1] - exponents[column] < _LEAST_EXPONENT):
+            raise DataError(
+                f"the values of feature {column + 1} span more than 132 orders of magnitude: set the tiny ones to 0"
+            )
+    return scaled, exponents
+
+
+def _intervals(normals: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the middles [G, 2] and the widths [G], in radians, of the arcs from each direction to the next."""
+    before = normals / np.hypot(normals[:, 0], normals[:, 1])[:, None]
+    after = np.roll(before, -1, axis=0)
+    cosines = (before * after).sum(axis=1)
+    sines = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]
+    apart = before - after
+    obtuse = np.column_stack([-apart[:, 1], apart[:, 0]])
+    return np.where(cosines[:, None] > 0, before + after, obtuse), np.arctan2(np.abs(sines), cosines)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-from ..model.texts import measure_texts as measure_texts
-from .additive import SumOfLosses as SumOfLosses
-from .additive import ZeroOne as ZeroOne
+from ..model.converters import measure_texts as measure_texts
+from .base import SumOfLosses as SumOfLosses
+from .base import ZeroOne as ZeroOne
 from .base import AdditiveMetric as AdditiveMetric
 from .base import Metric as Metric
 from .base import RatioMetric as RatioMetric

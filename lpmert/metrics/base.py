@@ -1,18 +1,26 @@
-"""The contract of a metric: what turns summed statistics into a loss."""
+"""The contract of a metric, what turns summed statistics into a loss; losses that are sums over lists, and fractions.
+
+The formulas of ratio metrics that searches know, by `kind`, which `lpmert/core/ratio.hpp` computes and bounds:
+
+BLEU: totals match_1, total_1, ..., match_4, total_4, reference length; no parameters.
+FRACTION: (a.x + a0) / (b.x + b0); parameters a [K], a0, b [K], b0; 1 where the denominator is 0.
+CHRF: totals hypothesis, reference and matching n-grams of each order; parameters [beta^2].
+PER: totals match, hypothesis and reference words; no parameters.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from lpmert.errors import FloatArray, MetricError
-from lpmert.metrics.columns import TEXT_METRICS
+from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.quoting import listed, quoted
-from lpmert.registry import METRICS
 from lpmert.system.mapped import blocks_of_rows
 
-_EXACT_INTEGERS = 2.0**53
+EXACT_INTEGERS = 2.0**53
 
 
 @runtime_checkable
@@ -48,7 +56,7 @@ class AdditiveMetric(Metric, Protocol):
 
 @runtime_checkable
 class RatioMetric(Metric, Protocol):
-    """A metric whose formula the searches know, of summed statistics: see `lpmert.metrics.kinds`.
+    """A metric whose formula the searches know, of summed statistics: see `lpmert.metrics.base`.
 
     `kind` and `parameters` name the formula; `loss` and `losses_of_totals` are that formula, up to the last bits. Its
     statistics are whole numbers of at least 0, so that their sums are exact in any order. `Problem` refuses what breaks
@@ -72,26 +80,6 @@ def losses_of_totals(metric: Metric, totals: FloatArray) -> FloatArray:
     return np.array([metric.loss(total) for total in totals], dtype=np.float64)
 
 
-def metric_by_name(metric: str | Metric) -> Metric:
-    """Return the metric of this name or at this `module:Class`, or the argument itself if it is a metric.
-
-    Raises `MetricError` for anything else.
-    """
-    given = metric
-    if isinstance(metric, str):
-        if metric in TEXT_METRICS and metric not in METRICS.own:
-            raise MetricError(
-                f"metric {quoted(metric)} is of texts; give the references (--references), or for lists with counts "
-                f"one of {listed(METRICS.names())}"
-            )
-        metric = METRICS.build(metric)
-    if isinstance(metric, type):
-        raise MetricError(f"metric is the class {metric.__name__}; pass an object of it, such as {metric.__name__}()")
-    if not isinstance(metric, Metric):
-        raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {quoted(given)}")
-    return metric
-
-
 def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) -> None:
     """Raise `MetricError` unless statistics [M, K] have these columns, all whole numbers of at least 0.
 
@@ -112,5 +100,117 @@ def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) ->
                 f"has {block[row, column]:g}, which is not a whole number of at least 0"
             )
         most = max(most, float(block.max(initial=0.0)))
-    if most * len(statistics) > _EXACT_INTEGERS:
+    if most * len(statistics) > EXACT_INTEGERS:
         raise MetricError(f"metric {quoted(name)}: the counts are so large that their sums are not exact; divide them")
+
+
+BLEU, FRACTION, CHRF, PER = range(4)
+
+LARGEST_FACTOR = 10**6
+
+
+class SumFraction(NamedTuple):
+    """A loss (above . x + more_above) / (below . x + more_below) of summed counts x [K]; 1 where it would be x/0."""
+
+    above: IntArray
+    more_above: int
+    below: IntArray
+    more_below: int
+
+    def parts(self, statistics: FloatArray) -> tuple[IntArray, IntArray]:
+        """Return what counts [m, K] add to numerator and denominator, without the constants."""
+        counts = np.rint(statistics).astype(np.int64)
+        return counts @ self.above, counts @ self.below
+
+    def loss(self, total: FloatArray) -> Fraction:
+        """Return the loss of summed statistics [K], exactly."""
+        above, below = (int(part) for part in self.parts(total))
+        denominator = below + self.more_below
+        return Fraction(above + self.more_above, denominator) if denominator else Fraction(1)
+
+    def unit(self, statistics: FloatArray) -> float:
+        """Return a power of two of which any two different losses of selections from [M, K] are at least two apart."""
+        most = int(self.parts(statistics)[1].sum()) + self.more_below
+        return float(np.ldexp(1.0, -2 * most.bit_length() - 1))
+
+
+def fraction_of(metric: Metric) -> SumFraction | None:
+    """Return the fraction that is a metric's loss, whatever its class; `None` for other losses."""
+    if isinstance(metric, AdditiveMetric) or not isinstance(metric, RatioMetric) or metric.kind != FRACTION:
+        return None
+    return _fraction(metric.parameters)
+
+
+def exact_loss(metric: Metric, total: FloatArray) -> float | Fraction:
+    """Return the loss of summed statistics [K], exact for a fraction, or else as searches compute it: what the metric
+    itself gives may differ in the last bits.
+    """
+    fraction = fraction_of(metric)
+    if fraction is not None:
+        return fraction.loss(total)
+    if isinstance(metric, RatioMetric):
+        from lpmert.core import loss_of_total  # here: the checker of certificates loads no search
+
+        return loss_of_total(metric.kind, metric.parameters, total)
+    return metric.loss(total)
+
+
+def _fraction(parameters: FloatArray) -> SumFraction:
+    factors = np.rint(parameters).astype(np.int64)
+    half = len(factors) // 2
+    return SumFraction(factors[: half - 1], int(factors[half - 1]), factors[half:-1], int(factors[-1]))
+
+
+@dataclass(frozen=True)
+class SumOfLosses:
+    """The sum of one statistics column over the chosen hypotheses; source tells in the signature what it counts."""
+
+    source: str = ""
+
+    @property
+    def name(self) -> str:
+        return "loss"
+
+    @property
+    def signature(self) -> str:
+        return f"metric:{self.name}|columns:1" + (f"|{self.source}" if self.source else "")
+
+    def check(self, statistics: FloatArray) -> None:
+        """Raise `MetricError` unless statistics [M, K] have one column."""
+        if statistics.shape[1] != 1:
+            raise MetricError(
+                f"metric {quoted(self.name)} sums one statistics column, the lists have {statistics.shape[1]}: "
+                "name one loss column, or choose a metric that takes them all"
+            )
+
+    def losses(self, statistics: FloatArray) -> FloatArray:
+        """Return the loss [M] that each hypothesis adds, from statistics [M, 1]."""
+        return statistics[:, 0]
+
+    def loss(self, total: FloatArray) -> float:
+        """Return the loss of summed statistics [1]."""
+        return float(total[0])
+
+    def score(self, total: FloatArray) -> float:
+        """Return the loss itself: its native unit is that of the column."""
+        return float(total[0])
+
+
+@dataclass(frozen=True)
+class ZeroOne(SumOfLosses):
+    """The number of lists whose chosen hypothesis is wrong, from a column of 0 (right) and 1 (wrong)."""
+
+    @property
+    def name(self) -> str:
+        return "zero-one"
+
+    def check(self, statistics: FloatArray) -> None:
+        """Raise `MetricError` unless statistics [M, K] have one column of 0 and 1."""
+        super().check(statistics)
+        for first, block in blocks_of_rows(statistics):
+            other = np.flatnonzero((block[:, 0] != 0) & (block[:, 0] != 1))
+            if len(other):
+                raise MetricError(
+                    f"metric 'zero-one' takes a column of 0 and 1; hypothesis {first + other[0]} (from 0) has "
+                    f"{block[other[0], 0]:g}: for other losses choose metric 'loss'"
+                )

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from lpmert.errors import FloatArray
 from lpmert.findings import Unit
-from lpmert.metrics.additive import SumOfLosses
-from lpmert.metrics.base import Metric
+from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per
 from lpmert.quoting import shortened, visible
 from lpmert.system.mapped import pieces

@@ -1,4 +1,8 @@
-"""Metrics that are ratios of summed statistics: corpus BLEU, corpus chrF, PER, precision, recall, F_beta."""
+"""Metrics that are ratios of summed statistics: corpus BLEU, corpus chrF, PER, precision, recall, F_beta.
+
+`check_kind` refuses kinds without a formula, and statistics that a formula does not take: the loss of what it lets pass
+is at least 0, and at most 1 unless it is a fraction.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,130 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, MetricError
+from lpmert.metrics.base import (
+    BLEU,
+    CHRF,
+    FRACTION,
+    LARGEST_FACTOR,
+    PER,
+    check_counts,
+)
 from lpmert.metrics.columns import BLEU_COLUMNS, F_COLUMNS, PER_COLUMNS, chrf_columns
-from lpmert.metrics.kinds import BLEU, CHRF, FRACTION, LARGEST_FACTOR, PER, check_kind
 from lpmert.quoting import listed, quoted
+from lpmert.system.mapped import blocks_of_rows
+
+
+def check_kind(
+    name: str, kind: int, parameters: FloatArray, statistics: FloatArray, columns: tuple[str, ...] | None = None
+) -> None:
+    """Raise `MetricError` unless there is a formula of this kind that takes these statistics [M, K].
+
+    columns: the names of the statistics, their numbers where there are none. What this lets pass has a loss of at
+    least 0, which is at most 1 unless it is a fraction.
+    """
+    width = statistics.shape[1]
+    if isinstance(kind, bool) or not isinstance(kind, int | np.integer) or kind not in (BLEU, FRACTION, CHRF, PER):
+        raise MetricError(
+            f"metric {quoted(name)} has kind {quoted(kind)}, and formulas are known of BLEU ({BLEU}), "
+            f"FRACTION ({FRACTION}), CHRF ({CHRF}) and PER ({PER}) of lpmert.metrics.base; omit kind for any other "
+            "loss: heuristics accept it"
+        )
+    if columns is None:
+        columns = tuple(str(k) for k in range(width))
+    check_counts(name, columns, statistics)
+    number = {BLEU: 0, FRACTION: 2 * width + 2, CHRF: 1, PER: 0}[int(kind)]
+    if not (
+        isinstance(parameters, np.ndarray)
+        and parameters.dtype == np.float64
+        and parameters.shape == (number,)
+        and np.isfinite(parameters).all()
+    ):
+        raise MetricError(
+            f"metric {quoted(name)}: its kind takes parameters as a float64 array of {number} finite numbers, see "
+            f"lpmert.metrics.base; got {quoted(parameters)}"
+        )
+    checks = {BLEU: _check_bleu, FRACTION: _check_fraction, CHRF: _check_chrf, PER: _check_per}
+    checks[int(kind)](name, columns, parameters, statistics)
+
+
+def _check_bleu(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
+    del parameters
+    if statistics.shape[1] != 9:
+        raise MetricError(
+            f"metric {quoted(name)} is of kind BLEU, which takes 9 statistics columns, not {len(columns)}"
+        )
+    for first, block in blocks_of_rows(statistics):
+        beyond = np.argwhere(block[:, 0:8:2] > block[:, 1:8:2])
+        if len(beyond):
+            row, order = (int(place) for place in beyond[0])
+            raise MetricError(
+                f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {block[row, 2 * order]:g} matches among "
+                f"{block[row, 2 * order + 1]:g} n-grams of order {order + 1}; the columns must be in the order "
+                f"{listed(columns)}"
+            )
+
+
+def _check_chrf(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
+    if len(columns) % 3 or not len(columns):
+        raise MetricError(
+            f"metric {quoted(name)} is of kind CHRF, which takes three columns an order, not {len(columns)}"
+        )
+    if parameters[0] < 0:
+        raise MetricError(
+            f"metric {quoted(name)} is of kind CHRF, whose beta^2 must be at least 0; got {parameters[0]:g}"
+        )
+    for first, block in blocks_of_rows(statistics):
+        least = np.minimum(block[:, 0::3], block[:, 1::3])
+        beyond = np.argwhere(block[:, 2::3] > least)
+        if len(beyond):
+            row, order = (int(place) for place in beyond[0])
+            raise MetricError(
+                f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {block[row, 3 * order + 2]:g} matches "
+                f"among {least[row, order]:g} n-grams; the columns of each order must be hypothesis, reference, match"
+            )
+
+
+def _check_per(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
+    del parameters
+    if statistics.shape[1] != 3:
+        raise MetricError(f"metric {quoted(name)} is of kind PER, which takes 3 statistics columns, not {len(columns)}")
+    for first, block in blocks_of_rows(statistics):
+        least = np.minimum(block[:, 1], block[:, 2])
+        beyond = np.flatnonzero(block[:, 0] > least)
+        if len(beyond):
+            row = int(beyond[0])
+            raise MetricError(
+                f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {block[row, 0]:g} matches among "
+                f"{least[row]:g} words; the columns must be {listed(columns)}, in this order"
+            )
+
+
+def _check_fraction(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
+    if (parameters != np.rint(parameters)).any() or (np.abs(parameters) > LARGEST_FACTOR).any():
+        raise MetricError(
+            f"metric {quoted(name)} is a fraction: its factors must be whole numbers of at most {LARGEST_FACTOR}; "
+            f"multiply numerator and denominator by the same number, or round; got {parameters.tolist()}"
+        )
+    most = np.zeros(statistics.shape[1])
+    for _, block in blocks_of_rows(statistics):
+        np.maximum(most, block.max(axis=0), out=most)
+    for what, factors in zip(("numerator", "denominator"), np.split(parameters, 2), strict=True):
+        if float(np.abs(factors[:-1]) @ most) * len(statistics) + abs(factors[-1]) > EXACT_INTEGERS:
+            raise MetricError(
+                f"metric {quoted(name)}: the counts are so large that the {what} of the loss is not exact; divide them"
+            )
+        for first, block in blocks_of_rows(statistics):
+            values = block @ factors[:-1]
+            if (values < 0).any():
+                row = int(np.argmin(values))
+                raise MetricError(
+                    f"metric {quoted(name)}: the {what} of the loss is {values[row]:g} for hypothesis {first + row} "
+                    f"(from 0); the columns must be {listed(columns)}, in this order"
+                )
+        if factors[-1] < 0:
+            raise MetricError(
+                f"metric {quoted(name)}: the constant of the {what} must be at least 0; got {factors[-1]:g}"
+            )
 
 
 class _Ratio(ABC):
@@ -22,7 +147,7 @@ class _Ratio(ABC):
     @property
     @abstractmethod
     def kind(self) -> int:
-        """Number of the formula in `lpmert.metrics.kinds`."""
+        """Number of the formula in `lpmert.metrics.base`."""
 
     @property
     @abstractmethod

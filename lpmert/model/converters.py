@@ -1,4 +1,4 @@
-"""Lists from other data: groups instead of offsets, linear classification, discrete choice."""
+"""Lists from other data: groups instead of offsets, linear classification, discrete choice, texts and references."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lpmert.errors import DataError
-from lpmert.model.given import checked_sequence, real_matrix
+from lpmert.metrics.base import Metric
+from lpmert.metrics.text import TextMetric, text_metric
+from lpmert.model.arrays import checked_sequence, real_matrix
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
+from lpmert.system.deadline import checked
 
 
 def from_classification(
@@ -231,3 +234,44 @@ def _names(names: Sequence[str] | None, count: int) -> list[str]:
     if len(labels) != count:
         raise DataError(f"names must have {count} entries, one a feature")
     return labels
+
+
+def measure_texts(
+    nbest: NBest, references: Sequence[str | Sequence[str]], metric: str | TextMetric = "bleu"
+) -> tuple[NBest, Metric]:
+    """Return the lists with statistics counted from their texts, and the metric that sums these.
+
+    references: for each list one string, or several. metric: a name of `TEXT_METRICS`, or settings such as
+    `BleuTexts(tokenize="none")`. Raises `DataError` without texts or where references are missing, and `MetricError`
+    for a metric or tokenizer that is unknown or not installed.
+    """
+    settings = text_metric(metric)
+    if nbest.texts is None:
+        raise DataError("the lists have no texts; read them with a text column, or pass texts to NBest")
+    references = checked_sequence(references, "references")
+    if len(references) != nbest.n_lists:
+        raise DataError(f"references needs one entry for each of the {nbest.n_lists} lists; got {len(references)}")
+    several = [(one,) if isinstance(one, str) else tuple(one) for one in references]
+    rows: list[Sequence[float]] = []
+    bounds = zip(nbest.offsets[:-1].tolist(), nbest.offsets[1:].tolist(), strict=True)
+    for list_id, (begin, end), own in zip(nbest.list_ids, bounds, several, strict=True):
+        if not own or not all(isinstance(reference, str) for reference in own):
+            raise DataError(
+                f"list {quoted(list_id)} needs at least one reference, all of them strings; got {quoted(own)}"
+            )
+        count = settings.counter(own)
+        texts = nbest.texts[begin:end]
+        known = {text: count(text) for text in checked(dict.fromkeys(texts))}
+        rows += [known[text] for text in texts]
+    numbers = sorted({len(own) for own in several})
+    source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{settings.signature}"
+    measured = NBest(
+        nbest.features,
+        nbest.offsets,
+        np.array(rows, dtype=np.float64),
+        nbest.names,
+        nbest.list_ids,
+        settings.columns,
+        nbest.texts,
+    )
+    return measured, settings.metric(source)

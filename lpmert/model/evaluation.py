@@ -12,9 +12,8 @@ import numpy as np
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray
 from lpmert.metrics.base import Metric
-from lpmert.model import canonical
-from lpmert.model.blocks import blocks_of_lists
 from lpmert.numeric import rational
+from lpmert.numeric.lists import blocks_of_lists, list_numbers
 from lpmert.numeric.rounding import Rounding
 from lpmert.system.mapped import released
 
@@ -131,7 +130,7 @@ class Evaluator:
         begin = self.offsets[first]
         features, offsets = self.features[begin : self.offsets[end]], self.offsets[first : end + 1] - begin
         sizes = np.diff(offsets)
-        lists = canonical.list_numbers(offsets)
+        lists = list_numbers(offsets)
         scores = features @ w
         error = (
             2
@@ -176,7 +175,7 @@ def least_lead(blocks: Iterable[tuple[IntArray, FloatArray]], selection: IntArra
     for offsets, features in blocks:
         end = first + len(offsets) - 1
         chosen = offsets[:-1] + selection[first:end]
-        own = chosen[canonical.list_numbers(offsets)]
+        own = chosen[list_numbers(offsets)]
         scores = features @ w
         same = np.ones(len(features), dtype=np.bool_)
         for column in features.T:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
+from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,26 +14,87 @@ from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.findings import Unit
-from lpmert.metrics.additive import SumOfLosses
-from lpmert.metrics.kinds import exact_loss
+from lpmert.metrics.base import SumOfLosses, exact_loss
 from lpmert.metrics.rates import ERROR_RATE, error_rates, text_unit, unit_of
-from lpmert.metrics.text import EditTexts, TextMetric
-from lpmert.model.best_paths import Winners, best_paths
-from lpmert.model.canonical import column_scales, group_identical
-from lpmert.model.canonicalise import LOSS_UNIT, times
-from lpmert.model.coordinates import CallerWeights, CanonicalWeights, Coordinates
+from lpmert.metrics.text import EditTexts, TextMetric, text_metric
+from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals
 from lpmert.model.evaluation import Evaluation
-from lpmert.model.form import Canonical, Totals
-from lpmert.model.lattices import Lattices
+from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs
+from lpmert.model.presolve import LOSS_UNIT, column_scales, group_identical, times
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
-from lpmert.model.texts import text_metric
-from lpmert.model.word_graphs import SILENT, WordGraphs
-from lpmert.numeric.rounding import Rounding
+from lpmert.numeric.rounding import EPSILON, Rounding
 from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
 from lpmert.values import weights_array
 from lpmert.workers import current_workers
+
+MOST_TIED = 64
+"""Tied paths of a lattice that are looked at."""
+
+
+class Winners(NamedTuple):
+    """The paths of a lattice that have the best score in exact arithmetic, as links from the last to the first.
+
+    all: whether these are all such paths, or only the first ones.
+    """
+
+    ways: list[IntArray]
+    all: bool
+
+
+def best_paths(
+    graph: Graph, units: FloatArray, weights: FloatArray, exact: Sequence[Fraction] | None = None
+) -> Winners:
+    """Return the paths with the best score at weights [d], in exact arithmetic, and those first that stand for others.
+
+    units [d]: of which the features are whole multiples. exact [d]: what the weights are where doubles only come near,
+    each to half a unit in its last place. Links that rounding surely rules out are left out first; those
+    that are left make up whole paths.
+    """
+    share = 4.0 * (graph.most_links + len(weights) + 4) * EPSILON * graph.most_links
+    through = graph.links().best_through(graph.features @ weights)
+    largest = float((np.abs(graph.features) @ np.abs(weights)).max())
+    links = np.flatnonzero(through >= through.max() - share * largest)
+    targets = graph.targets[links]
+    if (targets[1:] != targets[:-1]).all() and not graph.seconds.any():  # one way into each node, and so one path
+        return Winners([links[::-1]], True)
+    scores_of_links = exact_scores(graph.features[links] / units, weights if exact is None else exact, units)
+    best: dict[int, int] = {0: 0}
+    leading: dict[int, list[int]] = {}
+    for link, own in zip(links.tolist(), scores_of_links, strict=True):
+        target = int(graph.targets[link])
+        score = best[int(graph.sources[link])] + best[int(graph.seconds[link])] + own
+        if target not in best or score > best[target]:
+            best[target], leading[target] = score, [link]
+        elif score == best[target]:
+            leading[target].append(link)
+    ways: list[IntArray] = []
+    waiting: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((graph.n_nodes - 1,), ())]
+    while waiting and len(ways) < MOST_TIED:
+        nodes_left, way = waiting.pop()
+        if not nodes_left:
+            ways.append(np.array(way, dtype=np.int64))
+            continue
+        *others, node = nodes_left
+        for link in reversed(leading[node]):
+            below = [n for n in (int(graph.seconds[link]), int(graph.sources[link])) if n > 0]
+            waiting.append(((*others, *below), (*way, link)))
+    return Winners(ways, not waiting)
+
+
+def exact_scores(multiples: FloatArray, weights: FloatArray | Sequence[Fraction], units: FloatArray) -> list[int]:
+    """Return the scores of rows of whole multiples [n, d] of the units [d], times one common positive factor."""
+    factors = [Fraction(weight) * Fraction(unit) for weight, unit in zip(weights, units.tolist(), strict=True)]
+    common = lcm(*(factor.denominator for factor in factors))
+    whole = [int(factor * common) for factor in factors]
+    return [sum(value * factor for value, factor in zip(row, whole, strict=True)) for row in _integers(multiples)]
+
+
+def _integers(values: FloatArray) -> list[list[int]]:
+    rows: list[list[int]] = values.astype(np.int64).tolist()
+    return rows
+
 
 _LARGEST_LOSS = 2**40
 

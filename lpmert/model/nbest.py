@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.blocks import blocks_of_lists
-from lpmert.model.given import (
+from lpmert.model.arrays import (
     MAGNITUDE_LIMIT,
     check_shape,
     checked_labels,
@@ -25,11 +24,13 @@ from lpmert.model.given import (
     real_matrix,
     real_numbers,
 )
+from lpmert.numeric.lists import blocks_of_lists
 from lpmert.quoting import listed, quoted
 from lpmert.system.mapped import pieces, released, taken
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
 
 _FINGERPRINT_TAG = b"lpmert nbest 1"
 
@@ -357,3 +358,13 @@ def _places(names: Sequence[str], there: Sequence[str], what: str) -> list[int]:
         if name not in there:
             raise DataError(f"no {what} {quoted(name)}; the {what}s are {listed(there)}")
     return [there.index(name) for name in names]
+
+
+def aligned_with(held_out: NBest, nbest: NBest) -> NBest:
+    """Return held-out lists with the features in the order of the others; raises `DataError` if they lack one."""
+    if held_out.statistic_names != nbest.statistic_names:
+        raise DataError(
+            f"the held-out lists have statistics {listed(held_out.statistic_names)}, the others "
+            f"{listed(nbest.statistic_names)}; read both with the same columns"
+        )
+    return held_out if held_out.names == nbest.names else held_out.select_features(nbest.names)

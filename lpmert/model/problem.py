@@ -14,23 +14,18 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.findings import Doubt, Unit
-from lpmert.metrics.base import AdditiveMetric, Metric
-from lpmert.metrics.door import check_metric
-from lpmert.metrics.kinds import exact_loss
-from lpmert.metrics.of_columns import metric_of
+from lpmert.metrics.base import AdditiveMetric, Metric, exact_loss
+from lpmert.metrics.contract import check_metric, metric_of
 from lpmert.metrics.rates import rates_of, unit_of
-from lpmert.model import canonical
-from lpmert.model.blocks import blocks_of_lists, joined
-from lpmert.model.canonicalise import canonicalise
-from lpmert.model.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
-from lpmert.model.doubts import doubts
+from lpmert.model.canonical import CallerWeights, CanonicalWeights, Totals, UnmergedWeights
+from lpmert.model.data_warnings import data_warnings
 from lpmert.model.evaluation import Evaluation, Evaluator, least_lead, ranges_of_weights
-from lpmert.model.form import Totals
-from lpmert.model.meant import meaning
 from lpmert.model.nbest import NBest
+from lpmert.model.presolve import canonicalise, column_scales, fixed_point, group_identical, representatives
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
-from lpmert.numeric.rounding import Rounding
+from lpmert.numeric.lists import blocks_of_lists, joined, take_rows
+from lpmert.numeric.rounding import Rounding, decimals_of
 from lpmert.quoting import quoted
 from lpmert.system.mapped import MANY, Spool, released
 from lpmert.system.memory import give_back, keep_little, room_for
@@ -96,7 +91,7 @@ class Problem:
             )
         self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
         given = nbest.features
-        self._meaning = meaning(given if isinstance(given, np.ndarray) else given.data)  # zeros mean nothing else
+        self._meaning = decimals_of(given if isinstance(given, np.ndarray) else given.data)  # zeros mean nothing else
         self._unit = self._meaning.unit
         self.reduced = nbest.n_hypotheses >= MANY and (self._reduction is None or self._reduction.columns is not None)
         if self.reduced:
@@ -104,13 +99,13 @@ class Problem:
         found_rows = self._winners(losses) if self.reduced else self._distinct(losses)
         dense, features, statistics, self._rows, rounding = found_rows
         room_for(_TIMES * dense.nbytes, "the canonical form, a search and its report")
-        offsets = canonical.take_rows(nbest.offsets, self._rows)
+        offsets = take_rows(nbest.offsets, self._rows)
         self._costs = None
         if losses is not None:
             losses = losses[self._rows]
             released(nbest.statistics)
             n_limits = 0 if self._reduction is None else len(self._reduction.rows)
-            self._costs = canonical.fixed_point(losses, offsets, n_limits)
+            self._costs = fixed_point(losses, offsets, n_limits)
         # Losses that are one in fixed point are not one: a tie between them matters to where weights are put.
         values = statistics if losses is None else losses
         self._evaluator = Evaluator(dense, offsets, statistics, values, losses)
@@ -144,8 +139,8 @@ class Problem:
         for begin, offsets, dense, rows in self._distinct_blocks(losses):
             room_for(_TIMES * dense.nbytes, "finding what may win")
             left = dense[rows] if columns is None else dense[rows[:, None], columns]
-            own = canonical.take_rows(offsets, rows)
-            rows = rows[core.possible_winners(left * canonical.column_scales(left, own), own)]
+            own = take_rows(offsets, rows)
+            rows = rows[core.possible_winners(left * column_scales(left, own), own)]
             every.add(dense[rows])
             worth.append(self.nbest.statistics[begin + rows])
             numbers.append(begin + rows)
@@ -174,9 +169,9 @@ class Problem:
         found = []
         for first, end in blocks_of_lists(offsets):
             some = slice(offsets[first], offsets[end])
-            leader = canonical.group_identical(features[some], offsets[first : end + 1] - offsets[first])
+            leader = group_identical(features[some], offsets[first : end + 1] - offsets[first])
             own = np.zeros(len(leader)) if losses is None else losses[some]
-            found.append(offsets[first] + canonical.representatives(leader, own, self.ties))
+            found.append(offsets[first] + representatives(leader, own, self.ties))
         return joined(found)
 
     @property
@@ -202,7 +197,7 @@ class Problem:
         """
         if self.reduced:
             for begin, offsets, dense, rows in self._distinct_blocks(self.losses):
-                yield Distinct(dense[rows], canonical.take_rows(offsets, rows), self.nbest.statistics[begin + rows])
+                yield Distinct(dense[rows], take_rows(offsets, rows), self.nbest.statistics[begin + rows])
             return
         features, offsets, statistics = self.as_given()
         for first, end in blocks_of_lists(self.nbest.offsets):
@@ -228,9 +223,9 @@ class Problem:
         return f"{self.metric.signature}|ties:{self.ties}{region}"
 
     @cached_property
-    def doubts(self) -> tuple[Doubt, ...]:
+    def data_warnings(self) -> tuple[Doubt, ...]:
         """What is odd about the lists and their losses."""
-        return doubts(self.nbest, self.metric, self.losses, self.canonical.n_lists)
+        return data_warnings(self.nbest, self.metric, self.losses, self.canonical.n_lists)
 
     def unseen(self, loss: float) -> float:
         """What a selection may cost less than this loss without a difference in fixed point."""
@@ -286,8 +281,8 @@ class Problem:
         dense = self._meaning.of(self.nbest.dense_features())
         rows = self._representatives(dense, self.nbest.offsets, losses)
         losses = None if losses is None else losses[rows]
-        offsets = canonical.take_rows(self.nbest.offsets, rows)
-        values = statistics[rows] if losses is None else canonical.fixed_point(losses, offsets).costs
+        offsets = take_rows(self.nbest.offsets, rows)
+        values = statistics[rows] if losses is None else fixed_point(losses, offsets).costs
         return Evaluator(dense[rows], offsets, statistics[rows], values, losses), rows
 
     def attains(self, weights: CallerWeights, cost: int) -> bool:

@@ -1,18 +1,89 @@
-"""Simplicial cones: starting cover of the weight space, exact midpoints, and normals of a cone that surely contains
-one.
-"""
+"""Cones of weights: the cap around given weights, projections onto polyhedral cones, and simplicial covers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from itertools import permutations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpmert.core import outer_normals
 from lpmert.errors import FloatArray
-from lpmert.numeric.cap import Cap
 from lpmert.numeric.rounding import EPSILON
+
+
+@dataclass(frozen=True)
+class Cap:
+    """Weights whose cosine with `centre` [d] is at least `cosine`."""
+
+    centre: FloatArray
+    cosine: float
+
+    @cached_property
+    def unit(self) -> FloatArray:
+        """The centre, of length 1."""
+        centre = self.centre / np.abs(self.centre).max()  # squares of numbers of any size neither overflow nor vanish
+        return np.asarray(centre / np.linalg.norm(centre))
+
+    def cosine_of(self, weights: FloatArray) -> float:
+        """Return the cosine of weights [d] with the centre; -1 for weights that are all 0."""
+        norm = float(np.linalg.norm(weights))
+        return float(self.unit @ weights) / norm if norm > 0 else -1.0
+
+    def contains(self, weights: FloatArray) -> bool:
+        """Whether weights [d] lie in the cap, in exact arithmetic on its numbers."""
+        w = [Fraction(value) for value in weights.tolist()]
+        c = [Fraction(value) for value in self.centre.tolist()]
+        product = sum((a * b for a, b in zip(w, c, strict=True)), Fraction(0))
+        if product <= 0:
+            return False
+        squares = sum((a * a for a in w), Fraction(0)) * sum((a * a for a in c), Fraction(0))
+        return product * product >= Fraction(self.cosine) ** 2 * squares
+
+
+_TOLERANCE = 1e-12
+_STEPS = 50
+
+
+def project(rows: FloatArray, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the point p [d] nearest to `centre` [d] with rows [k, d] p >= 0, and multipliers [k] >= 0.
+
+    p = centre + multipliers rows. For every w with rows w >= 0, centre.w <= (centre + multipliers rows).w <=
+    |centre + multipliers rows| |w|, whatever the multipliers >= 0: the length bounds the cosine. Non-negative least
+    squares (Lawson and Hanson 1974, chapter 23), to rounding.
+    """
+    from scipy.optimize import nnls
+
+    norms = np.linalg.norm(rows, axis=1)
+    scaled = rows / np.where(norms > 0, norms, 1.0)[:, None]
+    multipliers, _ = nnls(scaled.T, -centre, maxiter=10 * (len(rows) + 10))
+    return centre + multipliers @ scaled, multipliers / np.where(norms > 0, norms, 1.0)
+
+
+def reach_cap(rows: FloatArray, cap: Cap, inside: FloatArray) -> tuple[FloatArray | None, NDArray[np.bool_] | None]:
+    """Return (weights [d], None) in the cap with a positive product with every row [k, d], or (None, core [k]).
+
+    inside [d] has a positive product with every row. core marks rows with which no weights of the cap have one, beyond
+    rounding. Where rounding hides the answer both are `None`.
+    """
+    nearest, multipliers = project(rows, cap.unit)
+    norms = np.linalg.norm(rows, axis=1)
+    length = float(np.linalg.norm(nearest))
+    mass = 1.0 + float(multipliers @ norms)
+    if length < cap.cosine - _TOLERANCE - 16 * len(cap.unit) * np.finfo(np.float64).eps * mass:
+        return None, multipliers > 0
+    error = (len(cap.unit) + 2) * np.finfo(np.float64).eps
+    toward = inside / np.linalg.norm(inside)
+    for k in range(_STEPS):
+        weights = nearest / length + 2.0**-k * toward if length > 0 else toward
+        if (rows @ weights > error * (np.abs(rows) @ np.abs(weights))).all() and cap.contains(weights):
+            return weights, None
+    return None, None
+
 
 _OUTWARD = 1e-7
 _WIDER = 1e-5

@@ -1,18 +1,161 @@
-"""Features that doubles only come near: how far they are from the exact ones, and what these are."""
+"""What doubles stand for: decimals, products that are exact, and features that they only come near."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import gcd, lcm
+from math import gcd, lcm, log2
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.errors import FloatArray, IntArray
+from lpmert.errors import BoolArray, DataError, FloatArray, IntArray
 from lpmert.numeric import rational
+from lpmert.system.mapped import pieces
+
+COARSE = (0, 10, 20, 30, 40)
+"""Places that are tried for many numbers."""
+
+_PIECE = 1 << 14
+"""Numbers that are looked at together: what is made of them needs little room."""
+
+_FINEST = 60
+_EXACT_BITS = 52
+
+_BITS = 53
+_MOST_EXPONENT = 1024
+"""Of a double: its bits, and what `frexp` says of the largest."""
+
+
+def binary_places(values: FloatArray, tried: Iterable[int] = COARSE) -> int | None:
+    """Return the first number of places tried, p, for which all values are multiples of 2^-p, `None` if there is none.
+
+    Values that overflow when multiplied by 2^p are multiples of nothing.
+    """
+    flat = values.reshape(-1)
+    pieces = [flat[begin : begin + _PIECE] for begin in range(0, len(flat), _PIECE)]
+    largest = max((float(max(piece.max(), -piece.min())) for piece in pieces), default=0.0)
+    if not np.isfinite(largest):
+        return None
+    most = _MOST_EXPONENT - int(np.frexp(largest)[1])
+    return next((p for p in tried if p <= most and all(_are_whole(piece * 2.0**p) for piece in pieces)), None)
+
+
+def _are_whole(values: FloatArray) -> bool:
+    return bool((np.rint(values) == values).all())
+
+
+def _places(values: FloatArray) -> IntArray:
+    """Return for each of values the least p for which it is a multiple of 2^-p; they are finite."""
+    fractions, exponents = np.frexp(values)
+    whole = np.ldexp(fractions, _BITS).astype(np.int64)
+    lowest = whole & -whole
+    return np.where(whole == 0, 0, _BITS + 1 - exponents - np.frexp(lowest)[1])
+
+
+def single_products(rays: FloatArray) -> BoolArray:
+    """Return which rays [K, D] have one entry only, a power of two of 1 or more: products with it are not rounded."""
+    largest = np.abs(rays).max(axis=1, initial=0.0)
+    return np.asarray((np.count_nonzero(rays, axis=1) == 1) & (np.frexp(largest)[0] == 0.5) & (largest >= 1.0))
+
+
+def exact_products(rays: FloatArray, features: FloatArray, largest: float) -> BoolArray:
+    """Return for which rays [K, D] products with features [M, D] are sums without any rounding, in whatever order.
+
+    largest: what the absolute values of a row of features sum up to at most. With features that are multiples of 2^-p
+    and a ray of 2^-q, all partial sums are multiples of 2^-(p + q), and 53 bits hold them where they are not too large.
+    """
+    places = binary_places(features)
+    if places is None or not np.isfinite(rays).all():
+        return np.zeros(len(rays), dtype=bool)
+    own = _places(rays).max(axis=1, initial=0)
+    sizes = largest * np.abs(rays).max(axis=1, initial=0.0)
+    return np.asarray((own <= _FINEST) & (sizes < np.ldexp(1.0, _EXACT_BITS - places - own)))
+
+
+_MOST_DIGITS = 15
+"""Every decimal of so many digits can be told from the double nearest to it."""
+
+_MOST_DECIMALS = 22
+"""Larger powers of ten are no doubles."""
+
+_FIRST_BLOCK = 1 << 10
+_LATER_BLOCK = 1 << 16
+
+
+class InDecimals(NamedTuple):
+    """Features [M, D] in other units: features times `unit` are those given, but for rounding."""
+
+    features: FloatArray
+    unit: float
+
+
+class Decimals(NamedTuple):
+    """What numbers mean: decimals with so many places, or, where that is `None`, the doubles as given."""
+
+    places: int | None
+
+    @property
+    def unit(self) -> float:
+        """What one of the numbers in other units is in those given."""
+        if self.places is None:
+            return 1.0
+        return float(np.ldexp(10.0**-self.places, round(self.places * log2(10.0))))
+
+    def of(self, features: FloatArray) -> FloatArray:
+        """Return some of the features [m, D] as what they mean."""
+        if self.places is None:
+            return features
+        whole = features * 10.0**self.places
+        np.rint(whole, out=whole)
+        return np.asarray(np.ldexp(whole, -round(self.places * log2(10.0)), out=whole))
+
+
+def decimals_of(features: FloatArray) -> Decimals:
+    """Return what features [M, D] mean: all of them times one factor, or, where that gains nothing, as given.
+
+    If all are the doubles nearest to decimals, of at most 15 digits from the first of the largest to the last place of
+    any, they mean these decimals: times one power of ten and one of two, so that they are whole but for a power of two,
+    and about as large as before. One factor for all columns changes neither what weights choose nor the weights.
+    """
+    return Decimals(_places_of(features))
+
+
+def in_decimals(features: FloatArray) -> InDecimals:
+    """Return features [M, D] as what they mean, see `decimals_of`."""
+    found = decimals_of(features)
+    return InDecimals(found.of(features), found.unit)
+
+
+def _places_of(values: FloatArray) -> int | None:
+    """Return how many decimals values have, `None` if they are no decimals, or doubles hold all of them exactly."""
+    largest = max(max(-piece.min(), piece.max()) for piece in pieces(values)) if values.size else 0.0
+    decimals = 0
+    for block in _blocks(values):
+        while not np.array_equal(np.rint(block * 10.0**decimals) / 10.0**decimals, block):
+            decimals += 1
+            if decimals > _MOST_DECIMALS or largest * 10.0**decimals >= 10.0**_MOST_DIGITS:
+                return None
+    if not decimals:  # whole numbers, of which any size may be there
+        return None
+    for block in _blocks(values):
+        if (np.rint(block * 10.0**decimals).astype(np.int64) % 5**decimals).any():
+            return decimals
+    return None
+
+
+def _blocks(values: FloatArray) -> Iterator[FloatArray]:
+    """Yield values by blocks, of which the first is small: most that are no decimals show it there."""
+    first = True
+    for piece in pieces(values):
+        ends = [_FIRST_BLOCK] if first else []
+        yield from np.split(piece, [*ends, *range(_LATER_BLOCK, len(piece), _LATER_BLOCK)])
+        first = False
+
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -136,3 +279,83 @@ def whole_row(row: Sequence[Fraction]) -> list[int]:
 def _shortened(row: list[int]) -> list[int]:
     divisor = gcd(*row)
     return [value // divisor for value in row] if divisor > 1 else row
+
+
+_SPLITTER = float((1 << 27) + 1)
+_SAFE = 2.0**-400
+"""Products of numbers above this do not underflow, nor do their errors."""
+
+
+def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> tuple[FloatArray, FloatArray, float]:
+    """Return the products [M] of features [M, D] with a column, numbers that differ within a list [S + 1] exactly where
+    exact products do, and what the products are off at most.
+
+    Sums are added up with about twice the digits of doubles (Dekker, A floating-point technique for extending the
+    available precision, 1971), and rounded. Raises `DataError` where they overflow.
+    """
+    used, factors = list(column), list(column.values())
+    terms = features[:, used]
+    if factors == [1]:
+        return terms[:, 0], terms[:, 0], 0.0
+    # Powers of two keep products from overflow; what is lost below is as nothing beside the largest.
+    exponents = np.frexp(np.abs(terms).max(axis=0, initial=0.0))[1]
+    scaled = np.ldexp(terms, -exponents)
+    factors = [factor * Fraction(2) ** int(exponent) for factor, exponent in zip(factors, exponents, strict=True)]
+    top = max(abs(factor).numerator.bit_length() - factor.denominator.bit_length() for factor in factors) + 1
+    exact = bool((np.ldexp(scaled, exponents) == terms).all() and (np.abs(scaled[scaled != 0.0]) > _SAFE).all())
+    total, rest, size = np.zeros(len(terms)), np.zeros(len(terms)), np.zeros(len(terms))
+    for x, factor in zip(scaled.T, factors, strict=True):
+        factor /= Fraction(2) ** top
+        high = float(factor)
+        low = float(factor - Fraction(high))
+        product, error = _product(x, high)
+        total, carried = _sum(total, product)
+        exact = exact and factor == Fraction(high) and abs(high) > _SAFE and not (error.any() or carried.any())
+        rest += carried + (error + x * low)
+        size += np.abs(product)
+    with np.errstate(over="ignore"):
+        values = np.ldexp(total + rest, top)
+    if not np.isfinite(values).all():
+        raise DataError("a sum of features that an equation asks for overflows; rescale these features")
+    if exact and np.array_equal(np.ldexp(values, -top), total):
+        return values, values, 0.0
+    second_order = 16.0 * (len(used) + 2) ** 2 * EPSILON**2 * float(size.max(initial=0.0))
+    off = float(np.ldexp(second_order + 2.0**-1060, top)) + math.ulp(0.0)
+    off += EPSILON * float(np.abs(values).max(initial=0.0))
+    return values, _codes(terms, offsets, list(column.values()), values, off), off
+
+
+def _sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return sums [M] and what rounding took from them."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _product(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
+    """Return products [M] and what rounding took from them, for numbers far from overflow."""
+    product = a * b
+    high = _SPLITTER * a - (_SPLITTER * a - a)
+    other = _SPLITTER * b - (_SPLITTER * b - b)
+    low, rest = a - high, b - other
+    return product, ((high * other - product) + high * rest + low * other) + low * rest
+
+
+def _codes(terms: FloatArray, offsets: IntArray, factors: list[Fraction], values: FloatArray, off: float) -> FloatArray:
+    """Return numbers [M] that differ within a list exactly where sums do: those that come near each other are compared
+    in whole numbers.
+    """
+    lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((values, lists))
+    near = (np.diff(values[order]) <= 2.0 * off) & (np.diff(lists[order]) == 0)
+    close = np.union1d(order[1:][near], order[:-1][near])
+    codes: FloatArray = -1.0 - np.arange(len(values), dtype=np.float64)
+    different, places = np.unique(terms[close], axis=0, return_inverse=True)
+    common = math.lcm(*(factor.denominator for factor in factors))
+    multiples = [int(factor * common) for factor in factors]
+    found: dict[int, int] = {}
+    whole = rational.to_integers(different) if len(different) else []
+    sums = (sum(a * b for a, b in zip(row, multiples, strict=True)) for row in whole)
+    numbers = np.array([found.setdefault(value, len(found)) for value in sums], dtype=np.float64)
+    codes[close] = numbers[places.ravel()]
+    return codes

@@ -15,11 +15,11 @@ import numpy as np
 
 from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray
-from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.arrays import MAGNITUDE_LIMIT
+from lpmert.model.graphs import WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import TIES, Problem
-from lpmert.model.word_graphs import WordGraphs
 from lpmert.quoting import listed, quoted
 from lpmert.reporting.lines import (
     Lines,

@@ -12,10 +12,10 @@ import numpy as np
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.lines.line_search import LatticeLineSearch, lists_with_costs
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
-from lpmert.model.canonical import Costs, fixed_point, varying_columns
 from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.presolve import Costs, fixed_point
 from lpmert.model.problem import Problem
-from lpmert.model.spread import units
+from lpmert.numeric.lists import units, varying_columns
 from lpmert.quoting import listed, quoted
 from lpmert.system.deadline import checkpoint
 

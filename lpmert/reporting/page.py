@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
+    from lpmert.model.graphs import WordGraphs
     from lpmert.model.nbest import NBest
-    from lpmert.model.word_graphs import WordGraphs
     from lpmert.values import Weights
 
 _MOST_PAIRED = 4

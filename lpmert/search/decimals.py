@@ -13,9 +13,9 @@ import numpy as np
 
 from lpmert.errors import BoolArray, FloatArray, IntArray
 from lpmert.formats.weights import keeps_loss
-from lpmert.model.canonical import list_numbers
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.problem import Problem
+from lpmert.numeric.lists import list_numbers
 
 _REACHES = (8, 64, 512)
 """How many units of the last decimal a weight may be moved, in turn."""

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpmert.errors import MethodError
-from lpmert.model.coordinates import CallerWeights, CanonicalWeights
+from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.checkpoint import Checkpoint, Keeping, State, asked_for, opened
 from lpmert.search.fractional import FractionSearch
+from lpmert.search.incumbent import any_incumbent, first_incumbent
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import Ended, Outcome, result_of
-from lpmert.search.start import any_incumbent, first_incumbent
 from lpmert.system.deadline import Deadline, OutOfTime, also_outside, heeding, unheeded
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance, give_back

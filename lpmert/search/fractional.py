@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import MethodError
-from lpmert.model.canonical import least_costs, whole_fractions
-from lpmert.model.coordinates import CanonicalWeights
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical, CanonicalWeights
+from lpmert.model.presolve import whole_fractions
+from lpmert.numeric.lists import least_costs
 from lpmert.quoting import quoted
-from lpmert.search.combined import Combined
-from lpmert.search.method import Incumbent, Search
-from lpmert.search.moved import moved
+from lpmert.search.incumbent import moved
+from lpmert.search.method import Combined, Incumbent, Search
 
 _PERTURBATIONS = 24
 

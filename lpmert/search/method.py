@@ -1,13 +1,16 @@
 """The contract of every method, proving or not: what it takes, and the search that it starts.
 
 After `AbstractIterativeSolver` of optimistix: a method starts a search, which does a slice of work at a time and can be
-asked in between how far it has come. Limits, progress, interrupts and the report are `lpmert.search.driver`'s.
+asked in between how far it has come. Limits, progress, interrupts and the report are `lpmert.search.driver`'s. A
+heuristic can be one function; a search can have others do its work.
 """
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -16,8 +19,8 @@ import numpy as np
 
 from lpmert.configurable import Configurable
 from lpmert.errors import FloatArray
-from lpmert.model.coordinates import CanonicalWeights
-from lpmert.model.form import Canonical
+from lpmert.lines.clock import Clock, given_weights
+from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.result import Result
 from lpmert.system.deadline import out_of_time
@@ -264,3 +267,138 @@ class Method(Configurable, ABC):
 
         There is at least one feature and one list.
         """
+
+
+class Combined(Search):
+    """A search by way of others, some at once or one after the other."""
+
+    def __init__(self, incumbent: Incumbent) -> None:
+        self.incumbent = incumbent
+        self._counted: Counter[str] = Counter()
+        self._nodes = self._lps = 0
+
+    @property
+    @abstractmethod
+    def _searches(self) -> Sequence[Search]:
+        """Those that have begun and have not been put away."""
+
+    def _put_away(self, search: Search) -> None:
+        """Keep what a search has counted; from here on it must not be among the others."""
+        self._nodes += search.nodes
+        self._lps += search.lps
+        self._counted.update(search.counters())
+
+    @property
+    def nodes(self) -> int:
+        return self._nodes + sum(search.nodes for search in self._searches)
+
+    @property
+    def open_nodes(self) -> int:
+        return sum(search.open_nodes for search in self._searches)
+
+    @property
+    def lps(self) -> int:
+        return self._lps + sum(search.lps for search in self._searches)
+
+    @property
+    def memory(self) -> int:
+        return sum(search.memory for search in self._searches)
+
+    def counters(self) -> Mapping[str, int]:
+        """Return what all searches counted together."""
+        total = self._counted.copy()
+        for search in self._searches:
+            total.update(search.counters())
+        return total
+
+
+logger = logging.getLogger("lpmert")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a heuristic ended: canonical weights [d], and what it counted, by name."""
+
+    weights: FloatArray
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+Function = Callable[[Problem, FloatArray | None, int, Clock], Found]
+"""What `Comparator.run` is."""
+
+
+class Run(Clock, Search):
+    """A search whose only slice is all of a function; it is the clock of that function, which may stop it earlier.
+
+    A step counts as a node.
+    """
+
+    strict = False
+    finished = False
+    open_nodes = 0
+
+    def __init__(self, task: Task, function: Function) -> None:
+        super().__init__(task.problem)
+        self.incumbent = Incumbent(0, given_weights(task.canonical, task.initial), "")
+        self._task, self._function = task, function
+        self._counted: Mapping[str, int] = {}
+
+    @property
+    def known(self) -> bool:
+        return self.best is not None
+
+    @property
+    def nodes(self) -> int:
+        return self.steps
+
+    def counters(self) -> Mapping[str, int]:
+        return {"steps": self.steps, **self._counted}
+
+    def keep(self, weights: FloatArray, loss: float | None = None) -> float:
+        """Remember weights [d] if they are better than those before, and return their loss."""
+        before = self.loss
+        known = super().keep(weights, loss)
+        if self.best is not None and self.loss < before:
+            self.incumbent = Incumbent(self._problem.canonical.cost_of_loss(self.loss), self.best, "L")
+            self._task.watch.note(self)
+        return known
+
+    def expired(self, steps: int = 1) -> bool:
+        """Count steps of work, tell the callback from time to time, and return whether to stop."""
+        self.steps += steps
+        return self._task.watch.glance(self)
+
+    def advance(self) -> None:
+        """Run the function to its end."""
+        task = self._task
+        found = self._function(task.problem, task.initial, task.seed, self)
+        self.incumbent = replace(self.incumbent, weights=self._within_region(CanonicalWeights(found.weights)))
+        self._counted = found.counters
+        self.finished = True
+
+    def _within_region(self, weights: CanonicalWeights) -> CanonicalWeights:
+        """Return these weights [d] if they lie in the region, or else the best ones."""
+        if self._problem.inside(self._problem.to_caller(weights)):
+            return weights
+        logger.warning("the method left the region; the best weights that it met inside are returned")
+        return weights if self.best is None else self.best
+
+
+class Comparator(Method):
+    """A frozen dataclass of options that looks for good weights in one function, and proves nothing."""
+
+    proves = False
+    takes_ratios = True
+    takes_caps = True
+
+    @abstractmethod
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+        """Return the weights that the method ends with; raises `MethodError` if it cannot take the problem.
+
+        start: canonical weights [d], not all 0, or `None`. All that is random comes from `seed`. The problem has at
+        least one feature and one list.
+        """
+
+    def start(self, task: Task) -> Search:
+        """Return the run as a search."""
+        return Run(task, self.run)

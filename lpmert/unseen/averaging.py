@@ -23,13 +23,12 @@ from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import Loss, loss_of_form
 from lpmert.methods.lattice.hypotheses import Catalogue
 from lpmert.methods.lattice.solve import add, problem_of
-from lpmert.model.canonical import centred, mean_difference
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Distinct, Problem
-from lpmert.model.spread import correlations
+from lpmert.numeric.lists import centred, correlations, mean_difference
 from lpmert.result import Limits
-from lpmert.search.run import Comparator, Found
+from lpmert.search.method import Comparator, Found
 from lpmert.system.deadline import out_of_time, time_left
 from lpmert.unseen.material import found_by_lines, switched
 from lpmert.workers import Pending, PerThread, Workers, workers_for

@@ -18,8 +18,8 @@ from scipy import stats
 from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
-from lpmert.model.coordinates import CallerWeights
-from lpmert.model.given import checked_sequence
+from lpmert.model.arrays import checked_sequence
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region
 from lpmert.quoting import quoted

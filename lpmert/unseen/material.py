@@ -10,14 +10,12 @@ from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.methods.heuristic.och import Och
 from lpmert.methods.lattice.solve import first_weights, solve_lattices
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
-from lpmert.model.coordinates import CallerWeights
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.evaluation import Evaluation
-from lpmert.model.held_out import like
+from lpmert.model.graphs import Lattices, WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.lattices import Lattices
-from lpmert.model.nbest import NBest
+from lpmert.model.nbest import NBest, aligned_with
 from lpmert.model.problem import Problem
-from lpmert.model.word_graphs import WordGraphs
 from lpmert.quoting import listed
 from lpmert.result import Callback, Limits, Result
 from lpmert.search.driver import solve
@@ -79,7 +77,7 @@ def divisible(data: NBest | WordGraphs) -> Material:
 def held_out_like(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
     """Return what is held out with the features in the order of the other; raises `DataError` where they differ."""
     if isinstance(held_out, NBest) and isinstance(data, NBest):
-        return cast(AnyData, like(held_out, data))
+        return cast(AnyData, aligned_with(held_out, data))
     if type(held_out) is not type(data) or held_out.names != data.names:
         raise DataError(f"what is held out must be of the same kind, with the features {listed(data.names)} in order")
     return held_out

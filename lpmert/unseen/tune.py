@@ -19,7 +19,7 @@ from lpmert.unseen.estimate import FEW, Estimate
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
-    from lpmert.model.lattices import Lattices
+    from lpmert.model.graphs import Lattices
     from lpmert.model.nbest import NBest
     from lpmert.model.region import Region
     from lpmert.result import Callback, Result
@@ -240,7 +240,7 @@ def tune(
     (0.0, 0.0, 'averaged')
     """
     from lpmert.api import problem_of, settings_of
-    from lpmert.model.coordinates import CallerWeights
+    from lpmert.model.canonical import CallerWeights
     from lpmert.result import warned
     from lpmert.system.deadline import Deadline, unheeded
     from lpmert.system.interrupts import Interrupts

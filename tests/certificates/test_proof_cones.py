@@ -16,7 +16,7 @@ from lpmert.certificates.check.regions import Shape, Whole, cover, midpoint, ort
 from lpmert.certificates.check.tree import Part, narrowed, whole_part
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES, CONES, Record
-from lpmert.metrics.additive import SumOfLosses
+from lpmert.metrics.base import SumOfLosses
 from lpmert.model.nbest import NBest
 from lpmert.numeric.rational import solve_integers
 

@@ -14,7 +14,7 @@ from certificates import Document, base, document, layout
 
 from lpmert import CertificateError, MetricError, NBest, verify
 from lpmert.errors import FloatArray
-from lpmert.metrics.additive import ZeroOne
+from lpmert.metrics.base import ZeroOne
 
 
 @pytest.fixture

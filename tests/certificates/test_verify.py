@@ -21,7 +21,7 @@ from strategies import KINDS, Lists, best_loss, loss_of, random_lists
 import lpmert
 from lpmert import CertificateError, Linear, MethodError, NBest, Region, Status, verify
 from lpmert.certificates.write.certify import write_certificate
-from lpmert.metrics.additive import SumOfLosses
+from lpmert.metrics.base import SumOfLosses
 from lpmert.model.region import limits_of
 
 pytestmark = pytest.mark.usefixtures("poor_start")
@@ -238,14 +238,14 @@ class TestIndependence:
             "lpmert.formats",
             "lpmert.formats.text",
             "lpmert.metrics",
-            "lpmert.metrics.additive",
+            "lpmert.metrics.base",
             "lpmert.metrics.base",
             "lpmert.metrics.columns",
-            "lpmert.metrics.of_columns",
+            "lpmert.metrics.contract",
             "lpmert.model",
-            "lpmert.model.blocks",
-            "lpmert.model.given",
-            "lpmert.model.meant",
+            "lpmert.numeric.lists",
+            "lpmert.model.arrays",
+            "lpmert.numeric.rounding",
             "lpmert.model.nbest",
             "lpmert.numeric",
             "lpmert.numeric.rational",

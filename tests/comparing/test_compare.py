@@ -22,15 +22,11 @@ from lpmert.api import minimize
 from lpmert.comparing.comparison import BEST_OF, Entry, Run
 from lpmert.comparing.significance import bootstrap_interval, permutation_test
 from lpmert.errors import DataError, MethodError
-from lpmert.methods.heuristic.grid import Grid
-from lpmert.methods.heuristic.mira import Mira
+from lpmert.methods.heuristic.derivative_free import Grid, NelderMead, RandomSearch, Tpe
 from lpmert.methods.heuristic.och import Och
-from lpmert.methods.heuristic.pairwise import Pro
-from lpmert.methods.heuristic.random_search import RandomSearch
-from lpmert.methods.heuristic.simplex import NelderMead
-from lpmert.methods.heuristic.tpe import Tpe
-from lpmert.metrics.additive import SumOfLosses
-from lpmert.metrics.base import metric_by_name
+from lpmert.methods.heuristic.ranking import Mira, Pro
+from lpmert.metrics.base import SumOfLosses
+from lpmert.metrics.contract import metric_by_name
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
@@ -38,7 +34,7 @@ from lpmert.quoting import visible
 from lpmert.registry import METHODS
 from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
-from lpmert.search.run import Comparator, Found
+from lpmert.search.method import Comparator, Found
 
 FAST = {"och": Och(restarts=2), "random": RandomSearch(draws=20), "grid": Grid(points=4)}
 

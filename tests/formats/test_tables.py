@@ -23,7 +23,7 @@ from lpmert.formats.columns import ColumnsNeeded
 from lpmert.formats.mert_data import read_mert_data
 from lpmert.formats.moses import read_moses
 from lpmert.formats.speech_lists import read_espnet
-from lpmert.model.texts import measure_texts
+from lpmert.model.converters import measure_texts
 from lpmert.system.files import atomic_writer, lines, read_text, write_text
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

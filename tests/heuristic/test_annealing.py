@@ -13,14 +13,11 @@ from strategies import many_more, random_lists
 
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
-from lpmert.methods.heuristic.annealing import SCHEDULES, Annealing, Objective, Step
-from lpmert.methods.heuristic.convolution import Convolution
-from lpmert.methods.heuristic.risk import LAWS, risk_of
-from lpmert.methods.heuristic.softmax import AllHypotheses
-from lpmert.metrics.additive import SumOfLosses
-from lpmert.metrics.base import Metric
+from lpmert.methods.heuristic.likelihood import AllHypotheses
+from lpmert.methods.heuristic.risk import LAWS, SCHEDULES, Annealing, Convolution, Objective, Step, risk_of
+from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.ratio import Bleu, Chrf, f_beta, precision, recall
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
@@ -159,7 +156,7 @@ def test_the_exact_law_refuses_statistics_that_are_no_whole_numbers() -> None:
 
 
 def test_the_exact_law_refuses_grids_beyond_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.methods.heuristic.convolution.MEMORY_LIMIT", 100)
+    monkeypatch.setattr("lpmert.methods.heuristic.risk.MEMORY_LIMIT", 100)
     with pytest.raises(MethodError, match="taylor"):
         risk_of(Bleu(), random_lists_of(Bleu(), 0), "exact")
 

@@ -12,9 +12,17 @@ from shared import librispeech, needs_shared
 import lpmert
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock
-from lpmert.methods.heuristic.likelihood import GRADIENT_TOLERANCE, Likelihood, gold_rows, negative_log_likelihood
-from lpmert.methods.heuristic.softmax import AllHypotheses, first_best, lists_of, own_losses
-from lpmert.metrics.additive import SumOfLosses
+from lpmert.methods.heuristic.likelihood import (
+    GRADIENT_TOLERANCE,
+    AllHypotheses,
+    Likelihood,
+    first_best,
+    gold_rows,
+    lists_of,
+    negative_log_likelihood,
+    own_losses,
+)
+from lpmert.metrics.base import SumOfLosses
 from lpmert.metrics.ratio import Bleu
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem

@@ -18,8 +18,7 @@ from shared import ROOT, SHARED_DATA, needs_shared, train_choices
 from strategies import random_lists
 
 from lpmert.errors import FloatArray, MethodError
-from lpmert.methods.heuristic.msr import MinimumSampleRisk
-from lpmert.methods.heuristic.selection import Candidates, select, try_each
+from lpmert.methods.heuristic.msr import Candidates, MinimumSampleRisk, select, try_each
 from lpmert.methods.heuristic.sparse import Line, SparseLineSearch, SparseLists, sparse_lists
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import f_beta

@@ -10,16 +10,14 @@ from scipy.optimize import check_grad
 from shared import librispeech, needs_shared
 from test_annealing import random_lists_of
 
-from lpmert.methods.heuristic.mira import Mira, Walk
-from lpmert.methods.heuristic.pairwise import Pro, logistic_loss
-from lpmert.methods.heuristic.softmax import AllHypotheses
-from lpmert.metrics.additive import SumOfLosses
-from lpmert.metrics.base import Metric
+from lpmert.methods.heuristic.likelihood import AllHypotheses
+from lpmert.methods.heuristic.ranking import Mira, Pro, Walk, logistic_loss
+from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.ratio import Bleu, f_beta
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
-from lpmert.search.run import Comparator
+from lpmert.search.method import Comparator
 from lpmert.system.deadline import Deadline
 
 METHODS = [Pro(samples=200), Mira(passes=10)]

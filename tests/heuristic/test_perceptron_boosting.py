@@ -11,14 +11,12 @@ from shared import needs_shared
 from test_msr import kana_kanji, sparse_nbest
 
 from lpmert.errors import FloatArray
-from lpmert.methods.heuristic.boosting import Boosting, differences
-from lpmert.methods.heuristic.perceptron import Perceptron
-from lpmert.methods.heuristic.sparse import sparse_lists
+from lpmert.methods.heuristic.sparse import Boosting, Perceptron, differences, sparse_lists
 from lpmert.metrics.ratio import f_beta
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
-from lpmert.search.run import Comparator
+from lpmert.search.method import Comparator
 
 METHODS = [Perceptron(), Boosting(rounds=300)]
 

@@ -8,9 +8,8 @@ from scipy.optimize import minimize
 
 import lpmert
 from lpmert.errors import FloatArray, MethodError
-from lpmert.methods.heuristic.annealing import Annealing
-from lpmert.methods.heuristic.likelihood import Likelihood
-from lpmert.methods.heuristic.prior import VARIANCES
+from lpmert.methods.heuristic.likelihood import VARIANCES, Likelihood
+from lpmert.methods.heuristic.risk import Annealing
 from lpmert.model.nbest import NBest
 
 

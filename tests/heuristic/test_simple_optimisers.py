@@ -11,11 +11,7 @@ from strategies import random_nbest
 from lpmert.api import minimize
 from lpmert.errors import MethodError
 from lpmert.lines.clock import Clock
-from lpmert.methods.heuristic.cma_es import CmaEs
-from lpmert.methods.heuristic.grid import Grid
-from lpmert.methods.heuristic.random_search import RandomSearch
-from lpmert.methods.heuristic.simplex import NelderMead
-from lpmert.methods.heuristic.tpe import Tpe
+from lpmert.methods.heuristic.derivative_free import CmaEs, Grid, NelderMead, RandomSearch, Tpe
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region

@@ -17,8 +17,7 @@ from lpmert.methods.auto import Auto
 from lpmert.methods.lattice.ideals import Ideals
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
-from lpmert.metrics.ideal import tokens_of_words
-from lpmert.metrics.text import TEXT_METRICS, BleuTexts, ChrfTexts
+from lpmert.metrics.text import TEXT_METRICS, BleuTexts, ChrfTexts, tokens_of_words
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.result import Limits
 

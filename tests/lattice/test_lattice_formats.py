@@ -22,7 +22,7 @@ from lpmert.formats.detect import detect
 from lpmert.formats.graphs import Edges, GraphText
 from lpmert.formats.lattices import load_lattices
 from lpmert.formats.search_graphs import links_of_lattice
-from lpmert.model.coordinates import CallerWeights
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.registry import FORMATS
 

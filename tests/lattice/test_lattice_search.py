@@ -19,9 +19,9 @@ from lpmert import Region, Status
 from lpmert.methods.auto import Auto
 from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.methods.lattice.solve import solve_lattices
-from lpmert.model.coordinates import CallerWeights
+from lpmert.model.canonical import CallerWeights
+from lpmert.model.graphs import Lattices
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.lattices import Lattices
 from lpmert.result import Limits
 from lpmert.workers import using_workers
 

@@ -157,7 +157,7 @@ def test_what_lattices_cannot_take_is_refused(settings: dict[str, Any], error: t
 
 @pytest.mark.parametrize("metric", ["wer", "cer", "ter", EditTexts(lowercase=True)])
 def test_metrics_on_texts_count_as_on_lists_of_all_paths(metric: Any) -> None:
-    from lpmert.model.texts import measure_texts
+    from lpmert.model.converters import measure_texts
 
     lattices = built(words=["ab", "B a", "c"], references=[["ab c d", "b a"]])
     texts = ["ab c", "B a c"]

@@ -10,9 +10,8 @@ from long_searches import counted, lattices_of, problem_of, same, with_workers
 
 import lpmert
 from lpmert import Result, Status
-from lpmert.methods.heuristic.och import Och
-from lpmert.methods.heuristic.simplex import NelderMead
-from lpmert.methods.heuristic.stabilised import Stabilised
+from lpmert.methods.heuristic.derivative_free import NelderMead
+from lpmert.methods.heuristic.och import Och, Stabilised
 from lpmert.workers import Pending, Processes, Shared, Threads, Unit, Workers
 
 

@@ -13,9 +13,9 @@ import lpmert
 from lpmert import Hypergraphs, Lattices, Region, core
 from lpmert.lines.line_search import LatticeLineSearch
 from lpmert.methods import Och
+from lpmert.model.converters import measure_texts
+from lpmert.model.graphs import Graph
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.texts import measure_texts
-from lpmert.model.word_graphs import Graph
 
 WORDS = ("a", "b", "c", None)
 

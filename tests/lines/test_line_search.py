@@ -17,7 +17,7 @@ from lpmert.lines.clock import Clock
 from lpmert.lines.directions import DESCENTS, powell
 from lpmert.lines.line_search import LineSearch
 from lpmert.methods.heuristic.och import Och
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region

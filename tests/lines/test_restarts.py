@@ -18,8 +18,7 @@ from lpmert.lines.ahead import DescentKind
 from lpmert.lines.clock import Clock, decoded_loss
 from lpmert.lines.line_search import LineSearch
 from lpmert.lines.restarts import LEAST_STARTS, Restarts
-from lpmert.methods.heuristic.och import Och
-from lpmert.methods.heuristic.stabilised import BEST, Iteration, Stabilised
+from lpmert.methods.heuristic.och import BEST, Iteration, Och, Stabilised
 from lpmert.metrics.ratio import Bleu
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem

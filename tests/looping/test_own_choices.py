@@ -12,7 +12,7 @@ import lpmert
 from lpmert.looping import steps
 from lpmert.methods import Stabilised
 from lpmert.registry import METHODS
-from lpmert.search.run import Run
+from lpmert.search.method import Run
 
 CHOOSING = {
     "annealing",  # Smith and Eisner 2006: the weights at the end of the schedule

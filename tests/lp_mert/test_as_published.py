@@ -16,8 +16,8 @@ import lpmert
 from lpmert import Status
 from lpmert.methods.lp_mert.method import LpMert, PublishedSearch
 from lpmert.model.problem import Problem
+from lpmert.search.incumbent import first_incumbent
 from lpmert.search.method import Task
-from lpmert.search.start import first_incumbent
 
 PUBLISHED = LpMert(published=True)
 

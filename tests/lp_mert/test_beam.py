@@ -9,7 +9,7 @@ from strategies import best_loss, random_lists
 import lpmert
 from lpmert.methods.lp_mert.beam import Beam, BeamSearch
 from lpmert.model.problem import Problem
-from lpmert.search.start import first_incumbent
+from lpmert.search.incumbent import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 

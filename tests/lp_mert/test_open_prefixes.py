@@ -11,9 +11,8 @@ import pytest
 from strategies import Lists
 
 from lpmert.core import INFINITE_COST
-from lpmert.methods.lp_mert.method import LpMert
-from lpmert.methods.lp_mert.saving import SavingTest
-from lpmert.methods.lp_mert.search import Alone, Chain, OpenPrefix, open_prefixes
+from lpmert.methods.lp_mert.attainability import SavingTest
+from lpmert.methods.lp_mert.method import Alone, Chain, LpMert, OpenPrefix, open_prefixes
 from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent

@@ -16,7 +16,7 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells import cells, units
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import faces
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.cone import cones_of_box
 from lpmert.search.method import Incumbent

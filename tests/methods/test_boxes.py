@@ -16,10 +16,9 @@ from lpmert.core import beats_in_box, box_normals, one_pays_in_box
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import Fields, binary_places, faces, precision_of, whole_box, whole_cone, widened
-from lpmert.model.coordinates import CanonicalWeights
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.problem import Problem
-from lpmert.numeric.leastnorm import SortedLists, sorted_lists
+from lpmert.numeric.lists import SortedLists, sorted_lists
 from lpmert.search.method import Incumbent
 
 Rng = np.random.Generator

@@ -8,7 +8,7 @@ from strategies import gaussian_lists
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import SumChoicesSearch
 from lpmert.model.problem import Problem
-from lpmert.search.start import first_incumbent
+from lpmert.search.incumbent import first_incumbent
 
 
 def test_pauses_change_neither_the_optimum_nor_the_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.cells.nodes import whole_cone
 from lpmert.model.problem import Problem
-from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.lists import SortedLists
 
 
 def random_rays(rng: np.random.Generator, n_features: int) -> FloatArray:

@@ -20,13 +20,11 @@ from lpmert import Status
 from lpmert.lines.descents import DEFAULT_BUDGET, descend
 from lpmert.methods.auto import Auto
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.grouping import gather, independent_parts, sampled_costs
-from lpmert.methods.groups import GroupedSearch, Groups
-from lpmert.model.coordinates import CanonicalWeights
-from lpmert.model.form import Canonical
+from lpmert.methods.groups import GroupedSearch, Groups, gather, independent_parts, sampled_costs
+from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.problem import Problem
+from lpmert.search.incumbent import first_incumbent
 from lpmert.search.method import Incumbent, Task
-from lpmert.search.start import first_incumbent
 from lpmert.workers import Pending, Shared, T, Threads, Unit
 
 pytestmark = pytest.mark.usefixtures("poor_start")
@@ -220,7 +218,7 @@ def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_after_two_minute
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And weights within a thousandth of those of a descent from twenty starts, whose own luck varies by as much."""
-    monkeypatch.setattr("lpmert.search.start.DEFAULT_BUDGET", DEFAULT_BUDGET)
+    monkeypatch.setattr("lpmert.search.incumbent.DEFAULT_BUDGET", DEFAULT_BUDGET)
     nbest = swahili()
     result = lpmert.minimize(nbest, method="groups", time_limit=120)
     oracle = float(np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum())

@@ -16,7 +16,7 @@ from lpmert.methods.cells import cells, units
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import faces
 from lpmert.methods.cells.units import NodeSearch
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
 from lpmert.system.memory import Allowance

@@ -17,10 +17,10 @@ from lpmert.formats.moses import read_moses
 from lpmert.methods.auto import Auto
 from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
+from lpmert.search.incumbent import first_incumbent
 from lpmert.search.method import Task
-from lpmert.search.start import first_incumbent
 
 
 @pytest.mark.parametrize("kind", KINDS)

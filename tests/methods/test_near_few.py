@@ -6,8 +6,7 @@ import numpy as np
 from strategies import gaussian_lists
 
 import lpmert
-from lpmert.methods.groups import sampled_costs
-from lpmert.methods.near_few import cheap_for_few
+from lpmert.methods.groups import cheap_for_few, sampled_costs
 from lpmert.model.problem import Problem
 
 

@@ -13,7 +13,7 @@ from test_ratio_search import counts as ratio_counts
 import lpmert
 from lpmert import NBest, Problem, core
 from lpmert.errors import FloatArray
-from lpmert.methods import minorant
+from lpmert.methods import groups as minorant
 from lpmert.methods.auto import Auto, Portfolio
 from lpmert.methods.cells import losses
 from lpmert.methods.choices import ratio_search
@@ -22,7 +22,7 @@ from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.search.method import Incumbent, Task
 
 ERRORS = LinearFraction("rate", ("errors", "length"), (1, 0), (0, 1), higher_is_better=False)

@@ -13,7 +13,7 @@ from shared import librispeech, needs_shared
 
 from lpmert import core
 from lpmert.errors import DataError
-from lpmert.methods.planar import critical_directions, sweep_directions
+from lpmert.methods.sweep import critical_directions, sweep_directions
 
 
 def exact(features):

@@ -15,7 +15,7 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import Fields, faces
 from lpmert.methods.choices.ratio_lists import UNIT, Ratio, ratio_lists
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.search.method import Incumbent

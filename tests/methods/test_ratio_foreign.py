@@ -13,8 +13,7 @@ from strategies import FRACTIONS, RATIOS, attainable_totals, random_lists
 import lpmert
 from lpmert import MetricError, NBest, Status, core
 from lpmert.errors import FloatArray
-from lpmert.metrics import kinds
-from lpmert.metrics.base import AdditiveMetric, RatioMetric
+from lpmert.metrics.base import BLEU, CHRF, FRACTION, AdditiveMetric, RatioMetric
 from lpmert.metrics.ratio import Bleu, Chrf, f_beta
 from lpmert.model.problem import Problem
 
@@ -111,7 +110,7 @@ def test_a_foreign_sum_is_proved_by_every_engine() -> None:
 
 
 def test_a_foreign_fraction_is_proved_by_every_engine() -> None:
-    metric = Ratio(rate, kinds.FRACTION, RATE)
+    metric = Ratio(rate, FRACTION, RATE)
     assert isinstance(metric, RatioMetric)
     above_one = 0
     for _, nbest, totals in problems("counts", range(40)):
@@ -125,7 +124,7 @@ def test_a_foreign_fraction_is_proved_by_every_engine() -> None:
 
 @pytest.mark.parametrize(
     ("name", "loss", "kind", "parameters"),
-    [("bleu", bleu, kinds.BLEU, np.empty(0)), ("chrf", chrf, kinds.CHRF, np.array([9.0]))],
+    [("bleu", bleu, BLEU, np.empty(0)), ("chrf", chrf, CHRF, np.array([9.0]))],
 )
 def test_a_foreign_metric_of_a_known_kind_is_proved_by_every_engine(
     name: str, loss: Callable[[list[float]], float], kind: int, parameters: FloatArray
@@ -147,19 +146,19 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "an unknown kind": ("counts", Ratio(rate, 4, RATE), "kind 4.*BLEU.*FRACTION.*CHRF.*omit kind"),
     "no kind at all": ("counts", Ratio(rate, None, RATE), "kind None"),
     "a truth value": ("counts", Ratio(rate, True, RATE), "kind True"),
-    "the kind of chrF for a fraction": ("counts", Ratio(rate, kinds.CHRF, np.array([4.0])), "matches among"),
-    "another formula": ("bleu", Ratio(lambda t: 0.5 * bleu(t), kinds.BLEU, np.empty(0)), "formula of its kind"),
-    "a loss that is no number": ("bleu", Ratio(lambda _: math.nan, kinds.BLEU, np.empty(0)), "finite"),
-    "too few parameters": ("counts", Ratio(rate, kinds.FRACTION, RATE[:-1]), "8 finite numbers"),
-    "parameters in a list": ("counts", Ratio(rate, kinds.FRACTION, RATE.tolist()), "float64 array"),
-    "infinite parameters": ("chrf", Ratio(chrf, kinds.CHRF, np.array([math.inf])), "finite numbers"),
-    "a weight below 0": ("chrf", Ratio(chrf, kinds.CHRF, np.array([-1.0])), "beta"),
-    "factors that are not whole": ("counts", Ratio(rate, kinds.FRACTION, RATE / 7), "whole numbers.*multiply"),
-    "a numerator below 0": ("counts", Ratio(rate, kinds.FRACTION, -RATE), "numerator of the loss is -"),
-    "a constant below 0": ("counts", Ratio(rate, kinds.FRACTION, RATE - np.eye(8)[3] * 2), "constant"),
-    "another fraction": ("counts", Ratio(rate, kinds.FRACTION, RATE + np.eye(8)[0]), "formula of its kind"),
-    "matches beyond totals": ("counts9", Ratio(bleu, kinds.BLEU, np.empty(0)), "matches among"),
-    "too few columns for BLEU": ("counts", Ratio(bleu, kinds.BLEU, np.empty(0)), "takes 9"),
+    "the kind of chrF for a fraction": ("counts", Ratio(rate, CHRF, np.array([4.0])), "matches among"),
+    "another formula": ("bleu", Ratio(lambda t: 0.5 * bleu(t), BLEU, np.empty(0)), "formula of its kind"),
+    "a loss that is no number": ("bleu", Ratio(lambda _: math.nan, BLEU, np.empty(0)), "finite"),
+    "too few parameters": ("counts", Ratio(rate, FRACTION, RATE[:-1]), "8 finite numbers"),
+    "parameters in a list": ("counts", Ratio(rate, FRACTION, RATE.tolist()), "float64 array"),
+    "infinite parameters": ("chrf", Ratio(chrf, CHRF, np.array([math.inf])), "finite numbers"),
+    "a weight below 0": ("chrf", Ratio(chrf, CHRF, np.array([-1.0])), "beta"),
+    "factors that are not whole": ("counts", Ratio(rate, FRACTION, RATE / 7), "whole numbers.*multiply"),
+    "a numerator below 0": ("counts", Ratio(rate, FRACTION, -RATE), "numerator of the loss is -"),
+    "a constant below 0": ("counts", Ratio(rate, FRACTION, RATE - np.eye(8)[3] * 2), "constant"),
+    "another fraction": ("counts", Ratio(rate, FRACTION, RATE + np.eye(8)[0]), "formula of its kind"),
+    "matches beyond totals": ("counts9", Ratio(bleu, BLEU, np.empty(0)), "matches among"),
+    "too few columns for BLEU": ("counts", Ratio(bleu, BLEU, np.empty(0)), "takes 9"),
     "losses that do not add up": ("counts", Sum(max, lambda s: s[:, 0]), "is not additive.*omit `losses`"),
     "losses that nearly add up": ("counts", Sum(lambda t: t[0] * (1 + 1e-6), lambda s: s[:, 0]), "is not additive"),
     "losses that are not finite": ("counts", Sum(sum, lambda s: s[:, 0] / 0.0), "one finite number"),
@@ -186,7 +185,7 @@ def test_losses_of_totals_that_differ_from_the_loss_are_refused() -> None:
             return np.full(len(totals), 0.5)
 
     with pytest.raises(MetricError, match="losses_of_totals"):
-        Problem(nbest_of("bleu"), Other(bleu, kinds.BLEU, np.empty(0)))
+        Problem(nbest_of("bleu"), Other(bleu, BLEU, np.empty(0)))
 
 
 def test_a_bound_above_an_attained_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,13 +203,13 @@ def test_a_bound_above_an_attained_value_is_refused(monkeypatch: pytest.MonkeyPa
 
 def test_no_formula_takes_what_is_for_another() -> None:
     total, slopes = np.array([4.0, 5.0, 3.0]), np.ones(3)
-    for kind, parameters in ((4, [4.0]), (-1, [4.0]), (kinds.BLEU, []), (kinds.CHRF, []), (kinds.FRACTION, [1.0])):
+    for kind, parameters in ((4, [4.0]), (-1, [4.0]), (BLEU, []), (CHRF, []), (FRACTION, [1.0])):
         with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
             core.loss_of_total(kind, np.array(parameters), total)
         with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
             core.lay_minorant(kind, np.array(parameters), total, total, total, slopes)
     # a fraction has a loss, but no bound
-    assert core.lay_minorant(kinds.FRACTION, f_beta().parameters, total, total, total, slopes) == 0.0
+    assert core.lay_minorant(FRACTION, f_beta().parameters, total, total, total, slopes) == 0.0
     assert not slopes.any()
 
 

@@ -20,9 +20,9 @@ from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.metrics.ratio import Bleu, Chrf, Per
 from lpmert.metrics.text import BleuTexts
+from lpmert.model.converters import measure_texts
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
-from lpmert.model.texts import measure_texts
 
 pytestmark = pytest.mark.usefixtures("poorest_start")
 

@@ -18,9 +18,9 @@ from lpmert.methods.choices import ratio_search, shared
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.shared import Common, Searched, SharedChoices, search_batch
 from lpmert.model.problem import Problem
+from lpmert.search.incumbent import any_incumbent
 from lpmert.search.method import Incumbent
 from lpmert.search.node_queue import OpenNode
-from lpmert.search.start import any_incumbent
 from lpmert.workers import SERIAL, Processes, Threads
 
 

@@ -12,8 +12,8 @@ import pytest
 from sacrebleu.metrics import BLEU
 
 from lpmert.errors import FloatArray, MetricError
-from lpmert.metrics.additive import SumOfLosses, ZeroOne
-from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, losses_of_totals, metric_by_name
+from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, SumOfLosses, ZeroOne, losses_of_totals
+from lpmert.metrics.contract import metric_by_name
 from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem

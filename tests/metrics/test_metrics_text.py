@@ -20,8 +20,8 @@ from lpmert.errors import DataError, FloatArray, MetricError
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import Bleu
 from lpmert.metrics.text import TEXT_METRICS, BleuTexts, ChrfTexts, EditTexts, SentenceBleuTexts, TerTexts, TextMetric
+from lpmert.model.converters import measure_texts
 from lpmert.model.nbest import NBest
-from lpmert.model.texts import measure_texts
 
 WORDS = ["a", "b", "the", "The", "cat,", "dog.", "(x)", "12.5", "naïve", "猫", "u.s.", "it's", "-", "!"]
 SENTENCES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)

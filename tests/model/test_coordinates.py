@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpmert.methods.choices.choices import Choices
-from lpmert.model.coordinates import CallerWeights, CanonicalWeights, UnmergedWeights
+from lpmert.model.canonical import CallerWeights, CanonicalWeights, UnmergedWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve

@@ -17,9 +17,9 @@ from lpmert import Linear, MethodError, MetricError, NBest, Region, Status
 from lpmert.core import INFINITE_COST
 from lpmert.methods.choices.search import ChoicesSearch
 from lpmert.metrics.ratio import LinearFraction, precision
-from lpmert.model import canonical
 from lpmert.model.canonical import with_limits
-from lpmert.numeric.leastnorm import sorted_lists
+from lpmert.model.presolve import fixed_point, whole_fractions
+from lpmert.numeric.lists import sorted_lists
 
 
 @given(
@@ -31,7 +31,7 @@ from lpmert.numeric.leastnorm import sorted_lists
 def test_the_dearest_selection_outside_all_limits_has_room(numbers: list[float], n_limits: int, factor: float) -> None:
     losses = np.array(numbers) * factor
     offsets = np.array([0, *range(2, len(numbers), 2), len(numbers)])
-    costs = canonical.fixed_point(losses, offsets, n_limits).costs
+    costs = fixed_point(losses, offsets, n_limits).costs
     features = np.zeros((len(numbers), 1))
     _, ends, all_costs = with_limits(features, offsets, costs, np.ones((n_limits, 1)))
     lists = [all_costs[begin:end].tolist() for begin, end in pairwise(ends.tolist())]
@@ -111,7 +111,7 @@ def test_whole_fractions_are_those_of_the_statistics(
     statistics, constant, offsets = np.array(counts, dtype=float), np.array([3.0, 5.0]), np.array([0, 2, 4])
     numerator, denominator = (factor, 1), (1, factor)
     try:
-        found = canonical.whole_fractions(statistics, constant, (numerator, 0), (denominator, 0), offsets, 0)
+        found = whole_fractions(statistics, constant, (numerator, 0), (denominator, 0), offsets, 0)
     except MethodError:
         spread = max(abs(a - b) for one in (counts[:2], counts[2:]) for a, b in zip(*one, strict=True))
         assert max(1, spread * factor) * sum(sum(row) for row in counts) * factor > 2**56
@@ -179,7 +179,7 @@ def test_word_error_rates_above_one_are_fractions_like_others() -> None:
 
 def test_a_constant_part_beyond_64_bits_is_refused_even_if_nothing_else_is_large() -> None:
     with pytest.raises(MethodError, match=r"not exact in 64 bits; divide and round them$"):
-        canonical.whole_fractions(
+        whole_fractions(
             np.array([[1.0, 0.0], [1.0, 1.0]]),
             np.array([1.0, 2.0**50]),
             ((1, 0), 0),

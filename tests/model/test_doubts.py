@@ -15,7 +15,7 @@ from shared import needs_shared
 import lpmert
 from lpmert import NBest, Problem, Result
 from lpmert.formats.columns import losses_of_gains
-from lpmert.model.doubts import gain_in, loss_in
+from lpmert.model.data_warnings import gain_in, loss_in
 
 
 def codes(nbest: NBest) -> list[str]:
@@ -39,7 +39,7 @@ def test_no_real_data_set_gives_a_false_alarm(name: str) -> None:
     problem = Problem(nbest)
     assert problem.losses is not None
     mean = problem.evaluate(np.ones(nbest.n_features))
-    assert lpmert.model.doubts.too_good(nbest, problem.losses, mean.selection) is None
+    assert lpmert.model.data_warnings.too_good(nbest, problem.losses, mean.selection) is None
 
 
 @needs_shared

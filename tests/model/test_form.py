@@ -22,8 +22,8 @@ from lpmert.methods.exhaustive import Exhaustive
 from lpmert.methods.groups import Groups
 from lpmert.methods.lp_mert.method import LpMert
 from lpmert.metrics.ratio import f_beta
-from lpmert.model.form import Canonical, Totals
-from lpmert.numeric.half_spaces import with_half_spaces
+from lpmert.model.canonical import Canonical, Totals
+from lpmert.numeric.lists import with_half_spaces
 from lpmert.search.method import Incumbent, Task
 
 METHODS = (Auto(), Cells(), Choices(), LpMert(), Exhaustive(), Groups(size=2))

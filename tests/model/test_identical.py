@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model import canonical
-from lpmert.model.canonical import group_identical
+from lpmert.model.presolve import _leaders_by_key, group_identical
 
 
 def by_counting(features: FloatArray, offsets: IntArray) -> list[int]:
@@ -53,8 +52,8 @@ def test_keys_that_are_equal_by_accident_are_noticed() -> None:
     features, offsets = np.array([[1.0], [2.0], [1.0]]), np.array([0, 3])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canonical, "_ODD", np.uint64(0))
-        assert canonical._leaders_by_key(features, offsets) is None
-    assert canonical._leaders_by_key(features, offsets) is not None
+        assert _leaders_by_key(features, offsets) is None
+    assert _leaders_by_key(features, offsets) is not None
 
 
 def test_more_lists_than_a_key_has_room_for_are_sorted_by_rows() -> None:
@@ -63,7 +62,7 @@ def test_more_lists_than_a_key_has_room_for_are_sorted_by_rows() -> None:
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     features = np.zeros((offsets[-1], 1))
     features[: 1 << 15, 0] = np.arange(1 << 15) // 2
-    assert canonical._leaders_by_key(features, offsets) is None
+    assert _leaders_by_key(features, offsets) is None
     leader = group_identical(features, offsets)
     assert np.array_equal(leader[: 1 << 15], np.arange(1 << 15) // 2 * 2)
     assert np.array_equal(leader[1 << 15 :], np.arange(1 << 15, offsets[-1]))

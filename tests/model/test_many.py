@@ -18,9 +18,9 @@ from lpmert.core import possible_winners
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.detect import write
 from lpmert.formats.tables import read_table, write_table
-from lpmert.model.canonical import standardised
-from lpmert.model.coordinates import CallerWeights
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.problem import Problem
+from lpmert.numeric.lists import standardised
 from lpmert.reporting.lines import ListLines
 from lpmert.system.mapped import is_mapped
 from lpmert.unseen.averaging import loss_unit
@@ -192,7 +192,7 @@ def test_tuning_finds_the_same_from_mapped_folds(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("metric", ["loss", "bleu"])
 def test_units_lines_and_spread_are_those_of_all_hypotheses(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest = lists_of(5, 3) if metric == "loss" else with_counts(lists_of(5, 3))
-    monkeypatch.setattr("lpmert.model.blocks._BLOCK", 200)
+    monkeypatch.setattr("lpmert.numeric.lists._BLOCK", 200)
     found = []
     for least in (1 << 62, 1):
         monkeypatch.setattr(PLACES[0], least)

@@ -12,7 +12,7 @@ from scipy import sparse
 from shared import needs_shared, swahili, train_choices
 
 from lpmert.errors import DataError
-from lpmert.model.given import MAGNITUDE_LIMIT
+from lpmert.model.arrays import MAGNITUDE_LIMIT
 from lpmert.model.nbest import NBest
 
 FEATURES = np.array([[1.0, 0.0], [0.5, 2.0], [3.0, 1.0], [0.0, -1.0], [4.0, 4.0]])

@@ -13,8 +13,8 @@ from strategies import KINDS, Lists, best_loss, exact_decode, loss_of, random_li
 
 import lpmert
 from lpmert.errors import DataError, MethodError
-from lpmert.model import canonical
 from lpmert.model.nbest import NBest
+from lpmert.model.presolve import fixed_point
 from lpmert.model.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("poor_start")
@@ -187,7 +187,7 @@ def test_lists_that_cost_the_same_whatever_the_weights_are_folded() -> None:
 def test_losses_that_are_whole_multiples_of_a_power_of_two_stay_exact(numbers: list[int], exponent: int) -> None:
     losses = np.ldexp(np.array(numbers, dtype=float), exponent)
     offsets = np.array([0, *range(2, len(numbers), 2), len(numbers)])
-    costs = canonical.fixed_point(losses, offsets)
+    costs = fixed_point(losses, offsets)
     rebuilt = [Fraction(costs.unit) * int(cost) for cost in costs.costs]
     assert costs.costs.dtype == np.int64
     assert costs.costs.min() >= 0
@@ -206,7 +206,7 @@ def test_losses_that_are_whole_multiples_of_a_power_of_two_stay_exact(numbers: l
 @given(st.lists(st.floats(-1e150, 1e150), min_size=2, max_size=10))
 def test_rounded_losses_are_off_by_half_a_unit_at_most(numbers: list[float]) -> None:
     losses = np.array(numbers)
-    costs = canonical.fixed_point(losses, np.array([0, len(numbers)]))
+    costs = fixed_point(losses, np.array([0, len(numbers)]))
     for cost, loss in zip(costs.costs.tolist(), numbers, strict=True):
         assert abs((costs.constant + cost) * Fraction(costs.unit) - Fraction(loss)) <= Fraction(costs.unit) / 2
     largest = max(abs(value) for value in numbers)
@@ -215,7 +215,7 @@ def test_rounded_losses_are_off_by_half_a_unit_at_most(numbers: list[float]) -> 
 
 def test_losses_whose_sum_overflows_are_a_data_error() -> None:
     with pytest.raises(DataError, match="overflow"):
-        canonical.fixed_point(np.array([-1.7e308, 1.7e308, 0.0, 1.7e308]), np.array([0, 2, 4]))
+        fixed_point(np.array([-1.7e308, 1.7e308, 0.0, 1.7e308]), np.array([0, 2, 4]))
 
 
 def test_parallel_lists_of_two_become_one() -> None:

@@ -18,9 +18,9 @@ from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core
 from lpmert.model.problem import Problem
 from lpmert.model.reduction import reduce
 from lpmert.model.region import limits_of
-from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, sorted_lists
+from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
-from lpmert.numeric.sums import sums_of_columns
+from lpmert.numeric.rounding import sums_of_columns
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.numeric.dyadic import binary_places, exact_products, single_products
+from lpmert.numeric.rounding import binary_places, exact_products, single_products
 
 
 def products_are_exact(ray: FloatArray, features: FloatArray) -> bool:

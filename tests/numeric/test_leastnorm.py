@@ -13,7 +13,7 @@ from strategies import KINDS, Lists, random_lists
 
 from lpmert import core
 from lpmert.model.problem import Problem
-from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, UNDECIDED, sorted_lists
+from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, UNDECIDED, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
 
 Selection = NDArray[np.int64]

@@ -16,8 +16,7 @@ from oracle import is_strictly_best, strictly_feasible
 from scipy.optimize import linprog
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.lp import LinOptimizer, Verdict, _Comparisons
-from lpmert.numeric.margin_program import MarginProgram, SolverError
+from lpmert.numeric.lp import LinOptimizer, MarginProgram, SolverError, Verdict, _Comparisons
 
 
 def pairs(*rows: tuple[float, ...]) -> tuple[FloatArray, IntArray, dict[int, int]]:

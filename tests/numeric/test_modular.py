@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lpmert
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model.canonical import independent_columns
+from lpmert.model.presolve import independent_columns
 from lpmert.numeric import modular, rational
 from lpmert.numeric.modular import combinations
 

@@ -7,7 +7,7 @@ from math import hypot
 import numpy as np
 import pytest
 
-from lpmert.numeric.rows import largest_of_rows, lengths_of_rows, sizes_of_rows
+from lpmert.numeric.lists import largest_of_rows, lengths_of_rows, sizes_of_rows
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (5, 4), (5, 0), (200, 0), (200, 1), (200, 3), (640, 9)])

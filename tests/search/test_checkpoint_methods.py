@@ -16,7 +16,7 @@ from lpmert import NBest, Status
 from lpmert.methods.exhaustive import ExhaustiveSearch, attainable_selections
 from lpmert.methods.mip import Mip, MipSearch
 from lpmert.model.problem import Problem
-from lpmert.search.start import any_incumbent
+from lpmert.search.incumbent import any_incumbent
 
 CALLS = {"cells": 4, "choices": 100, "auto": 4}
 

@@ -14,15 +14,12 @@ import lpmert
 from lpmert import Region, RegionError, Status
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.lp_mert.method import LpMert
-from lpmert.methods.lp_mert.search import LpMertSearch
+from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
 from lpmert.metrics.ratio import Bleu, Chrf
-from lpmert.model.canonical import possible_winners
+from lpmert.model.presolve import possible_winners
 from lpmert.model.problem import Problem
-from lpmert.numeric.cap import Cap
-from lpmert.numeric.cone import cone_around
-from lpmert.numeric.interior import interior
-from lpmert.numeric.projection import project, reach_cap
+from lpmert.model.reduction import interior
+from lpmert.numeric.cone import Cap, cone_around, project, reach_cap
 from lpmert.search.method import Incumbent, Method
 
 pytestmark = pytest.mark.usefixtures("poor_start")

@@ -146,7 +146,7 @@ def test_fractions_closer_than_a_unit_are_ranked_exactly() -> None:
 
 
 def test_losses_above_one_are_proved_from_a_start_that_attains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.search.start._PERTURBATIONS", 0)
+    monkeypatch.setattr("lpmert.search.incumbent._PERTURBATIONS", 0)
     for seed in range(10):
         rng = np.random.default_rng(seed)
         lists = lists_of_kind("integers", seed, most_lists=3, most_hypotheses=4, most_features=3, most_selections=40)

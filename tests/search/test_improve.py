@@ -13,10 +13,9 @@ from lpmert.lines.line_search import LineSearch
 from lpmert.methods.auto import Auto, Portfolio
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
-from lpmert.search import improve
-from lpmert.search.improve import Improver
+from lpmert.search import incumbent as improve
+from lpmert.search.incumbent import Improver, any_incumbent
 from lpmert.search.method import Incumbent, Task
-from lpmert.search.start import any_incumbent
 
 
 def task_of(problem: Problem, seed: int = 0) -> Task:
@@ -104,7 +103,7 @@ def test_few_features_are_left_to_the_search() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_share_changes_the_optimum(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.search.improve._FEWEST_FEATURES", 0)
+    monkeypatch.setattr("lpmert.search.incumbent._FEWEST_FEATURES", 0)
     monkeypatch.setattr("lpmert.methods.auto._FEW_LISTS", 0)
     with short_descent():
         for seed in range(800, 804):

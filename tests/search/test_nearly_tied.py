@@ -134,8 +134,8 @@ def test_to_tolerance_is_said_where_the_best_choices_need_weights_that_doubles_d
 def test_so_it_is_where_a_search_goes_on_in_units_and_in_pieces(method: Method, tmp_path: Path) -> None:
     lists, path = between_doubles(), tmp_path / "kept.npz"
     with long_searches(1), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.methods.lp_mert.search.SLICE_STEPS", 1)
-        patch.setattr("lpmert.methods.lp_mert.shared.SLICE_STEPS", 1)
+        patch.setattr("lpmert.methods.lp_mert.method.SLICE_STEPS", 1)
+        patch.setattr("lpmert.methods.lp_mert.method.SLICE_STEPS", 1)
         results = [lpmert.minimize(lists.nbest, method=method, jobs=2)]
         for piece in range(100):
             calls = iter((False, False, True))

@@ -17,7 +17,7 @@ from lpmert import NBest, Region, Result, Status
 from lpmert.lines.descents import DescentLists
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear
-from lpmert.search.start import first_incumbent
+from lpmert.search.incumbent import first_incumbent
 from lpmert.system.deadline import Deadline, OutOfTime, heeding
 
 SLACK = 1.5

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lpmert.methods.auto import Portfolio
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.search.method import Incumbent, Search
 
 

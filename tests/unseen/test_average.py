@@ -24,12 +24,12 @@ from slow_reference import (
 
 import lpmert
 from lpmert.methods.heuristic.och import Och
-from lpmert.metrics.base import metric_by_name
-from lpmert.model.canonical import mean_difference
-from lpmert.model.coordinates import CallerWeights
+from lpmert.metrics.contract import metric_by_name
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Linear, Region
+from lpmert.numeric.lists import mean_difference
 from lpmert.search.driver import solve
 from lpmert.unseen.averaging import AGREEMENT, Averaging, average_weights
 from lpmert.unseen.material import shares, switched

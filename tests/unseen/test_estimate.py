@@ -9,8 +9,8 @@ from slow_reference import random_lists
 
 import lpmert
 from lpmert.errors import DataError
-from lpmert.metrics.base import metric_by_name
-from lpmert.model.coordinates import CallerWeights
+from lpmert.metrics.contract import metric_by_name
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.system.deadline import Deadline
 from lpmert.unseen import estimate as estimates

@@ -14,7 +14,7 @@ from lpmert.unseen.average import Average
 from shared import ROOT
 
 import lpmert
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights
 
 EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
 COLUMNS = ("--segment", "utterance", "--features", "am,lm,words", "--loss", "errors")

@@ -14,8 +14,8 @@ from slow_reference import cosine, gibbs, mean_on_circle, unit, whitening
 
 import lpmert
 from lpmert import DataError, Lattices, Region
-from lpmert.metrics.base import metric_by_name
-from lpmert.model.coordinates import CallerWeights
+from lpmert.metrics.contract import metric_by_name
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.unseen import averaging
 from lpmert.unseen.averaging import Averaging, average_weights

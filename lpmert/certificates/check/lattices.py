@@ -19,9 +19,9 @@ from lpmert.certificates.format import Header
 from lpmert.errors import CertificateError, DataError, FloatArray
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric
+from lpmert.model.graphs import Graph, WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
-from lpmert.model.word_graphs import Graph, WordGraphs
 from lpmert.quoting import quoted
 from lpmert.system.deadline import Pace, checked, checkpoint
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from lpmert.certificates.check.lists import Claim, Price, Sums, Values
 from lpmert.errors import CertificateError, FloatArray, IntArray
-from lpmert.metrics.base import RatioMetric
-from lpmert.metrics.kinds import BLEU, CHRF, PER, fraction_of
+from lpmert.metrics.base import BLEU, CHRF, PER, RatioMetric, fraction_of
 from lpmert.system.deadline import checkpoint
 
 _DIGITS = 40

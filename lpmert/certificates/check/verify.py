@@ -20,14 +20,14 @@ from lpmert.certificates.format import CertificateReader
 from lpmert.certificates.verified import Verified
 from lpmert.errors import CertificateError, FloatArray, MethodError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
-from lpmert.metrics.of_columns import metric_of
+from lpmert.metrics.contract import metric_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import LONGEST_REFUSAL, quoted, shortened
 from lpmert.system.deadline import limited
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
-    from lpmert.model.word_graphs import WordGraphs
+    from lpmert.model.graphs import WordGraphs
 
 
 def verify(

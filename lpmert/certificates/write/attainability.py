@@ -19,13 +19,12 @@ from lpmert.certificates.check.lists import ProofLists, rounded
 from lpmert.certificates.check.regions import basis_of, near, orthants
 from lpmert.certificates.check.tree import Part, whole_part
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model.meant import meant
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
-from lpmert.numeric.cap import Cap
-from lpmert.numeric.leastnorm import FEASIBLE, INFEASIBLE, sorted_lists
+from lpmert.numeric.cone import Cap, project, reach_cap
+from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
-from lpmert.numeric.projection import project, reach_cap
+from lpmert.numeric.rounding import in_decimals
 
 _EXACT_BITS = 53
 
@@ -331,7 +330,7 @@ def _multipliers(
     their multipliers [k] in the projection of the cap's centre on it: of a list, only those are taken that a point
     before breaks the most.
     """
-    features = meant(nbest.dense_features()).features
+    features = in_decimals(nbest.dense_features()).features
     starts, numbers = nbest.offsets[:-1], np.repeat(np.arange(nbest.n_lists), np.diff(nbest.offsets))
 
     def winners(scores: NDArray[Any]) -> FloatArray:

@@ -26,13 +26,14 @@ from lpmert.certificates.write.cones import ConeTree
 from lpmert.certificates.write.selections import SelectionTree, Undercut
 from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import Metric
-from lpmert.metrics.of_columns import metric_of
-from lpmert.model import canonical
+from lpmert.metrics.contract import metric_of
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
+from lpmert.model.presolve import column_scales, independent_columns
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric import rational
-from lpmert.numeric.cap import Cap
+from lpmert.numeric.cone import Cap
+from lpmert.numeric.lists import varying_columns
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 from lpmert.system.files import atomic_writer
@@ -249,10 +250,10 @@ def _exponents(
     except CertificateError as error:
         raise MethodError(f"these equations cannot be certified: {error}") from error
     rows, _ = rounded(whole)
-    columns = canonical.varying_columns(rows, offsets)
+    columns = varying_columns(rows, offsets)
     if not equations and cap is None:  # else rows are rounded, or all features count
-        columns = columns[canonical.independent_columns(rows[:, columns], offsets)]
-    scales = canonical.column_scales(rows[:, columns], offsets)
+        columns = columns[independent_columns(rows[:, columns], offsets)]
+    scales = column_scales(rows[:, columns], offsets)
     exponents = (np.frexp(scales)[1] - 1).tolist()
     return {nbest.names[free[d]]: exponent for d, exponent in zip(columns.tolist(), exponents, strict=True)}
 

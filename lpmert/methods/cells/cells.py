@@ -21,7 +21,7 @@ from lpmert.methods.cells.nodes import Fields, faces
 from lpmert.methods.cells.units import CellsTask, Counts, Explored, NodeSearch, NodeSettings, Roots, explore
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical
 from lpmert.numeric.cone import cone_around, number_of_cones
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Incumbent, Method, Search, Task

@@ -18,9 +18,8 @@ from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import UNIT, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
-from lpmert.model.coordinates import CanonicalWeights
-from lpmert.model.form import Canonical
-from lpmert.numeric.leastnorm import SortedLists
+from lpmert.model.canonical import Canonical, CanonicalWeights
+from lpmert.numeric.lists import SortedLists
 from lpmert.search.method import Incumbent
 
 

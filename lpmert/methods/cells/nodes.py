@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric import dyadic
+from lpmert.numeric import rounding as dyadic
 from lpmert.numeric.cone import cones_of_box
-from lpmert.numeric.dyadic import exact_products, single_products
-from lpmert.numeric.leastnorm import SortedLists
-from lpmert.numeric.rows import sizes_of_rows
+from lpmert.numeric.lists import SortedLists, sizes_of_rows
+from lpmert.numeric.rounding import exact_products, single_products
 
 _EXACT_BITS = 49
 _MOST_HALVINGS = 30

@@ -14,8 +14,8 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.choices.ratio_lists import UNIT, Bound, Ratio
-from lpmert.metrics.kinds import BLEU, CHRF, PER
-from lpmert.numeric.leastnorm import SortedLists
+from lpmert.metrics.base import BLEU, CHRF, PER
+from lpmert.numeric.lists import SortedLists
 from lpmert.numeric.rounding import EPSILON
 
 _LENGTH = {BLEU: 1, CHRF: 0, PER: 1}

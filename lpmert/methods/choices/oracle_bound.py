@@ -6,7 +6,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.ratio_lists import TANGENTS, Bound, Ratio, best_height
-from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.lists import SortedLists
 
 
 def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangents: int = TANGENTS) -> tuple[int, Bound]:

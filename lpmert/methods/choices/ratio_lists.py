@@ -13,12 +13,10 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.metrics.base import RatioMetric
-from lpmert.metrics.kinds import BLEU, CHRF, PER
-from lpmert.model.canonical import group_identical
-from lpmert.model.form import Canonical
-from lpmert.numeric.half_spaces import with_half_spaces
-from lpmert.numeric.leastnorm import SortedLists, sorted_lists
+from lpmert.metrics.base import BLEU, CHRF, PER, RatioMetric
+from lpmert.model.canonical import Canonical
+from lpmert.model.presolve import group_identical
+from lpmert.numeric.lists import SortedLists, sorted_lists, with_half_spaces
 from lpmert.quoting import quoted
 
 TANGENTS = 8
@@ -34,7 +32,7 @@ FORBIDDEN = -1
 class Ratio(NamedTuple):
     """What the hypotheses of `SortedLists` mean to a ratio metric.
 
-    kind, parameters: see `lpmert.metrics.kinds`. statistics [M, K]; constant [K]: of lists that are settled for good;
+    kind, parameters: see `lpmert.metrics.base`. statistics [M, K]; constant [K]: of lists that are settled for good;
     reach [K]: the largest of each statistic. classes [M]: equal within a list where the statistics are.
     """
 

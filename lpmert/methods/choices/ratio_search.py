@@ -18,8 +18,8 @@ from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.oracle_bound import oracle_height
 from lpmert.methods.choices.ratio_lists import TANGENTS, Ratio, cost_of_height, ratio_lists
 from lpmert.methods.choices.search import ChoicesSearch, Options
-from lpmert.model.form import Canonical
-from lpmert.numeric.leastnorm import SortedLists
+from lpmert.model.canonical import Canonical
+from lpmert.numeric.lists import SortedLists
 from lpmert.numeric.rounding import Rounding
 from lpmert.search.method import Incumbent
 

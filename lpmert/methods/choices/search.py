@@ -16,10 +16,10 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical
 from lpmert.numeric import rational
-from lpmert.numeric.cap import Cap
-from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.cone import Cap
+from lpmert.numeric.lists import SortedLists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.search.method import Incumbent

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.ratio_search import Prepared, RatioChoicesSearch
 from lpmert.methods.choices.search import SLICE, ChoicesSearch, Gains, Options, SumChoicesSearch
-from lpmert.model.coordinates import CanonicalWeights
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Incumbent
 from lpmert.search.node_queue import Call, OpenNode, ParallelSearch

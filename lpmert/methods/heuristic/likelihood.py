@@ -1,19 +1,180 @@
-"""Maximum likelihood: the weights that give the hypotheses of least loss the largest probability."""
+"""Log-linear models: the softmax of a list, the weights that make its best hypotheses likely, and their prior.
+
+All lists are as given here: nothing is merged.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from lpmert.configurable import option
-from lpmert.errors import FloatArray
+from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.clock import Clock
-from lpmert.methods.heuristic.prior import HELP, fitted_by_folds
-from lpmert.methods.heuristic.softmax import AllHypotheses, lists_of, minimize_smooth, own_losses
+from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
+from lpmert.metrics.ratio import Bleu
+from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
-from lpmert.search.run import Comparator, Found
+from lpmert.numeric.lists import list_numbers, rows_of_lists, standardised
+from lpmert.search.method import Comparator, Found
+
+_ITERATIONS = 10_000
+
+
+@dataclass(frozen=True)
+class AllHypotheses:
+    """All hypotheses of all lists: features [M, d] in canonical coordinates, offsets [S + 1], statistics [M, K].
+
+    Unlike decoding, probabilities see how often a vector occurs and how far apart two are, so identical vectors are
+    not collapsed here and parallel lists not merged. scale [d]: a canonical weight times this is the caller's.
+    """
+
+    features: FloatArray
+    offsets: IntArray
+    statistics: FloatArray
+    scale: FloatArray
+
+    @property
+    def n_lists(self) -> int:
+        """Number of lists."""
+        return len(self.offsets) - 1
+
+    @cached_property
+    def numbers(self) -> IntArray:
+        """The list number [M] of every row."""
+        return list_numbers(self.offsets)
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Return the sum [S] or [S, K] of values [M] or [M, K] over each list."""
+        return np.asarray(np.add.reduceat(values, self.offsets[:-1], axis=0))
+
+    def log_probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return the logarithm [M] of each hypothesis's softmax within its list, from scores [M]."""
+        shifted = scores - np.maximum.reduceat(scores, self.offsets[:-1])[self.numbers]
+        return np.asarray(shifted - np.log(self.sums(np.exp(shifted)))[self.numbers])
+
+    def probabilities(self, weights: FloatArray) -> FloatArray:
+        """Return the softmax [M] of the scores at weights [d]."""
+        return np.asarray(np.exp(self.log_probabilities(self.features @ weights)))
+
+    def back_to_weights(self, probabilities: FloatArray, slopes: FloatArray) -> FloatArray:
+        """Return the gradient [d] by the weights from slopes [M] by the probabilities [M]."""
+        mean = self.sums(probabilities * slopes)
+        return np.asarray((probabilities * (slopes - mean[self.numbers])) @ self.features)
+
+    def chosen(self, weights: FloatArray) -> IntArray:
+        """Return the row [S] that each list decodes to at weights [d], the first on ties."""
+        return first_best(self.features @ weights, self.offsets)
+
+    def take(self, lists: IntArray) -> AllHypotheses:
+        """Return only these lists."""
+        rows, offsets = rows_of_lists(self.offsets, lists)
+        return AllHypotheses(self.features[rows], offsets, self.statistics[rows], self.scale)
+
+
+def lists_of(problem: Problem) -> AllHypotheses:
+    """Return all lists of a problem, whatever its canonical form dropped."""
+    basis = np.column_stack(
+        [problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(problem.canonical.n_features)]
+    )
+    features = np.ascontiguousarray(problem.nbest.dense_features() @ basis)
+    return AllHypotheses(features, problem.nbest.offsets, problem.nbest.statistics, np.linalg.norm(basis, axis=0))
+
+
+def first_best(scores: FloatArray, offsets: IntArray) -> IntArray:
+    """Return the row [S] of the largest of scores [M] in each list, the first on ties."""
+    numbers = list_numbers(offsets)
+    best = np.flatnonzero(scores == np.maximum.reduceat(scores, offsets[:-1])[numbers])
+    first = np.ones(len(best), dtype=bool)
+    first[1:] = numbers[best[1:]] != numbers[best[:-1]]
+    return best[first]
+
+
+def own_losses(metric: Metric, statistics: FloatArray) -> FloatArray:
+    """Return the loss [M] of each hypothesis by itself, from statistics [M, K].
+
+    An additive metric gives it. BLEU adds 1 to matches and totals of two words and more (Lin and Och, ORANGE, COLING
+    2004), as PRO does. Other metrics are applied to the statistics of the one hypothesis.
+    """
+    if isinstance(metric, AdditiveMetric):
+        return np.asarray(metric.losses(statistics), dtype=np.float64)
+    if isinstance(metric, Bleu):
+        statistics = statistics.copy()
+        statistics[:, 2:8] += 1.0
+    return losses_of_totals(metric, statistics)
+
+
+def minimize_smooth(
+    objective: Callable[[FloatArray], tuple[float, FloatArray]],
+    weights: FloatArray,
+    clock: Clock,
+    *,
+    gradient: float,
+    change: float = 0.0,
+) -> tuple[FloatArray, Mapping[str, int]]:
+    """Return where L-BFGS ends, and what it counted, begun at weights [d].
+
+    It ends once no derivative is larger than `gradient`, the relative change is not larger than `change`, or the clock
+    has expired.
+    """
+    from scipy.optimize import minimize
+
+    def watch(_: Any) -> None:
+        if clock.expired():
+            raise StopIteration
+
+    callback: Any = watch
+    options: Any = {"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "gtol": gradient, "ftol": change}
+    answer = minimize(objective, weights, jac=True, method="L-BFGS-B", callback=callback, options=options)
+    return np.asarray(answer.x), {"iterations": int(answer.nit), "evaluations": int(answer.nfev)}
+
+
+VARIANCES = (0.03, 0.3, 3.0, 30.0, 300.0)
+"""Those tried, for weights of features in units of their spread within the lists; the narrowest prior comes first."""
+
+HELP = "parts of a cross-validation that chooses the variance, for features of equal spread; none: variance as given"
+
+Fit = Callable[[AllHypotheses, FloatArray, FloatArray], FloatArray]
+"""Returns the weights [d] that a precision [d] gives on some lists, begun at weights [d]."""
+
+
+def fitted_by_folds(
+    lists: AllHypotheses, metric: Metric, weights: FloatArray, folds: int, seed: int, fit: Fit
+) -> tuple[FloatArray, float]:
+    """Return the weights [d] fitted to all lists with the best of `VARIANCES`, and this variance.
+
+    The best is the one whose fits to all parts but one cost least on that part, the smallest of equals. Wider priors go
+    on from where narrower ones end, so that fits which can end in many places are led there from the side of the prior.
+    """
+    order = np.random.default_rng(seed).permutation(lists.n_lists)
+    fold = order % min(folds, lists.n_lists)
+    totals = np.zeros((len(VARIANCES), lists.statistics.shape[1]))
+    for number in range(int(fold.max()) + 1 if lists.n_lists > 1 else 0):
+        aside = lists.take(np.flatnonzero(fold == number))
+        for place, found in enumerate(_path(lists.take(np.flatnonzero(fold != number)), weights, fit)):
+            totals[place] += _decoded(aside, found)
+    best = int(np.argmin([metric.loss(total) for total in totals]))
+    return _path(lists, weights, fit, best + 1)[-1], VARIANCES[best]
+
+
+def _path(lists: AllHypotheses, weights: FloatArray, fit: Fit, count: int = len(VARIANCES)) -> list[FloatArray]:
+    """Return the weights [d] of each variance, the first `count` of them, each begun at those before."""
+    spread = standardised(lists.features, lists.offsets)[1]
+    found = []
+    for variance in VARIANCES[:count]:
+        weights = fit(lists, spread**2 / variance, weights)
+        found.append(weights)
+    return found
+
+
+def _decoded(lists: AllHypotheses, weights: FloatArray) -> FloatArray:
+    chosen: IntArray = lists.chosen(weights)
+    return np.asarray(lists.statistics[chosen].sum(axis=0))
+
 
 GRADIENT_TOLERANCE = 1e-9
 """L-BFGS ends where no derivative, in canonical scaling and relative to the number of lists, is larger."""

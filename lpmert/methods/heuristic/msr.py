@@ -1,5 +1,7 @@
 """Minimum sample risk: line searches on the loss itself, one selected feature after the other.
 
+Selected are features that lower the loss by themselves, and in other lists than those chosen before.
+
 Source: Gao, Yu, Yuan and Xu, Minimum Sample Risk Methods for Language Modeling, HLT/EMNLP 2005.
 """
 
@@ -7,19 +9,83 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.clock import Clock
-from lpmert.methods.heuristic.selection import select, try_each
 from lpmert.methods.heuristic.sparse import SparseLineSearch, Trained, dense_lists, sparse_lists
 from lpmert.metrics.base import Metric
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
-from lpmert.search.run import Comparator, Found
+from lpmert.search.method import Comparator, Found
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+class Candidates(NamedTuple):
+    """What each of n features does by itself.
+
+    features [n]: their numbers. gains [n]: how much the loss falls with the feature at its best weight. benefits
+    [n, S]: 1 for each list whose own loss falls then.
+    """
+
+    features: IntArray
+    gains: FloatArray
+    benefits: csr_array
+
+
+def try_each(
+    search: SparseLineSearch, features: IntArray, smoothing: float, expired: Callable[[], bool] = lambda: False
+) -> Candidates:
+    """Search along each of these features from where the search stands; as many as come before `expired` is true."""
+    from scipy.sparse import csr_array
+
+    losses = search.lists.losses
+    gains, helped = [], []
+    for feature in features.tolist():
+        if expired():
+            break
+        weight = search.best_weight(feature, smoothing)
+        visited, rows = search.choices_at(feature, weight)
+        gains.append(search.loss - search.loss_with(visited, rows))
+        helped.append(visited[losses[rows] < losses[search.chosen[visited]]])
+    starts = np.cumsum([0, *map(len, helped)])
+    columns = np.concatenate([*helped, np.empty(0, dtype=np.int64)])
+    shape = len(gains), len(search.chosen)
+    benefits = csr_array((np.ones(len(columns)), columns, starts), shape=shape)
+    return Candidates(features[: len(gains)], np.array(gains), benefits)
+
+
+def select(candidates: Candidates, count: int, *, alpha: float = 0.8, window: int = 1000) -> IntArray:
+    """Return the numbers [at most count] of the features to keep, in the order of their choice.
+
+    The k-th is the one with the largest alpha * E - (1 - alpha^(k-1)) / (k-1) * sum of C: E is the gain over the
+    largest one, C the cosine of its benefits with those of each feature chosen before. Only the `window` best by E of
+    those left are looked at; features without a gain are never chosen.
+    """
+    gains = candidates.gains
+    order = np.argsort(-gains, kind="stable")
+    order = order[gains[order] > 0]
+    if not len(order):
+        return candidates.features[order]
+    effect = gains[order] / gains[order[0]]
+    benefits = candidates.benefits[order]
+    norms = np.sqrt(np.maximum(np.diff(benefits.indptr), 1))
+    correlation = np.zeros(len(order))
+    left = np.ones(len(order), dtype=np.bool_)
+    chosen = np.empty(min(count, len(order)), dtype=np.int64)
+    for k in range(len(chosen)):
+        penalty = (1 - alpha**k) / max(k, 1)
+        near = np.flatnonzero(left)[:window]
+        best = near[np.argmax(alpha * effect[near] - penalty * correlation[near])]
+        chosen[k] = best
+        left[best] = False
+        correlation += (benefits @ benefits[[best]].toarray()[0]) / (norms * norms[best])
+    return candidates.features[order[chosen]]
 
 
 @dataclass(frozen=True)
@@ -33,8 +99,8 @@ class MinimumSampleRisk(Comparator):
     kept: int | None = option(None, "the paper's K: features that are selected; none for all", least=1)
     considered: int | None = option(None, "features tried, those that vary in most lists; none for all", least=1)
     smoothing: float = option(0.06, "the paper's b: the loss is averaged so far on either side of a weight", above=0)
-    alpha: float = option(0.8, "of the selection, see lpmert.methods.heuristic.selection", least=0, most=1)
-    window: int = option(1000, "of the selection, see lpmert.methods.heuristic.selection", least=1)
+    alpha: float = option(0.8, "of the selection, see lpmert.methods.heuristic.msr", least=0, most=1)
+    window: int = option(1000, "of the selection, see lpmert.methods.heuristic.msr", least=1)
     rounds: int = option(20, "most rounds over the features", least=1)
     base: str | None = option(None, "name of the base feature; none for the first one")
 

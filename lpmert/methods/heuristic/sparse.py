@@ -1,28 +1,36 @@
-"""Lists with many sparse features, a base score, and the exact line search along one feature.
+"""Many sparse features on top of a base score: the lists, the line search along one feature, perceptron and boosting.
 
 Nothing is ever made dense. Features that are constant within a list say nothing about it and are left out there.
+
+Sources: Collins, Discriminative Training Methods for Hidden Markov Models, EMNLP 2002 (the averaged perceptron; with a
+base feature as in Gao et al., HLT/EMNLP 2005); Collins, Discriminative Reranking for Natural Language Parsing, ICML 2000,
+and Collins and Koo, Computational Linguistics 2005, with their efficient update (boosting).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from lpmert import core
+from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.methods.heuristic.softmax import first_best, lists_of, own_losses
+from lpmert.lines.clock import Clock
+from lpmert.methods.heuristic.likelihood import first_best, lists_of, own_losses
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
-from lpmert.metrics.of_columns import metric_of
-from lpmert.model.canonical import list_numbers
+from lpmert.metrics.contract import metric_of
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
+from lpmert.numeric.lists import list_numbers
 from lpmert.quoting import listed, quoted
+from lpmert.search.method import Comparator, Found
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array
+
 
 _FARTHEST = 1e100
 """Thresholds beyond this are left out: sums with them would overflow."""
@@ -260,3 +268,141 @@ class SparseLineSearch:
         entries, values = self.lists.entries(feature)
         self.scores[entries] += (weight - self.weights[feature]) * values
         self.weights[feature] = weight
+
+
+@dataclass(frozen=True)
+class Perceptron(Comparator):
+    """Keep the base feature at weight 1; for each wrong list add `rate` times (gold - chosen) to the other weights.
+
+    A list is wrong if the chosen hypothesis has not the least loss of its list by itself; gold is the one of least
+    loss with the best score so far. `passes` are made over the lists, in an order drawn anew for each; the mean of the
+    weights after every list is returned.
+    """
+
+    passes: int = option(20, "over the lists", least=1)
+    rate: float = option(1.0, "of learning", above=0)
+    base: str | None = option(None, "name of the base feature; none for the first one")
+
+    name: ClassVar[str] = "perceptron"
+    minimises = False
+
+    def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
+        """Return weights for N-best lists whose features are too many to be held dense.
+
+        Raises `MethodError` and `MetricError` as `lpmert.methods.heuristic.sparse.sparse_lists` does.
+        """
+        lists, base = sparse_lists(nbest, metric, self.base)
+        weights, counters = self.learn(lists, seed, lambda _: False)
+        before, loss = lists.decoded_loss(np.zeros(len(weights))), lists.decoded_loss(weights)
+        weights[base] = 1.0
+        return Trained(weights, before, loss, counters)
+
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+        """Return the averaged weights."""
+        lists, fixed = dense_lists(problem, start, self.base)
+        clock.keep(fixed)
+        weights, counters = self.learn(lists, seed, clock.expired)
+        return Found(fixed + weights, counters)
+
+    def learn(self, lists: SparseLists, seed: int, expired: Callable[[int], bool]) -> tuple[FloatArray, dict[str, int]]:
+        """Return the averaged weights [D] without the base's, and counts; ends early once `expired(lists)` is true."""
+        rng = np.random.default_rng(seed)
+        rows = rows_of(lists.by_row())
+        gold = lists.losses == lists.least()
+        weights, weighted = np.zeros(lists.n_features), np.zeros(lists.n_features)
+        n_lists = len(lists.offsets) - 1
+        visits, updates, passes = 0, 0, 0
+        for _ in range(self.passes):
+            order = rng.permutation(n_lists)
+            wrong = core.perceptron_pass(
+                rows, order, lists.offsets, lists.base, gold, self.rate, weights, weighted, visits
+            )
+            visits, updates, passes = visits + n_lists, updates + wrong, passes + 1
+            if expired(n_lists) or not wrong:
+                break
+        return weights - weighted / visits, {"passes": passes, "updates": updates}
+
+
+_SLICE = 100
+"""Rounds between two looks at the clock."""
+
+_NOTHING = 1e-12
+"""Relative to its start, an exponential loss that is as good as 0."""
+
+
+@dataclass(frozen=True)
+class Boosting(Comparator):
+    """Keep the base feature at weight 1; in each of `rounds` rounds move the weight that helps most.
+
+    The objective is the sum over all hypotheses of (loss - least loss of the list) * exp(score - gold's score), gold
+    being the hypothesis of least own loss with the best base score. `smoothing` is relative to the objective. Features
+    with values other than 0 and 1 take the step that is safe for their largest difference.
+    """
+
+    rounds: int = option(2000, "most rounds", least=1)
+    smoothing: float = option(0.001, "the paper's epsilon, which damps the steps of rare features", above=0)
+    tolerance: float = option(1e-6, "relative change of the objective at which it ends", above=0)
+    base: str | None = option(None, "name of the base feature; none for the first one")
+
+    name: ClassVar[str] = "boosting"
+    minimises = False
+    random = False
+
+    def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
+        """Return weights for N-best lists whose features are too many to be held dense; nothing hangs on the seed.
+
+        Raises `MethodError` and `MetricError` as `lpmert.methods.heuristic.sparse.sparse_lists` does.
+        """
+        del seed
+        lists, base = sparse_lists(nbest, metric, self.base)
+        weights, rounds = self.learn(lists, lambda _: False)
+        before, loss = lists.decoded_loss(np.zeros(len(weights))), lists.decoded_loss(weights)
+        trained = int(np.count_nonzero(weights))
+        weights[base] = 1.0
+        return Trained(weights, before, loss, {"rounds": rounds, "trained": trained})
+
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
+        """Return the weights after the last round."""
+        lists, fixed = dense_lists(problem, start, self.base)
+        clock.keep(fixed)
+        weights, rounds = self.learn(lists, clock.expired)
+        return Found(fixed + weights, {"rounds": rounds})
+
+    def learn(self, lists: SparseLists, expired: Callable[[int], bool]) -> tuple[FloatArray, int]:
+        """Return weights [D] without the base's, and the rounds taken; ends early once `expired(rounds)` is true."""
+        pairs = differences(lists)
+        weights = np.zeros(lists.n_features)
+        rounds, least = 0, _NOTHING * float(pairs.weights.sum())
+        steps = core.Boosting(rows_of(pairs.by_feature), rows_of(pairs.by_pair), pairs.weights)
+        while rounds < self.rounds:
+            size = min(_SLICE, self.rounds - rounds)
+            taken = steps.run(size, self.smoothing, self.tolerance, least, weights)
+            rounds += taken
+            if expired(taken) or taken < size:
+                break
+        return weights, rounds
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """For each hypothesis that is worse than its list's gold [P]: the features of gold less its own, and its weight.
+
+    weights [P]: (loss - gold's loss) * exp(-margin of the base score), over the largest of the exponentials.
+    """
+
+    by_pair: csr_array
+    by_feature: csc_array
+    weights: FloatArray
+
+
+def differences(lists: SparseLists) -> Pairs:
+    """Return the pairs of the lists' gold and other hypotheses."""
+    least = lists.least()
+    gold = first_best(np.where(lists.losses == least, lists.base, -np.inf), lists.offsets)[lists.numbers]
+    worse = np.flatnonzero(lists.losses > least)
+    rows = lists.by_row()
+    by_pair = rows[gold[worse]] - rows[worse]
+    by_pair.eliminate_zeros()
+    margins = lists.base[gold[worse]] - lists.base[worse]
+    weights = (lists.losses - least)[worse] * np.exp(margins.min(initial=0.0) - margins)
+    return Pairs(by_pair, by_pair.tocsc(), weights)

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.cap import Cap
-from lpmert.numeric.cone import cone_around, covering_cones
+from lpmert.numeric.cone import Cap, cone_around, covering_cones
 from lpmert.system.deadline import checkpoint
 
 _MOST_CONES, _MOST_NUMBERS = 4096, 1 << 23

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.choices.ratio_lists import Ratio, best_height, cost_of_height
 from lpmert.metrics.base import RatioMetric
-from lpmert.metrics.ideal import Ideal, ideals, tokens_of_words
-from lpmert.model.hypergraphs import Hypergraphs
+from lpmert.metrics.text import Ideal, ideals, tokens_of_words
+from lpmert.model.graphs import SILENT, Hypergraphs
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.word_graphs import SILENT
 
 
 class _Automaton(NamedTuple):

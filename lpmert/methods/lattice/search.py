@@ -21,13 +21,12 @@ from lpmert.methods.lattice.checkpoints import cones_of, rays_of, state_of_cones
 from lpmert.methods.lattice.cones import cones_of_region, even_edges
 from lpmert.methods.lattice.hypotheses import Lists, no_lists
 from lpmert.methods.lattice.nodes import Before, Cone, Expander, Expansion, Findings, View, all_mixes, look
-from lpmert.model.canonical import least_costs, take_rows, with_limits
-from lpmert.model.coordinates import CanonicalWeights
+from lpmert.model.canonical import CanonicalWeights, with_limits
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.numeric.cone import exact_sum
+from lpmert.numeric.lists import least_costs, take_rows
 from lpmert.search.checkpoint import plain
-from lpmert.search.combined import Combined
-from lpmert.search.method import Incumbent
+from lpmert.search.method import Combined, Incumbent
 from lpmert.workers import SERIAL, Pending, Shared, Workers, current_workers
 
 _ALONE = 5_000_000

@@ -17,21 +17,20 @@ from lpmert.methods.cells.cells import Cells
 from lpmert.methods.lattice.cones import cones_of_region
 from lpmert.methods.lattice.hypotheses import Catalogue
 from lpmert.methods.lattice.search import LatticeSearch, LatticeSettings
-from lpmert.model.coordinates import CallerWeights, CanonicalWeights
+from lpmert.model.canonical import CallerWeights, CanonicalWeights
+from lpmert.model.graphs import WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
-from lpmert.model.word_graphs import WordGraphs
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Result, Status
 from lpmert.search.checkpoint import Checkpoint, Keeping, asked_for, opened
 from lpmert.search.driver import Course, incumbent_of, restore, run
+from lpmert.search.incumbent import first_incumbent, moved, normalised
 from lpmert.search.method import Incumbent, Method, Search, Task
-from lpmert.search.moved import moved, normalised
 from lpmert.search.report import Ended, Outcome, bound_on_loss, result_of, scaled_evaluation
-from lpmert.search.start import first_incumbent
 from lpmert.system.deadline import OutOfTime, heeding, out_of_time
 from lpmert.version import __version__
 

@@ -16,8 +16,8 @@ from lpmert.configurable import option
 from lpmert.errors import IntArray
 from lpmert.methods.lp_mert.attainability import AttainabilityOracle
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
-from lpmert.model.form import Canonical
-from lpmert.numeric.leastnorm import FEASIBLE, UNDECIDED
+from lpmert.model.canonical import Canonical
+from lpmert.numeric.lists import FEASIBLE, UNDECIDED
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint

@@ -2,29 +2,424 @@
 
 Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011. `PublishedSearch` is the algorithm
 of the paper to the letter; `LpMert` starts it, or the search with all additions.
+
+With these, a chain of streams combines one list after the other. Every attainable choice of its first lists is combined
+with the hypotheses of the next one in order; a prefix of choices is open as far as that has not been done, and can be
+searched anywhere else: a long run goes on in units, batches of open prefixes.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lpmert.configurable import option
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.methods.lp_mert.attainability import AttainabilityOracle
-from lpmert.methods.lp_mert.search import LARGEST_COUNT, SLICE_LPS, LpMertSearch
-from lpmert.methods.lp_mert.shared import ParallelLpMert
+from lpmert.methods.lp_mert.attainability import AttainabilityOracle, SavingTest, Settings
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
-from lpmert.model.coordinates import CanonicalWeights
-from lpmert.model.form import Canonical
+from lpmert.model.canonical import Canonical, CanonicalWeights
+from lpmert.search.checkpoint import plain
+from lpmert.search.incumbent import any_incumbent
 from lpmert.search.method import Incumbent, Method, Search, Task
-from lpmert.search.start import any_incumbent
+from lpmert.search.node_queue import Call, Divisible, ParallelSearch
 from lpmert.system.deadline import checkpoint
+
+SLICE_STEPS = 3000
+SLICE_LPS = {"least-norm": 1000, "highs": 60}
+_CELL_BYTES = 150
+_COMBINATION_BYTES = 400
+LARGEST_COUNT = 10**300
+
+_SHARPNESS = 8.0
+"""How steeply a candidate's cost beyond the cheapest counts when lists are put in order, in units of the slack."""
+
+
+class OpenPrefix(NamedTuple):
+    """All selections that begin with some choices, but those whose next list chooses before a position.
+
+    positions [k]: what the chain's first lists choose. following: the next list's first position. bound: nothing in it
+    costs less. least [S]: for every list the first position that may go with the choices. weights [d]: these make them;
+    `None` where no double precision weights are known to.
+    """
+
+    positions: IntArray
+    following: int
+    bound: int
+    least: IntArray
+    weights: FloatArray | None
+
+    @property
+    def nbytes(self) -> int:
+        weights = 0 if self.weights is None else self.weights.nbytes
+        return self.positions.nbytes + self.least.nbytes + weights + 100
+
+
+class LpMertSearch(Divisible[OpenPrefix]):
+    """A resumable run of LP-MERT: it builds the tree of streams, then asks the root for its first combination."""
+
+    unsettled: int | None = None
+
+    def __init__(self, settings: Settings, canonical: Canonical, incumbent: Incumbent) -> None:
+        self.incumbent = incumbent
+        self.test = SavingTest(settings, canonical, incumbent)
+        self.root: Stream | None = None
+        self._settings = settings
+        self._granularity = canonical.granularity
+        self.proves = settings.cosine_test == "exact" or canonical.cap is None
+        self._sizes = np.diff(canonical.offsets).tolist()
+        self.lists = [OneList(s, self.test) for s in range(canonical.n_lists)]
+        self._streams: list[Stream] = [*self.lists]
+        self._building = self._build()
+        self._seen = 0
+        self.advances = 0
+
+    @property
+    def granularity(self) -> int:
+        """What an improvement is at least."""
+        return self._granularity
+
+    @property
+    def finished(self) -> bool:
+        return self.root is not None and self._bound_found >= self.incumbent.cost
+
+    @property
+    def _bound_found(self) -> int:
+        """What the root's next combination costs at least, rounded up to the incumbent where nothing lies between."""
+        bound = 0 if self.root is None else self.root.bound
+        return self.incumbent.cost if bound > self.incumbent.cost - self._granularity else bound
+
+    @property
+    def lower_bound(self) -> int | None:
+        if not self.proves:
+            return None
+        bound = self._bound_found
+        return bound if self.unsettled is None else min(bound, self.unsettled)
+
+    @property
+    def nodes(self) -> int:
+        return self.test.tested.total()
+
+    @property
+    def open_nodes(self) -> int:
+        return sum(len(stream.frontier) for stream in self._streams if isinstance(stream, TwoHalves))
+
+    @property
+    def lps(self) -> int:
+        return self.test.oracle.counters["lps"]
+
+    @property
+    def memory(self) -> int:
+        found = sum(len(stream.found) for stream in self._streams)
+        return self.test.memory + found * _COMBINATION_BYTES + self.open_nodes * _CELL_BYTES
+
+    def counters(self) -> Mapping[str, int]:
+        """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
+        everything = prod(self._sizes)
+        total = {"combinations": everything} if everything < LARGEST_COUNT else {}
+        return {**self.test.all_counters(), **total}
+
+    def open_parts(self) -> list[OpenPrefix]:
+        """Return what is open, the coarsest first, once a chain has been built."""
+        return [] if self.root is None else open_prefixes(self.root, self.lists, self.test, self._bound_found)
+
+    def advance(self) -> None:
+        """Build the tree, or ask the root on, until a slice's work is done."""
+        self.advances += 1
+        stop = self.lps + SLICE_LPS[self._settings.lp]
+        for _ in range(SLICE_STEPS):
+            if self.finished or self.lps >= stop:
+                return
+            checkpoint()
+            if self.root is None:
+                next(self._building, None)
+            else:
+                self.root.get_next_best()
+                self._take(self.root)
+
+    def _take(self, root: Stream) -> None:
+        """Use what the root has found: the first strict combination is the optimum."""
+        for combination in root.found[self._seen :]:
+            if combination.start.weights is not None:
+                self.incumbent.improve(combination.cost, combination.start.weights, "D")
+            elif self.unsettled is None:
+                self.unsettled = combination.cost
+        self._seen = len(root.found)
+
+    def _build(self) -> Iterator[None]:
+        """Build the tree over the lists, balanced or a chain; a piece of work at a time."""
+        if self._settings.chain:
+            sorted_lists = self.test.sorted_lists
+            costs = np.split(sorted_lists.costs, sorted_lists.offsets[1:-1])
+            root, *others = yield from fewest_candidates_first(self.lists, costs, self.incumbent.cost)
+            for stream in others:
+                root = self._join(root, stream)
+        else:
+            root = balanced_tree(self.lists, self._join)
+        self.root = root
+        self._take(root)
+        yield
+
+    def _join(self, left: Stream, right: Stream) -> TwoHalves:
+        joined = TwoHalves(left, right, self.test, lazy=self._settings.lazy)
+        self._streams.append(joined)
+        return joined
+
+
+def fewest_candidates_first(
+    streams: Sequence[Stream], costs: Sequence[IntArray], most: int
+) -> Generator[None, None, list[Stream]]:
+    """Return the streams of single lists, those first that have the fewest candidates in a selection of cost `most`.
+
+    costs: of each list's hypotheses. Every stream is first asked for its cheapest; yields after every piece of work.
+    """
+    for stream in streams:
+        while not stream.found and stream.bound < INFINITE_COST:
+            stream.get_next_best()
+            yield
+    slack = max(1, most - sum(_least(stream) for stream in streams))
+    weights = []
+    for stream, own in zip(streams, costs, strict=True):
+        excess = own[own >= _least(stream)] - _least(stream)
+        weights.append(float(np.exp(-_SHARPNESS * excess[excess < slack] / slack).sum()))
+    return [streams[k] for k in np.argsort(weights, kind="stable").tolist()]
+
+
+def _least(stream: Stream) -> int:
+    return stream.found[0].cost if stream.found else stream.bound
+
+
+class Alone(NamedTuple):
+    """What is known of a list alone: of its first hypotheses, so many, those that are attainable [F], and for each of
+    them the first position of every list that may go with it [F, S].
+    """
+
+    tested: int
+    positions: IntArray
+    least: IntArray
+
+    @classmethod
+    def of(cls, stream: OneList) -> Alone:
+        """Return what a stream has found out."""
+        found = stream.found
+        positions = np.array([combination.positions[0] for combination in found], dtype=np.int64)
+        least = np.array([combination.least for combination in found], dtype=np.int64)
+        return cls(stream.position, positions, least.reshape(len(found), -1 if len(found) else 0))
+
+    def put(self, stream: OneList, test: SavingTest, following: int = 0) -> OneList:
+        """Let a stream that has found nothing yet know it, from a position on; return the stream."""
+        stream.position = max(self.tested, following)
+        for position, least in zip(self.positions.tolist(), self.least, strict=True):
+            if position >= following:
+                stream.found.append(_combination(test, stream.lists, np.array([position]), least, None))
+        return stream
+
+
+class Chain:
+    """Where open prefixes are searched. order [S]: in which its lists are combined; alone: what is known of each."""
+
+    def __init__(self, test: SavingTest, order: IntArray, alone: Sequence[Alone], *, lazy: bool) -> None:
+        self._test, self._order, self._lazy = test, order, lazy
+        self._lists = [one.put(OneList(s, test), test) for s, one in enumerate(alone)]
+
+    def root(self, part: OpenPrefix) -> Stream:
+        """Return the stream of all complete combinations of a part."""
+        depth = len(part.positions)
+        branch = int(self._order[depth])
+        known = Alone.of(self._lists[branch])
+        stream: Stream = known.put(OneList(branch, self._test), self._test, part.following)
+        if depth:
+            lists = self._order[:depth]
+            prefix = _combination(self._test, lists, part.positions, part.least, part.weights)
+            stream = self._join(_Prefix(lists, prefix), stream)
+        for s in self._order[depth + 1 :].tolist():
+            stream = self._join(stream, self._lists[s])
+        return stream
+
+    def open_in(self, root: Stream, bound: int) -> list[OpenPrefix]:
+        """Return what is open in a stream that `root` returned; nothing in it costs less than the bound."""
+        return open_prefixes(root, self._lists, self._test, bound)
+
+    def _join(self, left: Stream, right: Stream) -> TwoHalves:
+        return TwoHalves(left, right, self._test, lazy=self._lazy)
+
+
+class _Prefix:
+    """The stream of one combination that is known."""
+
+    bound = INFINITE_COST
+
+    def __init__(self, part: IntArray, combination: Combination) -> None:
+        self.lists, self.found = part, [combination]
+
+    def get_next_best(self) -> None:
+        """There is no other one."""
+
+
+def _combination(
+    test: SavingTest, lists: IntArray, positions: IntArray, least: IntArray, weights: FloatArray | None
+) -> Combination:
+    return Combination(int(test.costs[lists, positions].sum()), positions, WarmStart(len(lists), weights), least)
+
+
+def open_prefixes(root: Stream, lists: Sequence[OneList], test: SavingTest, bound: int) -> list[OpenPrefix]:
+    """Return what is open in a chain of these lists, the coarsest first; nothing in it costs less than the bound."""
+    sizes = test.oracle.sizes
+    first = np.array([int(one.found[0].positions[0]) if one.found else one.position for one in lists])
+    found: list[OpenPrefix] = []
+
+    def add(begun: IntArray, branch: int, following: int, known: Combination | None) -> None:
+        """Add what begins with a combination, if anything is left there; begun: its lists."""
+        lowest = first.copy() if known is None else np.maximum(first, known.least)
+        lowest[branch] = max(following, 0 if known is None else int(known.least[branch]))
+        positions = np.zeros(0, dtype=np.int64) if known is None else known.positions
+        lowest[begun] = positions
+        if (lowest < sizes).all():
+            least = np.zeros(len(sizes), dtype=np.int64) if known is None else known.least
+            weights = None if known is None else known.start.weights
+            own = int(test.costs[np.arange(len(sizes)), lowest].sum())
+            found.append(OpenPrefix(positions, following, max(bound, own), least, weights))
+
+    stream = root
+    while isinstance(stream, TwoHalves):
+        left, right = stream.left, stream.right
+        if not isinstance(right, OneList):
+            raise TypeError("a chain combines one list after the other")
+        rows = {m: n for _, m, n in stream.frontier}
+        not_begun = min((m for m, n in rows.items() if n == 0), default=len(left.found))
+        for m in range(len(left.found)):
+            n = rows.get(m, 0 if m >= not_begun else None)
+            if n is not None:
+                following = int(right.found[n].positions[0]) if n < len(right.found) else right.position
+                add(left.lists, int(right.lists[0]), following, left.found[m])
+        stream = left
+    if isinstance(stream, OneList):
+        add(np.zeros(0, dtype=np.int64), int(stream.lists[0]), stream.position, None)
+    return found[::-1]
+
+
+_ALONE = 20
+"""Slices after which a run goes on in units."""
+
+_UNIT = 8
+"""Slices of a unit, some tenths of a second: what a unit learns is lost with it, so that short ones learn it often."""
+
+_BATCH = 64
+"""Most prefixes that a unit begins with."""
+
+
+class Common(NamedTuple):
+    """What all units share. order [S]: in which lists are combined; alone: what is known of each."""
+
+    settings: Settings
+    canonical: Canonical
+    order: IntArray
+    alone: list[Alone]
+
+
+class Searched(NamedTuple):
+    """What is left of a batch; cost, weights [D], source: of the best met; unsettled: as of a search."""
+
+    nodes: list[OpenPrefix]
+    cost: int
+    weights: FloatArray
+    source: str
+    unsettled: int | None
+    counts: Mapping[str, int]
+
+
+def combine_batch(
+    common: Common, parts: list[OpenPrefix], cost: int, weights: FloatArray, steps: int, lps: int
+) -> Searched:
+    """Combine open prefixes in order of cost for what costs less; weights [D] have this cost. steps, lps: at most."""
+    incumbent = Incumbent(cost, CanonicalWeights(weights), "")
+    test = SavingTest(common.settings, common.canonical, incumbent)
+    chain = Chain(test, common.order, common.alone, lazy=common.settings.lazy)
+    granularity, counters = common.canonical.granularity, test.oracle.counters
+    bounds = [(part.bound, k) for k, part in enumerate(parts)]
+    heapq.heapify(bounds)
+    roots: dict[int, Stream] = {}
+    unsettled: int | None = None
+    while bounds and bounds[0][0] <= incumbent.cost - granularity and steps > 0 and counters["lps"] < lps:
+        checkpoint()
+        steps -= 1
+        bound, k = bounds[0]
+        root = roots[k] = roots.get(k) or chain.root(parts[k])
+        seen = len(root.found)
+        root.get_next_best()
+        for combination in root.found[seen:]:
+            if combination.start.weights is not None:
+                incumbent.improve(combination.cost, combination.start.weights, "D")
+            elif unsettled is None or combination.cost < unsettled:
+                unsettled = combination.cost
+        if root.bound >= INFINITE_COST:
+            heapq.heappop(bounds)
+        else:
+            heapq.heapreplace(bounds, (max(bound, root.bound), k))
+    left: list[OpenPrefix] = []
+    for bound, k in sorted(bounds):
+        if bound <= incumbent.cost - granularity:
+            left += chain.open_in(roots[k], bound) if k in roots else [parts[k]]
+    found = incumbent
+    return Searched(left, found.cost, found.weights, found.source, unsettled, test.all_counters())
+
+
+class ParallelLpMert(ParallelSearch[OpenPrefix, Searched]):
+    """A resumable run of LP-MERT by a chain."""
+
+    def __init__(self, settings: Settings, canonical: Canonical, alone: LpMertSearch) -> None:
+        super().__init__(alone, settings.lanes, _BATCH, _UNIT)
+        self._alone, self._settings, self._canonical = alone, settings, canonical
+        self._known: Common | None = None
+
+    @property
+    def lower_bound(self) -> int | None:
+        if not self._queue.shared:
+            return self._alone.lower_bound
+        return self._least if self._alone.proves else None
+
+    @property
+    def _long(self) -> bool:
+        return self._alone.advances >= _ALONE and self._alone.root is not None
+
+    def _common(self) -> Common:
+        self._known = self._as_known()
+        return self._known
+
+    def _as_known(self) -> Common:
+        if self._known is not None:
+            return self._known
+        root = self._alone.root
+        order = np.arange(len(self._alone.lists)) if root is None else root.lists
+        return Common(self._settings, self._canonical, order, [Alone.of(one) for one in self._alone.lists])
+
+    def state(self) -> Mapping[str, Any]:
+        """Return what is open; before the lists are in order, what is known of each."""
+        common = self._as_known()
+        planted = self._known is not None or self._alone.root is not None
+        order = common.order if planted else None
+        return {**super().state(), "order": order, "alone": [plain(one) for one in common.alone]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        alone = [Alone(**one) for one in state["alone"]]
+        if state["order"] is None:
+            for one, stream in zip(alone, self._alone.lists, strict=True):
+                one.put(stream, self._alone.test)
+            self._counted = Counter(state["counts"]) - Counter(self._alone.counters())
+            return
+        self._known = Common(self._settings, self._canonical, state["order"], alone)
+        self._go_on((OpenPrefix(**part) for part in state["parts"]), state["counts"], state["unsettled"])
+
+    def _call(self, nodes: list[OpenPrefix], work: int) -> Call[Searched]:
+        upper = self.incumbent
+        steps, lps = work * SLICE_STEPS, work * SLICE_LPS[self._settings.lp]
+        return combine_batch, (nodes, upper.cost, upper.weights, steps, lps)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.leastnorm import SortedLists
+from lpmert.numeric.lists import SortedLists
 
 
 @dataclass(frozen=True, slots=True, eq=False)

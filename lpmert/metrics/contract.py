@@ -1,15 +1,91 @@
-"""Whether a metric keeps its contract, tried on selections drawn from the lists that it is to be used on."""
+"""The metric that a name or the columns of statistics tell, and whether it keeps its contract.
+
+That is tried on selections drawn from the lists that it is to be used on.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MetricError
-from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
-from lpmert.metrics.kinds import check_kind
-from lpmert.quoting import quoted
+from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, SumOfLosses
+from lpmert.metrics.columns import (
+    BLEU_COLUMNS,
+    ERROR_COLUMNS,
+    F_COLUMNS,
+    PER_COLUMNS,
+    TER_COLUMNS,
+    TEXT_METRICS,
+    chrf_orders,
+)
+from lpmert.metrics.ratio import check_kind
+from lpmert.quoting import listed, quoted
+from lpmert.registry import METRICS
 from lpmert.system.mapped import released
+
+
+def metric_by_name(metric: str | Metric) -> Metric:
+    """Return the metric of this name or at this `module:Class`, or the argument itself if it is a metric.
+
+    Raises `MetricError` for anything else.
+    """
+    given = metric
+    if isinstance(metric, str):
+        if metric in TEXT_METRICS and metric not in METRICS.own:
+            raise MetricError(
+                f"metric {quoted(metric)} is of texts; give the references (--references), or for lists with counts "
+                f"one of {listed(METRICS.names())}"
+            )
+        metric = METRICS.build(metric)
+    if isinstance(metric, type):
+        raise MetricError(f"metric is the class {metric.__name__}; pass an object of it, such as {metric.__name__}()")
+    if not isinstance(metric, Metric):
+        raise MetricError(f"metric must be a name or have name, signature, check, loss and score; got {quoted(given)}")
+    return metric
+
+
+def metric_of(metric: str | Metric | None, names: Sequence[str]) -> Metric:
+    """Return a metric as `metric_by_name` does, and for `None` the one that the names of the statistics tell.
+
+    Raises `MetricError` where they tell none.
+    """
+    if metric is not None:
+        return metric_by_name(metric)
+    found = metric_of_columns(names)
+    if found is None:
+        raise MetricError(
+            f"the lists have the statistics {listed(names)}: choose one with --loss, or a --metric of all (in Python "
+            "loss= of the reader, or metric=)"
+        )
+    return found
+
+
+def metric_of_columns(names: Sequence[str]) -> Metric | None:
+    """Return the metric that statistics with these names are for; `None` where the names do not tell.
+
+    F of match, predicted and gold is F1. Errors and lengths of references are an error rate.
+    """
+    columns = tuple(names)
+    if len(columns) == 1:
+        return SumOfLosses()
+    from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta  # with the core, which checkers do without
+
+    if columns == BLEU_COLUMNS:
+        return Bleu()
+    if columns == F_COLUMNS:
+        return f_beta()
+    if columns == ERROR_COLUMNS:
+        return LinearFraction("error-rate", columns, (1, 0), (0, 1), higher_is_better=False)
+    if columns == TER_COLUMNS:
+        return LinearFraction("ter", columns, (1, 0, 0), (0, 1, 0), higher_is_better=False)
+    if columns == PER_COLUMNS:
+        return Per()
+    orders = chrf_orders(columns)
+    return None if orders is None else Chrf(*orders)
+
 
 _MOST_SELECTIONS = 200
 _MOST_NUMBERS = 2_000_000
@@ -20,7 +96,7 @@ _ADDING_UP = 1e-9
 
 _BOUND_ROUNDING = 1e-9
 
-_ROUNDING = 1e-14
+_LOSS_ROUNDING = 1e-14
 """What the loss of a ratio metric may be off its formula, where it is computed in another order."""
 
 
@@ -90,7 +166,7 @@ def _check_formula(metric: RatioMetric, totals: FloatArray, losses: FloatArray) 
             raise MetricError(
                 f"metric {quoted(metric.name)}: losses_of_totals must return one number for each row of totals"
             )
-        wrong = np.flatnonzero(~(np.abs(given - formula) <= _ROUNDING * np.maximum(1.0, formula)))
+        wrong = np.flatnonzero(~(np.abs(given - formula) <= _LOSS_ROUNDING * np.maximum(1.0, formula)))
         if len(wrong):
             k = int(wrong[0])
             reason = f"`{what}` is {quoted(given[k])} and the formula of its kind {quoted(formula[k])}"

@@ -1,4 +1,4 @@
-"""What callers give as arrays and labels, checked."""
+"""Arrays and labels as callers give them, checked where they come in."""
 
 from __future__ import annotations
 
@@ -137,3 +137,23 @@ def checked_texts(values: Sequence[str], count: int) -> tuple[str, ...]:
     if wrong := [text for text in texts if not isinstance(text, str)]:
         raise DataError(f"texts must be strings, not {quoted(wrong[0])}")
     return tuple(map(str, texts))
+
+
+def whole_numbers(values: ArrayLike, count: int, what: str) -> IntArray:
+    """Return nodes [count]; raises `DataError` unless they are as many whole numbers from 0."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" or array.shape != (count,):
+        raise DataError(f"{what} must be a one-dimensional array of {count} whole numbers, not {quoted(values)}")
+    if (array < 0).any() or (array > np.iinfo(np.int32).max).any():
+        raise DataError(f"{what} has numbers below 0 or beyond 2**31; number nodes from 0")
+    return array.astype(np.int64)
+
+
+def checked_losses(losses: ArrayLike | None, count: int) -> FloatArray | None:
+    """Return losses [L] of links; raises `DataError` unless they are as many whole numbers from 0."""
+    if losses is None:
+        return None
+    found = np.asarray(losses, dtype=np.float64)
+    if found.shape != (count,) or not ((found >= 0) & (found <= 2**31) & (found == np.rint(found))).all():
+        raise DataError(f"losses must be {count} whole numbers from 0 to 2**31, one a link")
+    return found

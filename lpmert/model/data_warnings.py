@@ -1,6 +1,6 @@
 """What is odd about lists and losses: a search would answer a question that nobody meant to ask.
 
-Each doubt is a fact about the data that hardly ever holds by accident, and has a remedy. Decoders list what they like
+Each warning is a fact about the data that hardly ever holds by accident, and has a remedy. Decoders list what they like
 first, so the order of a list tells which way losses point; signs of features do not, since costs are features, too.
 """
 
@@ -13,11 +13,10 @@ import numpy as np
 
 from lpmert.errors import BoolArray, FloatArray, IntArray
 from lpmert.findings import Doubt
-from lpmert.metrics.additive import SumOfLosses
-from lpmert.metrics.base import Metric
-from lpmert.model.blocks import blocks_of_lists, least_and_most, of_lists
-from lpmert.model.canonical import group_identical, list_numbers, rows_of_lists
+from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.model.nbest import NBest
+from lpmert.model.presolve import group_identical
+from lpmert.numeric.lists import blocks_of_lists, least_and_most, list_numbers, of_lists, rows_of_lists
 from lpmert.quoting import quoted
 from lpmert.system.mapped import pieces, released
 
@@ -50,7 +49,7 @@ _PERFECT_LISTS = 20
 _PERFECT_SHARE = 0.1
 
 
-def doubts(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lists: int) -> tuple[Doubt, ...]:
+def data_warnings(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lists: int) -> tuple[Doubt, ...]:
     """Return what is odd about lists and their losses [M], `None` if the metric is not additive.
 
     n_lists: how many of the lists there are on which weights matter.

@@ -1,0 +1,703 @@
+"""Graphs of words whose paths are hypotheses, as arrays checked once: lattices, and hypergraphs of parsers and translators.
+
+What `NBest` is for lists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lpmert import core
+from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.model.arrays import (
+    MAGNITUDE_LIMIT,
+    check_shape,
+    checked_labels,
+    checked_losses,
+    checked_offsets,
+    checked_sequence,
+    real_numbers,
+    whole_numbers,
+)
+from lpmert.quoting import quoted
+
+SILENT = -1
+"""In place of the number of a word: the link has none."""
+
+_EXACT_BITS = 51
+"""The features of a path are whole multiples of their unit below 2**51: sums and differences of two are exact."""
+
+_MOST_LINKS = 1_000_000
+"""Of one hypothesis."""
+
+
+class Graph(NamedTuple):
+    """One lattice or hypergraph: links sorted by target, from node 0 to node n_nodes - 1, each to a larger node.
+
+    sources, seconds [L]: the nodes that a link leaves; 0 stands for none, and is the start of a lattice. targets, words
+    [L]: nodes, and numbers of words or `SILENT`; features [L, D]. most_links: no path has more.
+    """
+
+    n_nodes: int
+    most_links: int
+    sources: NDArray[np.int32]
+    seconds: NDArray[np.int32]
+    targets: NDArray[np.int32]
+    words: NDArray[np.int32]
+    features: FloatArray
+
+    def links(self, chosen: NDArray[np.integer] | None = None) -> core.Links:
+        """Return these links, or all."""
+        own = slice(None) if chosen is None else chosen
+        return core.Links(self.sources[own], self.seconds[own], self.targets[own], self.n_nodes)
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class WordGraphs:
+    """S graphs with L links in all, each with D features; immutable.
+
+    A hypothesis is a path, or in a hypergraph a derivation: a tree of links. It is written as its links in the order of
+    a walk through that tree from its root, first sources first; those of a path stand in it from the last to the first.
+    losses [L]: what links lose, if that is what counts. most_links [S]: of a hypothesis.
+    """
+
+    features: FloatArray
+    offsets: IntArray
+    sources: NDArray[np.int32]
+    seconds: NDArray[np.int32]
+    targets: NDArray[np.int32]
+    words: NDArray[np.int32]
+    losses: FloatArray | None
+    n_nodes: IntArray
+    most_links: IntArray
+    references: tuple[tuple[str, ...], ...]
+    vocabulary: tuple[str, ...]
+    names: tuple[str, ...]
+    list_ids: tuple[str, ...]
+    units: FloatArray
+
+    def _set(self, **values: Any) -> None:
+        """Set the fields but for units, with features as they are given; raises `DataError` for too long paths."""
+        for attribute, value in values.items():
+            object.__setattr__(self, attribute, value)
+        object.__setattr__(self, "most_links", self._longest())
+        exact, units = self.exact_sums(self.features)
+        object.__setattr__(self, "units", units)
+        object.__setattr__(self, "features", exact)
+        for array in vars(self).values():
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        """Return the sizes, not the numbers."""
+        kind = type(self).__name__
+        return f"{kind}({self.n_lists} {kind.lower()}, {self.n_links} links, {self.n_features} features)"
+
+    @property
+    def n_lists(self) -> int:
+        """Number of lattices, S."""
+        return len(self.n_nodes)
+
+    @property
+    def n_links(self) -> int:
+        """Number of links of all lattices together, L."""
+        return len(self.features)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, D."""
+        return len(self.names)
+
+    def graph(self, number: int) -> Graph:
+        """Return one lattice, by its number from 0."""
+        links = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
+        own = self.sources[links], self.seconds[links], self.targets[links], self.words[links]
+        return Graph(int(self.n_nodes[number]), int(self.most_links[number]), *own, self.features[links])
+
+    @cached_property
+    def log10_paths(self) -> FloatArray:
+        """For each lattice [S] the decimal logarithm of its number of paths."""
+        return np.array([self.graph(number).links().log10_paths() for number in range(self.n_lists)])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hexadecimal) of everything that can change an optimum or its report."""
+        digest = hashlib.sha256(f"lpmert {type(self).__name__} 1".encode("ascii"))
+        labels = [self.names, self.list_ids, self.vocabulary, self.references, self.features.shape]
+        digest.update(json.dumps(labels).encode("ascii"))
+        arrays: list[NDArray[Any]] = [
+            self.offsets,
+            self.n_nodes,
+            self.sources,
+            self.seconds,
+            self.targets,
+            self.features,
+            *self._said(),
+        ]
+        for array in arrays if self.losses is None else [*arrays, self.losses]:
+            digest.update(np.ascontiguousarray(array, dtype="<f8" if array.dtype.kind == "f" else "<i8").data)
+        return digest.hexdigest()
+
+    def exact_sums(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return features [L, d] of the links rounded so that sums along paths are exact multiples of units [d]."""
+        units, largest = [], np.zeros(rows.shape[1])
+        for s in range(self.n_lists):
+            lengths = np.ascontiguousarray(np.abs(rows[int(self.offsets[s]) : int(self.offsets[s + 1])]))
+            np.maximum(largest, self.graph(s).links().largest_sums(lengths), out=largest)
+        # One bit of room for what rounding adds to the sum; a feature of many tiny numbers loses no more than that.
+        for values, exponent in zip(rows.T, (np.frexp(largest)[1] + 1 - _EXACT_BITS).tolist(), strict=True):
+            whole = bool((values == np.rint(values)).all())
+            units.append(np.ldexp(1.0, max(exponent, 0 if whole and exponent <= 0 else -1000)))
+        found = rows / units
+        np.rint(found, out=found)
+        found *= units
+        found += 0.0
+        return found, np.array(units)
+
+    def _said(self) -> tuple[NDArray[np.int32], ...]:
+        """Return what tells the words of hypotheses."""
+        return (self.words,)
+
+    def words_of(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the words, as numbers, of a hypothesis of graph `number`."""
+        words = self.words[int(self.offsets[number]) + way[::-1]]
+        return np.asarray(words[words != SILENT])
+
+    def _longest(self) -> IntArray:
+        """Return the most links of a hypothesis of each graph; raises `DataError` where these are too many."""
+        object.__setattr__(self, "most_links", np.zeros(self.n_lists, dtype=np.int64))
+        found = []
+        for number in range(self.n_lists):
+            graph = self.graph(number)
+            longest = float(graph.links().largest_sums(np.ones((len(graph.sources), 1)))[0])
+            if longest > _MOST_LINKS:
+                raise DataError(
+                    f"{quoted(self.list_ids[number])} has hypotheses of {longest:g} links, beyond {_MOST_LINKS}"
+                )
+            found.append(int(longest))
+        return np.array(found, dtype=np.int64)
+
+    def text(self, words: Sequence[int]) -> str:
+        """Return words, given by their numbers, as one text."""
+        return " ".join(self.vocabulary[word] for word in words)
+
+
+class Rows(NamedTuple):
+    """Features [L, D] of links, where those of each graph begin and the last ones end, and what both are called."""
+
+    features: FloatArray
+    offsets: IntArray
+    names: tuple[str, ...]
+    list_ids: tuple[str, ...]
+
+
+def checked_rows(
+    features: ArrayLike,
+    offsets: ArrayLike,
+    names: Sequence[str] | None,
+    list_ids: Sequence[str | int] | None,
+) -> Rows:
+    """Return features with names and ids, which are counted where there are none.
+
+    Raises `DataError` where sizes disagree, a name or id comes twice, or a number is not finite or too large.
+    """
+    rows = np.asarray(real_numbers(features, "features"), dtype=np.float64)  # graphs keep rows that they have chosen
+    check_shape(rows.shape, "features")
+    n_links, n_features = rows.shape
+    bounds = checked_offsets(offsets, n_links, "links")
+    n_graphs = len(bounds) - 1
+    ids = checked_labels(range(n_graphs) if list_ids is None else list_ids, n_graphs, "list_ids")
+    default = [f"feature{number}" for number in range(1, n_features + 1)]
+    found = Rows(rows, bounds, checked_labels(default if names is None else names, n_features, "names"), ids)
+    _check_magnitudes(found)
+    return found
+
+
+def _check_magnitudes(given: Rows) -> None:
+    rows, offsets, names, ids = given
+    # no array as large as the rows; comparisons with NaN are false
+    if not -MAGNITUDE_LIMIT <= rows.min() <= rows.max() <= MAGNITUDE_LIMIT:
+        fits = np.abs(rows) <= MAGNITUDE_LIMIT
+        link, column = divmod(int(np.argmin(fits)), len(names))
+        number = int(np.searchsorted(offsets, link, side="right")) - 1
+        raise DataError(
+            f"lattice {quoted(ids[number])}, link {link - int(offsets[number])} (from 0), feature "
+            f"{quoted(names[column])}: {rows[link, column]} is not finite, or beyond {MAGNITUDE_LIMIT:g}; correct it"
+        )
+
+
+def numbered_words(
+    words: Any, vocabulary: Sequence[str] | None, count: int
+) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Return words as numbers, and the vocabulary; raises `DataError` for what is none."""
+    if vocabulary is not None:
+        known = checked_labels(given := checked_sequence(vocabulary, "vocabulary"), len(given), "vocabulary")
+        numbers = np.asarray(words)
+        right = numbers.dtype.kind in "iu" and numbers.shape == (count,)
+        if not right or (count and not (numbers.min() >= SILENT and numbers.max() < len(known))):
+            raise DataError(f"words must be {count} whole numbers, -1 or a place in the vocabulary of {len(known)}")
+        return numbers.astype(np.int32), known
+    words = checked_sequence(words, "words")
+    if len(words) != count:
+        raise DataError(f"words must be a sequence of {count} strings or None, one a link")
+    known_words = [word for word in dict.fromkeys(words) if word is not None]
+    for word in known_words:
+        if not isinstance(word, str) or not word:
+            raise DataError(f"words must be strings that are not empty, or None; got {quoted(word)}")
+    place = {None: SILENT, **{word: number for number, word in enumerate(known_words)}}
+    return np.array([place[word] for word in words], dtype=np.int32), tuple(known_words)
+
+
+def checked_references(
+    references: Sequence[str | Sequence[str]] | None, ids: Sequence[str], losses: FloatArray | None
+) -> tuple[tuple[str, ...], ...]:
+    """Return references, none where links have losses; raises `DataError` where not each graph has one."""
+    if references is None and losses is not None:
+        return tuple(() for _ in ids)
+    if references is None:
+        raise DataError("give references, or losses of the links")
+    if isinstance(references, str) or len(references) != len(ids):
+        raise DataError(f"references needs one entry for each of the {len(ids)} lattices; got {quoted(references)}")
+    several = [(own,) if isinstance(own, str) else tuple(own) for own in references]
+    for list_id, own in zip(ids, several, strict=True):
+        if not own or not all(isinstance(one, str) for one in own):
+            raise DataError(f"lattice {quoted(list_id)} needs at least one reference, all of them strings")
+    return tuple(several)
+
+
+def ranks_of(sources: IntArray, targets: IntArray, n_nodes: int, list_id: str) -> IntArray:
+    """Return for each node a number such that links lead to larger ones; raises `DataError` that names a cycle."""
+    import networkx as nx
+
+    graph: Any = nx.DiGraph()
+    graph.add_nodes_from(range(n_nodes))
+    graph.add_edges_from(zip(sources.tolist(), targets.tolist(), strict=True))
+    try:
+        order = list(nx.topological_sort(graph))
+    except nx.NetworkXUnfeasible as error:
+        cycle = [u for u, _ in nx.find_cycle(graph)]
+        shown = " -> ".join(map(str, [*cycle, cycle[0]]))
+        raise DataError(
+            f"lattice {quoted(list_id)}: the links make a cycle, {shown}; a lattice has none: unfold it"
+        ) from error
+    ranks = np.empty(n_nodes, dtype=np.int64)
+    ranks[order] = np.arange(n_nodes)
+    return ranks
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Lattices(WordGraphs):
+    """S word lattices with L links in all, each link with D features and perhaps a word; immutable.
+
+    A lattice is a graph without cycles; its hypotheses are its paths from a start to an end. The features of a
+    hypothesis are the sums of those of its links, its text their words, and what it loses is counted from that text
+    against the references. Paths with the same words are one hypothesis with the score of the best of them; of
+    paths that no weights tell apart the first stands for all: paths are compared link by link from their ends, and
+    the link that is given first comes first.
+
+    Links that are on no path from start to end are left out. The features are rounded to multiples of a power of two,
+    one for each feature and all lattices, below 2**-50 of the largest sum along a path, so that sums are exact; numbers
+    with few digits before and after the point, once read, move by less than 1e-9, whole numbers not at all.
+
+    Parameters
+    ----------
+    features : array [L, D]
+        Of the links.
+    offsets : array [S + 1]
+        Lattice s has the links offsets[s] to offsets[s + 1] - 1.
+    sources, targets : array [L]
+        Node that a link leaves and node that it leads to, whole numbers from 0 within each lattice.
+    words : sequence of str or None [L], or array [L]
+        `None` for a link that adds no word; with a vocabulary the numbers of words in it, -1 for none.
+    references : sequence [S]
+        For each lattice a string, or several. Not needed with `losses`.
+    losses : array [L], optional
+        What each link loses, whole numbers: with metric "loss" a path loses their sum.
+    vocabulary : sequence of str, optional
+        The words, if `words` has their numbers.
+    starts, ends : array [S], optional
+        First and last node of each lattice; the only node that no link leads to and the only one that none leaves.
+    names : sequence of str, optional
+        Of the features; feature1, ... by default.
+    list_ids : sequence of str or int, optional
+        Of the lattices; counted from 0 by default.
+
+    Raises
+    ------
+    DataError
+        If shapes disagree, a lattice has a cycle, no path, or no clear start or end, a name or id occurs twice, or a
+        number is not finite or beyond 1e150.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lattices = lpmert.Lattices(
+    ...     [[1, 0], [0, 1], [1, 1]], [0, 3], [0, 0, 1], [1, 1, 2], ["a", "an", "hour"], ["an hour"], names=["am", "lm"]
+    ... )
+    >>> lattices
+    Lattices(1 lattices, 3 links, 2 features)
+    """
+
+    def __init__(
+        self,
+        features: ArrayLike,
+        offsets: ArrayLike,
+        sources: ArrayLike,
+        targets: ArrayLike,
+        words: Sequence[str | None] | ArrayLike,
+        references: Sequence[str | Sequence[str]] | None = None,
+        *,
+        losses: ArrayLike | None = None,
+        vocabulary: Sequence[str] | None = None,
+        starts: ArrayLike | None = None,
+        ends: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        list_ids: Sequence[str | int] | None = None,
+    ) -> None:
+        rows, bounds, own_names, ids = checked_rows(features, offsets, names, list_ids)
+        numbers, known = numbered_words(words, vocabulary, len(rows))
+        both = whole_numbers(sources, len(rows), "sources"), whole_numbers(targets, len(rows), "targets")
+        firsts = None if starts is None else whole_numbers(starts, len(ids), "starts")
+        lasts = None if ends is None else whole_numbers(ends, len(ids), "ends")
+        n_nodes, lengths, chosen = np.empty(len(ids), dtype=np.int64), [0], np.empty(len(rows), dtype=np.int64)
+        ordered, end = np.empty((2, len(rows)), dtype=np.int32), 0
+        for s, list_id in enumerate(ids):
+            links = slice(int(bounds[s]), int(bounds[s + 1]))
+            outer = None if firsts is None else int(firsts[s]), None if lasts is None else int(lasts[s])
+            order, found = _sorted_links(both[0][links], both[1][links], *outer, list_id)
+            own = slice(end, end := end + len(order))
+            chosen[own], ordered[:, own] = order + links.start, found
+            n_nodes[s] = int(found[1][-1]) + 1
+            lengths.append(len(order))
+        del both
+        chosen, lost = chosen[:end], checked_losses(losses, len(rows))
+        self._set(
+            features=rows[chosen],
+            offsets=np.cumsum(lengths),
+            sources=ordered[0, :end],
+            seconds=np.zeros(end, dtype=np.int32),
+            targets=ordered[1, :end],
+            words=numbers[chosen],
+            losses=None if lost is None else lost[chosen],
+            n_nodes=n_nodes,
+            references=checked_references(references, ids, lost),
+            vocabulary=known,
+            names=own_names,
+            list_ids=ids,
+        )
+
+    def restrict(self, lattices: ArrayLike | slice) -> Lattices:
+        """Return the lattices chosen by indices, a mask [S] or a slice, in the order given.
+
+        Raises `DataError` if an index is out of range.
+        """
+        try:
+            chosen = np.arange(self.n_lists)[lattices if isinstance(lattices, slice) else np.asarray(lattices)]
+        except IndexError as error:
+            raise DataError(f"cannot choose these of {self.n_lists} lattices: {error}") from error
+        if chosen.ndim != 1 or not len(chosen):
+            raise DataError("choose at least one lattice, with a one-dimensional array of indices")
+        links = np.concatenate([np.arange(self.offsets[s], self.offsets[s + 1]) for s in chosen])
+        return Lattices(
+            self.features[links],
+            np.cumsum([0, *np.diff(self.offsets)[chosen].tolist()]),
+            self.sources[links],
+            self.targets[links],
+            self.words[links],
+            [self.references[s] for s in chosen] if all(self.references) else None,
+            losses=None if self.losses is None else self.losses[links],
+            vocabulary=self.vocabulary,
+            starts=np.zeros(len(chosen), dtype=np.int64),
+            ends=self.n_nodes[chosen] - 1,
+            names=self.names,
+            list_ids=[self.list_ids[s] for s in chosen],
+        )
+
+
+def _sorted_links(
+    sources: IntArray, targets: IntArray, start: int | None, end: int | None, list_id: str
+) -> tuple[IntArray, tuple[IntArray, IntArray]]:
+    """Return the links on paths, sorted by target, and their sources and targets, numbered from 0 in topological order.
+
+    Links into one node keep their order.
+    """
+    n_nodes = int(max(sources.max(), targets.max())) + 1
+    start = _outer_node(start, n_nodes, targets, sources, "start", list_id)
+    end = _outer_node(end, n_nodes, sources, targets, "end", list_id)
+    rank = np.arange(n_nodes)
+    if (sources >= targets).any():
+        rank = ranks_of(sources, targets, n_nodes, list_id)
+    order = np.argsort(rank[targets], kind="stable")
+    first, second = rank[sources[order]], rank[targets[order]]
+    useful = np.empty(n_nodes, dtype=np.bool_)
+    core.mark_useful(first, second, int(rank[start]), int(rank[end]), useful)
+    on_path = useful[first] & useful[second]
+    if start == end or not on_path.any():
+        raise DataError(f"lattice {quoted(list_id)} has no path from node {start} to node {end}; leave it out")
+    new = np.cumsum(useful) - 1
+    return order[on_path], (new[first[on_path]], new[second[on_path]])
+
+
+def _outer_node(given: int | None, n_nodes: int, inner: IntArray, others: IntArray, what: str, list_id: str) -> int:
+    """Return the given node, or the only one of `others` that is not inner."""
+    if given is not None:
+        if given >= n_nodes:
+            raise DataError(f"lattice {quoted(list_id)} has no node {given}, its {what}; the largest is {n_nodes - 1}")
+        return given
+    found = np.setdiff1d(others, inner)
+    if len(found) == 1:
+        return int(found[0])
+    if len(found) == 0:
+        ranks_of(*(others, inner) if what == "start" else (inner, others), n_nodes, list_id)  # names the cycle
+    raise DataError(
+        f"lattice {quoted(list_id)}: nodes {found[0]} and {found[1]} could both be its {what}; give {what}s"
+    )
+
+
+Texts = tuple[tuple[int, ...], ...]
+"""Texts, each of words by their numbers."""
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Hypergraphs(WordGraphs):
+    """S hypergraphs with L edges in all, each with D features; immutable.
+
+    An edge derives its head from its tails; a hypothesis is a derivation of the goal. Its features are the sums of
+    those of its edges, an edge that is used twice counting twice; its text is put together from the outputs of the
+    edges. What it loses is counted from that text, as for `Lattices`, which says too how features are rounded.
+
+    Of derivations that no weights tell apart the first stands for all: they are compared edge by edge, from the goal
+    on and first tails first, and the edge that is given first comes first. Edges that are part of no derivation of the
+    goal are left out.
+
+    Parameters
+    ----------
+    features : array [L, D]
+        Of the edges.
+    offsets : array [S + 1]
+        Hypergraph s has the edges offsets[s] to offsets[s + 1] - 1.
+    heads : array [L]
+        The node that an edge derives, whole numbers from 0 within each hypergraph.
+    tails : sequence [L] of sequences
+        Nodes that an edge needs; none for an edge that needs none. A node may occur twice.
+    outputs : sequence [L] of sequences
+        A string is a word, a number k the text of the edge's tail k, counted from 0; every tail occurs once.
+    references : sequence [S]
+        For each hypergraph a string, or several. Not needed with `losses`.
+    losses : array [L], optional
+        What each edge loses, whole numbers: with metric "loss" a derivation loses their sum.
+    goals : array [S], optional
+        The node whose derivations are the hypotheses; the only node that is no tail.
+    names : sequence of str, optional
+        Of the features; feature1, ... by default.
+    list_ids : sequence of str or int, optional
+        Of the hypergraphs; counted from 0 by default.
+
+    Raises
+    ------
+    DataError
+        If shapes disagree, a hypergraph has a cycle, no derivation, or no clear goal, an output does not name every
+        tail once, a name or id occurs twice, or a number is not finite or beyond 1e150.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> hypergraphs = lpmert.Hypergraphs(
+    ...     [[1, 0], [0, 1], [0, 2]], [0, 3], [1, 1, 0], [[], [], [1]], [["hour"], ["our"], ["an", 0]], ["an hour"]
+    ... )
+    >>> hypergraphs
+    Hypergraphs(1 hypergraphs, 3 links, 2 features)
+    """
+
+    outputs: NDArray[np.int32]
+    output_offsets: IntArray
+
+    def __init__(
+        self,
+        features: ArrayLike,
+        offsets: ArrayLike,
+        heads: ArrayLike,
+        tails: Sequence[Sequence[int]],
+        outputs: Sequence[Sequence[str | int]],
+        references: Sequence[str | Sequence[str]] | None = None,
+        *,
+        losses: ArrayLike | None = None,
+        goals: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        list_ids: Sequence[str | int] | None = None,
+    ) -> None:
+        rows, bounds, own_names, ids = checked_rows(features, offsets, names, list_ids)
+        derived = whole_numbers(heads, len(rows), "heads")
+        wanted = None if goals is None else whole_numbers(goals, len(ids), "goals")
+        lost = checked_losses(losses, len(rows))
+        needed, said = _tails(tails, len(rows)), _outputs(outputs, tails, len(rows))
+        links: list[tuple[int, int, int, int]] = []
+        places, counts = [0], []
+        for s, list_id in enumerate(ids):
+            own = range(int(bounds[s]), int(bounds[s + 1]))
+            goal = None if wanted is None else int(wanted[s])
+            found, n_nodes = _sorted_edges(derived, needed, own, goal, list_id)
+            links += found
+            places.append(len(links))
+            counts.append(n_nodes)
+        table = np.array(links, dtype=np.int64)
+        edges = table[:, 3]
+        real = edges >= 0
+        spoken = [word for output in said for word in output if isinstance(word, str)]
+        numbers, vocabulary = numbered_words(spoken, None, len(spoken))
+        each = iter(numbers.tolist())
+        coded = [[next(each) if isinstance(word, str) else SILENT - 1 - word for word in output] for output in said]
+        texts: list[list[int]] = [coded[edge] if edge >= 0 else [] for edge in edges.tolist()]
+        self._set(
+            features=np.where(real[:, None], rows[edges], 0.0),
+            offsets=np.array(places, dtype=np.int64),
+            sources=table[:, 0].astype(np.int32),
+            seconds=table[:, 1].astype(np.int32),
+            targets=table[:, 2].astype(np.int32),
+            words=np.where(real, SILENT, _JOINT).astype(np.int32),
+            losses=None if lost is None else np.where(real, lost[edges], 0.0),
+            outputs=np.array([word for text in texts for word in text], dtype=np.int32),
+            output_offsets=np.cumsum([0, *map(len, texts)], dtype=np.int64),
+            n_nodes=np.array(counts, dtype=np.int64),
+            references=checked_references(references, ids, lost),
+            vocabulary=vocabulary,
+            names=own_names,
+            list_ids=ids,
+        )
+
+    @property
+    def n_links(self) -> int:
+        """Number of edges of all hypergraphs together, L."""
+        return int((self.words != _JOINT).sum())
+
+    def words_of(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the words, as numbers, of a derivation of hypergraph `number`."""
+        waiting: list[Texts] = []  # texts of tails, those of a link's source last
+        first = int(self.offsets[number])
+        for link in (first + way[::-1]).tolist():
+            tails = [node for node in (self.sources[link], self.seconds[link]) if node > 0]
+            waiting.append(self.say(link, tuple(text for _ in tails for text in waiting.pop())))
+        return np.array(waiting[0][0], dtype=np.int32)
+
+    def say(self, link: int, texts: Texts) -> Texts:
+        """Return the text that a link, counted from 0 through all hypergraphs, makes of the texts of its tails.
+
+        Several texts where it does no more than join tails.
+        """
+        if self.words[link] == _JOINT:
+            return texts
+        words: list[int] = []
+        for word in self.outputs[self.output_offsets[link] : self.output_offsets[link + 1]].tolist():
+            words += [word] if word > SILENT else texts[SILENT - 1 - word]
+        return (tuple(words),)
+
+    def _said(self) -> tuple[NDArray[np.int32], ...]:
+        return self.outputs, self.output_offsets.astype(np.int32)
+
+
+_JOINT = SILENT - 1
+"""In place of the word of a link that does no more than join two tails of an edge that has more than two."""
+
+
+def _tails(tails: Sequence[Sequence[int]], count: int) -> list[tuple[int, ...]]:
+    if len(tails) != count:
+        raise DataError(f"tails must be a sequence of {count} sequences of nodes, one an edge")
+    found = [tuple(own) for own in tails]
+    for k, own in enumerate(found):
+        if not all(isinstance(node, int | np.integer) and 0 <= node < 2**31 for node in own):
+            raise DataError(f"the tails of edge {k} (from 0) must be whole numbers from 0, not {quoted(own)}")
+    return found
+
+
+def _outputs(
+    outputs: Sequence[Sequence[str | int]], tails: Sequence[Sequence[int]], count: int
+) -> list[tuple[str | int, ...]]:
+    if isinstance(outputs, str) or len(outputs) != count:
+        raise DataError(f"outputs must be a sequence of {count} sequences of words and tails, one an edge")
+    found = []
+    for k, (own, below) in enumerate(zip(outputs, tails, strict=True)):
+        named = sorted(int(word) for word in own if not isinstance(word, str))
+        if isinstance(own, str) or named != list(range(len(below))):
+            raise DataError(
+                f"the output of edge {k} (from 0) must name each of its {len(below)} tails once, from 0; "
+                f"it is {quoted(own)}"
+            )
+        found.append(tuple(word if isinstance(word, str) else int(word) for word in own))
+    return found
+
+
+def _sorted_edges(
+    heads: IntArray, tails: list[tuple[int, ...]], edges: range, goal: int | None, list_id: str
+) -> tuple[list[tuple[int, int, int, int]], int]:
+    """Return links (source, second, target, edge) sorted by target, and the number of nodes.
+
+    Node 0 stands for no tail; of edges with more than two tails all but the last are joined, by links with edge -1.
+    """
+    own_heads = [int(heads[edge]) for edge in edges]
+    if goal is None:
+        below = {node for edge in edges for node in tails[edge]}
+        goals = sorted(set(own_heads) - below)
+        if len(goals) != 1:
+            shown = "none of the heads is no tail" if not goals else f"{goals[0]} and {goals[1]} could both be"
+            raise DataError(f"hypergraph {quoted(list_id)}: {shown} the goal; give goals")
+        goal = goals[0]
+    n_nodes = 1 + max([goal, *own_heads, *(node for edge in edges for node in tails[edge])])
+    pairs = [(node, head) for edge, head in zip(edges, own_heads, strict=True) for node in tails[edge]]
+    lower, upper = (
+        (np.array(side, dtype=np.int64) for side in zip(*pairs, strict=True)) if pairs else (_NO_NODES, _NO_NODES)
+    )
+    rank = ranks_of(lower, upper, n_nodes, list_id)
+    into: dict[int, list[int]] = {}
+    for edge, head in zip(edges, own_heads, strict=True):
+        into.setdefault(head, []).append(edge)
+    derivable: set[int] = set()
+    for node in np.argsort(rank).tolist():
+        into[node] = [edge for edge in into.get(node, []) if derivable.issuperset(tails[edge])]
+        if into[node]:
+            derivable.add(node)
+    if goal not in derivable:
+        raise DataError(f"hypergraph {quoted(list_id)} has no derivation of node {goal}; leave it out")
+    used: set[int] = {goal}
+    for node in np.argsort(-rank).tolist():
+        if node in used:
+            used.update(below for edge in into[node] for below in tails[edge])
+    links: list[tuple[int, int, int, int]] = []
+    new: dict[int, int] = {}
+    last = 0
+    for node in sorted(used, key=lambda node: int(rank[node])):  # the goal is last: all others are below it
+        last = _links_into(node, into[node], tails, new, links, last)
+    return links, last + 1
+
+
+_NO_NODES = np.empty(0, dtype=np.int64)
+
+
+def _links_into(
+    node: int,
+    edges: list[int],
+    tails: list[tuple[int, ...]],
+    new: dict[int, int],
+    links: list[tuple[int, int, int, int]],
+    last: int,
+) -> int:
+    """Append the links into a node, and before them those that join tails; return the largest number of a node."""
+    own = []
+    for edge in edges:
+        below = [new[tail] for tail in tails[edge]]
+        while len(below) > 2:
+            last += 1
+            links.append((below[0], below[1], last, -1))
+            below[:2] = [last]
+        own.append((*[*below, 0, 0][:2], edge))
+    last += 1
+    new[node] = last
+    links += [(source, second, last, edge) for source, second, edge in own]
+    return last

@@ -1,0 +1,481 @@
+"""Presolve: from the lists as given to canonical form; each step keeps the attainable selections and their losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray, IntArray, MethodError
+from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights, with_limits
+from lpmert.model.reduction import Reduction
+from lpmert.numeric import modular
+from lpmert.numeric.cone import Cap
+from lpmert.numeric.lists import (
+    Array,
+    columns_of,
+    informative_rows,
+    least_costs,
+    list_numbers,
+    take_rows,
+    varying_columns,
+)
+from lpmert.numeric.rounding import Rounding, exact_differences
+from lpmert.system.deadline import out_of_time
+
+_COST_BITS = 60
+"""Searches add up costs in 64 bits, beside `INFINITE_COST`: all selections, even outside the limits, stay below it."""
+
+_SUSPICIOUS = 1e-10
+
+_SAMPLED_ROWS = 40
+"""Rows for each column that mostly show already that no column is a combination of others."""
+
+_LARGEST_QR = 1_000_000_000
+"""Rows times squared columns from which on QR with pivoting is too slow to be the first step."""
+
+_ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+"""What mixes the bits of a number: products with this one move them up, shifts by so many down."""
+
+_MOST_PLACE_BITS = 32
+"""Of 64 bits, those that may say which row it is; the others tell its features from those of nearly all other rows."""
+
+_COSINE_ROUNDING = 1e-12
+"""Searches leave open what comes nearer to the rim of a cap; near the cosine 1 that is much at its angle."""
+
+
+def group_identical(features: FloatArray, offsets: IntArray) -> IntArray:
+    """Return for every row [M] the first row of its list with the same feature vector."""
+    leader = _leaders_by_key(features, offsets)
+    return _leaders_in_order(features + 0.0, offsets) if leader is None else leader  # -0.0 equals 0.0
+
+
+def _leaders_by_key(features: FloatArray, offsets: IntArray) -> IntArray | None:
+    """Return what `group_identical` does, `None` where rows that are unequal have the same key.
+
+    Sorting one number for each row, of its list, its features mixed, and its place, is quicker than sorting the rows.
+    """
+    sizes = np.diff(offsets)
+    place_bits = int(sizes.max(initial=1) - 1).bit_length()
+    list_bits = len(sizes).bit_length()
+    if list_bits + place_bits > _MOST_PLACE_BITS:
+        return None
+    mixed = np.zeros(len(features), dtype=np.uint64)
+    for column in columns_of(features):
+        mixed ^= np.ascontiguousarray(column + 0.0).view(np.uint64)
+        mixed *= _ODD
+        mixed ^= mixed >> _HALF
+    first_of_list, low = np.repeat(offsets[:-1], sizes), np.uint64(place_bits)
+    mixed >>= np.uint64(list_bits + place_bits)
+    mixed |= np.repeat(np.arange(len(sizes), dtype=np.uint64) << np.uint64(64 - list_bits - place_bits), sizes)
+    rows = np.arange(len(features))
+    keys = (mixed << low) | (rows - first_of_list).astype(np.uint64)
+    keys.sort()
+    groups = keys >> low
+    again = 1 + np.flatnonzero(groups[1:] == groups[:-1])
+    if not len(again):
+        return rows
+    places = (keys & ((np.uint64(1) << low) - np.uint64(1))).astype(np.int64)
+    order = first_of_list + places  # lists keep their places
+    new = np.ones(len(order), dtype=bool)
+    new[again] = False
+    leaders = order[np.flatnonzero(new)[np.cumsum(new)[again] - 1]]  # sorted, the first of a run is the first row
+    if (features[order[again]] != features[leaders]).any():
+        return None
+    rows[order[again]] = leaders
+    return rows
+
+
+def _leaders_in_order(plain: FloatArray, offsets: IntArray) -> IntArray:
+    """Return what `group_identical` does."""
+    lists = list_numbers(offsets)
+    order = np.lexsort((*plain.T[::-1], lists))
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (plain[order[1:]] != plain[order[:-1]]).any(axis=1) | (lists[order[1:]] != lists[order[:-1]])
+    leader = np.empty(len(order), dtype=np.int64)
+    leader[order] = order[np.flatnonzero(new)][
+        np.cumsum(new) - 1
+    ]  # lexsort is stable: the first of a run is the first row
+    return leader
+
+
+def representatives(leader: IntArray, losses: FloatArray, ties: str) -> IntArray:
+    """Return, in row order, one row for every group of identical vectors: its first, best or worst by loss."""
+    if ties == "first":
+        return np.flatnonzero(leader == np.arange(len(leader)))
+    key = losses if ties == "best" else -losses
+    order = np.lexsort((np.arange(len(leader)), key, leader))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = leader[order[1:]] != leader[order[:-1]]
+    rows = order[first]
+    return rows[np.argsort(leader[rows], kind="stable")]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Losses in fixed point: loss = unit * (constant + cost), exact unless `rounded`.
+
+    costs [M] int64, the least of every list 0. Where losses are no multiples of `unit`, the sum over S lists is off by
+    at most S / 2 units, about S / 2**60 of the range of the loss.
+    """
+
+    costs: IntArray
+    constant: int
+    unit: float
+    rounded: bool
+
+
+def room_for_costs(n_limits: int) -> int:
+    """Return what the dearest selection may cost where so many limits each cost at most twice as much in addition."""
+    return (1 << _COST_BITS) // (2 * n_limits + 1)
+
+
+def fixed_point(losses: FloatArray, offsets: IntArray, n_limits: int = 0) -> Costs:
+    """Return losses [M] as integers, so that sums are exact and do not depend on their order.
+
+    There is room for the costs of so many limits. Raises `DataError` if the sum of the losses overflows.
+    """
+    with np.errstate(over="ignore"):  # an overflow is infinite, and refused below
+        spread = np.maximum.reduceat(losses, offsets[:-1]) - np.minimum.reduceat(losses, offsets[:-1])
+        reach = float(np.sum(spread)) + float(np.abs(losses).max(initial=0.0))
+    if not np.isfinite(reach):
+        raise DataError("the losses overflow when summed; divide them by a common factor")
+    exponent = int(np.frexp(reach)[1]) - (room_for_costs(n_limits).bit_length() - 1)
+    # Counts are whole numbers: a coarser unit keeps the integers small, which changes nothing but reads better.
+    if exponent < 0 and np.all(losses == np.rint(losses)):
+        exponent = 0
+    exponent = max(exponent, -1074)
+    scaled = np.ldexp(losses, -exponent) if exponent > -1000 else np.ldexp(np.ldexp(losses, 1000), -exponent - 1000)
+    whole = np.rint(scaled)
+    costs, constant = least_costs(whole.astype(np.int64), offsets)
+    return Costs(costs, constant, float(np.ldexp(1.0, exponent)), bool(np.any(whole != scaled)))
+
+
+class Fractions(NamedTuple):
+    """Fractions (more_above + sum of above) / (more_below + sum of below) of whole numbers without a common divisor.
+
+    above, below [M] int64, the least of every list 0.
+    """
+
+    above: IntArray
+    below: IntArray
+    more_above: int
+    more_below: int
+
+
+def whole_fractions(
+    statistics: FloatArray,
+    constant: FloatArray,
+    numerator: tuple[Sequence[int], int],
+    denominator: tuple[Sequence[int], int],
+    offsets: IntArray,
+    n_limits: int,
+) -> Fractions:
+    """Return the fractions of sums of whole numbers, statistics [M, K] and constant [K].
+
+    numerator, denominator: factors [K] and a constant.
+
+    For every fraction p / q that a selection may have, the costs q above - p below have room beside those of so many
+    limits. Raises `MethodError` where they have not.
+    """
+    terms: list[IntArray] = []
+    more: list[int] = []
+    for factors, own in (numerator, denominator):
+        small = float(statistics.max(initial=0.0)) * sum(map(abs, factors)) < 2.0**62
+        whole = np.rint(statistics).astype(np.int64).astype(np.int64 if small else object)
+        values, constant_of_lists = least_costs(whole @ np.array(factors, dtype=whole.dtype), offsets)
+        terms.append(values)
+        more.append(own + constant_of_lists + sum(f * int(c) for f, c in zip(factors, constant.tolist(), strict=True)))
+    divisor = math.gcd(*more, *(int(np.gcd.reduce(values)) for values in terms)) or 1
+    above, below = (values // divisor for values in terms)
+    more_above, more_below = (value // divisor for value in more)
+    spreads = [sum(np.maximum.reduceat(values, offsets[:-1]).tolist()) for values in (above, below)]
+    # p is at most all that is above, q all that is below; a fraction whose denominator is 0 counts as one over 1.
+    p, q = max(1, more_above + spreads[0]), max(1, more_below + spreads[1])
+    if max(p, q, q * spreads[0] + p * spreads[1]) > room_for_costs(n_limits):
+        limits = f" with {n_limits} limits" if n_limits else ""
+        raise MethodError(
+            f"the counts are so large that fractions of them{limits} are not exact in 64 bits; divide and round them"
+            + (", or set fewer limits" if limits else "")
+        )
+    return Fractions(above.astype(np.int64), below.astype(np.int64), more_above, more_below)
+
+
+def possible_winners(
+    features: FloatArray, offsets: IntArray, centre: FloatArray, cosine: float, spread: FloatArray | None = None
+) -> IntArray:
+    """Return the rows that no other row of their list beats wherever the cosine with the unit vector centre [D] is at
+    least `cosine`, or less by rounding. spread [D]: what features may be off.
+
+    On this cap the least of d.w / |w| is |d| cos(angle(d, centre) + angle of the cap): it is positive exactly when
+    d.centre > |d| sin(angle of the cap). Differences within rounding of that are not counted.
+    """
+    cosine -= _COSINE_ROUNDING
+    sine = np.sqrt((1.0 - cosine) * (1.0 + cosine))
+    error = 8.0 * (features.shape[1] + 4) * np.finfo(np.float64).eps
+    off = 0.0 if spread is None else 4.0 * float(np.abs(spread).sum())  # of a difference, along the centre and across
+    kept = np.ones(len(features), dtype=bool)
+    scores = features @ centre
+    for begin, end in pairwise(offsets.tolist()):
+        block, order = features[begin:end], np.argsort(-scores[begin:end], kind="stable")
+        reach = np.abs(block).max(initial=0.0) * len(centre)
+        left = order
+        for best in order.tolist():
+            if out_of_time():
+                break  # the others stay, and are dealt with by the search
+            if not kept[begin + best]:
+                continue  # what beats it beats all that it beats
+            differences = block[best] - block[left]
+            lead = differences @ centre - sine * np.sqrt(np.square(differences).sum(axis=1))
+            beaten = lead > error * reach + off
+            kept[begin + left[beaten]] = False
+            left = left[~beaten]
+    return np.flatnonzero(kept)
+
+
+def column_scales(features: FloatArray, offsets: IntArray, unit: float = 1.0) -> FloatArray:
+    """Return a power of two for each column [D] that brings its spread within lists to about 1, in units of `unit`."""
+    sizes = np.diff(offsets)
+    spreads = [_spread(column, np.repeat(column[offsets[:-1]], sizes)) for column in columns_of(features)]
+    exponents = np.frexp([unit * spread if spread > 0.0 else 1.0 for spread in spreads])[1]
+    with np.errstate(over="ignore"):  # of numbers too small to scale; `times` refuses what is infinite then
+        return np.ldexp(1.0, -exponents)
+
+
+def _spread(column: FloatArray, first: FloatArray) -> float:
+    """Return the root mean square of a column [M] minus other values [M]; columns one by one need little room."""
+    # Half of each first, so that a difference of huge values does not overflow.
+    deviation = np.abs(0.5 * column - 0.5 * first)
+    largest = float(deviation.max(initial=0.0))
+    return 2.0 * largest * float(np.sqrt(np.square(deviation / largest).sum() / len(column))) if largest else 0.0
+
+
+def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
+    """Return columns that span all columns within lists, dropping only exact linear combinations of others.
+
+    Rank-revealing QR names the suspects; exact arithmetic confirms each on every row before it is dropped. A suspect
+    whose case takes too long stays: dropping it would only save time.
+    """
+    n_columns = features.shape[1]
+    first = np.repeat(offsets[:-1], np.diff(offsets))
+    rows = np.arange(len(features))
+    sample = rows[:: max(1, len(rows) // (_SAMPLED_ROWS * n_columns + 1))]
+    # Columns that are independent on some rows are so on all.
+    if n_columns < 2 or out_of_time() or any(_clearly_independent(features, first, few) for few in (sample, rows)):
+        return np.arange(n_columns)
+    from scipy.linalg import qr
+
+    differences = _scaled_differences(features, first, rows)
+    if differences.size * n_columns > _LARGEST_QR:  # the columns of R are in the same position to each other
+        differences = np.asarray(np.linalg.qr(differences, mode="r"))
+    triangle, pivots = qr(differences, mode="r", pivoting=True)
+    diagonal = np.abs(np.diag(triangle))
+    rank = int(np.sum(diagonal > _SUSPICIOUS * diagonal[0]))
+    suspects = np.sort(pivots[rank:])
+    clear = np.setdiff1d(np.arange(n_columns), suspects)
+    dropped = modular.combinations(features, first, np.concatenate([clear, suspects]), len(clear))
+    return np.setdiff1d(np.arange(n_columns), dropped)
+
+
+def _scaled_differences(features: FloatArray, first: IntArray, rows: IntArray) -> FloatArray:
+    """Return what these rows of features [M, D] differ by from the rows `first` [M], in columns of largest entry 1."""
+    differences = features[rows] - features[first[rows]]
+    largest = np.abs(differences).max(axis=0)
+    return np.asarray(differences / np.where(largest > 0, largest, 1.0))
+
+
+def _clearly_independent(features: FloatArray, first: IntArray, rows: IntArray) -> bool:
+    """Whether the columns of these rows are so far from dependent that rounding cannot make the difference."""
+    differences = _scaled_differences(features, first, rows)
+    eigenvalues = np.linalg.eigvalsh(differences.T @ differences)
+    return bool(eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1])
+
+
+def merge_parallel_pairs(features: FloatArray, offsets: IntArray, rounding: Rounding | None = None) -> IntArray:
+    """Return for every row [M] the row that stands for it, itself unless its list is merged with an earlier one.
+
+    Lists of two whose difference vectors are parallel are decided by the same hyperplane. Candidates are found in
+    floating point, parallels confirmed exactly.
+    """
+    target = np.arange(len(features))
+    pairs = np.flatnonzero(np.diff(offsets) == 2)
+    if rounding is not None:  # some may differ by less than doubles show
+        pairs = pairs[(features[offsets[pairs]] != features[offsets[pairs] + 1]).any(axis=1) & rounding.known]
+    if len(pairs) < 2:
+        return target
+    direction = features[offsets[pairs]] - features[offsets[pairs] + 1]
+    direction /= np.abs(direction).max(axis=1, keepdims=True)
+    leading = np.take_along_axis(direction, (direction != 0).argmax(axis=1)[:, None], axis=1)
+    rounded = np.round(direction * np.sign(leading), 9) + 0.0
+    _, group, count = np.unique(rounded, axis=0, return_inverse=True, return_counts=True)
+    group = group.ravel()
+    seen: dict[tuple[int, ...], int] = {}
+    for k in np.flatnonzero(count[group] > 1):
+        if out_of_time():
+            break  # to leave lists apart is as right, only slower
+        first = offsets[pairs[k : k + 1]]
+        (row,) = exact_differences(features, rounding, first, first + 1)
+        sign = 1 if next(value for value in row if value) > 0 else -1
+        key = tuple(sign * value for value in row)
+        start = offsets[pairs[k]]
+        if key not in seen:
+            seen[key] = sign * (start + 1)  # never 0, so that the sign is kept
+            continue
+        leader = abs(seen[key]) - 1
+        same = (seen[key] > 0) == (sign > 0)
+        target[start] = leader + (0 if same else 1)
+        target[start + 1] = leader + (1 if same else 0)
+    return target
+
+
+def merged(values: Array, target: IntArray) -> Array:
+    """Return values [M] or [M, K] of the rows that are left, each with those of the rows it stands for added."""
+    summed = np.zeros_like(values)
+    np.add.at(summed, target, values)
+    kept: Array = summed[target == np.arange(len(target))]
+    return kept
+
+
+LOSS_UNIT = 2.0**-56
+"""What a unit of cost is worth for a metric that is not additive.
+
+1 - score is a multiple of 2**-53 in floating point; fractions of sums have a unit that tells any two of them apart.
+"""
+
+_BLOCK = 1 << 10
+"""Rows that are looked at together, and do not leave the processor's cache."""
+
+
+class Unmerged(NamedTuple):
+    """Lists before parallel ones of two were merged: features [m, d], offsets [s + 1].
+
+    rows: which hypotheses they are of those given. The last lists, if costs add up, are the limits of the region.
+    """
+
+    features: FloatArray
+    offsets: IntArray
+    rows: IntArray
+    coordinates: Coordinates[UnmergedWeights]
+
+
+def canonicalise(
+    features: FloatArray,
+    offsets: IntArray,
+    losses: Costs | Totals,
+    n_features: int,
+    reduction: Reduction | None,
+    rounding: Rounding | None = None,
+    unit: float = 1.0,
+) -> tuple[Canonical, Coordinates[CanonicalWeights], Unmerged]:
+    """Bring lists to canonical form: features [M, d] that the reduction left of n_features, offsets [S + 1].
+
+    unit: what one of the features is in those given.
+
+    Columns that are constant or exactly collinear within lists are dropped unless the region constrains them, columns
+    scaled by powers of two, lists that cost the same whatever the weights folded away, parallel lists of two merged.
+    All of this is asked of the exact features where these are rounded; then collinear columns stay.
+    Raises `DataError` where columns cannot be scaled, `MethodError` where there is no room for the costs of limits.
+    """
+    limits = np.empty((0, features.shape[1])) if reduction is None else reduction.rows
+    cap = None if reduction is None else reduction.cap
+    values: Any = losses.costs if isinstance(losses, Costs) else losses.statistics
+    rows = np.arange(len(features))
+    if cap is not None:
+        spread = None if rounding is None else rounding.spread
+        rows = possible_winners(features, offsets, cap.unit, cap.cosine, spread)
+        offsets = take_rows(offsets, rows)
+    kept, offsets, values, folded = _fold(values[rows], offsets)
+    rows = rows[kept]
+    features = _taken(features, rows)
+    rounding = None if rounding is None else rounding.take(rows)
+    columns = np.arange(features.shape[1])
+    scales = np.ones(len(columns))
+    if cap is None:
+        used = limits.any(axis=0)
+        columns = np.flatnonzero(np.isin(columns, _varying(features, offsets, rounding)) | used)
+        if rounding is None and not used.any():
+            columns = columns[independent_columns(_columns(features, columns), offsets)]
+        features = _columns(features, columns)
+        scales = column_scales(features, offsets, unit)
+    features = times(features, scales)
+    # A factor does not change a limit; as large as the features it is told from a tie as well as they are.
+    limits = times(limits[:, columns], scales)
+    factors = np.ldexp(1.0, -np.frexp(np.abs(limits).max(axis=1, initial=0.0))[1])
+    limits = times(limits.T, factors).T
+    if rounding is not None and reduction is not None:
+        rounding = rounding.scaled(columns, scales)
+        off = reduction.rows_off[:, columns] * scales * factors[:, None]
+        rounding = replace(rounding, spread=np.maximum(rounding.spread, off.max(axis=0, initial=0.0)))
+    if isinstance(losses, Costs):
+        features, offsets, values = with_limits(features, offsets, values, limits)
+        rounding = None if rounding is None else rounding.with_limits()
+    unmerged = Unmerged(features, offsets, rows, Coordinates(columns, scales, n_features, reduction))
+    target = merge_parallel_pairs(features, offsets, rounding)
+    own = np.flatnonzero(target == np.arange(len(target)))
+    kept, offsets, values, more = _fold(merged(values, target), take_rows(offsets, own))
+    features = _taken(features, own[kept])
+    rounding = None if rounding is None else rounding.take(own[kept])
+    left = np.arange(len(columns))
+    if cap is None and not len(limits):
+        left = _varying(features, offsets, rounding)  # merging can drop a feature's last list
+    form = Canonical(
+        _columns(features, left),
+        offsets,
+        values,
+        np.ascontiguousarray(limits[:, left]),
+        () if reduction is None else reduction.labels,
+        None if cap is None else Cap(cap.centre[columns[left]], cap.cosine),
+        rounding=None if rounding is None else rounding.scaled(left, np.ones(len(left))),
+    )
+    if isinstance(losses, Costs):
+        constant = losses.constant + folded + more
+        form = replace(form, unit=losses.unit, constant=constant, rounded=losses.rounded)
+    else:
+        unit = LOSS_UNIT if losses.fraction is None else min(LOSS_UNIT, losses.fraction.unit(losses.statistics))
+        totals = replace(losses, statistics=values, constant=losses.constant + (folded + more))
+        form = replace(form, losses=totals, unit=unit, rounded=True)
+    return form, Coordinates(columns[left], scales[left], n_features, reduction), unmerged
+
+
+def _varying(features: FloatArray, offsets: IntArray, rounding: Rounding | None) -> IntArray:
+    """Return the columns of features [M, d] that differ within some list, those that are rounded by what they are."""
+    return varying_columns(features, offsets) if rounding is None else rounding.varying(offsets)
+
+
+def _taken(features: FloatArray, rows: IntArray) -> FloatArray:
+    """Return these ascending rows, without a copy where they are all."""
+    return features if len(rows) == len(features) else features[rows]
+
+
+def _columns(features: FloatArray, columns: IntArray) -> FloatArray:
+    """Return these ascending columns, without a copy where they are all."""
+    return features if len(columns) == features.shape[1] else np.ascontiguousarray(features[:, columns])
+
+
+def _fold(values: Any, offsets: IntArray) -> tuple[IntArray, IntArray, Any, Any]:
+    """Return the rows [m] of the lists on which weights matter, their offsets and values, and what the others add.
+
+    values [M] are costs, of which the least of every list is added too, or statistics [M, K].
+    """
+    more = 0
+    if values.ndim == 1:
+        values, more = least_costs(values, offsets)
+    rows, left = informative_rows(values, offsets)
+    if values.ndim == 2:
+        more = values[np.setdiff1d(offsets[:-1], rows)].sum(axis=0)
+    return rows, left, values[rows], more
+
+
+def times(values: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return values [n, d] times powers of two [d]; raises `DataError` where that is not exact."""
+    with np.errstate(all="ignore"):
+        product = np.multiply(values, factors, order="C")
+        blocks = (slice(begin, begin + _BLOCK) for begin in range(0, len(values), _BLOCK))
+        exact = all(np.array_equal(product[some] / factors, values[some]) for some in blocks)
+    if not exact:
+        raise DataError("a feature or limit spans so many orders of magnitude that it cannot be scaled; rescale it")
+    return product

@@ -1,0 +1,273 @@
+"""Lists as arrays: rows one list after the other, and offsets, where each list begins and the last one ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from lpmert import core
+from lpmert.errors import FloatArray, IntArray
+from lpmert.numeric.cone import Cap
+from lpmert.numeric.rounding import EPSILON
+from lpmert.system.mapped import released
+
+Array = TypeVar("Array", FloatArray, IntArray)
+
+
+def with_half_spaces(
+    features: FloatArray, offsets: IntArray, values: Array, normals: FloatArray, beyond: float
+) -> tuple[FloatArray, IntArray, Array]:
+    """Append a list {a, 0} for every row a of normals [k, d]: the value of a is 0, that of the zero vector `beyond`.
+
+    features [m, d], offsets [s + 1], values [m] or [m, K].
+    """
+    pairs = np.zeros((2 * len(normals), features.shape[1]))
+    pairs[::2] = normals
+    own = np.zeros((len(pairs), *values.shape[1:]), dtype=values.dtype)
+    own[1::2] = beyond
+    ends = offsets[-1] + 2 * np.arange(1, len(normals) + 1)
+    return np.concatenate([features, pairs]), np.concatenate([offsets, ends]), np.concatenate([values, own])
+
+
+_TALL = 64
+"""Rows for each column from which on columns are taken one by one."""
+
+
+def largest_of_rows(values: FloatArray) -> FloatArray:
+    """Return the largest magnitude [n] in each row of values [n, d], 0 where rows are empty."""
+    if _is_tall(values):
+        return _over_columns(np.maximum, values, np.abs)
+    return np.asarray(np.abs(values).max(axis=1, initial=0.0))
+
+
+def sizes_of_rows(values: FloatArray) -> FloatArray:
+    """Return the sum of magnitudes [n] of each row of values [n, d]."""
+    return _over_columns(np.add, values, np.abs) if _is_tall(values) else np.asarray(np.abs(values).sum(axis=1))
+
+
+def lengths_of_rows(values: FloatArray) -> FloatArray:
+    """Return the Euclidean norm [n] of each row of values [n, d]."""
+    if _is_tall(values):
+        return np.asarray(np.sqrt(_over_columns(np.add, values, np.square)))
+    return np.asarray(np.linalg.norm(values, axis=1))
+
+
+def _is_tall(values: FloatArray) -> bool:
+    n_rows, n_columns = values.shape
+    return bool(n_columns > 0 and n_rows >= _TALL * n_columns)
+
+
+def _over_columns(combine: Any, values: FloatArray, figure: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    columns = (figure(column) for column in values.T)
+    return reduce(lambda sofar, column: combine(sofar, column, out=sofar), columns)
+
+
+_LINE = 8
+"""Numbers that memory is read by: 64 bytes."""
+
+
+def columns_of(features: FloatArray) -> Iterator[FloatArray]:
+    """Yield the columns [M] of features [M, D]; of many, some are copied together, as memory is read by lines."""
+    for begin in range(0, features.shape[1], _LINE):
+        some = features[:, begin : begin + _LINE].T
+        yield from some if features.shape[1] <= _LINE else np.ascontiguousarray(some)
+
+
+def list_numbers(offsets: IntArray) -> IntArray:
+    """Return the list number [M] of every row."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def centred(features: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return features [M, D] minus their means within the lists."""
+    means = np.add.reduceat(features, offsets[:-1], axis=0) / np.diff(offsets)[:, None]
+    return np.asarray(features - means[list_numbers(offsets)])
+
+
+def standardised(features: FloatArray, offsets: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return centred features [M, D] in units of their standard deviation within the lists, and these units [D].
+
+    The unit of a feature that does not vary is 1.
+    """
+    alike = centred(features, offsets)
+    deviation = np.sqrt(np.einsum("ij,ij->j", alike, alike) / len(alike))  # their means are 0
+    spread = np.where(deviation > 0.0, deviation, 1.0)
+    return alike / spread, spread
+
+
+def mean_difference(values: FloatArray, offsets: IntArray) -> float:
+    """Return the mean over lists, offsets [S + 1], of |a - b| for two values [m] of a list drawn with replacement."""
+    lists = list_numbers(offsets)
+    ordered = values[np.lexsort((values, lists))]
+    sizes = np.diff(offsets)[lists]
+    rank = np.arange(len(values)) - offsets[:-1][lists]
+    # of all n^2 pairs a value counts positively in twice as many as are below it, negatively in those above
+    return float(np.sum(2.0 * (2 * rank + 1 - sizes) * ordered / sizes**2.0) / (len(offsets) - 1))
+
+
+def take_rows(offsets: IntArray, rows: IntArray) -> IntArray:
+    """Return the offsets after keeping these ascending rows; lists of which none is left vanish."""
+    counts = np.bincount(list_numbers(offsets)[rows])
+    return np.concatenate([[0], np.cumsum(counts[counts > 0])]).astype(np.int64)
+
+
+def informative_rows(values: FloatArray | IntArray, offsets: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the rows of the lists whose hypotheses differ in values [M] or [M, K], and their new offsets.
+
+    The other lists add a constant whatever the weights.
+    """
+    differs = np.maximum.reduceat(values, offsets[:-1]) != np.minimum.reduceat(values, offsets[:-1])
+    return rows_of_lists(offsets, np.flatnonzero(differs if differs.ndim == 1 else differs.any(axis=1)))
+
+
+def rows_of_lists(offsets: IntArray, lists: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the rows of these lists and their new offsets."""
+    sizes = np.diff(offsets)[lists]
+    new = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    rows = np.repeat(offsets[lists] - new[:-1], sizes) + np.arange(new[-1])
+    return rows, new
+
+
+def varying_columns(features: FloatArray, offsets: IntArray) -> IntArray:
+    """Return the columns that differ within some list; only these matter to decoding."""
+    sizes = np.diff(offsets)
+    varies = [bool((column != np.repeat(column[offsets[:-1]], sizes)).any()) for column in columns_of(features)]
+    return np.flatnonzero(varies)
+
+
+def least_costs(costs: IntArray, offsets: IntArray) -> tuple[IntArray, int]:
+    """Return costs [M] with the least of every list 0, and what all selections cost beyond."""
+    least = np.minimum.reduceat(costs, offsets[:-1])
+    return costs - least[list_numbers(offsets)], sum(least.tolist())
+
+
+_BLOCK = 1 << 17
+"""Hypotheses of a block, about."""
+
+
+def blocks_of_lists(offsets: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield the first list of each block and the first one after it; a block has about `_BLOCK` rows, and a list."""
+    first, n_lists = 0, len(offsets) - 1
+    while first < n_lists:
+        end = int(np.searchsorted(offsets, offsets[first] + _BLOCK, side="right")) - 1
+        end = min(max(end, first + 1), n_lists)
+        yield first, end
+        first = end
+
+
+def of_lists(figure: Callable[[Array, IntArray], Array], values: Array, offsets: IntArray) -> Array:
+    """Return what a figure makes of the values [m] of some lists and their offsets, for all lists [S] of values [M]."""
+    parts = []
+    for first, end in blocks_of_lists(offsets):
+        own = offsets[first : end + 1]
+        parts.append(np.asarray(figure(values[own[0] : own[-1]], own - own[0])))
+        released(values)
+    return joined(parts)
+
+
+def least_and_most(values: Array, offsets: IntArray) -> tuple[Array, Array]:
+    """Return the least and the greatest of the values [M] of each list [S]."""
+    ends = of_lists(
+        lambda some, own: np.stack([reach.reduceat(some, own[:-1]) for reach in (np.minimum, np.maximum)], axis=1),
+        values,
+        offsets,
+    )
+    return ends[:, 0], ends[:, 1]
+
+
+def joined(parts: list[Array]) -> Array:
+    """Return rows of parts one after the other; the parts are forgotten one by one."""
+    sizes = [len(part) for part in parts]
+    rows: Array = np.empty((sum(sizes), *parts[0].shape[1:]), dtype=parts[0].dtype)
+    end = len(rows)
+    while parts:
+        part = parts.pop()
+        rows[end - len(part) : end] = part
+        end -= len(part)
+    return rows
+
+
+Block = tuple[FloatArray, IntArray]
+"""Features [m, d] of some lists, and their offsets."""
+
+
+def units(blocks: Iterable[Block]) -> FloatArray:
+    """Return the standard deviation [d] of features within lists; that of a feature that does not vary is 1."""
+    total, count = np.zeros(()), 0
+    for features, offsets in blocks:
+        alike = centred(features, offsets)
+        total = total + np.einsum("ij,ij->j", alike, alike)  # their means are 0
+        count += len(alike)
+    deviation = np.sqrt(total / count)
+    return np.where(deviation > 0.0, deviation, 1.0)
+
+
+def correlations(blocks: Callable[[], Iterable[Block]]) -> tuple[FloatArray, FloatArray]:
+    """Return the correlations [d, d] of features within lists, and their units [d]; blocks: anew with each call."""
+    spread = units(blocks())
+    total, count = np.zeros(()), 0
+    for features, offsets in blocks():
+        alike = centred(features, offsets) / spread
+        total = total + alike.T @ alike
+        count += len(alike)
+    return total / count, spread
+
+
+INFEASIBLE, FEASIBLE, UNDECIDED = range(3)
+"""The verdicts of `core.LeastNorm`."""
+
+
+class SortedLists(NamedTuple):
+    """Lists with hypotheses in order of cost.
+
+    rows [M, D]; reach [D]: the largest magnitude of each feature; spread [D]: how far it may be from the exact one.
+    cap: empty, or a unit vector [D] and the least cosine with it.
+    """
+
+    rows: FloatArray
+    offsets: IntArray
+    costs: IntArray
+    reach: FloatArray
+    spread: FloatArray
+    cap: FloatArray
+
+    def native(self) -> core.Lists:
+        """Return them for the compiled core."""
+        return core.Lists(*self)
+
+
+def cost_order(offsets: IntArray, costs: IntArray) -> IntArray:
+    """Return the rows list by list, in order of cost (stable)."""
+    return np.lexsort((costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
+
+
+def sorted_lists(
+    features: FloatArray,
+    offsets: IntArray,
+    costs: IntArray,
+    cap: Cap | None = None,
+    spread: FloatArray | None = None,
+) -> SortedLists:
+    """Return lists in order of cost (stable); spread [D]: how far features may be from the exact ones, if at all."""
+    order = cost_order(offsets, costs)
+    rows = np.ascontiguousarray(features[order])
+    limit = np.empty(0) if cap is None else np.append(cap.unit, cap.cosine)
+    off = np.zeros(rows.shape[1]) if spread is None else spread
+    return SortedLists(rows, offsets, costs[order], reach_of(rows), off, limit)
+
+
+def reach_of(rows: FloatArray) -> FloatArray:
+    """Return the largest magnitude [D] in each column of rows [M, D]."""
+    return np.asarray(np.maximum(rows.max(axis=0, initial=0.0), -rows.min(axis=0, initial=0.0)))
+
+
+def rounding_bound(weights: FloatArray, reach: FloatArray, spread: FloatArray | None = None) -> float:
+    """Bound the error of a difference of two scores, of features up to reach [D]: by rounding, and by that of features,
+    of spread [D].
+    """
+    sizes = np.abs(weights)
+    off = 0.0 if spread is None else 2.0 * (sizes @ spread)
+    return float(2.0 * (len(weights) + 3) * EPSILON * (sizes @ reach) + off)

@@ -1,0 +1,379 @@
+"""Good weights: those that a search begins with, and better ones while it goes on.
+
+First weights come from descents on sums of losses, line searches on a ratio, and chords of a cap. While a search goes on,
+descents near the best weights, or by Powell's method, for metrics that do not add up and within regions, from where steps
+at a temperature lead.
+
+Sources: Press and others, Numerical Recipes, section on direction set methods; Kirkpatrick, Gelatt and Vecchi,
+Optimization by simulated annealing, Science 1983 (here with exact steps along circles, see lpmert/core/circle.cpp).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from math import sqrt
+
+import numpy as np
+
+from lpmert.errors import FloatArray
+from lpmert.lines.clock import Clock, given_weights
+from lpmert.lines.descents import DEFAULT_BUDGET, OVERHEAD, Descents, descend
+from lpmert.lines.directions import lines_along, local_optima, powell
+from lpmert.lines.line_search import LineSearch, line_search, lists_with_costs
+from lpmert.lines.restarts import Restarts, random_weights
+from lpmert.metrics.base import RatioMetric
+from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.numeric.cone import Cap
+from lpmert.search.evolution import Evolution
+from lpmert.search.method import Incumbent, Task
+from lpmert.system.deadline import OutOfTime, heeding, out_of_time
+
+_LEAST_SCALED = 1e-100
+"""Weights in a scale with smaller or larger ones than this and its inverse would leave the doubles in sums."""
+
+
+def normalised(weights: FloatArray) -> CallerWeights:
+    """Return weights [D] with absolute values that sum to 1; all zeros become equal weights."""
+    largest = np.abs(weights).max(initial=0.0)
+    if largest == 0.0:
+        return CallerWeights(np.full(len(weights), 1.0 / max(1, len(weights))))
+    scaled = weights / largest
+    return CallerWeights(scaled / np.abs(scaled).sum())
+
+
+def in_scale_of(region: Region | None, names: Sequence[str], weights: CallerWeights) -> CallerWeights:
+    """Return weights [D] of a region in the scale that it sets: by a fixed weight other than 0, or by a total."""
+    fixed = {} if region is None else {names.index(name): value for name, value in region.fixed.items()}
+    given = next((place for place, value in fixed.items() if value), None)
+    with np.errstate(over="ignore", under="ignore"):  # limits of any size are taken, and cannot all be reached
+        if given is not None and weights[given] * np.sign(fixed[given]) > 0.0:
+            scaled = weights / weights[given] * fixed[given]
+        elif given is None and region is not None and region.total and weights.sum() * np.sign(region.total) > 0.0:
+            scaled = weights / weights.sum() * region.total
+        else:
+            return weights
+    sizes = np.abs(scaled[scaled != 0.0])
+    if not (
+        sizes.min() >= _LEAST_SCALED and sizes.max() <= 1.0 / _LEAST_SCALED and len(sizes) == np.count_nonzero(weights)
+    ):
+        return weights
+    scaled[list(fixed)] = list(fixed.values())
+    return CallerWeights(scaled)
+
+
+def moved(
+    weights: FloatArray, sizes: Iterable[float], draw: Callable[[], FloatArray], *, alike: bool = False
+) -> Iterator[FloatArray]:
+    """Yield weights [D] moved by random steps of these sizes, relative to the largest weight.
+
+    draw: returns a step [D]. alike: every step is brought to the same length before.
+    """
+    largest = np.abs(weights).max(initial=0.0) or 1.0
+    for size in sizes:
+        step = draw()
+        way = largest * size * step
+        yield weights + (way / (np.abs(step).max(initial=0.0) or 1.0) if alike else way)
+
+
+_BUDGET = 3_000_000
+"""Hypotheses times line searches."""
+
+_MOST_SEARCHES = 400
+_INWARD = 1e-9
+
+
+def descend_in_cap(canonical: Canonical, start: CanonicalWeights, rng: np.random.Generator) -> Incumbent:
+    """Return the best weights that line searches in random directions find from a start inside the problem's cap."""
+    if canonical.cap is None:
+        raise ValueError("the problem has no cap")
+    _, _, costs = canonical.lists
+    best = Incumbent(canonical.clear_cost(start)[0], start, "L")
+    if not len(costs):
+        return best
+    lists = lists_with_costs(*canonical.lists)
+    for _ in range(min(_MOST_SEARCHES, _BUDGET // len(costs) + 20)):
+        weights = best.weights / np.linalg.norm(best.weights)
+        direction = rng.normal(size=len(weights))
+        direction -= (direction @ canonical.cap.unit) * canonical.cap.unit
+        ends = _chord(canonical.cap, weights, direction)
+        if ends is None:
+            continue
+        _, step = line_search(lists, weights, direction, low=ends[0], high=ends[1])
+        candidate = CanonicalWeights(weights + step * direction)
+        cost, clear = canonical.clear_cost(candidate)
+        if clear and cost < best.cost and canonical.cap.contains(candidate):
+            best.improve(cost, candidate, "L")
+    return best
+
+
+def _chord(cap: Cap, weights: FloatArray, direction: FloatArray) -> tuple[float, float] | None:
+    """Return the interval of t in which weights + t direction, with the direction across the cap, is in the cap."""
+    along = float(weights @ cap.unit)
+    across = weights - along * cap.unit
+    reach = along * sqrt(1.0 / cap.cosine**2 - 1.0) * (1.0 - _INWARD)
+    a, b = float(direction @ direction), float(across @ direction)
+    root = b * b - a * (float(across @ across) - reach * reach)
+    if a == 0.0 or root <= 0.0:
+        return None
+    return (-b - sqrt(root)) / a, (-b + sqrt(root)) / a
+
+
+_USUAL_FEATURES = 6
+"""With fewer features the search that follows is shorter, and good weights are fewer."""
+
+_RATIO_BUDGET = 30_000_000
+"""Hypotheses times line searches on a ratio."""
+
+_FEWEST, _MOST = 200, 3000
+"""Such line searches."""
+
+_EVALUATIONS = 4
+"""Weights that can be decoded in the time of one line search."""
+
+_PERTURBATIONS = 24
+
+
+def first_incumbent(problem: Problem, seed: int, initial: CanonicalWeights | None) -> Incumbent:
+    """Return good weights by searches from several starts, or the ones given [d] where these are better.
+
+    Their cost does not hang on ties, if any weights nearby are free of them.
+    """
+    canonical = problem.canonical
+    n = canonical.n_features
+    if canonical.additive and n == 0:
+        return Incumbent(0, CanonicalWeights(np.zeros(0)), "")
+    inside = canonical.interior
+    rng = np.random.default_rng(seed)
+    if canonical.additive and canonical.cap is not None and inside is not None:
+        first = inside if initial is None or not canonical.cap.contains(initial) else initial
+        return descend_in_cap(canonical, first, rng)
+    weights = _descended(canonical, seed, initial) if canonical.additive else _searched(problem, seed, initial)
+    candidates = [one for one in (weights, initial, inside) if one is not None]
+    sizes = [10.0 ** (-8 + k / 3) for k in range(_PERTURBATIONS)]
+    beside = [moved(one, sizes, lambda: rng.normal(size=n)) for one in (weights, inside) if one is not None]
+    for k in range(_PERTURBATIONS):
+        if k:
+            if out_of_time():
+                break
+            candidates = [CanonicalWeights(next(steps)) for steps in beside]
+        found = [(cost, one) for one in candidates if (cost := attained_cost(canonical, one)) is not None]
+        if found:
+            cost, best = min(found, key=lambda pair: pair[0])
+            return Incumbent(cost, best, "I" if best is initial else "L")
+    return any_incumbent(canonical, None if canonical.additive else weights)
+
+
+def any_incumbent(canonical: Canonical, weights: CanonicalWeights | None = None) -> Incumbent:
+    """Return these weights [d], or any of the region, with what their ties cost at worst: that much is attained beside
+    them, if not at them.
+
+    For a ratio that is 1, the largest loss of one that is no fraction of sums.
+    """
+    weights = given_weights(canonical, weights)
+    cost = canonical.clear_cost(weights)[0] if canonical.additive else canonical.cost_of_loss(1.0)
+    return Incumbent(cost, weights, "L")
+
+
+def _descended(canonical: Canonical, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
+    if out_of_time():
+        return CanonicalWeights(np.ones(canonical.n_features))
+    share = min(1.0, canonical.n_features / _USUAL_FEATURES)
+    budget = max(1, int(DEFAULT_BUDGET * share**3))
+    try:
+        with heeding():  # many features take longer to prepare for line searches than some have time for
+            return CanonicalWeights(descend(*canonical.lists, seed=seed, initial=initial, budget=budget)[1])
+    except OutOfTime:
+        return CanonicalWeights(np.ones(canonical.n_features))
+
+
+def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
+    canonical = problem.canonical
+    if not isinstance(problem.metric, RatioMetric) or not canonical.n_lists or out_of_time():
+        return given_weights(canonical, None)
+    searches = int(np.clip(_RATIO_BUDGET // len(canonical.features), _FEWEST, _MOST))
+    if canonical.n_features >= _USUAL_FEATURES:
+        clock = Clock(problem, _EVALUATIONS * searches)
+        evolution = Evolution(problem, initial, np.random.default_rng(seed))
+        while not clock.expired(0):
+            evolution.run(clock)
+        return CanonicalWeights(evolution.best)
+    clock = Clock(problem, searches)
+    lines = lines_along("greedy", partial(LineSearch, canonical))
+    optima = local_optima(problem, lines, Restarts(), initial, seed, clock)
+    return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
+
+
+def attained_cost(canonical: Canonical, weights: CanonicalWeights) -> int | None:
+    """Return the cost of weights [d] of the region, `None` where it hangs on ties."""
+    if canonical.additive:
+        cost, clear = canonical.clear_cost(weights)
+        inside = (canonical.limits @ weights > 0).all() and (canonical.cap is None or canonical.cap.contains(weights))
+        return cost if clear and inside else None
+    loss = canonical.totals.attained(weights)
+    return None if loss is None else canonical.cost_of_loss(loss)
+
+
+_SLICE = 40_000_000
+"""What a search does in a slice, in features times hypotheses times line searches, about: 25 milliseconds."""
+
+_FEWEST_FEATURES = 6
+"""Searches with fewer features meet good weights as soon themselves."""
+
+_CIRCLES = (4, 16)
+"""Fewest and most steps between two descents, each along a circle."""
+
+_WARMTH = (-3.0, -1.5)
+"""Range of the temperature's decimal logarithm, in units of what the first circle costs more on average."""
+
+_FRESH = 0.2
+"""Share of descents that begin anywhere."""
+
+_EVALUATIONS = 4
+"""Weights that can be decoded in the time of one line search."""
+
+_ROUNDS = 20
+"""Draws of evolution in a turn."""
+
+_EAGER_RUNS, _EAGER = 2, 5.0
+"""So many runs of evolution come first, while a search earns so much more: most of what they find, they find soon."""
+
+_FADING, _LEAST_SHARE = 0.97, 0.25
+"""By how much each turn that finds nothing lowers what a search earns, and how far; what it finds brings all back."""
+
+_BESIDE = (1e-8, 1e-6, 1e-4)
+"""How far from weights with ties others are tried that have none."""
+
+
+class Improver:
+    """Descents whose work keeps to a share of a search's: it earns as the search goes on, and spends at once.
+
+    What leads to better weights is not charged. Steps at a temperature lead away from the best weights so far, those of
+    the search too, and a descent from there may end in better ones. All that is random comes from the seed, and all
+    work is counted, not timed: the outcome does not depend on the machine.
+    """
+
+    def __init__(self, task: Task, share: float, *, near: bool = True) -> None:
+        self._near = near
+        self._problem, self._form, self._incumbent = task.problem, task.canonical, task.incumbent
+        self._rng = np.random.default_rng([task.seed, 1])
+        self._wage = share * _SLICE / self._form.n_features
+        self._faith = 1.0
+        self._credit = 0.0
+        self._turns = 0
+        self._evolved = self._descended = 0.0
+
+    def earn(self, slices: float) -> None:
+        """Look for better weights as far as more slices of the search allow."""
+        self._credit += slices * self._wage * (_EAGER if self._eager else self._faith)
+        while self._credit > 0.0 and self._form.n_features >= _FEWEST_FEATURES and not out_of_time():
+            before = self._incumbent.cost
+            work = self._turn()
+            if self._incumbent.cost == before:
+                self._credit -= work
+                self._faith = max(_LEAST_SHARE, _FADING * self._faith)
+            else:
+                self._faith = 1.0
+
+    @property
+    def _eager(self) -> bool:
+        return self._form.n_features >= _FEWEST_FEATURES and self._evolution.runs < _EAGER_RUNS
+
+    @cached_property
+    def _evolution(self) -> Evolution:
+        return Evolution(self._problem, self._incumbent.weights, np.random.default_rng(self._rng.integers(1 << 32)))
+
+    @cached_property
+    def _search(self) -> LineSearch:
+        return LineSearch(self._form)
+
+    @cached_property
+    def _descents(self) -> Descents:
+        return Descents(*self._form.lists, seed=int(self._rng.integers(1 << 32)), initial=self._incumbent.weights)
+
+    def _turn(self) -> float:
+        """Let the way to better weights that has worked less have its turn; return the work of that."""
+        if self._eager or self._evolved <= self._descended:
+            work = self._evolve()
+            self._evolved += work
+        else:
+            work = self._descend()
+            self._descended += work
+        return work
+
+    def _evolve(self) -> float:
+        """Draw weights; return the work of that."""
+        evolution, clock = self._evolution, Clock(self._problem)
+        for _ in range(_ROUNDS):
+            if clock.expired(evolution.step(clock)):
+                break
+        form, weights = self._form, clock.best
+        if weights is not None and form.cost_of_loss(clock.loss) < self._incumbent.cost:
+            self._take(weights)
+        return clock.steps * (len(form.features) + OVERHEAD) / _EVALUATIONS
+
+    def _descend(self) -> float:
+        """Descend; return the work of that."""
+        form = self._form
+        if self._near and form.additive and form.cap is None and not len(form.limits):
+            self._descents.offer(self._incumbent.weights)
+            work = self._descents.turn()
+            cost, weights = self._descents.best
+            if cost < self._incumbent.cost:
+                self._take(weights)
+            return work
+        return self._powell()
+
+    def _powell(self) -> float:
+        """Descend once by Powell's method; return the work of that."""
+        clock = Clock(self._problem)
+        start = self._start(clock) if self._turns else self._incumbent.weights
+        self._turns += 1
+        weights, level = powell(self._search, start, self._rng, clock)
+        form = self._form
+        if (int(level) if form.additive else form.cost_of_loss(level)) < self._incumbent.cost:
+            self._take(weights)
+        return clock.steps * (len(form.features) + OVERHEAD)
+
+    def _start(self, clock: Clock) -> FloatArray:
+        if self._rng.random() < _FRESH:
+            return random_weights(self._search, self._rng)
+        weights: FloatArray = self._incumbent.weights
+        temperature: float | None = None
+        for _ in range(int(self._rng.integers(*_CIRCLES))):
+            if clock.expired(2):
+                break
+            circle = self._search.around(weights, self._across(weights))
+            widths = circle.ends - circle.begins
+            above = circle.levels - circle.levels.min(initial=np.inf)
+            if not widths.sum() > 0.0:
+                continue
+            if temperature is None:
+                temperature = float(widths @ above / widths.sum()) * 10.0 ** self._rng.uniform(*_WARMTH)
+            if temperature == 0.0:
+                break
+            odds = widths * np.exp(-above / temperature)
+            piece = self._rng.choice(len(odds), p=odds / odds.sum())
+            angle = circle.begins[piece] + widths[piece] * self._rng.random()
+            weights = np.cos(angle) * weights + np.sin(angle) * circle.direction
+        return weights
+
+    def _across(self, weights: FloatArray) -> FloatArray:
+        """Return a random direction [d] at right angles to weights [d], and of their length, for features alike."""
+        spread = self._search.spread
+        along = weights * spread
+        length = float(np.linalg.norm(along))
+        direction = self._rng.normal(size=len(weights))
+        direction -= (direction @ along) / length**2 * along
+        return np.asarray(direction * (length / float(np.linalg.norm(direction))) / spread)
+
+    def _take(self, weights: FloatArray) -> None:
+        """Make weights [d], or some beside them if they are tied, the incumbent if they cost less."""
+        beside = moved(weights, _BESIDE, lambda: self._rng.normal(size=len(weights)))
+        for one in (weights, *beside):
+            cost = attained_cost(self._form, CanonicalWeights(np.asarray(one)))
+            if cost is not None:
+                self._incumbent.improve(cost, one, "L")
+                return
