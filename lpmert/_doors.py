@@ -6,7 +6,6 @@ Nothing heavy is imported before it is needed, so that the command line starts a
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lpmert.asked import keeping_of, problem_of, settings_of, told
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from lpmert.checked import Check
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
+    from lpmert.model.canonical import CallerWeights
     from lpmert.model.evaluation import Evaluation
     from lpmert.model.graphs import WordGraphs
     from lpmert.model.lattice_problem import LatticeProblem
@@ -131,14 +131,15 @@ def minimize(
     from lpmert.workers import using_workers
 
     solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
-    problem, search = _prepared(nbest, metric, ties, region, limits, keeping_of(checkpoint, resume))
+    keeping = keeping_of(checkpoint, resume)
+    problem, started = _problem_within(limits, nbest, metric, ties, region)
     initial = None
     if initial_weights is not None:
         from lpmert.formats.weights import given_weights
 
         initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     with using_workers(backend, jobs):
-        return warned(search(solver, limits, callback, seed, initial))
+        return warned(_solved(problem, solver, limits, callback, seed, initial, started, keeping))
 
 
 def check(
@@ -194,11 +195,11 @@ def check(
     from lpmert.workers import using_workers
 
     solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
-    problem, search = _prepared(nbest, metric, ties, region, limits)
+    problem, started = _problem_within(limits, nbest, metric, ties, region)
     given = problem.checked_weights(given_weights(weights, "weights"))
     evaluation = told(problem, given)
     with using_workers(backend, jobs):
-        optimum = warned(search(solver, limits, callback, seed, given))
+        optimum = warned(_solved(problem, solver, limits, callback, seed, given, started))
     same = {field.name for field in fields(evaluation)} & {field.name for field in fields(Check)}
     figures = {name: getattr(evaluation, name) for name in same}
     return Check(weights=given, names=nbest.names, optimum=optimum, **figures)
@@ -317,27 +318,35 @@ def certify(
             write_certificate_of_graphs(path, problem, result, on_stage=told)
 
 
-def _prepared(
-    data: NBest | WordGraphs,
-    metric: Any,
-    ties: str,
-    region: Region | None,
-    limits: Limits,
-    keeping: Keeping | None = None,
-) -> tuple[Problem | LatticeProblem, Callable[..., Result]]:
-    """Return the problem, and its search: of a method, with limits, callback, seed and first weights."""
+def _problem_within(
+    limits: Limits, data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None
+) -> tuple[Problem | LatticeProblem, float]:
+    """Return the problem, made within the limits, and since when the time counts."""
     import lpmert.model.problem  # noqa: F401  # loading it takes longer than most problems, and does not count
-    from lpmert.model.problem import Problem
-    from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline
     from lpmert.system.memory import Allowance
 
     allowance = Allowance(limits.memory_limit)
     with allowance.kept_if_any(), Deadline(limits.time_limit, memory=allowance).running() as deadline:
-        problem = problem_of(data, metric, ties, region)
-        if not isinstance(problem, Problem):
-            from lpmert.methods.lattice.solve import solve_lattices
+        return problem_of(data, metric, ties, region), deadline.started
 
-            return problem, partial(solve_lattices, problem, started=deadline.started, keeping=keeping)
-        here = partial(solve, started=deadline.started, keeping=keeping)
-        return problem, lambda method, *rest: here(method, problem, *rest)
+
+def _solved(
+    problem: Problem | LatticeProblem,
+    method: Method,
+    limits: Limits,
+    callback: Callback | None,
+    seed: int,
+    initial: CallerWeights | None,
+    started: float,
+    keeping: Keeping | None = None,
+) -> Result:
+    """Return what the method finds on lists or lattices."""
+    from lpmert.model.problem import Problem
+    from lpmert.search.driver import ListSolver
+
+    if isinstance(problem, Problem):
+        return ListSolver(method, problem, limits, callback, seed, initial, started, keeping).solve()
+    from lpmert.methods.lattice.solve import LatticeSolver
+
+    return LatticeSolver(method, problem, limits, callback, seed, initial, started, keeping).solve()

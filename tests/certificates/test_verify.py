@@ -242,7 +242,6 @@ class TestIndependence:
             "lpmert.formats.numbers",
             "lpmert.metrics",
             "lpmert.metrics.base",
-            "lpmert.metrics.base",
             "lpmert.metrics.columns",
             "lpmert.metrics.contract",
             "lpmert.model",
@@ -265,7 +264,7 @@ class TestIndependence:
         }
 
     def test_the_checker_is_short_enough_to_be_read(self) -> None:
-        apart = {"cosine.py": 45, "equations.py": 37, "lattices.py": 180, "ratio.py": 196, "shares.py": 49}
+        apart = {"cosine.py": 45, "equations.py": 37, "lattices.py": 180, "ratio.py": 195, "shares.py": 49}
         lengths = {path.name: lines_of_code(path) for path in CHECKER}
         assert {name: lengths[name] for name in apart} == apart
         assert sum(length for name, length in lengths.items() if name not in apart) <= 731

@@ -34,7 +34,7 @@ SETTINGS = [
     LpMert(lanes=1),
     LpMert(look_ahead=False),
     LpMert(lazy=False),
-    LpMert(use_cores=False, use_witnesses=False),
+    LpMert(use_witnesses=False),
     LpMert(lp="highs"),
 ]
 
