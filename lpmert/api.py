@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lpmert.checked import Check
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
+    from lpmert.model.canonical import CallerWeights
     from lpmert.model.evaluation import Evaluation
     from lpmert.model.graphs import WordGraphs
     from lpmert.model.lattice_problem import LatticeProblem
@@ -143,7 +144,7 @@ def minimize(
 
         initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     with using_workers(backend, jobs):
-        return warned(_search(problem, solver, limits, callback, seed, initial, started, keeping))
+        return warned(_solved(problem, solver, limits, callback, seed, initial, started, keeping))
 
 
 def check(
@@ -203,7 +204,7 @@ def check(
     given = problem.checked_weights(given_weights(weights, "weights"))
     evaluation = told(problem, given)
     with using_workers(backend, jobs):
-        optimum = warned(_search(problem, solver, limits, callback, seed, given, started))
+        optimum = warned(_solved(problem, solver, limits, callback, seed, given, started))
     same = {field.name for field in fields(evaluation)} & {field.name for field in fields(Check)}
     figures = {name: getattr(evaluation, name) for name in same}
     return Check(weights=given, names=nbest.names, optimum=optimum, **figures)
@@ -335,26 +336,25 @@ def _problem_within(
         return problem_of(data, metric, ties, region), deadline.started
 
 
-def _search(
+def _solved(
     problem: Problem | LatticeProblem,
     method: Method,
     limits: Limits,
     callback: Callback | None,
     seed: int,
-    initial: Any,
+    initial: CallerWeights | None,
     started: float,
     keeping: Keeping | None = None,
 ) -> Result:
-    """Return what a method finds on lists or lattices."""
+    """Return what the method finds on lists or lattices."""
     from lpmert.model.problem import Problem
+    from lpmert.search.driver import ListSolver
 
     if isinstance(problem, Problem):
-        from lpmert.search.driver import solve
+        return ListSolver(method, problem, limits, callback, seed, initial, started, keeping).solve()
+    from lpmert.methods.lattice.solve import LatticeSolver
 
-        return solve(method, problem, limits, callback, seed, initial, started=started, keeping=keeping)
-    from lpmert.methods.lattice.solve import solve_lattices
-
-    return solve_lattices(problem, method, limits, callback, seed, initial, started=started, keeping=keeping)
+    return LatticeSolver(method, problem, limits, callback, seed, initial, started, keeping).solve()
 
 
 def told(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation:

@@ -45,6 +45,12 @@ def test_problems_of_every_kind(check: str, features: str) -> None:
     assert check == "limits" or outcomes[Status.TIME_LIMIT] <= 0.2 * outcomes.total()
 
 
+def test_forged_costs_without_room_beside_limits_are_refused() -> None:
+    """`MethodError`, which blames the losses, came of a checkpoint with costs that no search had written."""
+    outcomes = CHECKS["forged"]("thin cones", "chrf", 7123000227)
+    assert ("groups", Status.HEURISTIC) in outcomes
+
+
 def test_every_kind_of_loss_metric_and_method_is_among_the_problems() -> None:
     assert (len(FEATURES), len(LOSSES), len(METRICS)) == (21, 11, 9)
     assert PROBLEMS["plain"] > len(WORTHS)

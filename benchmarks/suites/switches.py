@@ -107,7 +107,6 @@ STALLED: dict[str, Method] = {
 GROUPS: dict[str, Method] = {
     DEFAULTS: Groups(),
     "groups of 6 lists": Groups(size=6),
-    "groups by costs at random weights": Groups(near_few=False),
 }
 TRIALS: dict[str, Method] = {DEFAULTS: Auto(), "no trials": Auto(trials=False)}
 CASES = (

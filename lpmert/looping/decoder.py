@@ -15,7 +15,7 @@ from lpmert.formats.references import References, references_by_list
 from lpmert.metrics.base import Metric
 from lpmert.metrics.contract import metric_of
 from lpmert.metrics.rates import ERROR_RATE, error_rates
-from lpmert.metrics.text import Counter, text_metric
+from lpmert.metrics.text import TextCounter, text_metric
 from lpmert.model.converters import measure_texts
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
@@ -133,7 +133,7 @@ class Measure:
         self._named = metric
         self._metric: Metric | None = None
         self._by_list: dict[str, tuple[str, ...]] = {}
-        self._counters: dict[str, Counter] = {}
+        self._counters: dict[str, TextCounter] = {}
 
     @property
     def metric(self) -> Metric:
@@ -176,7 +176,7 @@ class Measure:
         """Return a loss as a share of the words or characters of the references, where it is one."""
         return error_rates(self._settings, [*self._by_list.values()], loss)[0].get(ERROR_RATE)
 
-    def _counter(self, name: str) -> Counter:
+    def _counter(self, name: str) -> TextCounter:
         if name not in self._counters and self._settings is not None:
             self._counters[name] = self._settings.counter(self._by_list[name])
         return self._counters[name]

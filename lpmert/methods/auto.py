@@ -1,6 +1,4 @@
-"""Choose among the exact methods by the shape of the problem, and run two side by side where neither is sure to be
-best.
-"""
+"""Choose among the exact methods by the shape of the problem; where neither of two is sure to be best, run both."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """A bound where no search can finish: the optima of disjoint groups of lists add up to a lower bound for all lists.
 
-Every group is free to use weights of its own, so the sum never exceeds the optimum. Groups are lists that are never cheap
-at the same weights. Those whose searches are finished are joined two by two; the last group is the problem itself. In
-turn with that, better weights for all lists are sought. Lists that share no feature with the others are a problem of
-their own: the optima of such parts add up to the optimum. For a ratio, a linear minorant of the metric on the box of all
-possible sums gives every hypothesis a cost, and whatever is proved of these costs is proved of the metric.
+Every group is free to use weights of its own, so the sum never exceeds the optimum. Groups are lists that are never
+cheap at the same weights. Those whose searches are finished are joined two by two; the last group is the problem
+itself. In turn with that, better weights for all lists are sought. Lists that share no feature with the others are a
+problem of their own: the optima of such parts add up to the optimum. For a ratio, a linear minorant of the metric on
+the box of all possible sums gives every hypothesis a cost, and whatever is proved of these costs is proved of the
+metric.
 
 Units of work are the beginnings of groups, which small ones do not outlast, and then batches of open selections.
 """
@@ -21,7 +22,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.core import decode
-from lpmert.errors import FloatArray, IntArray
+from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.descents import Descents, descend
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.close_oracle import close_oracle_height
@@ -66,14 +67,14 @@ _GROUP_BUDGET = 300_000
 
 
 class Field(NamedTuple):
-    """What the beginnings of all groups share."""
+    """What all units of work share."""
 
     options: Options
     canonical: Canonical
 
 
 class Begun(NamedTuple):
-    """How far the search of a group has come: of its columns [d] alone, what is left if anything is, and its bound."""
+    """How far the search of a group, on its columns [d], has come: what is left, and its bound."""
 
     columns: IntArray
     searched: Searched
@@ -81,7 +82,7 @@ class Begun(NamedTuple):
 
 
 def begin(field: Field, lists: IntArray, best: FloatArray, budget: int) -> Begun:
-    """Search these lists alone for so much work, and not beyond their end; best [D]: the best weights for all lists."""
+    """Search these lists alone for at most so much work; best [D]: the best weights for all lists."""
     part, columns = field.canonical.part(lists)
     initial = CanonicalWeights(best[columns])
     found = CanonicalWeights(descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)[1])
@@ -123,7 +124,7 @@ class Group:
         return own if self.closed else max(own, sum(part.lower_bound for part in self.parts))
 
     def begin(self, begun: Begun) -> None:
-        """Take over how far the search has come."""
+        """Take over the beginning of the search."""
         self.columns, self.weights, self.unsettled = begun.columns, begun.searched.weights, begun.searched.unsettled
         self._bound = max(self._bound, begun.bound)
 
@@ -136,7 +137,7 @@ class Group:
         self.closed = True
 
     def state(self, known: Mapping[Group, int]) -> Mapping[str, Any]:
-        """Return all about it; known: numbers of the groups that it was joined from, among others."""
+        """Return the state of the group; known: the numbers of the groups that it was joined from."""
         search, best = self.search, None if self.search is None else self.search.incumbent
         return {
             "lists": self.lists,
@@ -153,7 +154,7 @@ class Group:
 
     @classmethod
     def of(cls, state: Mapping[str, Any], known: Sequence[Group]) -> Group:
-        """Return the group of a state, but for its search; known: groups by their numbers."""
+        """Return the group of a state without its search; known: groups by their numbers."""
         group = cls(state["lists"], tuple(known[number] for number in state["parts"]))
         group.columns, group.weights, group.turn = state["columns"], state["weights"], state["turn"]
         group.closed, group.unsettled, group._bound = state["closed"], state["unsettled"], state["bound"]
@@ -326,7 +327,11 @@ class MinorantSearch(Combined):
         if state["inner"] is not None:
             cost, weights, source = state["best"]
             best = Incumbent(cost, CanonicalWeights(weights), source)
-            self._inner = self._start(self._canonical.with_costs(self._costs), best)
+            try:
+                relaxed = self._canonical.with_costs(self._costs)
+            except MethodError as error:  # of forged costs: those of a search had room
+                raise ValueError(str(error)) from error
+            self._inner = self._start(relaxed, best)
             self._inner.restore(state["inner"])
         if state["whole"] is not None:
             self._whole = SharedChoices(self._selections, self._canonical, self.incumbent, self._least)
@@ -363,15 +368,8 @@ _MOST_OPEN = 64
 _SAMPLE_WORK = 3_000_000_000
 """Weights in the sample, times hypotheses and features, or times lists and candidates: some seconds each."""
 
-_MOST_SAMPLED = 1800
-"""Weights in the sample, where they are random."""
-
-_MOST_NEAR_FEW = 600
-"""Where they are those at which a few lists are cheap."""
-
-_SAMPLED_A_SLICE = 150
-
-_NEAR_FEW_A_SLICE = 15
+_MOST_SAMPLED, _SAMPLED_A_SLICE = 600, 15
+"""Weights in the sample: at each a few lists are cheap."""
 
 _DESCENT_BUDGET = 10_000_000
 """Work of descents on all lists between two looks at the bound, as in `descend`."""
@@ -390,11 +388,10 @@ _SUBSPACE_SLICES = 40
 class Groups(Method):
     """The bound by groups of lists. size: lists of the first groups; selections: how each group is searched.
 
-    near_few: whether groups are formed by what lists cost at weights at which a few of them are cheap together.
+    Groups are formed by what lists cost at weights at which a few of them are cheap together.
     """
 
     size: int = option(7, "lists of the first groups", least=1)
-    near_few: bool = option(True, "compare lists at weights at which a few of them are cheap, not at random ones")
     selections: Choices = field(default_factory=Choices)
 
     name = "groups"
@@ -423,8 +420,7 @@ class GroupedSearch(Combined):
         self._canonical = canonical
         self._rng = random_numbers(incumbent)
         work = max(1, canonical.features.size, CANDIDATES * canonical.n_lists)
-        most = _MOST_NEAR_FEW if settings.near_few else _MOST_SAMPLED
-        self._sample = np.empty((canonical.n_lists, int(np.clip(_SAMPLE_WORK // work, 50, most))))
+        self._sample = np.empty((canonical.n_lists, int(np.clip(_SAMPLE_WORK // work, 50, _MOST_SAMPLED))))
         self._sampled = 0
         self._parts = independent_parts(canonical.features, canonical.offsets)
         self._root = Group(np.arange(canonical.n_lists))
@@ -546,11 +542,8 @@ class GroupedSearch(Combined):
 
     def _places(self, most: int) -> FloatArray:
         """Return the next weights [P, d] of the sample, so many at most."""
-        near_few, size = self._settings.near_few, self._settings.size
-        count = min(most, _NEAR_FEW_A_SLICE if near_few else _SAMPLED_A_SLICE)
-        weights = self._rng.normal(size=(count, self._canonical.n_features)) / self._spread
-        if not near_few:
-            return weights
+        size = self._settings.size
+        weights = self._rng.normal(size=(min(most, _SAMPLED_A_SLICE), self._canonical.n_features)) / self._spread
         large = [lists for lists in self._parts if len(lists) > size]
         return cheap_for_few(self._canonical, weights, large, size, self._rng)
 

@@ -1,9 +1,9 @@
 from ..model.converters import measure_texts as measure_texts
-from .base import SumOfLosses as SumOfLosses
-from .base import ZeroOne as ZeroOne
 from .base import AdditiveMetric as AdditiveMetric
 from .base import Metric as Metric
 from .base import RatioMetric as RatioMetric
+from .base import SumOfLosses as SumOfLosses
+from .base import ZeroOne as ZeroOne
 from .ratio import Bleu as Bleu
 from .ratio import Chrf as Chrf
 from .ratio import LinearFraction as LinearFraction

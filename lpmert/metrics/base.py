@@ -165,11 +165,8 @@ def _fraction(parameters: FloatArray) -> SumFraction:
 class SumOfLosses:
     """The sum of one statistics column over the chosen hypotheses; source tells in the signature what it counts."""
 
+    name = "loss"
     source: str = ""
-
-    @property
-    def name(self) -> str:
-        return "loss"
 
     @property
     def signature(self) -> str:
@@ -200,9 +197,7 @@ class SumOfLosses:
 class ZeroOne(SumOfLosses):
     """The number of lists whose chosen hypothesis is wrong, from a column of 0 (right) and 1 (wrong)."""
 
-    @property
-    def name(self) -> str:
-        return "zero-one"
+    name = "zero-one"
 
     def check(self, statistics: FloatArray) -> None:
         """Raise `MetricError` unless statistics [M, K] have one column of 0 and 1."""

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, SumOfLosses
 from lpmert.metrics.columns import (
@@ -21,7 +20,6 @@ from lpmert.metrics.columns import (
     TEXT_METRICS,
     chrf_orders,
 )
-from lpmert.metrics.ratio import check_kind
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METRICS
 from lpmert.system.mapped import released
@@ -107,6 +105,8 @@ def check_metric(metric: Metric, statistics: FloatArray, offsets: IntArray) -> N
     lie below it. Searches take all of this for granted in their proofs.
     """
     if isinstance(metric, RatioMetric):
+        from lpmert.metrics.ratio import check_kind  # with the core, which the checker of certificates does without
+
         check_kind(metric.name, metric.kind, metric.parameters, statistics, getattr(metric, "columns", None))
     rows = _selections(offsets, statistics.shape[1])
     totals = statistics[rows].sum(axis=1)
@@ -159,6 +159,8 @@ def _check_sums(metric: AdditiveMetric, statistics: FloatArray, rows: IntArray, 
 
 
 def _check_formula(metric: RatioMetric, totals: FloatArray, losses: FloatArray) -> None:
+    from lpmert import core
+
     formula = np.empty(len(totals))
     core.losses_of_totals(metric.kind, metric.parameters, totals, formula)
     for what, given in (("loss", losses), ("losses_of_totals", np.asarray(metric.losses_of_totals(totals)))):

@@ -6,7 +6,6 @@ is at least 0, and at most 1 unless it is a fraction.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
@@ -18,6 +17,7 @@ from lpmert.errors import FloatArray, MetricError
 from lpmert.metrics.base import (
     BLEU,
     CHRF,
+    EXACT_INTEGERS,
     FRACTION,
     LARGEST_FACTOR,
     PER,
@@ -141,18 +141,22 @@ def _check_fraction(name: str, columns: tuple[str, ...], parameters: FloatArray,
             )
 
 
-class _Ratio(ABC):
-    """What all ratio metrics share."""
+class _Ratio:
+    """What all ratio metrics share: the formula of their kind, and by default no parameters and a score of 1 - loss."""
+
+    name: str
+    kind: int
+    columns: tuple[str, ...]
+    _best = 1.0
 
     @property
-    @abstractmethod
-    def kind(self) -> int:
-        """Number of the formula in `lpmert.metrics.base`."""
-
-    @property
-    @abstractmethod
     def parameters(self) -> FloatArray:
         """Parameters of the formula."""
+        return np.empty(0)
+
+    def check(self, statistics: FloatArray) -> None:
+        """Raise `MetricError` unless statistics [M, K] are what the formula takes, in the order of `columns`."""
+        check_kind(self.name, self.kind, self.parameters, statistics, self.columns)
 
     def loss(self, total: FloatArray) -> float:
         """Return the loss of summed statistics [K]."""
@@ -164,6 +168,10 @@ class _Ratio(ABC):
         core.losses_of_totals(self.kind, self.parameters, np.ascontiguousarray(totals, dtype=np.float64), losses)
         return losses
 
+    def score(self, total: FloatArray) -> float:
+        """Return the score of summed statistics [K]: 0 to 100 for BLEU and chrF."""
+        return self._best * (1.0 - self.loss(total))
+
 
 @dataclass(frozen=True)
 class Bleu(_Ratio):
@@ -173,31 +181,16 @@ class Bleu(_Ratio):
     how the statistics were made. Source: Papineni et al., BLEU, ACL 2002.
     """
 
-    source: str = ""
+    name = "bleu"
+    kind = BLEU
+    columns = BLEU_COLUMNS
+    _best = 100.0
 
-    @property
-    def name(self) -> str:
-        return "bleu"
+    source: str = ""
 
     @property
     def signature(self) -> str:
         return "metric:bleu|columns:9|smooth:none|eff:no" + (f"|{self.source}" if self.source else "")
-
-    @property
-    def kind(self) -> int:
-        return BLEU
-
-    @property
-    def parameters(self) -> FloatArray:
-        return np.empty(0)
-
-    def check(self, statistics: FloatArray) -> None:
-        """Raise `MetricError` unless statistics [M, 9] are counts in the order of `BLEU_COLUMNS`."""
-        check_kind(self.name, self.kind, self.parameters, statistics, BLEU_COLUMNS)
-
-    def score(self, total: FloatArray) -> float:
-        """Return BLEU, 0 to 100, of summed statistics [9]."""
-        return 100.0 * (1.0 - self.loss(total))
 
 
 @dataclass(frozen=True)
@@ -207,6 +200,10 @@ class Chrf(_Ratio):
     The mean precision and recall of the orders that occur, as in sacrebleu; word_order=2 is chrF++. source tells in the
     signature how the statistics were made. Source: Popović, chrF, WMT 2015.
     """
+
+    name = "chrf"
+    kind = CHRF
+    _best = 100.0
 
     char_order: int = 6
     word_order: int = 0
@@ -219,11 +216,7 @@ class Chrf(_Ratio):
         _check_beta(self.beta)
 
     @property
-    def name(self) -> str:
-        return "chrf"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of the statistics, three an order."""
         return chrf_columns(self.char_order, self.word_order)
 
@@ -235,20 +228,8 @@ class Chrf(_Ratio):
         return f"metric:chrf|columns:{columns}|{settings}" + (f"|{self.source}" if self.source else "")
 
     @property
-    def kind(self) -> int:
-        return CHRF
-
-    @property
     def parameters(self) -> FloatArray:
         return np.array([float(self.beta) ** 2])
-
-    def check(self, statistics: FloatArray) -> None:
-        """Raise `MetricError` unless statistics [M, K] are counts of hypothesis, reference and match for each order."""
-        check_kind(self.name, self.kind, self.parameters, statistics, self.columns)
-
-    def score(self, total: FloatArray) -> float:
-        """Return chrF, 0 to 100, of summed statistics [K]."""
-        return 100.0 * (1.0 - self.loss(total))
 
 
 @dataclass(frozen=True)
@@ -260,29 +241,13 @@ class Per(_Ratio):
     Translation, Eurospeech 1997, with counts as in Moses' PerScorer.cpp, whose score goes on below 0.
     """
 
-    @property
-    def name(self) -> str:
-        return "per"
+    name = "per"
+    kind = PER
+    columns = PER_COLUMNS
 
     @property
     def signature(self) -> str:
         return "metric:per|columns:3"
-
-    @property
-    def kind(self) -> int:
-        return PER
-
-    @property
-    def parameters(self) -> FloatArray:
-        return np.empty(0)
-
-    def check(self, statistics: FloatArray) -> None:
-        """Raise `MetricError` unless statistics [M, 3] are counts in the order of `PER_COLUMNS`."""
-        check_kind(self.name, self.kind, self.parameters, statistics, PER_COLUMNS)
-
-    def score(self, total: FloatArray) -> float:
-        """Return 1 - loss of summed statistics [3]."""
-        return 1.0 - self.loss(total)
 
 
 @dataclass(frozen=True)
@@ -292,6 +257,8 @@ class LinearFraction(_Ratio):
     numerator, denominator: one whole number a column; no hypothesis may make either negative. The score is 1 - loss, or
     with higher_is_better=False the loss itself.
     """
+
+    kind = FRACTION
 
     name: str
     columns: tuple[str, ...]
@@ -313,16 +280,8 @@ class LinearFraction(_Ratio):
         return f"metric:{self.name}|columns:{len(self.columns)}|loss:({above})/({below}){score}"
 
     @property
-    def kind(self) -> int:
-        return FRACTION
-
-    @property
     def parameters(self) -> FloatArray:
         return np.array([*self.numerator, 0, *self.denominator, 0], dtype=np.float64)
-
-    def check(self, statistics: FloatArray) -> None:
-        """Raise `MetricError` unless statistics [M, K] are counts that make numerator and denominator at least 0."""
-        check_kind(self.name, self.kind, self.parameters, statistics, self.columns)
 
     def score(self, total: FloatArray) -> float:
         """Return 1 - loss, or the loss, of summed statistics [K]."""

@@ -24,7 +24,7 @@ from lpmert.quoting import listed, quoted
 _SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0.1, "none": None}
 """Smoothings of sentence BLEU, and what stands for a value left out: that of sacrebleu."""
 
-Counter = Callable[[str], Sequence[float]]
+TextCounter = Callable[[str], Sequence[float]]
 """From a text to its statistics."""
 
 
@@ -35,7 +35,7 @@ class TextMetric(Protocol):
     def columns(self) -> tuple[str, ...]:
         """Names of the statistics."""
 
-    def counter(self, references: Sequence[str]) -> Counter:
+    def counter(self, references: Sequence[str]) -> TextCounter:
         """Return what counts the statistics of a text against the references of its list."""
 
     def metric(self, source: str) -> Metric:
@@ -44,6 +44,17 @@ class TextMetric(Protocol):
     @property
     def signature(self) -> str:
         """The settings that change the statistics."""
+
+
+class _Summed:
+    """What metrics share whose statistics are one loss a hypothesis."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("loss",)
+
+    def metric(self, source: str) -> Metric:
+        return SumOfLosses(source)
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,7 @@ class BleuTexts:
     def metric(self, source: str) -> Metric:
         return Bleu(source)
 
-    def counter(self, references: Sequence[str]) -> Counter:
+    def counter(self, references: Sequence[str]) -> TextCounter:
         bleu = _sacrebleu_bleu(self.tokenize, self.lowercase)
         prepared = _prepared(bleu, references)
         shortest = min(prepared["ref_lens"])
@@ -90,7 +101,7 @@ class BleuTexts:
 
 
 @dataclass(frozen=True)
-class SentenceBleuTexts:
+class SentenceBleuTexts(_Summed):
     """1 - sentence BLEU of every list, summed; smoothing and smooth_value are sacrebleu's.
 
     smoothing: "add-k" (Lin and Och, COLING 2004; with smooth_value 1, the default, this is BLEU+1), "floor" (by
@@ -114,10 +125,6 @@ class SentenceBleuTexts:
             raise MetricError(f"smooth_value must be a number above 0; got {quoted(self.smooth_value)}")
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        return ("loss",)
-
-    @property
     def signature(self) -> str:
         value = self._smooth_value
         shown = "" if value is None else f"[{np.format_float_positional(value, trim='-')}]"
@@ -125,10 +132,7 @@ class SentenceBleuTexts:
         case = "lc" if self.lowercase else "mixed"
         return f"sentence-bleu|{settings}|case:{case}|tok:{self.tokenize}|{_version('sacrebleu')}"
 
-    def metric(self, source: str) -> Metric:
-        return SumOfLosses(source)
-
-    def counter(self, references: Sequence[str]) -> Counter:
+    def counter(self, references: Sequence[str]) -> TextCounter:
         bleu = _sacrebleu_bleu(self.tokenize, self.lowercase)
         prepared = _prepared(bleu, references)
 
@@ -181,7 +185,7 @@ class ChrfTexts:
     def metric(self, source: str) -> Metric:
         return SumOfLosses(source) if self.per_sentence else self._corpus(source)
 
-    def counter(self, references: Sequence[str]) -> Counter:
+    def counter(self, references: Sequence[str]) -> TextCounter:
         chrf = _sacrebleu().CHRF(
             char_order=self.char_order,
             word_order=self.word_order,
@@ -206,7 +210,7 @@ class ChrfTexts:
 
 
 @dataclass(frozen=True)
-class TerTexts:
+class TerTexts(_Summed):
     """Edits of translation edit rate, as sacrebleu counts them; with per_sentence each list's edits over its length."""
 
     normalized: bool = False
@@ -214,10 +218,6 @@ class TerTexts:
     asian_support: bool = False
     case_sensitive: bool = False
     per_sentence: bool = False
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("loss",)
 
     @property
     def signature(self) -> str:
@@ -230,10 +230,7 @@ class TerTexts:
         settings = "|".join(f"{name}:{value}" for name, value in flags.items())
         return f"{'sentence-' if self.per_sentence else ''}ter|{settings}|{_version('sacrebleu')}"
 
-    def metric(self, source: str) -> Metric:
-        return SumOfLosses(source)
-
-    def counter(self, references: Sequence[str]) -> Counter:
+    def counter(self, references: Sequence[str]) -> TextCounter:
         ter = _sacrebleu().TER(
             normalized=self.normalized,
             no_punct=self.no_punct,
@@ -250,7 +247,7 @@ class TerTexts:
 
 
 @dataclass(frozen=True)
-class EditTexts:
+class EditTexts(_Summed):
     """Insertions, deletions and substitutions of words (WER) or characters (CER) against the nearest reference.
 
     With per_sentence each list's edits are divided by the length of that reference.
@@ -265,19 +262,12 @@ class EditTexts:
             raise MetricError(f"unit={quoted(self.unit)} is none of word, character")
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        return ("loss",)
-
-    @property
     def signature(self) -> str:
         name = "wer" if self.unit == "word" else "cer"
         case = "lc" if self.lowercase else "mixed"
         return f"{'sentence-' if self.per_sentence else ''}{name}|case:{case}|{_version('rapidfuzz')}"
 
-    def metric(self, source: str) -> Metric:
-        return SumOfLosses(source)
-
-    def counter(self, references: Sequence[str]) -> Counter:
+    def counter(self, references: Sequence[str]) -> TextCounter:
         count = self.unit_counter([self._units(reference) for reference in references])
         return lambda text: count(self._units(text))
 

@@ -157,3 +157,20 @@ def checked_losses(losses: ArrayLike | None, count: int) -> FloatArray | None:
     if found.shape != (count,) or not ((found >= 0) & (found <= 2**31) & (found == np.rint(found))).all():
         raise DataError(f"losses must be {count} whole numbers from 0 to 2**31, one a link")
     return found
+
+
+def checked_references(
+    references: Sequence[str | Sequence[str]] | None, ids: Sequence[str], losses: FloatArray | None
+) -> tuple[tuple[str, ...], ...]:
+    """Return references, none where links have losses; raises `DataError` where not each graph has one."""
+    if references is None and losses is not None:
+        return tuple(() for _ in ids)
+    if references is None:
+        raise DataError("give references, or losses of the links")
+    if isinstance(references, str) or len(references) != len(ids):
+        raise DataError(f"references needs one entry for each of the {len(ids)} lattices; got {quoted(references)}")
+    several = [(own,) if isinstance(own, str) else tuple(own) for own in references]
+    for list_id, own in zip(ids, several, strict=True):
+        if not own or not all(isinstance(one, str) for one in own):
+            raise DataError(f"lattice {quoted(list_id)} needs at least one reference, all of them strings")
+    return tuple(several)

@@ -1,4 +1,4 @@
-"""Graphs of words whose paths are hypotheses, as arrays checked once: lattices, and hypergraphs of parsers and translators.
+"""Graphs of words whose paths are hypotheses, as arrays checked once: lattices, and hypergraphs of parsers.
 
 What `NBest` is for lists.
 """
@@ -23,6 +23,7 @@ from lpmert.model.arrays import (
     checked_labels,
     checked_losses,
     checked_offsets,
+    checked_references,
     checked_sequence,
     real_numbers,
     whole_numbers,
@@ -254,23 +255,6 @@ def numbered_words(
             raise DataError(f"words must be strings that are not empty, or None; got {quoted(word)}")
     place = {None: SILENT, **{word: number for number, word in enumerate(known_words)}}
     return np.array([place[word] for word in words], dtype=np.int32), tuple(known_words)
-
-
-def checked_references(
-    references: Sequence[str | Sequence[str]] | None, ids: Sequence[str], losses: FloatArray | None
-) -> tuple[tuple[str, ...], ...]:
-    """Return references, none where links have losses; raises `DataError` where not each graph has one."""
-    if references is None and losses is not None:
-        return tuple(() for _ in ids)
-    if references is None:
-        raise DataError("give references, or losses of the links")
-    if isinstance(references, str) or len(references) != len(ids):
-        raise DataError(f"references needs one entry for each of the {len(ids)} lattices; got {quoted(references)}")
-    several = [(own,) if isinstance(own, str) else tuple(own) for own in references]
-    for list_id, own in zip(ids, several, strict=True):
-        if not own or not all(isinstance(one, str) for one in own):
-            raise DataError(f"lattice {quoted(list_id)} needs at least one reference, all of them strings")
-    return tuple(several)
 
 
 def ranks_of(sources: IntArray, targets: IntArray, n_nodes: int, list_id: str) -> IntArray:

@@ -247,6 +247,11 @@ class LatticeProblem:
         return {**self.__dict__, **forgotten}
 
     @property
+    def fingerprint(self) -> str:
+        """That of the lattices."""
+        return self.lattices.fingerprint
+
+    @property
     def signature(self) -> str:
         """Every setting of the problem that changes the number."""
         region = "" if self.region is None else f"|{self.region.signature}"

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lpmert.core import possible_winners as possible_winners_anywhere
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights, with_limits
+from lpmert.model.nbest import NBest
 from lpmert.model.reduction import Reduction
 from lpmert.numeric import modular
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import (
     Array,
+    blocks_of_lists,
     columns_of,
     informative_rows,
+    joined,
     least_costs,
     list_numbers,
     take_rows,
     varying_columns,
 )
-from lpmert.numeric.rounding import Rounding, exact_differences
+from lpmert.numeric.rounding import Decimals, Rounding, exact_differences
 from lpmert.system.deadline import out_of_time
+from lpmert.system.mapped import Spool, released
+from lpmert.system.memory import room_for
 
 _COST_BITS = 60
 """Searches add up costs in 64 bits, beside `INFINITE_COST`: all selections, even outside the limits, stay below it."""
@@ -348,6 +354,95 @@ LOSS_UNIT = 2.0**-56
 
 _BLOCK = 1 << 10
 """Rows that are looked at together, and do not leave the processor's cache."""
+
+
+TIMES = 7
+"""How many times as much memory as their features lists take, at least, from here to the report."""
+
+
+class Rows(NamedTuple):
+    """Some hypotheses: features [m, D] in decimals, features [m, d] of the region, statistics [m, K], numbers [m], and
+    what is rounded.
+    """
+
+    dense: FloatArray
+    features: FloatArray
+    statistics: FloatArray
+    rows: IntArray
+    rounding: Rounding | None
+
+
+class Hypotheses:
+    """The hypotheses that presolve keeps: of those with identical features one, which `ties` names, and of many lists
+    only those that may win for some weights.
+
+    losses [M]: `None` for a metric that is not additive.
+    """
+
+    def __init__(
+        self, nbest: NBest, decimals: Decimals, reduction: Reduction | None, losses: FloatArray | None, ties: str
+    ) -> None:
+        self._nbest, self._decimals, self._reduction, self._losses, self._ties = (
+            nbest,
+            decimals,
+            reduction,
+            losses,
+            ties,
+        )
+        self._columns = None if reduction is None else reduction.columns
+
+    def distinct(self) -> Rows:
+        """Return one hypothesis for each group of identical ones."""
+        dense, offsets = self._decimals.of(self._nbest.dense_features()), self._nbest.offsets
+        features, rounding = (dense, None) if self._reduction is None else self._reduction.features(dense, offsets)
+        rows = self.representatives(features if rounding is None else rounding.codes, offsets, self._losses)
+        if len(rows) < len(dense):
+            dense, features = dense[rows], features[rows]
+            rounding = None if rounding is None else rounding.take(rows)
+        return Rows(dense, features, self._nbest.statistics[rows], rows, rounding)
+
+    def winners(self) -> Rows:
+        """Return of these the ones that may win for some weights, found a block of lists at a time."""
+        columns = self._columns
+        every = Spool()  # asked for weights now and then, and by blocks
+        worth, numbers = [], []
+        for begin, offsets, dense, rows in self.distinct_blocks():
+            room_for(TIMES * dense.nbytes, "finding what may win")
+            left = dense[rows] if columns is None else dense[rows[:, None], columns]
+            own = take_rows(offsets, rows)
+            rows = rows[possible_winners_anywhere(left * column_scales(left, own), own)]
+            every.add(dense[rows])
+            worth.append(self._nbest.statistics[begin + rows])
+            numbers.append(begin + rows)
+        dense, statistics, found = every.array(self._nbest.n_features), joined(worth), joined(numbers)
+        features = dense if columns is None else np.ascontiguousarray(dense[:, columns])
+        return Rows(dense, features, statistics, found, None)
+
+    def distinct_blocks(self) -> Iterator[tuple[int, IntArray, FloatArray, IntArray]]:
+        """Yield of each block what `blocks` does, and the rows that stand for those with identical features."""
+        columns = self._columns
+        for begin, offsets, dense in self.blocks():
+            features = dense if columns is None else dense[:, columns]
+            some = None if self._losses is None else self._losses[begin : begin + len(dense)]
+            yield begin, offsets, dense, self.representatives(features, offsets, some)
+            released(self._nbest.statistics)
+
+    def blocks(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
+        """Yield blocks of lists: the number of the first hypothesis, offsets from 0, and features in decimals."""
+        begin = 0
+        for features, offsets in self._nbest.blocks():
+            yield begin, offsets, self._decimals.of(features)
+            begin += len(features)
+
+    def representatives(self, features: FloatArray, offsets: IntArray, losses: FloatArray | None) -> IntArray:
+        """Return the rows that stand for those with identical features [m, d]."""
+        found = []
+        for first, end in blocks_of_lists(offsets):
+            some = slice(offsets[first], offsets[end])
+            leader = group_identical(features[some], offsets[first : end + 1] - offsets[first])
+            own = np.zeros(len(leader)) if losses is None else losses[some]
+            found.append(offsets[first] + representatives(leader, own, self._ties))
+        return joined(found)
 
 
 class Unmerged(NamedTuple):

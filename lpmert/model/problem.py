@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.findings import Doubt, Unit
 from lpmert.metrics.base import AdditiveMetric, Metric, exact_loss
@@ -21,13 +20,13 @@ from lpmert.model.canonical import CallerWeights, CanonicalWeights, Totals, Unme
 from lpmert.model.data_warnings import data_warnings
 from lpmert.model.evaluation import Evaluation, Evaluator, least_lead, ranges_of_weights
 from lpmert.model.nbest import NBest
-from lpmert.model.presolve import canonicalise, column_scales, fixed_point, group_identical, representatives
+from lpmert.model.presolve import TIMES, Hypotheses, canonicalise, fixed_point
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
-from lpmert.numeric.lists import blocks_of_lists, joined, take_rows
-from lpmert.numeric.rounding import Rounding, decimals_of
+from lpmert.numeric.lists import blocks_of_lists, take_rows
+from lpmert.numeric.rounding import decimals_of
 from lpmert.quoting import quoted
-from lpmert.system.mapped import MANY, Spool, released
+from lpmert.system.mapped import MANY, released
 from lpmert.system.memory import give_back, keep_little, room_for
 from lpmert.values import weights_array
 
@@ -35,22 +34,6 @@ TIES = ("first", "best", "worst")
 
 _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 """Powers of two by which weights are moved off ties of lists that cancel each other, relative to the largest."""
-
-
-_TIMES = 7
-"""How many times as much memory as their features lists take, at least, from here to the report."""
-
-
-class Rows(NamedTuple):
-    """Some hypotheses: features [m, D] as meant, features [m, d] of the region, statistics [m, K], their numbers, and
-    what is rounded.
-    """
-
-    dense: FloatArray
-    features: FloatArray
-    statistics: FloatArray
-    rows: IntArray
-    rounding: Rounding | None
 
 
 class Distinct(NamedTuple):
@@ -91,14 +74,15 @@ class Problem:
             )
         self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
         given = nbest.features
-        self._meaning = decimals_of(given if isinstance(given, np.ndarray) else given.data)  # zeros mean nothing else
-        self._unit = self._meaning.unit
+        self._decimals = decimals_of(given if isinstance(given, np.ndarray) else given.data)  # zeros mean nothing else
+        self._unit = self._decimals.unit
         self.reduced = nbest.n_hypotheses >= MANY and (self._reduction is None or self._reduction.columns is not None)
         if self.reduced:
             keep_little()
-        found_rows = self._winners(losses) if self.reduced else self._distinct(losses)
-        dense, features, statistics, self._rows, rounding = found_rows
-        room_for(_TIMES * dense.nbytes, "the canonical form, a search and its report")
+        self._hypotheses = Hypotheses(nbest, self._decimals, self._reduction, losses, ties)
+        chosen = self._hypotheses.winners() if self.reduced else self._hypotheses.distinct()
+        dense, features, statistics, self._rows, rounding = chosen
+        room_for(TIMES * dense.nbytes, "the canonical form, a search and its report")
         offsets = take_rows(nbest.offsets, self._rows)
         self._costs = None
         if losses is not None:
@@ -120,59 +104,6 @@ class Problem:
         released(dense)
         if self.reduced:
             give_back()
-
-    def _distinct(self, losses: FloatArray | None) -> Rows:
-        """Return one hypothesis for each group of identical ones."""
-        dense, offsets = self._meaning.of(self.nbest.dense_features()), self.nbest.offsets
-        features, rounding = (dense, None) if self._reduction is None else self._reduction.features(dense, offsets)
-        rows = self._representatives(features if rounding is None else rounding.codes, offsets, losses)
-        if len(rows) < len(dense):
-            dense, features = dense[rows], features[rows]
-            rounding = None if rounding is None else rounding.take(rows)
-        return Rows(dense, features, self.nbest.statistics[rows], rows, rounding)
-
-    def _winners(self, losses: FloatArray | None) -> Rows:
-        """Return of these the ones that may win for some weights, found a block of lists at a time."""
-        columns = None if self._reduction is None else self._reduction.columns
-        every = Spool()  # asked for weights now and then, and by blocks
-        worth, numbers = [], []
-        for begin, offsets, dense, rows in self._distinct_blocks(losses):
-            room_for(_TIMES * dense.nbytes, "finding what may win")
-            left = dense[rows] if columns is None else dense[rows[:, None], columns]
-            own = take_rows(offsets, rows)
-            rows = rows[core.possible_winners(left * column_scales(left, own), own)]
-            every.add(dense[rows])
-            worth.append(self.nbest.statistics[begin + rows])
-            numbers.append(begin + rows)
-        dense, statistics, found = every.array(self.nbest.n_features), joined(worth), joined(numbers)
-        features = dense if columns is None else np.ascontiguousarray(dense[:, columns])
-        return Rows(dense, features, statistics, found, None)
-
-    def _distinct_blocks(self, losses: FloatArray | None) -> Iterator[tuple[int, IntArray, FloatArray, IntArray]]:
-        """Yield of each block what `_blocks` does, and the rows that stand for those with identical features."""
-        columns = None if self._reduction is None else self._reduction.columns
-        for begin, offsets, dense in self._blocks():
-            features = dense if columns is None else dense[:, columns]
-            some = None if losses is None else losses[begin : begin + len(dense)]
-            yield begin, offsets, dense, self._representatives(features, offsets, some)
-            released(self.nbest.statistics)
-
-    def _blocks(self) -> Iterator[tuple[int, IntArray, FloatArray]]:
-        """Yield blocks of lists: the number of the first hypothesis, offsets from 0, and features as they are meant."""
-        begin = 0
-        for features, offsets in self.nbest.blocks():
-            yield begin, offsets, self._meaning.of(features)
-            begin += len(features)
-
-    def _representatives(self, features: FloatArray, offsets: IntArray, losses: FloatArray | None) -> IntArray:
-        """Return the rows that stand for those with identical features [m, d]."""
-        found = []
-        for first, end in blocks_of_lists(offsets):
-            some = slice(offsets[first], offsets[end])
-            leader = group_identical(features[some], offsets[first : end + 1] - offsets[first])
-            own = np.zeros(len(leader)) if losses is None else losses[some]
-            found.append(offsets[first] + representatives(leader, own, self.ties))
-        return joined(found)
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -196,7 +127,7 @@ class Problem:
         other, cut where the size of the lists says so. None is merged with another.
         """
         if self.reduced:
-            for begin, offsets, dense, rows in self._distinct_blocks(self.losses):
+            for begin, offsets, dense, rows in self._hypotheses.distinct_blocks():
                 yield Distinct(dense[rows], take_rows(offsets, rows), self.nbest.statistics[begin + rows])
             return
         features, offsets, statistics = self.as_given()
@@ -215,6 +146,11 @@ class Problem:
         reduced = features if self._reduction is None else self._reduction.features(features, offsets)[0]
         columns = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
         return Distinct(columns, offsets, statistics)
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the lists."""
+        return self.nbest.fingerprint
 
     @property
     def signature(self) -> str:
@@ -250,7 +186,7 @@ class Problem:
     def rates(self, loss: float) -> Mapping[str, float]:
         """Return a loss as shares, where it is known what to divide it by, and not in doubt that less is better."""
         found = rates_of(self.metric, self.nbest.statistics, loss, self.nbest.n_lists)
-        doubtful = found and any(doubt.code == "orientation" for doubt in self.doubts)
+        doubtful = found and any(doubt.code == "orientation" for doubt in self.data_warnings)
         return {} if doubtful else found
 
     @property
@@ -271,15 +207,15 @@ class Problem:
         selection = rows[evaluation.selection] - self.nbest.offsets[:-1]
         margin = evaluation.margin
         if self.reduced and evaluator is self._evaluator:
-            margin = least_lead(((own, dense) for _, own, dense in self._blocks()), selection, given)
+            margin = least_lead(((own, dense) for _, own, dense in self._hypotheses.blocks()), selection, given)
         return replace(evaluation, selection=selection, margin=None if margin is None else margin * self._unit)
 
     @cached_property
     def _unreduced(self) -> tuple[Evaluator, IntArray]:
         """For weights that do not fulfil the equations: they tell hypotheses apart that are one within the region."""
         losses, statistics = _losses(self.metric, self.nbest.statistics), self.nbest.statistics
-        dense = self._meaning.of(self.nbest.dense_features())
-        rows = self._representatives(dense, self.nbest.offsets, losses)
+        dense = self._decimals.of(self.nbest.dense_features())
+        rows = self._hypotheses.representatives(dense, self.nbest.offsets, losses)
         losses = None if losses is None else losses[rows]
         offsets = take_rows(self.nbest.offsets, rows)
         values = statistics[rows] if losses is None else fixed_point(losses, offsets).costs

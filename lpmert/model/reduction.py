@@ -30,7 +30,7 @@ class Reduction:
     exact_basis [d] and exact_rows [k][d]: what basis and rows are in exact arithmetic. Only with a cap beside equations
     of several weights the basis is another one, orthonormal and `off` by no more than that; nobody knows it exactly.
     rows_off [k, d]: what rows are off at most.
-    given_rows [k, D], whole_rows [k] in whole numbers by weight, up to positive factors, and given_cap are those on w.
+    caller_rows [k, D], whole_rows [k] in whole numbers by weight, up to positive factors, and caller_cap are for w.
 
     columns [d]: the features themselves where equations do no more than leave out the others, else `None`; free [d]:
     the weights that are coordinates. equations [e, D] are those used up.
@@ -47,9 +47,9 @@ class Reduction:
     exact_rows: list[Row]
     labels: tuple[str, ...]
     cap: Cap | None
-    given_rows: FloatArray
+    caller_rows: FloatArray
     whole_rows: list[dict[int, int]]
-    given_cap: Cap | None
+    caller_cap: Cap | None
     equations: FloatArray
     referred: bool
 
@@ -70,7 +70,7 @@ class Reduction:
             product = sum(whole[d] * value for d, value in row.items())
             if product < 0 or (product == 0 and (strictly or (k == 0 and self.referred))):
                 return False
-        return self.given_cap is None or self.given_cap.contains(weights)
+        return self.caller_cap is None or self.caller_cap.contains(weights)
 
     def strictly_inside(self, reduced: FloatArray) -> bool:
         """Whether weights u [d] are inside all limits and not on the edge of one, in exact arithmetic."""
@@ -82,8 +82,8 @@ class Reduction:
 
         Distances are Euclidean, in the scale of the weights given; negative outside.
         """
-        inside = self.given_rows @ weights / np.linalg.norm(self.given_rows, axis=1)
-        found, cap = dict(zip(self.labels, inside.tolist(), strict=True)), self.given_cap
+        inside = self.caller_rows @ weights / np.linalg.norm(self.caller_rows, axis=1)
+        found, cap = dict(zip(self.labels, inside.tolist(), strict=True)), self.caller_cap
         return found if cap is None else {**found, f"cosine >= {cap.cosine:g}": cap.cosine_of(weights) - cap.cosine}
 
     def features(self, given: FloatArray, offsets: IntArray) -> tuple[FloatArray, Rounding | None]:

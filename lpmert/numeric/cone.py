@@ -85,7 +85,6 @@ def reach_cap(rows: FloatArray, cap: Cap, inside: FloatArray) -> tuple[FloatArra
     return None, None
 
 
-_OUTWARD = 1e-7
 _WIDER = 1e-5
 _WORST_CONDITION = 1e8
 _MOST_ORTHANT_FEATURES = 7

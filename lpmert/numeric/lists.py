@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.cone import Cap
 from lpmert.numeric.rounding import EPSILON
 from lpmert.system.mapped import released
+
+if TYPE_CHECKING:
+    from lpmert import core
+    from lpmert.numeric.cone import Cap
 
 Array = TypeVar("Array", FloatArray, IntArray)
 
@@ -33,7 +35,7 @@ def with_half_spaces(
 
 
 _TALL = 64
-"""Rows for each column from which on columns are taken one by one."""
+"""Rows for each column from which on columns are taken one by one: numpy is slow on many short rows."""
 
 
 def largest_of_rows(values: FloatArray) -> FloatArray:
@@ -217,7 +219,7 @@ def correlations(blocks: Callable[[], Iterable[Block]]) -> tuple[FloatArray, Flo
 
 
 INFEASIBLE, FEASIBLE, UNDECIDED = range(3)
-"""The verdicts of `core.LeastNorm`."""
+"""The verdicts of `core.LeastNorm`, on whether choices from lists can be made together."""
 
 
 class SortedLists(NamedTuple):
@@ -236,6 +238,8 @@ class SortedLists(NamedTuple):
 
     def native(self) -> core.Lists:
         """Return them for the compiled core."""
+        from lpmert import core  # here: the checker of certificates reads lists and loads no core
+
         return core.Lists(*self)
 
 

@@ -25,6 +25,11 @@ from lpmert.system.deadline import checkpoint, time_left
 
 
 def _greet_in_silence() -> None:
+    """Make the first object of HiGHS with standard output closed.
+
+    That of HiGHS 1.16 prints a notice before any option can be set, which would stand before the JSON that a command
+    writes. So it is made here, on import: in no thread of a search, and once in a process.
+    """
     try:
         kept = os.dup(1)
     except OSError:  # standard output is closed: nothing can be printed

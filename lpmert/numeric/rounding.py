@@ -87,15 +87,12 @@ _FIRST_BLOCK = 1 << 10
 _LATER_BLOCK = 1 << 16
 
 
-class InDecimals(NamedTuple):
-    """Features [M, D] in other units: features times `unit` are those given, but for rounding."""
-
-    features: FloatArray
-    unit: float
-
-
 class Decimals(NamedTuple):
-    """What numbers mean: decimals with so many places, or, where that is `None`, the doubles as given."""
+    """What numbers mean: decimals with so many places, or, where that is `None`, the doubles as given.
+
+    Doubles round most decimals. Differences of decimals that are equal, parallel or opposite are mostly none of these
+    when computed from doubles, and ties in print are torn apart by less than anybody meant.
+    """
 
     places: int | None
 
@@ -125,10 +122,9 @@ def decimals_of(features: FloatArray) -> Decimals:
     return Decimals(_places_of(features))
 
 
-def in_decimals(features: FloatArray) -> InDecimals:
+def in_decimals(features: FloatArray) -> FloatArray:
     """Return features [M, D] as what they mean, see `decimals_of`."""
-    found = decimals_of(features)
-    return InDecimals(found.of(features), found.unit)
+    return decimals_of(features).of(features)
 
 
 def _places_of(values: FloatArray) -> int | None:
@@ -256,7 +252,7 @@ class Rounding:
     def _whole_columns(self) -> list[list[tuple[int, int]]]:
         """The columns as places of numbers other than 0 with whole numbers, all times one factor."""
         if self.columns is None:
-            raise ValueError("nobody knows what these features are exactly")
+            raise ValueError("the exact features are not known")
         common = lcm(*(value.denominator for column in self.columns for value in column.values()))
         return [[(k, int(value * common)) for k, value in column.items()] for column in self.columns]
 

@@ -56,12 +56,12 @@ class Keeping(NamedTuple):
 
 @dataclass
 class Checkpoint:
-    """The file of a search. asked: the settings by name that tell one search from another; resume: whether a search
+    """The file of a search. identity: the settings by name that tell one search from another; resume: whether a search
     that is in the file goes on; state: what to go on from, `None` if there is nothing.
     """
 
     path: Path
-    asked: Mapping[str, str]
+    identity: Mapping[str, str]
     resume: bool
     state: State | None = None
     _due: float = field(init=False)
@@ -84,7 +84,7 @@ class Checkpoint:
         if not self.resume:
             raise DataError("holds a search already: go on with it (resume), or remove the file", path=self.path)
         header, state = _read(self.path)
-        for name, value in self.asked.items():
+        for name, value in self.identity.items():
             if header.get(name) != value:
                 raise DataError(
                     f"is of another search ({name}: {quoted(str(header.get(name)))} there, {quoted(value)} here); name "
@@ -98,7 +98,7 @@ class Checkpoint:
         began = time.monotonic()
         if now or began >= self._due:
             try:
-                _write(self.path, self.asked, state())
+                _write(self.path, self.identity, state())
             except DataError as error:
                 if now:
                     logger.error("%s; there is no checkpoint of how this run has ended", error)
@@ -123,7 +123,7 @@ class Checkpoint:
 
 
 @contextmanager
-def opened(keeping: Keeping | None, asked: Callable[[], Mapping[str, str]]) -> Iterator[Checkpoint | None]:
+def opened(keeping: Keeping | None, identity: Callable[[], Mapping[str, str]]) -> Iterator[Checkpoint | None]:
     """Own the file of a search while the block runs, and yield its checkpoint.
 
     Raises `DataError` as `Checkpoint.begin`, and where another search has the file; `MethodError` for no path.
@@ -135,12 +135,12 @@ def opened(keeping: Keeping | None, asked: Callable[[], Mapping[str, str]]) -> I
         raise MethodError(f"checkpoint must be a path, or None; got {quoted(keeping.path)}")
     path = Path(keeping.path)
     with owned(path.resolve(), path):
-        checkpoint = Checkpoint(path, asked(), keeping.resume)
+        checkpoint = Checkpoint(path, identity(), keeping.resume)
         checkpoint.begin()
         yield checkpoint
 
 
-def asked_for(fingerprint: str, signature: str, method: str, seed: int, initial: Any) -> dict[str, str]:
+def identity_of(fingerprint: str, signature: str, method: str, seed: int, initial: Any) -> dict[str, str]:
     """Return what tells one search from another, by names that a message can use."""
     start = "none" if initial is None else hashlib.sha256(np.asarray(initial, dtype=float).tobytes()).hexdigest()
     named = {"data": fingerprint, "metric or region": signature, "method": method, "seed": str(seed)}
@@ -154,7 +154,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _write(path: Path, asked: Mapping[str, str], state: State) -> None:
+def _write(path: Path, identity: Mapping[str, str], state: State) -> None:
     arrays = [np.empty(0, dtype=np.uint8)]
     end = 0
 
@@ -170,7 +170,7 @@ def _write(path: Path, asked: Mapping[str, str], state: State) -> None:
             return [packed(one) for one in value]
         return value.item() if isinstance(value, np.generic) else value
 
-    header = f"{FORM}\n{json.dumps({**asked, 'state': packed(state)})}\n".encode()
+    header = f"{FORM}\n{json.dumps({**identity, 'state': packed(state)})}\n".encode()
     numbers: Any = np.concatenate(arrays)
     digest = hashlib.sha256(header)
     digest.update(numbers)

@@ -1,14 +1,17 @@
-"""The one driver of all methods: first weights, limits, progress, interrupts, and the result."""
+"""The one driver of all methods: first weights, limits, progress, interrupts, and the result.
+
+`minimize` calls `Solver.solve`, which calls `Driver.drive`, which calls `Search.advance`.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -17,7 +20,7 @@ from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
-from lpmert.search.checkpoint import Checkpoint, Keeping, State, asked_for, opened
+from lpmert.search.checkpoint import Checkpoint, Keeping, State, identity_of, opened
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.incumbent import any_incumbent, first_incumbent
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
@@ -54,124 +57,173 @@ def solve(
     started: float | None = None,
     keeping: Keeping | None = None,
 ) -> Result:
-    """Find the least loss, and prove it if the method does, as far as the limits allow.
+    """Find the least loss on lists, and prove it if the method does, as far as the limits allow; see `Solver`.
+
+    Raises `MethodError` where the method cannot take the problem's metric or region, or keeps no checkpoints,
+    `RegionError` for an empty region, `DataError` for a file that does not fit.
+    """
+    return ListSolver(method, problem, limits, callback, seed, initial_weights, started, keeping).solve()
+
+
+P = TypeVar("P", bound="Problem | LatticeProblem")
+
+
+class Solver(ABC, Generic[P]):
+    """One problem and one method, from first weights to the result; what differs on lists and on lattices is abstract.
 
     initial_weights [D] of the caller start the search as well as they can. started: the `time.perf_counter()` from
-    which the time limit counts. keeping: the file of checkpoints, and whether to go on from it. Raises `MethodError`
-    where the method cannot take the problem's metric or region, or keeps no checkpoints, `RegionError` for an empty
-    region, `DataError` for a file that does not fit.
+    which the time limit counts. keeping: the file of checkpoints, and whether to go on from it.
     """
-    _check(method, problem)
-    if keeping is not None and not method.keeps_checkpoints:
-        raise MethodError(
-            f"method {quoted(method.name)} keeps no checkpoints; use auto, cells, choices, groups or lp-mert"
-        )
 
-    def begin(
-        checkpoint: Checkpoint | None, course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]
-    ) -> Search:
-        initial = None if initial_weights is None else problem.to_canonical(initial_weights)
-        initial = initial if initial is not None and initial.any() else None
+    def __init__(
+        self,
+        method: Method,
+        problem: P,
+        limits: Limits | None = None,
+        callback: Callback | None = None,
+        seed: int = 0,
+        initial_weights: CallerWeights | None = None,
+        started: float | None = None,
+        keeping: Keeping | None = None,
+    ) -> None:
+        self._method, self._problem, self._limits, self._seed = method, problem, limits or Limits(), seed
+        self._initial, self._keeping = initial_weights, keeping
+        self._callback, self._started = callback, started
+        self._incumbent_seconds: float | None = None
+
+    def solve(self) -> Result:
+        """Start the search, drive it as far as the limits allow, and report it.
+
+        Ctrl-C while first weights are looked for ends the search with any weights. The search is let go before the
+        result is made.
+        """
+        self._check()
+        room = _ROOM * self._problem.canonical.features.nbytes
+        interrupts = Interrupts()
+        with opened(self._keeping, self._identity) as checkpoint:
+            stop = also_outside(lambda: interrupts.pressed)
+            memory = Allowance(self._limits.memory_limit, room)
+            deadline = Deadline(self._limits.time_limit, self._started, stop, memory)
+            self._driver = driver = Driver(
+                self._problem, self._limits, self._callback, deadline, interrupts, checkpoint
+            )
+            with interrupts, deadline.running():
+                prepared = deadline.seconds
+                with driver.trusting_checkpoint():
+                    search = self._begun(checkpoint)
+                outcome = driver.drive(search)
+                searched = deadline.seconds
+                with deadline.later(_REPORT_SECONDS).running(), driver.trusting_checkpoint():
+                    self._let_go(search)
+                    del search
+                    result = self._report(outcome)
+                seconds = {"prepare": prepared, "search": searched - prepared, "report": deadline.seconds - searched}
+                if self._incumbent_seconds is not None:
+                    seconds["incumbent"] = self._incumbent_seconds
+                    seconds["search"] -= self._incumbent_seconds
+                resumed = checkpoint is not None and checkpoint.state is not None
+                return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds)
+
+    def _begun(self, checkpoint: Checkpoint | None) -> Search:
+        """Return the search, which goes on from the checkpoint if there is something to go on from."""
+        canonical = self._problem.canonical
+        initial = None if self._initial is None else self._problem.to_canonical(self._initial)
+        self._canonical_initial = initial if initial is not None and initial.any() else None
 
         def first() -> Incumbent:
-            try:
-                known = incumbent_of(checkpoint, problem.canonical.n_features)
-                return known or find(lambda: first_incumbent(problem, seed, initial))
-            except KeyboardInterrupt:
-                return any_incumbent(problem.canonical)
+            return incumbent_of(checkpoint, canonical.n_features) or self._timed_first_weights()
 
-        search = _search(method, Task(problem, problem.canonical, first, course, seed, initial))
-        if problem.reduced:
-            give_back()
+        lists = cast(Problem, self._problem)  # a method that takes lattices asks of it what both kinds have
+        search = self._start(Task(lists, canonical, first, self._driver, self._seed, self._canonical_initial))
         restore(search, checkpoint)
         return search
 
-    def report(search: Search, outcome: Outcome) -> Callable[[], Result]:
-        ended = Ended.of(search)
-
-        def result() -> Result:
-            problem.canonical.let_go()
-            if problem.reduced:
-                give_back()
-            return ended.conclude(result_of(method, problem, ended, outcome, seed, initial_weights))
-
-        return result
-
-    def asked() -> dict[str, str]:
-        return asked_for(problem.nbest.fingerprint, problem.signature, method.settings(), seed, initial_weights)
-
-    with opened(keeping, asked) as checkpoint:
-        room = _ROOM * problem.canonical.features.nbytes
-        return run(problem, partial(begin, checkpoint), report, limits, callback, started, checkpoint, room)
-
-
-def run(
-    problem: Problem | LatticeProblem,
-    begin: Callable[[Course, Callable[[Callable[[], Incumbent]], Incumbent]], Search],
-    report: Callable[[Search, Outcome], Callable[[], Result]],
-    limits: Limits | None,
-    callback: Callback | None,
-    started: float | None,
-    checkpoint: Checkpoint | None = None,
-    room: int = 0,
-) -> Result:
-    """Begin a search, drive it as far as the limits allow, and report it.
-
-    begin: gets what looks after the limits, and a function that takes the time of finding first weights. An interrupt
-    within that ends the search, and reaches `begin`. report: takes what it needs of the search, which is let go before
-    the result is made. room: bytes that the report takes for a while.
-    """
-    limits = limits or Limits()
-    interrupts = Interrupts()
-    stop = also_outside(lambda: interrupts.pressed)
-    deadline = Deadline(limits.time_limit, started, stop, Allowance(limits.memory_limit, room))
-    course = Course(problem, limits, callback, deadline, lambda: interrupts.pressed, checkpoint)
-    seconds: dict[str, float] = {}
-
-    def find(search: Callable[[], Incumbent]) -> Incumbent:
-        began = deadline.seconds
+    def _timed_first_weights(self) -> Incumbent:
+        began = self._driver.deadline.seconds
         try:
-            return search()
+            return self._first_weights()
         except KeyboardInterrupt:
-            interrupts.pressed = True
-            raise
+            self._driver.interrupts.pressed = True
+            return self._any_weights()
         finally:
-            seconds["incumbent"] = deadline.seconds - began
+            self._incumbent_seconds = self._driver.deadline.seconds - began
 
-    with interrupts, deadline.running():
-        seconds["prepare"] = deadline.seconds
-        with course.going_on():
-            search = begin(course, find)
-        outcome = course.drive(search)
-        searched = deadline.seconds
-        seconds["search"] = searched - sum(seconds.values())
-        with deadline.later(_REPORT_SECONDS).running(), course.going_on():
-            finish = report(search, outcome)
-            del search
-            result = finish()
-        seconds["report"] = deadline.seconds - searched
-        resumed = checkpoint is not None and checkpoint.state is not None
-        return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds)
+    def _identity(self) -> Mapping[str, str]:
+        """Return what tells this search from others, by names that a message can use."""
+        problem, settings = self._problem, self._method.settings()
+        return identity_of(problem.fingerprint, problem.signature, settings, self._seed, self._initial)
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Raise `MethodError` where the method cannot take the problem, or keeps no checkpoints."""
+
+    @abstractmethod
+    def _first_weights(self) -> Incumbent:
+        """Return good weights to begin with, which takes a while."""
+
+    @abstractmethod
+    def _any_weights(self) -> Incumbent:
+        """Return any weights of the region, at once."""
+
+    @abstractmethod
+    def _start(self, task: Task) -> Search:
+        """Return the search of a task."""
+
+    @abstractmethod
+    def _let_go(self, search: Search) -> None:
+        """Take what the report needs of the search."""
+
+    @abstractmethod
+    def _report(self, outcome: Outcome) -> Result:
+        """Return the result."""
 
 
-def _check(method: Method, problem: Problem) -> None:
-    canonical = problem.canonical
-    if not (canonical.additive or method.takes_ratios or (canonical.totals.fraction and method.takes_fractions)):
-        raise MethodError(
-            f"method {quoted(method.name)} needs an additive loss, and metric {quoted(problem.metric.name)} is not "
-            "additive; use auto, cells or choices"
-        )
-    if not (canonical.cap is None or method.takes_caps):
-        raise MethodError(f"method {quoted(method.name)} cannot keep to a cosine; use auto, choices, cells or lp-mert")
+class ListSolver(Solver[Problem]):
+    """A problem on N-best lists."""
 
+    def _check(self) -> None:
+        canonical, method = self._problem.canonical, self._method
+        if not (canonical.additive or method.takes_ratios or (canonical.totals.fraction and method.takes_fractions)):
+            raise MethodError(
+                f"method {quoted(method.name)} needs an additive loss, and metric {quoted(self._problem.metric.name)} "
+                "is not additive; use auto, cells or choices"
+            )
+        if not (canonical.cap is None or method.takes_caps):
+            raise MethodError(
+                f"method {quoted(method.name)} cannot keep to a cosine; use auto, choices, cells or lp-mert"
+            )
+        if self._keeping is not None and not method.keeps_checkpoints:
+            raise MethodError(
+                f"method {quoted(method.name)} keeps no checkpoints; use auto, cells, choices, groups or lp-mert"
+            )
 
-def _search(method: Method, task: Task) -> Search:
-    canonical = task.canonical
-    if canonical.n_features == 0 or canonical.n_lists == 0:
-        return DirectSearch(task.incumbent, lambda: None, proves=method.proves)
-    if not canonical.additive and canonical.totals.fraction and method.takes_fractions:
-        return FractionSearch(canonical, task.incumbent, lambda *inner: method.start(task.about(*inner)))
-    return method.start(task)
+    def _first_weights(self) -> Incumbent:
+        return first_incumbent(self._problem, self._seed, self._canonical_initial)
+
+    def _any_weights(self) -> Incumbent:
+        return any_incumbent(self._problem.canonical)
+
+    def _start(self, task: Task) -> Search:
+        canonical, method = task.canonical, self._method
+        if canonical.n_features == 0 or canonical.n_lists == 0:
+            search: Search = DirectSearch(task.incumbent, lambda: None, proves=method.proves)
+        elif not canonical.additive and canonical.totals.fraction and method.takes_fractions:
+            search = FractionSearch(canonical, task.incumbent, lambda *inner: method.start(task.about(*inner)))
+        else:
+            search = method.start(task)
+        if self._problem.reduced:
+            give_back()
+        return search
+
+    def _let_go(self, search: Search) -> None:
+        self._ended = Ended.of(search)
+
+    def _report(self, outcome: Outcome) -> Result:
+        problem = self._problem
+        problem.canonical.let_go()
+        if problem.reduced:
+            give_back()
+        return self._ended.conclude(result_of(self._method, problem, self._ended, outcome, self._seed, self._initial))
 
 
 def _state(search: Search) -> State:
@@ -201,8 +253,8 @@ def restore(search: Search, checkpoint: Checkpoint | None) -> None:
         logger.warning("no more was kept of this search than its best weights: the proof begins anew")
 
 
-class Course(Watch):
-    """How a search goes: its trace, and how it is to end. `status` is `None` until then."""
+class Driver(Watch):
+    """Lets a search advance slice by slice, and notes how: its trace, and its `status`, `None` until it ends."""
 
     def __init__(
         self,
@@ -210,12 +262,12 @@ class Course(Watch):
         limits: Limits,
         callback: Callback | None,
         deadline: Deadline,
-        pressed: Callable[[], bool] = lambda: False,
+        interrupts: Interrupts | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self.status: Status | None = None
+        self.deadline, self.interrupts = deadline, interrupts or Interrupts()
         self._problem, self._limits, self._callback = problem, limits, callback
-        self._deadline, self._pressed = deadline, pressed
         self._checkpoint = checkpoint
         self._trace: list[tuple[float, float | None, float]] = []
         self._told = -inf
@@ -228,11 +280,11 @@ class Course(Watch):
         Every way out leaves a valid incumbent and bound. A slice that is given up in the middle counts for what it did
         to the incumbent; the bound stays what it was before.
         """
-        with self.going_on():
+        with self.trusting_checkpoint():
             bound = search.lower_bound
             try:
                 while (status := self._look(search, bound)) is None:
-                    with self._deadline.running(), heeding():
+                    with self.deadline.running(), heeding():
                         search.advance()
                     bound = search.lower_bound
                     self._keep(search)
@@ -247,8 +299,8 @@ class Course(Watch):
         self.note(search, bound)
         return Outcome(status, found.cost, found.weights, bound, tuple(self._trace))
 
-    def going_on(self) -> AbstractContextManager[None]:
-        """Let a search that rests on a checkpoint fail by the fault of that: its numbers are not all looked at before.
+    def trusting_checkpoint(self) -> AbstractContextManager[None]:
+        """Blame the checkpoint, whose numbers are not all checked before, for errors of a search that goes on from it.
 
         An error of the callback is none of these.
         """
@@ -265,7 +317,7 @@ class Course(Watch):
         if search.known:
             point = self._standing(search, bound)
             if not self._trace or point != self._trace[-1][1:]:
-                self._trace.append((self._deadline.seconds, *point))
+                self._trace.append((self.deadline.seconds, *point))
                 if len(self._trace) > _TRACE:
                     del self._trace[1:-1:2]
 
@@ -273,7 +325,7 @@ class Course(Watch):
         """Tell the callback from time to time, and return whether to stop; for the middle of a slice."""
         if self.status is None:
             self.status = self._ending(search, None)
-        if self.status is None and self._deadline.seconds >= self._told + _PAUSE:
+        if self.status is None and self.deadline.seconds >= self._told + _PAUSE:
             self._tell(search, None)
         return self.status is not None
 
@@ -294,7 +346,7 @@ class Course(Watch):
         lower, loss = self._standing(search, bound)
         incumbent = search.incumbent
         source = incumbent.source if self._told_cost is None or incumbent.cost < self._told_cost else ""
-        self._told, self._told_cost = self._deadline.seconds, incumbent.cost
+        self._told, self._told_cost = self.deadline.seconds, incumbent.cost
         counts = search.nodes, search.open_nodes
         gap, weights = relative_gap(loss, lower), self._problem.to_caller(incumbent.weights)
         point = Progress(self._told, *counts, lower, loss, gap, search.lps, source, weights, search.phase)
@@ -308,7 +360,7 @@ class Course(Watch):
             self.status = Status.CALLBACK
 
     def _ending(self, search: Search, bound: int | None) -> Status | None:
-        if self._pressed():
+        if self.interrupts.pressed:
             return Status.INTERRUPTED
         if search.finished:
             if bound is None:
@@ -322,7 +374,7 @@ class Course(Watch):
                 return Status.GAP
             if limits.target is not None and loss <= limits.target:
                 return Status.TARGET
-        if self._deadline.expired:
+        if self.deadline.expired:
             return self._cut_short()
         if limits.node_limit is not None and search.nodes >= limits.node_limit:
             return Status.NODE_LIMIT
@@ -332,6 +384,6 @@ class Course(Watch):
 
     def _cut_short(self) -> Status:
         """Return why there is no more time."""
-        if self._pressed():
+        if self.interrupts.pressed:
             return Status.INTERRUPTED
-        return Status.MEMORY_LIMIT if self._deadline.out_of_memory else Status.TIME_LIMIT
+        return Status.MEMORY_LIMIT if self.deadline.out_of_memory else Status.TIME_LIMIT

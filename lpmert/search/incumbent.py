@@ -1,8 +1,8 @@
 """Good weights: those that a search begins with, and better ones while it goes on.
 
-First weights come from descents on sums of losses, line searches on a ratio, and chords of a cap. While a search goes on,
-descents near the best weights, or by Powell's method, for metrics that do not add up and within regions, from where steps
-at a temperature lead.
+First weights come from descents on sums of losses, line searches on a ratio, and chords of a cap. While a search goes
+on, descents begin near the best weights, or, for metrics that do not add up and within regions, go by Powell's method
+from where steps at a temperature lead.
 
 Sources: Press and others, Numerical Recipes, section on direction set methods; Kirkpatrick, Gelatt and Vecchi,
 Optimization by simulated annealing, Science 1983 (here with exact steps along circles, see lpmert/core/circle.cpp).
@@ -167,8 +167,7 @@ def first_incumbent(problem: Problem, seed: int, initial: CanonicalWeights | Non
 
 
 def any_incumbent(canonical: Canonical, weights: CanonicalWeights | None = None) -> Incumbent:
-    """Return these weights [d], or any of the region, with what their ties cost at worst: that much is attained beside
-    them, if not at them.
+    """Return these weights [d], or any of the region, with the worst cost of their ties: weights beside them attain it.
 
     For a ratio that is 1, the largest loss of one that is no fraction of sums.
     """
@@ -230,9 +229,6 @@ _WARMTH = (-3.0, -1.5)
 
 _FRESH = 0.2
 """Share of descents that begin anywhere."""
-
-_EVALUATIONS = 4
-"""Weights that can be decoded in the time of one line search."""
 
 _ROUNDS = 20
 """Draws of evolution in a turn."""

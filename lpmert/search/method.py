@@ -189,7 +189,7 @@ class DirectSearch(UnboundedSearch):
 
 
 class Watch:
-    """Who looks after limits and progress, for searches that prove nothing and whose slices are long."""
+    """Limits and progress within long slices, for searches that prove nothing."""
 
     def note(self, search: Search) -> None:
         """Add a better incumbent to the trace."""
@@ -201,7 +201,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Task:
-    """What a method is to search: the lists in canonical form, and good weights to begin with.
+    """What a method searches: the lists in canonical form, and good weights to begin with.
 
     problem: what the caller asked, with the metric and the maps between weights of the caller and canonical ones. seed:
     of all that is random. initial: canonical weights [d] of the caller, not all 0, or `None`. find: returns the first
@@ -236,7 +236,7 @@ class Method(Configurable, ABC):
     takes_ratios: ClassVar[bool] = False
     """Whether the method takes metrics that are not additive, whatever their form."""
     takes_fractions: ClassVar[bool] = False
-    """Whether it takes those that are fractions of sums, by way of additive losses."""
+    """Whether it takes fractions of sums, by searches of additive losses."""
     takes_jobs: ClassVar[bool] = False
     """Whether its searches can go on in units of work."""
     takes_caps: ClassVar[bool] = False
@@ -270,7 +270,7 @@ class Method(Configurable, ABC):
 
 
 class Combined(Search):
-    """A search by way of others, some at once or one after the other."""
+    """A search that has others do the work, several at once or one after the other."""
 
     def __init__(self, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
@@ -280,10 +280,10 @@ class Combined(Search):
     @property
     @abstractmethod
     def _searches(self) -> Sequence[Search]:
-        """Those that have begun and have not been put away."""
+        """The searches at work."""
 
     def _put_away(self, search: Search) -> None:
-        """Keep what a search has counted; from here on it must not be among the others."""
+        """Add what a search has counted, which is at work no longer."""
         self._nodes += search.nodes
         self._lps += search.lps
         self._counted.update(search.counters())
@@ -317,7 +317,7 @@ logger = logging.getLogger("lpmert")
 
 @dataclass(frozen=True)
 class Found:
-    """Where a heuristic ended: canonical weights [d], and what it counted, by name."""
+    """Where a heuristic ended, canonical weights [d], and its counts by name."""
 
     weights: FloatArray
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -328,10 +328,7 @@ Function = Callable[[Problem, FloatArray | None, int, Clock], Found]
 
 
 class Run(Clock, Search):
-    """A search whose only slice is all of a function; it is the clock of that function, which may stop it earlier.
-
-    A step counts as a node.
-    """
+    """A search that runs one function in one slice, and is its clock. A step counts as a node."""
 
     strict = False
     finished = False
@@ -385,7 +382,7 @@ class Run(Clock, Search):
 
 
 class Comparator(Method):
-    """A frozen dataclass of options that looks for good weights in one function, and proves nothing."""
+    """A heuristic in one function: a frozen dataclass of options that proves nothing."""
 
     proves = False
     takes_ratios = True

@@ -1,4 +1,4 @@
-"""From the outcome of a search to the result: its weights in the middle of the optimal cell, or at least beside all ties."""
+"""From the outcome of a search to the result, with weights in the middle of the optimal cell, or beside all ties."""
 
 from __future__ import annotations
 
@@ -184,8 +184,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Ended:
-    """What a report takes of a search, which may go then with all that it held: whether the cost of the incumbent does
-    not hang on ties, what was counted, and what makes of a result the one that the caller gets.
+    """What a report takes of a search, whose memory is freed then.
+
+    strict: whether no tie decides the cost of the incumbent; counters; conclude: makes the caller's result of a result.
     """
 
     strict: bool
@@ -194,7 +195,7 @@ class Ended:
 
     @classmethod
     def of(cls, search: Search) -> Ended:
-        """Return this of a search that has ended."""
+        """Return what a report takes of a search that has ended."""
         return cls(search.strict, search.counters(), search.conclude)
 
 
@@ -254,7 +255,7 @@ def result_of(
         cell=None if margin is None else Cell(problem.weight_ranges(weights), centre, margin),
         counters={**_sizes(problem), **search.counters},
         trace=outcome.trace,
-        warnings=(*problem.doubts, *_of_weights(problem, weights, evaluation)),
+        warnings=(*problem.data_warnings, *_of_weights(problem, weights, evaluation)),
         list_ids=problem.nbest.list_ids,
         rates=problem.rates(loss),
         unit=problem.unit,
@@ -284,7 +285,7 @@ def bound_on_loss(form: Canonical, cost: int, unseen: float = 0.0) -> float:
 
 def _of_weights(problem: Problem, weights: CallerWeights, evaluation: Evaluation) -> Iterator[Doubt]:
     """Yield what is odd about weights [D]: they are too good, or lose their loss in the digits of reports."""
-    if problem.losses is not None and not problem.doubts:
+    if problem.losses is not None and not problem.data_warnings:
         doubt = too_good(problem.nbest, problem.losses, evaluation.selection)
         if doubt is not None:
             yield doubt

@@ -239,7 +239,6 @@ class TestIndependence:
             "lpmert.formats.text",
             "lpmert.metrics",
             "lpmert.metrics.base",
-            "lpmert.metrics.base",
             "lpmert.metrics.columns",
             "lpmert.metrics.contract",
             "lpmert.model",

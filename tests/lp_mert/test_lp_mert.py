@@ -17,7 +17,7 @@ import lpmert
 from lpmert import Status
 from lpmert.core import INFINITE_COST
 from lpmert.errors import IntArray
-from lpmert.methods.lp_mert.attainability import Cores, SavingTest, Witnesses
+from lpmert.methods.lp_mert.attainability import SavingTest, Witnesses
 from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, balanced_tree
 from lpmert.model.problem import Problem
@@ -25,7 +25,7 @@ from lpmert.search.method import Incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
-SWITCHES = ("row_generation", "use_witnesses", "use_cores", "look_ahead", "lazy", "chain")
+SWITCHES = ("row_generation", "use_witnesses", "look_ahead", "lazy", "chain")
 BARE = LpMert(**dict.fromkeys(SWITCHES, False))
 OPTIMA = {"0:8": 4.948169, "8:16": 4.641196, "16:24": 5.091451, "24:32": 5.890797}  # proved by the floor prototypes
 
@@ -189,22 +189,6 @@ def test_bounds_hold_at_any_time_and_never_fall() -> None:
             bounds.append(search.lower_bound)
         assert bounds == sorted(bounds)
         assert form.loss_of(search.incumbent.cost) == optimum
-
-
-def test_cores_are_found_in_exactly_the_choices_that_hold_them() -> None:
-    rng = np.random.default_rng(0)
-    cores, kept = Cores(5), []
-    for _ in range(60):
-        lists = rng.choice(5, size=rng.integers(1, 4), replace=False).tolist()
-        core = {(s, int(rng.integers(3))) for s in lists}
-        kept.append(core)
-        cores.learn(core)
-        for _ in range(20):
-            part = rng.choice(5, size=rng.integers(1, 6), replace=False).tolist()
-            positions = rng.integers(0, 3, len(part)).tolist()
-            choices = set(zip(part, positions, strict=True))
-            assert cores.inside(part, positions) == any(core <= choices for core in kept)
-    assert len(cores) == 60
 
 
 def test_witnesses_are_found_by_any_part_of_their_choices() -> None:

@@ -19,7 +19,7 @@ from lpmert.model.data_warnings import gain_in, loss_in
 
 
 def codes(nbest: NBest) -> list[str]:
-    return [one.code for one in Problem(nbest).doubts]
+    return [one.code for one in Problem(nbest).data_warnings]
 
 
 def best_of_n(seed: int = 0, *, n_lists: int = 40, size: int = 6) -> NBest:
@@ -132,14 +132,14 @@ def test_a_feature_made_of_the_loss_is_a_leak(leak: str) -> None:
         "alike": errors + rng.normal(size=200),
     }[leak]
     nbest = NBest(features, np.arange(0, 201, 10), errors, names=["lm", "x", "am"])
-    found = Problem(nbest).doubts
+    found = Problem(nbest).data_warnings
     assert [one.code for one in found] == ([] if leak in ("rounded", "alike") else ["leak"])
     assert all("feature 'x'" in one.message for one in found)
 
 
 def test_few_lists_of_two_are_no_evidence_of_a_leak() -> None:
     nbest = NBest([[1, 5], [0, 3], [2, 1], [1, 1]], [0, 2, 4], [0, 1, 0, 1])
-    assert Problem(nbest).doubts == ()
+    assert Problem(nbest).data_warnings == ()
 
 
 @pytest.mark.parametrize(

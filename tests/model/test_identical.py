@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lpmert.errors import FloatArray, IntArray
+from lpmert.model import presolve
 from lpmert.model.presolve import _leaders_by_key, group_identical
 
 
@@ -44,14 +45,14 @@ def test_keys_that_tell_nothing_make_no_difference(
 ) -> None:
     features, offsets = given_lists
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canonical, name, value)
+        patch.setattr(presolve, name, value)
         assert group_identical(features, offsets).tolist() == by_counting(features, offsets)
 
 
 def test_keys_that_are_equal_by_accident_are_noticed() -> None:
     features, offsets = np.array([[1.0], [2.0], [1.0]]), np.array([0, 3])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canonical, "_ODD", np.uint64(0))
+        patch.setattr(presolve, "_ODD", np.uint64(0))
         assert _leaders_by_key(features, offsets) is None
     assert _leaders_by_key(features, offsets) is not None
 

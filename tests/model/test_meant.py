@@ -15,7 +15,7 @@ import lpmert
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
 from lpmert.model.problem import Problem
-from lpmert.numeric.rounding import in_decimals
+from lpmert.numeric.rounding import decimals_of
 from lpmert.result import Status
 
 EXACT_KINDS = ("integers", "binary", "collinear", "parallel")
@@ -42,11 +42,12 @@ def test_features_are_multiples_of_what_was_printed(decimals: int) -> None:
     rng = np.random.default_rng(decimals)
     whole = rng.integers(-(10 ** min(decimals + 3, 14)), 10 ** min(decimals + 3, 14), (3000, 3))
     features = np.array([[float(f"{value}e-{decimals}") for value in row] for row in whole.tolist()])
-    found = in_decimals(features)
-    factors = {a / b for a, b in zip(exact(found.features), printed(features), strict=True) if b}
+    found = decimals_of(features)
+    scaled = found.of(features)
+    factors = {a / b for a, b in zip(exact(scaled), printed(features), strict=True) if b}
     assert len(factors) == 1
     assert 0.7 < factors.pop() < 1.42
-    np.testing.assert_allclose(found.features * found.unit, features, rtol=1e-15)
+    np.testing.assert_allclose(scaled * found.unit, features, rtol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -62,16 +63,16 @@ def test_features_are_multiples_of_what_was_printed(decimals: int) -> None:
     ],
 )
 def test_other_numbers_are_taken_as_they_are(features: FloatArray) -> None:
-    found = in_decimals(features)
-    assert found.features is features
+    found = decimals_of(features)
+    assert found.of(features) is features
     assert found.unit == 1.0
 
 
 def test_one_number_that_is_no_decimal_leaves_all_as_they_are() -> None:
     features = np.round(np.random.default_rng(0).normal(size=(50_000, 3)), 4)
-    assert in_decimals(features).unit != 1.0
+    assert decimals_of(features).unit != 1.0
     features[40_000, 1] = np.nextafter(features[40_000, 1], np.inf)
-    assert in_decimals(features).features is features
+    assert decimals_of(features).of(features) is features
 
 
 OPPOSITE = {"features": [[0.3, 0.1], [0.2, 0.2], [0.8, 0.7], [0.9, 0.6]], "offsets": [0, 2, 4]}

@@ -427,7 +427,7 @@ class TestResults:
                 return self
 
         problem = lpmert.Problem(LISTS)
-        course = driver.Course(problem, lpmert.Limits(), None, driver.Deadline(None, None, lambda: False))
+        course = driver.Driver(problem, lpmert.Limits(), None, driver.Deadline(None, None, lambda: False))
         search = Falling()
         for cost in range(5000, 0, -1):
             search.cost = cost

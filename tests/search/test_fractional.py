@@ -14,7 +14,7 @@ from lpmert import MethodError, MetricError, NBest, Region, Result, Status
 from lpmert.metrics.ratio import LinearFraction, f_beta, precision
 from lpmert.model.problem import Problem
 from lpmert.result import Limits
-from lpmert.search.driver import Course
+from lpmert.search.driver import Driver
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.method import Incumbent, UnboundedSearch
 from lpmert.system.deadline import Deadline, OutOfTime
@@ -193,7 +193,7 @@ def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
     assert form.totals.fraction is not None
     incumbent = Incumbent(form.cost_of_loss(loss), start, "I")
     search = FractionSearch(form, incumbent, lambda _, inner: GivenUp(inner))
-    outcome = Course(problem, Limits(), None, Deadline(None)).drive(search)
+    outcome = Driver(problem, Limits(), None, Deadline(None)).drive(search)
     assert outcome.status is Status.TIME_LIMIT
     assert form.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
     assert problem.attains(problem.to_caller(outcome.weights), outcome.cost)

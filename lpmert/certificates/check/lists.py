@@ -265,7 +265,7 @@ def given_rows(
     for k, limit in enumerate(limits):
         if len(limit) != width or not any(limit) or max(map(abs, limit)) > MAGNITUDE_LIMIT:
             raise CertificateError(f"limit {k} must have {width} numbers, not all 0, of at most {MAGNITUDE_LIMIT:g}")
-    features = np.concatenate([in_decimals(nbest.dense_features()).features, np.array(limits).reshape(-1, width)])
+    features = np.concatenate([in_decimals(nbest.dense_features()), np.array(limits).reshape(-1, width)])
     checkpoint(ROW_BYTES * nbest.n_hypotheses)
     given = rational.to_integers(features)
     pairs = [row for limit in [*given[nbest.n_hypotheses :], *facets] for row in (limit, [0] * width)]

@@ -330,7 +330,7 @@ def _multipliers(
     their multipliers [k] in the projection of the cap's centre on it: of a list, only those are taken that a point
     before breaks the most.
     """
-    features = in_decimals(nbest.dense_features()).features
+    features = in_decimals(nbest.dense_features())
     starts, numbers = nbest.offsets[:-1], np.repeat(np.arange(nbest.n_lists), np.diff(nbest.offsets))
 
     def winners(scores: NDArray[Any]) -> FloatArray:

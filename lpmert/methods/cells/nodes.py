@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric import rounding as dyadic
+from lpmert.numeric import rounding
 from lpmert.numeric.cone import cones_of_box
 from lpmert.numeric.lists import SortedLists, sizes_of_rows
 from lpmert.numeric.rounding import exact_products, single_products
@@ -98,7 +98,7 @@ def binary_places(lists: SortedLists) -> int:
         return -1
     with np.errstate(over="ignore"):  # an infinite one proves nothing
         largest = float(sizes_of_rows(lists.rows).max(initial=0.0))
-    places = dyadic.binary_places(lists.rows) if largest < 2.0**_EXACT_BITS else None
+    places = rounding.binary_places(lists.rows) if largest < 2.0**_EXACT_BITS else None
     return -1 if places is None else max(-1, _EXACT_BITS - places - max(0, int(np.frexp(largest)[1])))
 
 

@@ -185,7 +185,7 @@ class Likelihood(Comparator):
     """Conditional log-likelihood of the hypotheses of least loss, tied ones summed, with a Gaussian prior.
 
     The prior has mean 0 and `variance` for every weight in the caller's scaling; `inf` means none. `folds` choose the
-    variance, and count weights in units of the features' spread: see prior.py. Smith and Eisner
+    variance, and count weights in units of the features' spread: see `fitted_by_folds`. Smith and Eisner
     (2006) try 0.25, 0.5, 1 and inf. The objective is convex where each list has one hypothesis of least loss, and
     L-BFGS ends at its optimum; without a prior that can lie at infinity, and then the weights are those at which no
     step gains any more.

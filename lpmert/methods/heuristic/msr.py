@@ -15,12 +15,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
-from lpmert.lines.clock import Clock
-from lpmert.methods.heuristic.sparse import SparseLineSearch, Trained, dense_lists, sparse_lists
-from lpmert.metrics.base import Metric
-from lpmert.model.nbest import NBest
-from lpmert.model.problem import Problem
-from lpmert.search.method import Comparator, Found
+from lpmert.methods.heuristic.sparse import SparseLineSearch, SparseLists, Trainer
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -89,7 +84,7 @@ def select(candidates: Candidates, count: int, *, alpha: float = 0.8, window: in
 
 
 @dataclass(frozen=True)
-class MinimumSampleRisk(Comparator):
+class MinimumSampleRisk(Trainer):
     """Keep the base feature at weight 1, select further features, and search along one after the other.
 
     Features are tried one by one first, and the most useful ones selected. Their weights are searched for in turn,
@@ -107,27 +102,12 @@ class MinimumSampleRisk(Comparator):
     name: ClassVar[str] = "msr"
     random = False
 
-    def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
-        """Return weights for N-best lists whose features are too many to be held dense; nothing hangs on the seed.
-
-        Raises `MethodError` and `MetricError` as `lpmert.methods.heuristic.sparse.sparse_lists` does.
-        """
+    def learn(self, lists: SparseLists, seed: int, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
+        """Return the weights after the last round; a step is a line search, and nothing hangs on the seed."""
         del seed
-        lists, base = sparse_lists(nbest, metric, self.base)
         search = SparseLineSearch(lists)
-        before = search.loss
-        counters = self.descend(search, lambda: False)
-        weights = search.weights
-        weights[base] = 1.0
-        return Trained(weights, before, search.loss, counters)
-
-    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
-        """Return the weights after the last round."""
-        lists, fixed = dense_lists(problem, start, self.base)
-        search = SparseLineSearch(lists)
-        clock.keep(fixed)
-        counters = self.descend(search, clock.expired)
-        return Found(fixed + search.weights, counters)
+        counters = self.descend(search, expired)
+        return search.weights, counters
 
     def descend(self, search: SparseLineSearch, expired: Callable[[], bool]) -> dict[str, int]:
         """Select features and search along them, until `expired`, asked after each search, is true; return counts."""

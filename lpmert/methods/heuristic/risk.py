@@ -336,11 +336,11 @@ class Annealing(Comparator):
     the risk changes by no more than `tolerance`, relative. schedule "gamma": gamma is doubled from `first_gamma` on
     until then, and T is 0. schedule "fixed": one step, T 0 and gamma 1; its `folds` choose the variance, and count
     weights in units of the features' spread and risk in units of the mean difference between two hypotheses of a list:
-    see prior.py. Each objective has the term |w|^2 / (2 variance) on the caller's weights; `inf` means none,
+    see `fitted_by_folds`. Each objective has the term |w|^2 / (2 variance) on the caller's weights; `inf` means none,
     and is what the schedule "entropy" takes unless told otherwise, "gamma" takes 1.
     The loss of a metric that is not additive counts once for every list, so that the same numbers serve.
 
-    law: how the expected loss is taken, see risk.py. held_out: the share of the lists, drawn by the seed, that
+    law: how the expected loss is taken, see above. held_out: the share of the lists, drawn by the seed, that
     are left out of the objective; the weights of the step that decodes them with the least loss are
     returned. (The paper stops the cooling at the first rise; that often ends in the noise of the first, nearly random
     steps.) Otherwise the last weights are returned, or the best ones so far where a limit stops the run. The method

@@ -3,15 +3,16 @@
 Nothing is ever made dense. Features that are constant within a list say nothing about it and are left out there.
 
 Sources: Collins, Discriminative Training Methods for Hidden Markov Models, EMNLP 2002 (the averaged perceptron; with a
-base feature as in Gao et al., HLT/EMNLP 2005); Collins, Discriminative Reranking for Natural Language Parsing, ICML 2000,
-and Collins and Koo, Computational Linguistics 2005, with their efficient update (boosting).
+base feature as in Gao et al., HLT/EMNLP 2005); Collins, Discriminative Reranking for Natural Language Parsing, ICML
+2000, and Collins and Koo, Computational Linguistics 2005, with their efficient update (boosting).
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -47,14 +48,6 @@ class Trained:
     loss_before: float
     loss: float
     counters: dict[str, int] = field(default_factory=dict)
-
-
-@runtime_checkable
-class Trainer(Protocol):
-    """A method that also trains on features that are too many to be held dense."""
-
-    def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
-        """Return weights for N-best lists."""
 
 
 @dataclass(frozen=True)
@@ -270,8 +263,33 @@ class SparseLineSearch:
         self.weights[feature] = weight
 
 
+class Trainer(Comparator):
+    """A method that keeps the base feature at weight 1 and trains the others, too many perhaps to be held dense."""
+
+    base: str | None
+
+    @abstractmethod
+    def learn(self, lists: SparseLists, seed: int, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
+        """Return weights [D] without the base's, and counts; ends early once `expired(steps)` is true."""
+
+    def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
+        """Return weights for N-best lists; raises `MethodError` and `MetricError` as `sparse_lists` does."""
+        lists, base = sparse_lists(nbest, metric, self.base)
+        weights, counters = self.learn(lists, seed, lambda *_: False)
+        before, loss = lists.decoded_loss(np.zeros(len(weights))), lists.decoded_loss(weights)
+        weights[base] = 1.0
+        return Trained(weights, before, loss, counters)
+
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+        """Return the trained weights on top of the base feature, or of those given."""
+        lists, fixed = dense_lists(problem, start, self.base)
+        clock.keep(fixed)
+        weights, counters = self.learn(lists, seed, clock.expired)
+        return Found(fixed + weights, counters)
+
+
 @dataclass(frozen=True)
-class Perceptron(Comparator):
+class Perceptron(Trainer):
     """Keep the base feature at weight 1; for each wrong list add `rate` times (gold - chosen) to the other weights.
 
     A list is wrong if the chosen hypothesis has not the least loss of its list by itself; gold is the one of least
@@ -286,26 +304,8 @@ class Perceptron(Comparator):
     name: ClassVar[str] = "perceptron"
     minimises = False
 
-    def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
-        """Return weights for N-best lists whose features are too many to be held dense.
-
-        Raises `MethodError` and `MetricError` as `lpmert.methods.heuristic.sparse.sparse_lists` does.
-        """
-        lists, base = sparse_lists(nbest, metric, self.base)
-        weights, counters = self.learn(lists, seed, lambda _: False)
-        before, loss = lists.decoded_loss(np.zeros(len(weights))), lists.decoded_loss(weights)
-        weights[base] = 1.0
-        return Trained(weights, before, loss, counters)
-
-    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the averaged weights."""
-        lists, fixed = dense_lists(problem, start, self.base)
-        clock.keep(fixed)
-        weights, counters = self.learn(lists, seed, clock.expired)
-        return Found(fixed + weights, counters)
-
-    def learn(self, lists: SparseLists, seed: int, expired: Callable[[int], bool]) -> tuple[FloatArray, dict[str, int]]:
-        """Return the averaged weights [D] without the base's, and counts; ends early once `expired(lists)` is true."""
+    def learn(self, lists: SparseLists, seed: int, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
+        """Return the averaged weights; a step is a list."""
         rng = np.random.default_rng(seed)
         rows = rows_of(lists.by_row())
         gold = lists.losses == lists.least()
@@ -331,7 +331,7 @@ _NOTHING = 1e-12
 
 
 @dataclass(frozen=True)
-class Boosting(Comparator):
+class Boosting(Trainer):
     """Keep the base feature at weight 1; in each of `rounds` rounds move the weight that helps most.
 
     The objective is the sum over all hypotheses of (loss - least loss of the list) * exp(score - gold's score), gold
@@ -348,28 +348,9 @@ class Boosting(Comparator):
     minimises = False
     random = False
 
-    def train(self, nbest: NBest, *, metric: str | Metric | None = None, seed: int = 0) -> Trained:
-        """Return weights for N-best lists whose features are too many to be held dense; nothing hangs on the seed.
-
-        Raises `MethodError` and `MetricError` as `lpmert.methods.heuristic.sparse.sparse_lists` does.
-        """
+    def learn(self, lists: SparseLists, seed: int, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
+        """Return the weights after the last round; a step is a round, and nothing hangs on the seed."""
         del seed
-        lists, base = sparse_lists(nbest, metric, self.base)
-        weights, rounds = self.learn(lists, lambda _: False)
-        before, loss = lists.decoded_loss(np.zeros(len(weights))), lists.decoded_loss(weights)
-        trained = int(np.count_nonzero(weights))
-        weights[base] = 1.0
-        return Trained(weights, before, loss, {"rounds": rounds, "trained": trained})
-
-    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:  # noqa: ARG002
-        """Return the weights after the last round."""
-        lists, fixed = dense_lists(problem, start, self.base)
-        clock.keep(fixed)
-        weights, rounds = self.learn(lists, clock.expired)
-        return Found(fixed + weights, {"rounds": rounds})
-
-    def learn(self, lists: SparseLists, expired: Callable[[int], bool]) -> tuple[FloatArray, int]:
-        """Return weights [D] without the base's, and the rounds taken; ends early once `expired(rounds)` is true."""
         pairs = differences(lists)
         weights = np.zeros(lists.n_features)
         rounds, least = 0, _NOTHING * float(pairs.weights.sum())
@@ -380,7 +361,7 @@ class Boosting(Comparator):
             rounds += taken
             if expired(taken) or taken < size:
                 break
-        return weights, rounds
+        return weights, {"rounds": rounds, "trained": int(np.count_nonzero(weights))}
 
 
 @dataclass(frozen=True)

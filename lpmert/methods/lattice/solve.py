@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +25,8 @@ from lpmert.model.region import Region
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Result, Status
-from lpmert.search.checkpoint import Checkpoint, Keeping, asked_for, opened
-from lpmert.search.driver import Course, incumbent_of, restore, run
+from lpmert.search.checkpoint import Keeping
+from lpmert.search.driver import Solver
 from lpmert.search.incumbent import first_incumbent, moved, normalised
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.search.report import Ended, Outcome, bound_on_loss, result_of, scaled_evaluation
@@ -54,42 +53,45 @@ def solve_lattices(
     settings: LatticeSettings | None = None,
     keeping: Keeping | None = None,
 ) -> Result:
-    """Find the weights with the least loss over all paths of lattices, as far as the limits allow.
+    """Find the weights with the least loss over all paths of lattices, as far as the limits allow; see `Solver`.
 
-    method: `cells`, `auto`, which is the same here, or one that takes lattices by itself. initial_weights [D] of the
-    caller start the search. started, keeping: as for `lpmert.search.driver.solve`. Raises `MethodError` for other
-    methods, `RegionError` for an empty region, `DataError` for a file of checkpoints that does not fit.
+    method: `cells`, `auto`, which is the same here, or one that takes lattices by itself. Raises `MethodError` for
+    others, `RegionError` for an empty region, `DataError` for a file of checkpoints that does not fit.
     """
-    cells = method_on_lattices(method)
-    if keeping is not None and not isinstance(cells, Cells):
-        raise MethodError(f"method {quoted(method.name)} keeps no checkpoints of lattices; use auto or cells")
+    solver = LatticeSolver(method, problem, limits, callback, seed, initial_weights, started, keeping)
+    solver.settings = settings or solver.settings
+    return solver.solve()
 
-    def begin(
-        checkpoint: Checkpoint | None, course: Course, find: Callable[[Callable[[], Incumbent]], Incumbent]
-    ) -> Search:
-        if not isinstance(cells, Cells):
-            initial = None if initial_weights is None else problem.to_canonical(initial_weights)
-            initial = initial if initial is not None and initial.any() else None
-            lists = cast(Problem, problem)  # what takes lattices asks of it what both have
-            return method.start(Task(lists, problem.canonical, lambda: any_weights(problem), course, seed, initial))
-        try:
-            known = incumbent_of(checkpoint, problem.canonical.n_features)
-            incumbent = known or find(lambda: first_weights(problem, seed, initial_weights))
-        except KeyboardInterrupt:
-            incumbent = any_weights(problem)
-        search = LatticeSearch(problem, incumbent, settings or LatticeSettings(), cells)
-        restore(search, checkpoint)
-        return search
 
-    def report(search: Search, outcome: Outcome) -> Callable[[], Result]:
-        return lambda: replace(_reported(problem, method, search, outcome, seed), initial=initial_weights)
+class LatticeSolver(Solver[LatticeProblem]):
+    """A problem on lattices."""
 
-    def asked() -> dict[str, str]:
-        signature = problem.signature
-        return asked_for(problem.lattices.fingerprint, signature, method.settings(), seed, initial_weights)
+    settings = LatticeSettings()
 
-    with opened(keeping, asked) as checkpoint:
-        return run(problem, partial(begin, checkpoint), report, limits, callback, started, checkpoint)
+    def _check(self) -> None:
+        self._cells = method_on_lattices(self._method)
+        if self._keeping is not None and not isinstance(self._cells, Cells):
+            raise MethodError(f"method {quoted(self._method.name)} keeps no checkpoints of lattices; use auto or cells")
+
+    def _first_weights(self) -> Incumbent:
+        if not isinstance(self._cells, Cells):
+            return self._any_weights()
+        return first_weights(self._problem, self._seed, self._initial)
+
+    def _any_weights(self) -> Incumbent:
+        return any_weights(self._problem)
+
+    def _start(self, task: Task) -> Search:
+        if not isinstance(self._cells, Cells):
+            return self._method.start(task)
+        return LatticeSearch(self._problem, task.incumbent, self.settings, self._cells)
+
+    def _let_go(self, search: Search) -> None:
+        self._search = search  # whose hypotheses the report takes
+
+    def _report(self, outcome: Outcome) -> Result:
+        result = _reported(self._problem, self._method, self._search, outcome, self._seed)
+        return replace(result, initial=self._initial)
 
 
 def method_on_lattices(method: Method) -> Method:

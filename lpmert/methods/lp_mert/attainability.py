@@ -1,4 +1,4 @@
-"""Attainability: can these choices be made together? And what saves asking: cores, witnesses, a look ahead.
+"""Attainability: can these choices be made together? And what saves asking: witnesses, and a look ahead.
 
 The oracle solves one program for each question, and uses exact arithmetic where rounding hides the answer;
 `published_weights` is the linear program of the paper. Every witness met is decoded on all lists, and may improve the
@@ -10,8 +10,7 @@ Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
@@ -36,16 +35,6 @@ _CORRAL_BYTES = 1 << 25
 _MOST_CORRALS = 8192
 _PUBLISHED_TOLERANCE = 1e-9
 """What the published objective must exceed, for differences scaled to at most 1; what does not counts as interior."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Attainability:
-    """Attainable: `start`, whose weights are `None` where no double precision weights show it. Else a `core` of triples
-    (list, chosen row, other row), at most d + 1.
-    """
-
-    start: WarmStart | None
-    core: tuple[tuple[int, int, int], ...] = ()
 
 
 class AttainabilityOracle:
@@ -88,20 +77,21 @@ class AttainabilityOracle:
         """Bytes held, about."""
         return len(self._corrals) * self._corrals[0].nbytes
 
-    def ask(self, lists: IntArray, positions: IntArray, near: WarmStart | None = None) -> Attainability:
-        """Decide whether these positions in these lists can be strictly best together.
+    def ask(self, lists: IntArray, positions: IntArray, near: WarmStart | None = None) -> WarmStart | None:
+        """Return what the program leaves if these positions in these lists can be strictly best together, else `None`.
 
-        near: what the program of the first choices of the lists left.
+        Its weights are `None` where no double precision weights show it. near: what the program of the first choices of
+        the lists left.
         """
         checkpoint()
         self.counters["lps"] += 1
         self.counters["rows_in_full"] += int(self.sizes[lists].sum()) - len(lists)
         near = near if self._row_generation else None
         decide = self._separate if self._lp == "least-norm" else self._optimize
-        answer = decide(lists, positions, near)
-        if self._cap is None or self._cosine_test == "exact" or answer.start is None:
-            return answer
-        return answer if self._passes_published_test(lists, positions, self._cap) else Attainability(None)
+        start = decide(lists, positions, near)
+        if self._cap is None or self._cosine_test == "exact" or start is None:
+            return start
+        return start if self._passes_published_test(lists, positions, self._cap) else None
 
     def keep(self, start: WarmStart) -> None:
         """Keep the corral of the last answer for programs to come, in place of the oldest one."""
@@ -111,7 +101,7 @@ class AttainabilityOracle:
             if self._slot == len(self._corrals):
                 self._corrals.append(core.Corral(len(self._nowhere)))
 
-    def _separate(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> Attainability:
+    def _separate(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
         slot = self._slot
         corral = self._corrals[slot]
         self._owners[slot] = None
@@ -122,12 +112,9 @@ class AttainabilityOracle:
         verdict = self._least_norm.separate(lists, self._chosen, first, corral)
         self.counters["rows_held"] += self._least_norm.rounds - rounds
         if verdict == FEASIBLE:
-            return Attainability(WarmStart(len(lists), corral.point, corral=slot))
+            return WarmStart(len(lists), corral.point, corral=slot)
         if verdict == INFEASIBLE:
-            owners = corral.lists
-            heads = self.sorted_lists.offsets[owners]
-            triples = np.column_stack([owners, heads + self._chosen[owners], heads + corral.others])
-            return Attainability(None, core=tuple(map(tuple, triples.tolist())))
+            return None
         return self._optimize(lists, positions, WarmStart(len(lists), corral.point))
 
     def _start(self, corral: core.Corral, near: WarmStart | None) -> None:
@@ -136,7 +123,7 @@ class AttainabilityOracle:
         else:
             corral.restart(self._nowhere if near is None or near.weights is None else near.weights)
 
-    def _optimize(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> Attainability:
+    def _optimize(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
         """Decide with certainty: HiGHS, confirmed in exact arithmetic."""
         if self._lp == "least-norm":
             self.counters["exact_decisions"] += 1
@@ -147,9 +134,7 @@ class AttainabilityOracle:
             rows = np.arange(len(self.sorted_lists.costs))
         verdict = self._optimizer.solve((lists, self.sorted_lists.offsets[lists] + positions), start=start, rows=rows)
         self.counters["rows_held"] += self._optimizer.counters["lp_rows"] - held
-        if verdict.attainable:
-            return Attainability(WarmStart(len(lists), verdict.weights, rows=verdict.rows))
-        return Attainability(None, core=verdict.core)
+        return WarmStart(len(lists), verdict.weights, rows=verdict.rows) if verdict.attainable else None
 
     def _passes_published_test(self, lists: IntArray, positions: IntArray, cap: Cap) -> bool:
         """Whether the weights of the cell with the largest product with the cap's centre lie in the cap.
@@ -216,19 +201,7 @@ class Settings(Protocol):
     def use_witnesses(self) -> bool: ...
 
     @property
-    def use_cores(self) -> bool: ...
-
-    @property
     def look_ahead(self) -> bool: ...
-
-    @property
-    def lazy(self) -> bool: ...
-
-    @property
-    def chain(self) -> bool: ...
-
-    @property
-    def lanes(self) -> int: ...
 
     @property
     def cosine_test(self) -> str: ...
@@ -252,10 +225,9 @@ class SavingTest:
             row_generation=settings.row_generation,
             cosine_test=settings.cosine_test,
         )
-        self.cores = Cores(canonical.n_lists)
         self.tested: Counter[int] = Counter()
         self.solved: Counter[int] = Counter()
-        self.counts: Counter[str] = Counter(saved_by_witnesses=0, saved_by_cores=0, saved_by_look_ahead=0, lps_ahead=0)
+        self.counts: Counter[str] = Counter(saved_by_witnesses=0, saved_by_look_ahead=0, lps_ahead=0)
         self._settings = settings
         self._looking = settings.look_ahead
         self._granularity = canonical.granularity
@@ -275,7 +247,7 @@ class SavingTest:
     @property
     def counters(self) -> dict[str, int]:
         """What was counted, but for the counts by length."""
-        return {**self.oracle.counters, **self.counts, "witnesses": len(self.witnesses), "cores": len(self.cores)}
+        return {**self.oracle.counters, **self.counts, "witnesses": len(self.witnesses)}
 
     def all_counters(self) -> dict[str, int]:
         """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
@@ -286,7 +258,7 @@ class SavingTest:
     @property
     def memory(self) -> int:
         """Bytes held, about."""
-        return self.witnesses.memory + self.cores.memory + self.oracle.memory
+        return self.witnesses.memory + self.oracle.memory
 
     def test(
         self,
@@ -307,18 +279,14 @@ class SavingTest:
         agreeing = self.witnesses.agreeing(lists, positions.tolist())
         if len(agreeing):
             self.counts["saved_by_witnesses"] += 1
-            start = WarmStart(len(lists), self.witnesses.weights(int(agreeing[-1])))
-            return self._looked_ahead(lists, Combination(cost, positions, start, least), agreeing)
-        if self._known_to_fail(lists, positions):
-            self.counts["saved_by_cores"] += 1
-            return None
+            known = WarmStart(len(lists), self.witnesses.weights(int(agreeing[-1])))
+            return self._looked_ahead(lists, Combination(cost, positions, known, least), agreeing)
         self.solved[len(lists)] += 1
-        answer = self._ask(lists, positions, None if halves is None else halves[0].start)
-        if answer.start is not None:
-            self.oracle.keep(answer.start)
-            return self._looked_ahead(lists, Combination(cost, positions, answer.start, least), None)
-        self._learn(answer)
-        return None
+        start = self._ask(lists, positions, None if halves is None else halves[0].start)
+        if start is None:
+            return None
+        self.oracle.keep(start)
+        return self._looked_ahead(lists, Combination(cost, positions, start, least), None)
 
     def _least(
         self, lists: IntArray, positions: IntArray, halves: tuple[Combination, Combination] | None
@@ -351,7 +319,8 @@ class SavingTest:
         for s in np.setdiff1d(self._all_lists, lists).tolist():
             longer = np.append(lists, s)
             while not attained[s, least[s]]:
-                if self._goes_with(longer, np.append(found.positions, least[s]), found.start) is not None:
+                self.counts["lps_ahead"] += 1
+                if self._ask(longer, np.append(found.positions, least[s]), found.start) is not None:
                     attained |= self._attained_now()
                     break
                 least[s] += 1
@@ -362,15 +331,6 @@ class SavingTest:
             self._dive(lists, found)
         return found
 
-    def _goes_with(self, lists: IntArray, positions: IntArray, near: WarmStart) -> WarmStart | None:
-        """Return the start of choices that are attainable, for the sake of the look ahead."""
-        if self._known_to_fail(lists, positions):
-            return None
-        self.counts["lps_ahead"] += 1
-        answer = self._ask(lists, positions, near)
-        self._learn(answer)
-        return answer.start
-
     def _dive(self, lists: IntArray, found: Combination) -> None:
         """Complete a combination greedily, the dearest list first, for the sake of the incumbent."""
         least, positions, near = found.least.copy(), found.positions, found.start
@@ -379,28 +339,20 @@ class SavingTest:
         while rest:
             s = rest.pop()
             lists = np.append(lists, s)
-            start = None
-            while start is None:
-                start = self._goes_with(lists, np.append(positions, least[s]), near)
-                if start is None:
-                    least[s] += 1
-                    if not self._may_improve(least):
-                        return
+            self.counts["lps_ahead"] += 1
+            while (start := self._ask(lists, np.append(positions, least[s]), near)) is None:
+                least[s] += 1
+                if not self._may_improve(least):
+                    return
+                self.counts["lps_ahead"] += 1
             self.oracle.keep(start)
             positions, near = np.append(positions, least[s]), start
 
-    def _known_to_fail(self, lists: IntArray, positions: IntArray) -> bool:
-        return self._settings.use_cores and self.cores.inside(lists.tolist(), positions.tolist())
-
-    def _learn(self, answer: Attainability) -> None:
-        if self._settings.use_cores and answer.core:
-            self.cores.learn({(s, chosen - int(self.sorted_lists.offsets[s])) for s, chosen, _ in answer.core})
-
-    def _ask(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> Attainability:
-        answer = self.oracle.ask(lists, positions, near)
-        weights = None if answer.start is None else answer.start.weights
+    def _ask(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
+        start = self.oracle.ask(lists, positions, near)
+        weights = None if start is None else start.weights
         self._clear = weights is not None and self._decoded(weights)
-        return answer
+        return start
 
     def _decoded(self, weights: FloatArray) -> bool:
         """Decode a witness on all lists; remember and use it, and say so, where no list is in doubt."""
@@ -415,53 +367,6 @@ class SavingTest:
         made = np.zeros((len(self._all_lists), self.costs.shape[1] - 1), dtype=np.bool_)
         made[self._all_lists, self._selection] = self._clear
         return made
-
-
-class Cores:
-    """Sets of choices over S lists that no weights make together: choices that hold one need no program.
-
-    Choices are looked up by one pass over the lists, however many cores there are.
-
-    Every core is one bit: `_free` holds for each list the cores without a choice there, `_needed` those that need a
-    given position.
-    """
-
-    def __init__(self, n_lists: int) -> None:
-        self._free = [0] * n_lists
-        self._needed: list[dict[int, int]] = [{} for _ in range(n_lists)]
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def learn(self, core: Iterable[tuple[int, int]]) -> None:
-        """Keep a core, a set of (list, position)."""
-        bit = 1 << self._count
-        self._count += 1
-        place = dict(core)
-        for s, needed in enumerate(self._needed):
-            if s in place:
-                needed[place[s]] = needed.get(place[s], 0) | bit
-            else:
-                self._free[s] |= bit
-
-    def inside(self, lists: Sequence[int], positions: Sequence[int]) -> bool:
-        """Return whether the choices of these positions in these lists hold a core."""
-        left = (1 << self._count) - 1
-        for s, position in zip(lists, positions, strict=True):
-            left &= self._free[s] | self._needed[s].get(position, 0)
-            if not left:
-                return False
-        for s in set(range(len(self._free))).difference(lists):
-            left &= self._free[s]
-            if not left:
-                return False
-        return True
-
-    @property
-    def memory(self) -> int:
-        """Bytes held, about."""
-        return self._count // 8 * sum(1 + len(needed) for needed in self._needed)
 
 
 class Witnesses:

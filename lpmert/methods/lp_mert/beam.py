@@ -92,7 +92,7 @@ class BeamTest:
         self.counters["rows_kept"] += min(rows_in_full, self._beam - 1)
         near = None if halves is None else halves[0].start
         if rows_in_full < self._beam:
-            start = self._oracle.ask(lists, positions, near).start
+            start = self._oracle.ask(lists, positions, near)
         else:
             start = self._ask_within(lists, chosen)
         if start is None:

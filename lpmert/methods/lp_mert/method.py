@@ -22,7 +22,7 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.methods.lp_mert.attainability import AttainabilityOracle, SavingTest, Settings
+from lpmert.methods.lp_mert.attainability import AttainabilityOracle, SavingTest
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.search.checkpoint import plain
@@ -66,7 +66,7 @@ class LpMertSearch(Divisible[OpenPrefix]):
 
     unsettled: int | None = None
 
-    def __init__(self, settings: Settings, canonical: Canonical, incumbent: Incumbent) -> None:
+    def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.test = SavingTest(settings, canonical, incumbent)
         self.root: Stream | None = None
@@ -317,7 +317,7 @@ _BATCH = 64
 class Common(NamedTuple):
     """What all units share. order [S]: in which lists are combined; alone: what is known of each."""
 
-    settings: Settings
+    settings: LpMert
     canonical: Canonical
     order: IntArray
     alone: list[Alone]
@@ -373,7 +373,7 @@ def combine_batch(
 class ParallelLpMert(ParallelSearch[OpenPrefix, Searched]):
     """A resumable run of LP-MERT by a chain."""
 
-    def __init__(self, settings: Settings, canonical: Canonical, alone: LpMertSearch) -> None:
+    def __init__(self, settings: LpMert, canonical: Canonical, alone: LpMertSearch) -> None:
         super().__init__(alone, settings.lanes, _BATCH, _UNIT)
         self._alone, self._settings, self._canonical = alone, settings, canonical
         self._known: Common | None = None
@@ -445,7 +445,6 @@ class LpMert(Method):
     lp: str = option("least-norm", "what decides linear programs", choices=tuple(SLICE_LPS))
     row_generation: bool = option(True, "begin with few rows and where the first half ended")
     use_witnesses: bool = option(True, "weights known to make the choices save the linear program")
-    use_cores: bool = option(True, "choices that hold a learnt core are dropped without one")
     look_ahead: bool = option(True, "bound what the other lists still cost")
     lazy: bool = option(True, "a neighbour waits in the frontier at a bound; off: it is found at once, as published")
     chain: bool = option(True, "combine one list after the other; off: a balanced tree, as published")
@@ -503,7 +502,7 @@ class PublishedTest:
         weights = self.oracle.published_weights(lists, positions)
         if weights is not None:
             return Combination(cost, positions, WarmStart(len(lists), weights), self._nothing_known)
-        self.doubted = self.doubted or self.oracle.ask(lists, positions).start is not None
+        self.doubted = self.doubted or self.oracle.ask(lists, positions) is not None
         return None
 
 
@@ -573,7 +572,7 @@ class PublishedSearch(Search):
         Nothing is proved where only ties attain it, or where a doubtful refusal may have hidden a cheaper one.
         """
         self.finished = True
-        start = self._test.oracle.ask(self._root.lists, first.positions).start
+        start = self._test.oracle.ask(self._root.lists, first.positions)
         if start is None:
             self._take_tied(first.start.weights)
         elif start.weights is None:
