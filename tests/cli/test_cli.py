@@ -225,7 +225,7 @@ class TestRegions:
                 lambda am, lm: (3 * am + 4 * lm) / 5 / math.hypot(am, lm) >= 0.999,
             ),
         ],
-        ids=str,
+        ids=["nonnegative", "bounds", "linear", "total", "cosine"],
     )
     def test_signs_bounds_fixed_weights_and_cosines_hold(
         self, table: str, options: list[str], holds: Callable[[float, float], bool]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from commands import run
-from lpmert.unseen.average import Average
+from lpmert.unseen.averaging import Average
 from shared import ROOT
 
 import lpmert
