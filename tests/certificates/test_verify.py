@@ -261,7 +261,7 @@ class TestIndependence:
         }
 
     def test_the_checker_is_short_enough_to_be_read(self) -> None:
-        apart = {"lattices.py": 179, "ratio.py": 196}
+        apart = {"lattices.py": 179, "ratio.py": 195}
         lengths = {path.name: lines_of_code(path) for path in CHECKER}
         assert {name: lengths[name] for name in apart} == apart
         assert sum(length for name, length in lengths.items() if name not in apart) <= 810
