@@ -245,7 +245,7 @@ def test_what_was_done_before_a_stop_counts_in_whole_repetitions():
         random_nbest(), FAST, seeds=1, cv=2, repeat=3, optimum=None, on_stage=lambda _, done, parts: done == 5 < parts
     )
     assert not found.complete
-    assert (found.unseen.repetitions, found.unseen.asked) == (2, 3)
+    assert (found.unseen.repetitions, found.unseen.planned) == (2, 3)
     assert "only 2 of 3 repetitions were made" in found.unseen.notes
     early = lpmert.compare(random_nbest(), FAST, seeds=1, cv=2, repeat=3, optimum=None, on_stage=lambda *_: True)
     assert early.unseen is None

@@ -386,10 +386,13 @@ def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None
         (["--last-field"], "--last-field does not apply to reading npz"),
         (["--scores", "x"], "--scores does not apply to reading npz"),
         (["--from", "srilm"], "--references is needed for reading srilm"),
-        (["--tokenize", "none"], "--tokenize applies to texts, with --references"),
+        (["--set", "metric.tokenize=none"], "--set applies to texts, with --references"),
         (["--metric", "wer"], "--metric applies to texts, with --references"),
-        (["--references", "r", "--metric", "wer", "--tokenize", "none"], "metric 'wer' has no option 'tokenize'"),
-        (["--references", "r", "--metric", "x", "--lowercase"], "--metric x is none of bleu"),
+        (
+            ["--references", "r", "--metric", "wer", "--set", "metric.tokenize=none"],
+            "metric 'wer' has no option 'tokenize'",
+        ),
+        (["--references", "r", "--metric", "x"], "no metric 'x'; choose one of loss"),
         (["--losses", "a=x", "--losses", "a=y"], "--losses names a twice"),
         (["--losses", "x"], "'x' is not NAME=FILE"),
         (["--scales", "x=y"], "'y' is not a finite number"),
@@ -432,7 +435,8 @@ def test_texts_are_measured_against_references(tmp_path: Path) -> None:
     assert convert(tmp_path / "lists", tmp_path / "y.npz", *flags).exit_code == 0
     assert read(tmp_path / "y.npz").statistics.shape == (2, 9)
     (tmp_path / "reference").write_text("A Cat.\n")
-    for more, matches in (([], [0, 0]), (["--lowercase"], [2, 2]), (["--lowercase", "--tokenize", "none"], [1, 1])):
+    lowercase, split = ["--set", "metric.lowercase=yes"], ["--set", "metric.tokenize=none"]
+    for more, matches in (([], [0, 0]), (lowercase, [2, 2]), ([*lowercase, *split], [1, 1])):
         assert convert(tmp_path / "lists", tmp_path / "y.npz", *flags, *more).exit_code == 0
         assert read(tmp_path / "y.npz").statistics[:, 0].tolist() == matches
 

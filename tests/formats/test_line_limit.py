@@ -260,7 +260,7 @@ class TestQuotes:
         checked += [
             ROOT / "lpmert" / name
             for name in (
-                "model/given.py",
+                "model/arrays.py",
                 "model/nbest.py",
                 "cli/arguments.py",
                 "certificates/format.py",
