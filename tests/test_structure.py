@@ -1,4 +1,4 @@
-"""The plan of the house in CONTRIBUTING.md holds: imports go down its floors, and there is no circle."""
+"""The structure that CONTRIBUTING.md draws holds: imports go down its layers, and there is no circle."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _folder(module: str) -> str:
 def _floors() -> list[str]:
     """Return the names on the floors of the picture, from the top down."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    picture = text.partition("## The plan of the house")[2].partition("```text\n")[2].partition("```")[0]
+    picture = text.partition("## Structure")[2].partition("```text\n")[2].partition("```")[0]
     return re.findall(r"^([a-z_]+)(?:/|\.py)\s", picture, flags=re.MULTILINE)
 
 
