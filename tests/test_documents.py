@@ -169,3 +169,60 @@ def test_measured_tables_are_those_of_the_benchmarks(path: Path, heading: str) -
     shown = table_lines(section)
     assert shown
     assert [line for line in shown if line not in measured] == []
+
+
+PAPERS = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+PAGE = re.compile(r"\(\.\./benchmarks/results/(\w+)\.md\)")
+
+
+def cells_of(line: str) -> list[str]:
+    """Return what stands in the cells of a line of a table."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def holds_in_order(line: str, shown: list[str]) -> bool:
+    """Whether a line has all these cells, others between them."""
+    cells = iter(cells_of(line))
+    return all(cell in cells for cell in shown)
+
+
+def test_every_step_from_the_paper_to_the_default_is_a_row_of_its_page() -> None:
+    section = PAPERS.partition("### From the paper to today's default")[2].partition("\n## ")[0]
+    steps = [line for line in table_lines(section) if PAGE.search(line)]
+    assert len(steps) >= 20
+    for line in steps:
+        (name,) = PAGE.findall(line)
+        step, *shown = cells_of(line)[:-1]
+        page = (ROOT / "benchmarks" / "results" / f"{name}.md").read_text(encoding="utf-8")
+        if f": {step}**" in page:
+            page = page.partition(f": {step}**")[2].partition("\n**")[0]
+        if name == "switches":
+            shown.remove("-")  # it counts no combinations
+        assert any(holds_in_order(row, shown) for row in table_lines(page)), line
+
+
+def numbered(text: str) -> set[tuple[str, int]]:
+    """Return the tables and figures of a paper that a text names."""
+    found = set()
+    for kind, numbers in re.findall(r"(Table|Figure)s? (\d+(?:(?:, | and | to )\d+)*)", text):
+        ends = [int(number) for number in re.findall(r"\d+", numbers)]
+        every = range(ends[0], ends[-1] + 1) if " to " in numbers else ends
+        found |= {(kind, number) for number in every}
+    return found
+
+
+def test_tables_and_figures_of_papers_are_those_that_the_benchmarks_are_made_after() -> None:
+    from importlib import import_module
+
+    from benchmarks.suites import NAMES
+
+    sources = {name: import_module(f"benchmarks.suites.{name}").BENCHMARK.source for name in NAMES}
+    lines = [line for line in table_lines(PAPERS) if PAGE.search(line)]
+    named: dict[str, set[tuple[str, int]]] = {name: set() for name in sources}
+    for line in lines:
+        for name in PAGE.findall(line):
+            named[name] |= numbered(cells_of(line)[0])
+    assert named == {name: numbered(source or "") for name, source in sources.items()}
+    assert {name for name, source in sources.items() if source} <= {
+        name for line in lines for name in PAGE.findall(line)
+    }
