@@ -98,7 +98,7 @@ class Ideals:
             statistics.max(axis=0),
             np.zeros(len(statistics), dtype=np.int64),
         )
-        at = np.sum([own.mean(axis=0) for own in rows], axis=0) if middle is None else middle
+        at = np.sum([own.mean(axis=0) for own in rows], axis=0) if middle is None else np.asarray(middle, np.float64)
         return cost_of_height(canonical, metric.kind, best_height(offsets, ratio, at)[0])
 
     def _spoken(self, number: int, links: NDArray[np.integer]) -> tuple[IntArray, IntArray]:
