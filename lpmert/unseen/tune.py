@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import fsum, isfinite
+from math import fsum, isfinite, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -329,12 +329,14 @@ def _optimum_is_better(estimate: Estimate) -> bool:
 def _far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) -> bool:
     """Whether averaged weights cost so much more than the optimum that what was averaged does not lie around that.
 
-    Where the loss grows at least in proportion to the distance from the optimum, weights under exp(-loss / T) cost at
-    most T more for each dimension of the sphere, on average.
+    Where the loss grows in proportion to the distance from the optimum, what weights under exp(-loss / T) cost more
+    has a gamma distribution over the d dimensions of the sphere: T d on average, with a standard deviation of
+    T sqrt(d). Far is beyond two of these.
     """
     form = fitted.problem.canonical
     excess = (averaged.loss - optimum.loss) * (1 if form.additive else n_lists)
-    return averaged.temperature is not None and excess > averaged.temperature * max(1, form.n_features - 1)
+    dimensions = max(1, form.n_features - 1)
+    return averaged.temperature is not None and excess > averaged.temperature * (dimensions + 2.0 * sqrt(dimensions))
 
 
 def _averaged(fitted: Fit, n_lists: int) -> Averaged:

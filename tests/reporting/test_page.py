@@ -363,13 +363,13 @@ class TestTime:
         path, page = self.written(tmp_path), tmp_path / "page.html"
         lines = "a\t1\t0\n" * 200_000  # several blocks
         (tmp_path / "x.tsv").write_text(f"list\tfeature1\tloss\n{lines}")
-        whole = lpmert.formats.tables._collect
+        whole = lpmert.formats.tables._Table.collected
 
         def press(*arguments: object) -> object:
             signal.raise_signal(signal.SIGINT)
             return whole(*arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr("lpmert.formats.tables._collect", press)
+        monkeypatch.setattr("lpmert.formats.tables._Table.collected", press)
         outcome = run("report", path, "--data", tmp_path / "x.tsv", "-o", page)
         assert outcome.exit_code == 130
         assert "interrupted; the page lacks all that the lists would show" in outcome.stderr
@@ -457,4 +457,4 @@ class TestResults:
         result = lpmert.minimize(LISTS)
         result._repr_pretty_(printer := Printer(), False)
         assert printer.said == str(result)
-        assert f"loss {result.loss:g}, lower bound" in printer.said
+        assert f"loss {result.loss:g}, at least" in printer.said
