@@ -37,6 +37,7 @@ from lpmert.cli.running import Output, Quiet, naming, say
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS
 from lpmert.system.deadline import limited
+from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
@@ -97,8 +98,9 @@ class Search(_How, _Where, Question):
     def load(self, out: Quiet) -> tuple[Data, float]:
         """Return the lists or lattices, and the seconds it took."""
         start = time.perf_counter()
-        limit = self.time_limit if self.n_best is not None else None  # lists that are made can take any time
-        limits = limited(limit, self.memory_limit, "nothing read: {}".format)
+        limits: AbstractContextManager[Allowance] = nullcontext(Allowance(self.memory_limit))
+        if self.n_best is not None:  # lists that are made can take any time
+            limits = limited(self.time_limit, self.memory_limit, "nothing read: {}".format)
         with naming(self.name), limits as allowance, allowance.kept():
             data = self.read_whole()
         took = time.perf_counter() - start
