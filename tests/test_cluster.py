@@ -164,7 +164,7 @@ def said_by(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("call", [1, 3])
 def test_workers_that_all_go_for_good_change_nothing(
-    call: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    distributed: Any, call: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What starts Dask's workers gives up on one that dies while it starts: some day there are none."""
     monkeypatch.setattr("lpmert.workers._WORKER_SECONDS", 2)
@@ -184,7 +184,7 @@ def test_workers_that_all_go_for_good_change_nothing(
 
 
 def test_workers_that_come_back_are_used_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    distributed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("lpmert.workers._WORKER_SECONDS", 1)
     with (
@@ -208,7 +208,9 @@ def in_process(number: int) -> bool:
     return os.getpid() == number
 
 
-def test_a_cluster_without_workers_is_refused_but_the_time_limit_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_workers_is_refused_but_the_time_limit_comes_first(
+    distributed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with (
         long_searches(),
         distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as local,
