@@ -100,8 +100,8 @@ def minimize(
     callback : callable, optional
         Gets a `Progress` some ten times a second, and stops the search by a true answer.
     checkpoint : str or Path, optional
-        File in which `auto`, `cells` and `choices`, on lattices the first two, keep what is open, every minute and when
-        they end.
+        File in which methods that prove an optimum, over lattices `auto` and `cells`, keep what is open, every minute
+        and when they end.
     resume : bool
         Go on from that file. Without, it must not be there.
 
