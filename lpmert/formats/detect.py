@@ -1,4 +1,4 @@
-"""One door to all formats of N-best lists: read and write by name, or by what a file looks like."""
+"""All formats of N-best lists behind two functions: read and write by name, or by what a file looks like."""
 
 from __future__ import annotations
 
