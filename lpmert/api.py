@@ -377,15 +377,10 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
 
 
 def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Problem:
-    from lpmert.errors import DataError
-    from lpmert.model.nbest import NBest
+    from lpmert.model.nbest import checked_lists
     from lpmert.model.problem import Problem
 
-    if not isinstance(nbest, NBest):
-        raise DataError(
-            f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
-        )
-    return Problem(nbest, metric, ties=ties, region=_checked(region))
+    return Problem(checked_lists(nbest), metric, ties=ties, region=_checked(region))
 
 
 def _checked(region: Region | None) -> Region | None:

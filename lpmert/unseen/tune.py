@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.errors import FloatArray
+from lpmert.errors import FloatArray, MethodError
+from lpmert.quoting import quoted
 from lpmert.result import Result
 from lpmert.unseen.averaging import AGREEMENT
 from lpmert.unseen.estimate import FEW, Estimate
@@ -272,6 +273,8 @@ def tune(
                 on_stage(stage, done, parts)
 
     averaging = averaging or Averaging()
+    if not isinstance(averaging, Averaging):
+        raise MethodError(f"averaging must be an lpmert.methods.Averaging, or None; got {quoted(averaging)}")
     with interrupts, deadline.running(), using_workers(backend, jobs):
         with allowance.kept_if_any():
             problem = problem_of(divisible(nbest), metric, ties, region)
