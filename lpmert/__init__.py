@@ -1,7 +1,7 @@
 """Weights of linear models with the least error on N-best lists, found and proved.
 
-The doors are `read`, `NBest`, `minimize`, `tune`, `check`, `evaluate`, `compare`, `certify` and `verify`. The stub
-beside this file lists all public names; everything is imported where it is first used.
+Begin with `read`, `NBest`, `minimize`, `tune`, `check`, `evaluate`, `compare`, `certify` and `verify`. The stub beside
+this file lists all public names; everything is imported where it is first used.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ def minimize(
     callback : callable, optional
         Gets a `Progress` some ten times a second, and stops the search by a true answer.
     checkpoint : str or Path, optional
-        File in which `auto`, `cells` and `choices`, on lattices the first two, keep what is open, every minute and when
-        they end.
+        File in which methods that prove an optimum, over lattices `auto` and `cells`, keep what is open, every minute
+        and when they end.
     resume : bool
         Go on from that file. Without, it must not be there.
 
@@ -377,15 +377,10 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
 
 
 def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Problem:
-    from lpmert.errors import DataError
-    from lpmert.model.nbest import NBest
+    from lpmert.model.nbest import checked_lists
     from lpmert.model.problem import Problem
 
-    if not isinstance(nbest, NBest):
-        raise DataError(
-            f"the first argument must be an NBest, not {type(nbest).__name__}; build one with lpmert.NBest(...)"
-        )
-    return Problem(nbest, metric, ties=ties, region=_checked(region))
+    return Problem(checked_lists(nbest), metric, ties=ties, region=_checked(region))
 
 
 def _checked(region: Region | None) -> Region | None:

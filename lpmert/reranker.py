@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.model.arrays import BEYOND_DOUBLES, checked_sequence, is_rounded
-from lpmert.model.nbest import NBest
+from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
     Raises
     ------
     DataError
-        Where weights or answers do not fit the lists.
+        Where weights or answers do not fit the lists, or these are none.
 
     Examples
     --------
@@ -102,6 +102,7 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
     from lpmert.metrics.base import SumOfLosses
     from lpmert.model.problem import Problem
 
+    checked_lists(nbest)
     answers = None if isinstance(vote, bool) else vote
     lists, firsts = (nbest, np.arange(nbest.n_hypotheses)) if vote is False else _voted(nbest, answers)
     nothing = np.zeros(lists.n_hypotheses)
@@ -149,7 +150,7 @@ def vote(nbest: NBest, answers: Sequence[Hashable] | None = None) -> NBest:
 
 def _voted(nbest: NBest, answers: Sequence[Hashable] | None) -> tuple[NBest, IntArray]:
     """Do as `vote`; return the first hypothesis [m] that gives each answer, too."""
-    given = nbest.texts if answers is None else checked_sequence(answers, "answers")
+    given = checked_lists(nbest).texts if answers is None else checked_sequence(answers, "answers")
     if given is None:
         raise DataError("the lists have no texts that could be answers; read them with a text column, or pass answers")
     if len(given) != nbest.n_hypotheses:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import math
+import pkgutil
 import re
 import shlex
 from pathlib import Path
@@ -130,6 +131,13 @@ def test_the_readme_solves_the_example_whose_output_it_shows() -> None:
     (shown,) = [block for block in blocks(ROOT / "README.md", "bash") if "solve" in block]
     last = shown.split("&&")[-1].strip().removeprefix(".venv/bin/")
     assert last in [command for command, _ in sessions()]
+
+
+def test_what_texts_call_a_part_of_the_package_exists() -> None:
+    pages = [*DOCUMENTS, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "lpmert").rglob("*.py"))]
+    names = {name for page in pages for name in re.findall(r"`(lpmert(?:\.\w+)+)", page.read_text(encoding="utf-8"))}
+    assert "lpmert.metrics.Metric" in names
+    assert all(pkgutil.resolve_name(name) is not None for name in sorted(names))  # or raises, with the name
 
 
 def test_the_documents_name_every_method_and_exit_code() -> None:

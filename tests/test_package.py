@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +66,24 @@ def test_evaluate_tells_what_weights_cost_and_whether_they_lie_in_the_region() -
     assert (tied.loss, tied.tied_lists, tied.loss_best_ties, tied.loss_worst_ties) == (0.0, 1, 0.0, 1.0)
     with pytest.raises(DataError, match="must be an NBest"):
         lpmert.evaluate([1, 2], [0.0, 1.0])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [5, lpmert.Lattices([[1.0]], [0, 1], [0], [1], ["a"], ["a"])], ids=["5", "lattices"])
+def test_what_is_no_lists_is_told_with_the_remedy(given: Any, tmp_path: Path) -> None:
+    remedy = r"must be an NBest, not \w+; build one with lpmert.NBest\(...\), of lattices with lpmert.n_best"
+    for call in (
+        lambda: lpmert.rerank(given, [1.0]),
+        lambda: lpmert.rerank(given, [1.0], vote=True),
+        lambda: lpmert.vote(given),
+        lambda: lpmert.write(given, tmp_path / "x.npz"),
+        *([lambda: lpmert.tune(given), lambda: lpmert.minimize(given)] if given == 5 else []),
+    ):
+        with pytest.raises(DataError, match=remedy):
+            call()
+    with pytest.raises(MethodError, match=r"averaging must be an lpmert\.methods\.Averaging, or None; got 'average'"):
+        lpmert.tune(LISTS, averaging="average")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="results must be a sequence, not 5"):
+        lpmert.report(5, tmp_path / "x.html")  # type: ignore[arg-type]
 
 
 def test_lists_are_read_and_written_in_any_format(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
         unit = search.unit(data)
         given = {name: parse_weights(text, data.names, "--weights") for name, text in named_weights.items()}
         with Interrupts() as stop:
-            with naming(search.name), progress_of(out, limits.time_limit) as callback:
+            with naming(search.name), progress_of(out, limits.time_limit, "runs of the methods") as callback:
                 comparison = compare_methods(
                     data,
                     list(chosen.values()),

@@ -64,12 +64,15 @@ class ProgressLog:
     """Callback of a search that writes the progress table to stderr; a context manager, so that it can tidy up.
 
     A line at most every second, or 0.2 seconds after the last where there is a new incumbent; a header every 20 lines.
-    On a terminal a live view below the table shows how bound and incumbent close in, and how to stop.
+    On a terminal a live view below the table shows how bound and incumbent close in, and how to stop; before: what is
+    done before the first report.
     """
 
-    def __init__(self, *, time_limit: float | None = None, live: bool | None = None) -> None:
+    def __init__(
+        self, *, time_limit: float | None = None, live: bool | None = None, before: str = "first weights"
+    ) -> None:
         self._standing = STANDING_SECONDS if time_limit is None else math.inf
-        self._live = LiveView(time_limit) if (sys.stderr.isatty() if live is None else live) else None
+        self._live = LiveView(time_limit, before) if (sys.stderr.isatty() if live is None else live) else None
         self._closing = ExitStack()
         self._lines = 0
         self._last_line = -math.inf
@@ -128,11 +131,11 @@ HOW_TO_STOP = "Ctrl-C stops and keeps the best"
 class LiveView:
     """A few lines at the bottom of the terminal, gone at the end: phase, bound and incumbent, counts, how to stop."""
 
-    def __init__(self, time_limit: float | None) -> None:
+    def __init__(self, time_limit: float | None, before: str) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._time_limit = time_limit
+        self._time_limit, self._before = time_limit, before
         self._first: Progress | None = None
         self._closing = ExitStack()
         # no refresh thread: it would only wait for compiled code that holds the interpreter
@@ -145,7 +148,7 @@ class LiveView:
             self._live.start()
         from rich.text import Text
 
-        self._update(Text("first weights", style="cyan", no_wrap=True))
+        self._update(Text(self._before, style="cyan", no_wrap=True))
         return self
 
     def __exit__(

@@ -182,9 +182,12 @@ def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
         raise click.BadParameter(f"{error}. See `lpmert methods {method}`.", param_hint="--set") from error
 
 
-def progress_of(out: Quiet, time_limit: float | None) -> AbstractContextManager[Any]:
-    """Return what shows the progress of a search and is its callback; nothing where the command is quiet."""
-    return nullcontext() if out.quiet else ProgressLog(time_limit=time_limit)
+def progress_of(out: Quiet, time_limit: float | None, before: str = "first weights") -> AbstractContextManager[Any]:
+    """Return what shows the progress of a search and is its callback; nothing where the command is quiet.
+
+    before: what is done before its first report.
+    """
+    return nullcontext() if out.quiet else ProgressLog(time_limit=time_limit, before=before)
 
 
 @dataclass(frozen=True)

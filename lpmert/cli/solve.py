@@ -66,7 +66,8 @@ def solve(search: ScaledSearch, start: Start, unseen: Unseen, weights: WeightsOu
     weights with their bound at any moment. After a minute without --time-limit it says how it stands.
 
     The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
-    weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately.
+    weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately, D and B
+    combinations of LP-MERT and of its beam, M the mixed-integer program, U a subspace.
 
     --cv N tells what the weights found are likely to cost on other lists from the same source, and how much of that
     their loss here hides: N times all but one part of the lists is searched, by line searches where --method proves

@@ -64,7 +64,7 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
         arguments = search.arguments(data)
         weights.check(data.names)
         with Interrupts() as stop:
-            with naming(search.name), progress_of(out, search.time_limit) as callback:
+            with naming(search.name), progress_of(out, search.time_limit, "averages") as callback:
                 tuned = tune_weights(
                     data,
                     held_out=others,

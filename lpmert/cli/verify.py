@@ -37,11 +37,19 @@ class _Limits:
     time_limit: float | None = option("SECONDS", "Give up after this time.", seconds)
     memory_limit: int | None = option("SIZE", MEMORY, size, rare=True)
     jobs: int = option("N", "Processes for a tree of cones.", POSITIVE, default=1)
+
+
+@dataclass(frozen=True)
+class _Told(Quiet):
+    """The outcome, and how much is said besides."""
+
+    heading = "Output"
+
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 
 @command("verify proof.json.gz dev.tsv --segment utterance --features am,lm --loss errors")
-def verify(claim: _Claim, lists: Question, limits: _Limits, out: Quiet) -> None:
+def verify(claim: _Claim, lists: Question, limits: _Limits, out: _Told) -> None:
     """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
 
     DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
@@ -61,7 +69,7 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Quiet) -> None:
             jobs=limits.jobs,
             on_line=(lambda _: None) if out.quiet else _told(claim.certificate),
         )
-    if limits.as_json:
+    if out.as_json:
         put(
             json.dumps(
                 {

@@ -1,4 +1,4 @@
-"""One door to all formats of N-best lists: read and write by name, or by what a file looks like."""
+"""All formats of N-best lists behind two functions: read and write by name, or by what a file looks like."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lpmert.formats.speech_lists import ROLES
 from lpmert.formats.tables import read_table
 from lpmert.formats.text import words_of
 from lpmert.model.arrays import one_or_more
-from lpmert.model.nbest import NBest
+from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 from lpmert.system.archives import archive_members, is_archive
@@ -159,7 +159,7 @@ def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **
     name, kind = _known(format_of_target(path) if format is None else format)
     writer = writer_of(kind, name)
     _check_options(kind.writer_options, options, f"writing {name}", path)
-    writer(nbest, path, **options, **kind.fixed)
+    writer(checked_lists(nbest), path, **options, **kind.fixed)
 
 
 def writer_of(format: Format, name: str) -> Callable[..., None]:

@@ -85,8 +85,8 @@ def load_lattices(
     Parameters
     ----------
     source : str or path, or a sequence of them
-        A file, several, a tar archive or a folder of them, or a manifest as for `lpmert.formats.read_lattices`; all of
-        them perhaps compressed. Utterances are called as the file says, or else like their files.
+        A file, several, a tar archive or a folder of them, or a manifest with a line `utterance path` or `path` for
+        each file; all of them perhaps compressed. Utterances are called as the file says, or else like their files.
     references : str, path, sequence or mapping
         Words by utterance: a Kaldi `text` file, a trn file, a table with the header utterance, reference, or a mapping;
         or, where utterances are called by numbers, one sentence a line. Several files for several references.

@@ -360,6 +360,16 @@ def _places(names: Sequence[str], there: Sequence[str], what: str) -> list[int]:
     return [there.index(name) for name in names]
 
 
+def checked_lists(lists: object) -> NBest:
+    """Return the first argument of a function that takes N-best lists; raises `DataError` if it is anything else."""
+    if not isinstance(lists, NBest):
+        raise DataError(
+            f"the first argument must be an NBest, not {type(lists).__name__}; build one with lpmert.NBest(...), of "
+            "lattices with lpmert.n_best(...)"
+        )
+    return lists
+
+
 def aligned_with(held_out: NBest, nbest: NBest) -> NBest:
     """Return held-out lists with the features in the order of the others; raises `DataError` if they lack one."""
     if held_out.statistic_names != nbest.statistic_names:

@@ -15,7 +15,7 @@ import numpy as np
 
 from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray
-from lpmert.model.arrays import MAGNITUDE_LIMIT
+from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
@@ -112,10 +112,10 @@ class Documents:
 def documents(sources: Iterable[Source]) -> Documents:
     """Return outcomes, read from files where they are such.
 
-    Raises `DataError` for a file that holds none, where there is no result among them, and for outcomes of other lists
-    than the first one.
+    Raises `DataError` for what is no sequence, for a file that holds none, where there is no result among them, and for
+    outcomes of other lists than the first one.
     """
-    found = [_read(source, place) for place, source in enumerate(sources, 1)]
+    found = [_read(source, place) for place, source in enumerate(checked_sequence(sources, "results"), 1)]
     if not any(one.result is not None for one in found):
         trouble = "a report needs a result; write one with `lpmert solve ... -o result.json`"
         raise DataError(trouble, path=found[0].name if found else None)

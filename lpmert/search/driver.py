@@ -194,7 +194,7 @@ class ListSolver(Solver[Problem]):
             )
         if self._keeping is not None and not method.keeps_checkpoints:
             raise MethodError(
-                f"method {quoted(method.name)} keeps no checkpoints; use auto, cells, choices, groups or lp-mert"
+                f"method {quoted(method.name)} keeps no checkpoints; those that prove an optimum do: use auto"
             )
 
     def _first_weights(self) -> Incumbent:

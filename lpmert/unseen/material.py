@@ -12,9 +12,9 @@ from lpmert.methods.lattice.solve import first_weights, solve_lattices
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.evaluation import Evaluation
-from lpmert.model.graphs import Lattices, WordGraphs
+from lpmert.model.graphs import Hypergraphs, Lattices, WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.nbest import NBest, aligned_with
+from lpmert.model.nbest import NBest, aligned_with, checked_lists
 from lpmert.model.problem import Problem
 from lpmert.quoting import listed
 from lpmert.result import Callback, Limits, Result
@@ -68,10 +68,10 @@ def data_of(problem: AnyProblem) -> Material:
 
 
 def divisible(data: NBest | WordGraphs) -> Material:
-    """Return lists or lattices as they are; raises `DataError` for hypergraphs."""
-    if not isinstance(data, Material):
+    """Return lists or lattices as they are; raises `DataError` for hypergraphs, and for what is none of these."""
+    if isinstance(data, Hypergraphs):
         raise DataError("hypergraphs are not divided; make N-best lists of them: lpmert nbest, lpmert.n_best")
-    return data
+    return data if isinstance(data, Lattices) else checked_lists(data)
 
 
 def held_out_like(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:

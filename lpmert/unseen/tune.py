@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.errors import FloatArray
+from lpmert.errors import FloatArray, MethodError
+from lpmert.quoting import quoted
 from lpmert.result import Result
 from lpmert.unseen.averaging import AGREEMENT
 from lpmert.unseen.estimate import FEW, Estimate
@@ -57,7 +58,7 @@ class Averaged:
 class Tuned:
     """Weights for lists that nobody has seen yet, beside those that are best on the lists given.
 
-    weights [D]: those recommended, with absolute values that sum to 1; recommended: "averaged" or "optimum", whose
+    weights [D]: those recommended, in the scale of a `Result`; recommended: "averaged" or "optimum", whose
     weights these are. estimate: what is to be expected on as many unseen lists, `None` where it was not wanted or not
     possible; unestimated: why it was not possible; held_out: the same measured on lists kept apart. optimum: the result
     of the search for it.
@@ -272,6 +273,8 @@ def tune(
                 on_stage(stage, done, parts)
 
     averaging = averaging or Averaging()
+    if not isinstance(averaging, Averaging):
+        raise MethodError(f"averaging must be an lpmert.methods.Averaging, or None; got {quoted(averaging)}")
     with interrupts, deadline.running(), using_workers(backend, jobs):
         with allowance.kept_if_any():
             problem = problem_of(divisible(nbest), metric, ties, region)
@@ -303,7 +306,7 @@ def tune(
                 decoded_statistics(aside, setting, fitted.averaged),
                 np.arange(aside.n_lists),
             )
-    averaged = _averaged(fitted, nbest.n_lists)
+    averaged = _averaged(fitted, nbest.names, nbest.n_lists)
     better = _far(averaged, optimum, fitted, nbest.n_lists) if estimate is None else _optimum_is_better(estimate)
     recommended = AVERAGED if averaged.steps and not better else OPTIMUM
     return Tuned(
@@ -339,10 +342,13 @@ def _far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) -> bool
     return averaged.temperature is not None and excess > averaged.temperature * (dimensions + 2.0 * sqrt(dimensions))
 
 
-def _averaged(fitted: Fit, n_lists: int) -> Averaged:
-    """Return the average with what it costs on the lists of the fit."""
-    weights = fitted.averaged / np.abs(fitted.averaged).sum()
-    average, found = fitted.average, fitted.problem.evaluate(weights)
+def _averaged(fitted: Fit, names: Sequence[str], n_lists: int) -> Averaged:
+    """Return the average with what it costs on the lists of the fit, in the scale of a result."""
+    from lpmert.search.incumbent import normalised
+    from lpmert.search.report import scaled_evaluation
+
+    average = fitted.average
+    weights, found = scaled_evaluation(fitted.problem, names, normalised(fitted.averaged))
     lists = 1 if fitted.problem.canonical.additive else n_lists
     gibbs = average.steps > 0 and isfinite(average.temperature)
     return Averaged(

@@ -16,9 +16,11 @@ import click
 import numpy as np
 import pytest
 from commands import finished, run, start
+from shared import ROOT
 
 from lpmert.cli import reading
 from lpmert.cli.main import main
+from lpmert.cli.options import Option
 from lpmert.cli.running import exit_code
 from lpmert.registry import METHODS
 from lpmert.result import Status
@@ -121,6 +123,15 @@ def test_the_help_of_a_command_fits_a_screen_and_names_the_way_to_the_rest(comma
     assert known is not None
     options = {max(one.opts, key=len) for one in known.params if isinstance(one, click.Option)}
     assert {option for option in options if option.startswith("--")} <= set(re.findall(r"--[a-z-]+", whole))
+    assert {one.group for one in known.params if isinstance(one, Option) and one.name == "as_json"} <= {"Output"}
+
+
+def test_the_help_of_solve_explains_every_letter_of_the_progress_table() -> None:
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "lpmert").rglob("*.py"))
+    used = set(re.findall(r'(?:improve|Incumbent|_offer|look)\(.*, "([A-Z])"\)', sources))
+    assert {"C", "D", "S"} <= used
+    told = " ".join(run("solve", "--help-all").stdout.partition("The progress column Src")[2].split("\n\n")[0].split())
+    assert used | {"I"} == set(re.findall(r"\b[A-Z]\b", told))
 
 
 class TestSolve:

@@ -7,12 +7,15 @@ import itertools
 import math
 import re
 from collections.abc import Iterable
+from functools import partial
 
 import click
 import numpy as np
 import pytest
+from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
+from shared import ROOT
 
 from lpmert.cli.progress import HEADER, ProgressLog, picture, progress_line
 from lpmert.cli.reports import result_report
@@ -123,6 +126,27 @@ def test_an_error_in_the_search_passes_through_and_nothing_unfinished_stays(
     with pytest.raises(KeyboardInterrupt), ProgressLog(live=True):
         raise KeyboardInterrupt
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "before"),
+    [
+        (["solve"], "first weights"),
+        (["compare", "--methods", "grid"], "runs of the methods"),
+        (["tune", "--quick"], "averages"),
+    ],
+    ids=["solve", "compare", "tune"],
+)
+def test_the_live_view_begins_with_what_is_done_before_the_search(
+    command: list[str], before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("lpmert.cli.progress.LiveView._update", lambda _, picture: shown.append(str(picture)))
+    monkeypatch.setattr("lpmert.cli.search.ProgressLog", partial(ProgressLog, live=True))
+    lists = ["examples/best_of_n/candidates.jsonl", "--gain", "correct"]
+    monkeypatch.chdir(ROOT)
+    assert run(*command, *lists).exit_code == 0
+    assert shown[0] == before
 
 
 def test_lines_are_written_above_the_live_line(capsys: pytest.CaptureFixture[str]) -> None:

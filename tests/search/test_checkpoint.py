@@ -37,6 +37,7 @@ from lpmert import DataError, MethodError, Status
 from lpmert.cli.reports import result_report, summary
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.groups import Groups
+from lpmert.registry import METHODS
 from lpmert.result import Limits
 from lpmert.result_schema import schema_of
 from lpmert.search import checkpoint
@@ -171,8 +172,11 @@ def test_other_data_and_settings_are_refused_by_name(tmp_path: Path) -> None:
         lpmert.minimize(nbest, resume=True)
     with pytest.raises(MethodError, match="checkpoint must be a path, or None; got 3"):
         lpmert.minimize(nbest, checkpoint=3)  # type: ignore[arg-type]
-    with pytest.raises(MethodError, match="'och' keeps no checkpoints"):
+    with pytest.raises(MethodError, match="'och' keeps no checkpoints; those that prove an optimum do: use auto"):
         lpmert.minimize(nbest, method="och", checkpoint=tmp_path / "other.npz")
+    for name in METHODS.own:
+        method = METHODS.build(name)
+        assert method.keeps_checkpoints == method.proves
 
 
 @pytest.fixture(scope="module")

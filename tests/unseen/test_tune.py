@@ -143,6 +143,8 @@ def test_the_average_keeps_to_the_region(lists, region):
     tuned = lpmert.tune(lists[0].restrict(slice(0, 20)), region=region, quick=True)
     assert tuned.averaged.steps > 0
     assert lpmert.evaluate(lists[0], tuned.averaged.weights, region=region).inside
+    scale = tuned.averaged.weights[1] if region.fixed else np.abs(tuned.averaged.weights).sum()
+    assert scale == pytest.approx(1.0)  # that of results: the fixed weight's own, or absolute values that sum to 1
 
 
 def test_one_feature_leaves_nothing_to_average(lists):

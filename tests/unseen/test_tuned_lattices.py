@@ -152,6 +152,7 @@ def test_the_command_takes_lattices_and_writes_weights_that_decode_as_it_says(tm
     region = Region(fixed={"acoustic": 1}, bounds={"lm": (1, 30), "words": (-20, 20)})
     assert told["optimum"]["lower_bound"] == told["optimum"]["loss"] == lpmert.minimize(lattices, region=region).loss
     assert lpmert.evaluate(lattices, told["averaged"]["weights"]).loss == told["averaged"]["loss"]
+    assert told["averaged"]["weights"]["acoustic"] == told["optimum"]["weights"]["acoustic"] == 1.0
     assert lpmert.evaluate(lattices, place).loss == lpmert.evaluate(lattices, told["weights"]).loss
 
 

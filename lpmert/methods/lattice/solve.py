@@ -1,4 +1,4 @@
-"""Search lattices, and report what was found: the door of `minimize` and `check` for lattices."""
+"""Searches over lattices, from first weights to the result, for `minimize` and `check`."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def _sizes(problem: LatticeProblem) -> Mapping[str, int]:
 def lattice_problem(lattices: WordGraphs, metric: Any, ties: str, region: Region | None) -> LatticeProblem:
     """Return the problem; raises `MetricError`, `MethodError` and `RegionError` for what lattices cannot take.
 
-    metric: "loss", the default of the doors, stands for "wer" where links have no losses.
+    metric: "loss", the default of callers, stands for "wer" where links have no losses.
     """
     if not isinstance(metric, str) and not hasattr(metric, "counter"):
         raise MetricError(f"for lattices the metric is one on texts, wer, cer or ter, not {quoted(metric)}")
