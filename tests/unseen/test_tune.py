@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from commands import run
-from lpmert.unseen.averaging import Average
 from shared import ROOT
 
 import lpmert
 from lpmert.model.canonical import CanonicalWeights
+from lpmert.unseen.averaging import Average
 
 EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
 COLUMNS = ("--segment", "utterance", "--features", "am,lm,words", "--loss", "errors")
