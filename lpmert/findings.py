@@ -45,8 +45,12 @@ class Unit:
 
     def text(self, loss: float, *, bound: bool = False) -> str:
         """Return the figure in a few digits; of a lower bound on the loss, rounded such that it stays one."""
-        count = f" ({number(loss)} {self.counts})" if self.counts and not bound else ""
+        count = f" ({self.counted(loss)})" if self.counts and not bound else ""
         return f"{self.short(loss, bound=bound)}{count}"
+
+    def counted(self, loss: float) -> str:
+        """Return what a loss counts, of a share: 3 errors."""
+        return f"{number(loss)} {self.counts.removesuffix('s') if loss == 1 else self.counts}"
 
     def short(self, loss: float, *, bound: bool = False) -> str:
         """Return the same without the count."""

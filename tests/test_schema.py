@@ -116,6 +116,25 @@ class TestRates:
         found = json.loads(run("solve", tmp_path / "x.npz", "--json", "-q").stdout)
         assert (found["rates"], found["statistics"]) == ({"error_rate": 0.125}, [1, 8])
 
+    def test_errors_and_words_give_a_word_error_rate(self, tmp_path: Path) -> None:
+        rows = "a\t1\t0\t0\t3\na\t0\t1\t2\t3\nb\t1\t0\t4\t5\nb\t0\t1\t1\t5\n"
+        (tmp_path / "x.tsv").write_text(f"utt\tam\tlm\terrors\tref_words\n{rows}")
+        table = [tmp_path / "x.tsv", "--segment", "utt", "--features", "am,lm", "--statistics", "errors,ref_words"]
+        wer = [*table, "--metric", "wer"]
+        outcome = run("solve", *wer, "-q", "--certificate", tmp_path / "proof")
+        assert "WER           37.50% (3 errors)\nat least      37.50%" in outcome.stdout  # 2 + 1 of 3 + 5 words
+        assert "loss 3 is the least" in run("verify", tmp_path / "proof", *wer, "-q").stdout
+        told = run("check", *wer, "--weights", "1,0", "-q").stdout
+        assert "WER           50.00% (4 errors)" in told
+        assert "worse by      1 error (33.33%)" in told
+        told = run("tune", *wer, "-q").stdout
+        assert "on these lists             37.50%    37.50%" in told
+        (tmp_path / "x.tsv").write_text((tmp_path / "x.tsv").read_text().replace("4\t5", "4\t6"))
+        for command in (["solve"], ["verify", tmp_path / "proof"], ["train", "-o", tmp_path / "w"]):
+            refused = run(*command, *wer, "-q")
+            assert refused.exit_code == 1
+            assert "list 1 (from 0) is 5 for one hypothesis and 6 for another" in " ".join(refused.stderr.split())
+
     def test_references_give_a_word_error_rate(self, tmp_path: Path) -> None:
         texts = ["a cat", "the cat", "x", "das Tier"]
         lists = lpmert.NBest([[1.0], [0], [1], [0]], [0, 2, 4], [0] * 4, names=["a"], list_ids=["u", "v"], texts=texts)

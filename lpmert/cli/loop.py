@@ -14,19 +14,19 @@ from lpmert.cli.options import argument, command, option
 from lpmert.cli.running import ExitCode, Output, delivering, logging_to_stderr, say
 from lpmert.cli.text import column, labelled, side_by_side
 from lpmert.cli.weights_out import WeightsOut
-from lpmert.quoting import number, percent
+from lpmert.quoting import number, shortened
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
+    from lpmert.findings import Unit
     from lpmert.looping.looped import Iteration, Looped
 
 _HEADER_EVERY = 20
 _DECIMALS = 6
 """Of weights in the report: those that a decoder gets."""
-_HEAD = (
-    f"{'Iter':>4} {'Loss':>10} {'Rate':>7} {'HeldOut':>10} {'PoolLoss':>10} {'Angle':>6} {'Pool':>9} {'New':>7} "
-    f"{'Differ':>6} {'Missed':>6} {'Time':>8}"
-)
+_WIDTH = 10
+"""Of the column of losses."""
+_HEAD = f"{'HeldOut':>10} {'OnPool':>10} {'Angle':>6} {'Pool':>9} {'New':>7} {'Differ':>6} {'Missed':>6} {'Time':>8}"
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,10 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
     begins: after a crash, the same command with --resume goes on. The answer is the iteration whose own outputs cost
     least.
 
-    The columns: loss of the decoder's own outputs, the same as a rate, loss of what is held out, least loss on the pool
-    within the angle of the next step, hypotheses in the pool and new ones, lists in which the pool would show something
-    else, and in which it has something that the decoder's model prefers to all it found.
+    The columns: what the decoder's own outputs cost in the unit of the metric (errors, and as a rate), the same of what
+    is held out, the best on the pool within the angle of the next step, hypotheses in the pool and new ones, lists in
+    which the pool would show something else, and in which it has something that the decoder's model prefers to all it
+    found.
 
     The exit code is 3 if a limit ended the loop.
     """
@@ -121,25 +122,42 @@ class _Table:
     def __call__(self, one: Iteration) -> None:
         """Take an iteration."""
         if self._rows % _HEADER_EVERY == 0:
-            say(_HEAD)
+            unit = one.unit
+            what = f"{unit.counts.capitalize():>{_WIDTH}} {unit.name:>8}" if unit.counts else _named(unit)
+            say(f"{'Iter':>4} {what} {_HEAD}")
         self._rows += 1
         angle = "" if one.angle is None else f"{one.angle:.2f}"
+        rate = f" {one.unit.short(one.loss):>8}" if one.unit.counts else ""
         fits = one.consistency
         say(
-            f"{one.number:>4} {number(one.loss):>10} {percent(one.rate):>7} {number(one.held_out_loss):>10} "
-            f"{number(one.pool_loss):>10} {angle:>6} {one.hypotheses:>9,} {one.new_hypotheses:>7,} "
+            f"{one.number:>4} {_cost(one.unit, one.loss)}{rate} {_cost(one.held_out_unit, one.held_out_loss)} "
+            f"{_cost(one.unit, one.pool_loss)} {angle:>6} {one.hypotheses:>9,} {one.new_hypotheses:>7,} "
             f"{fits.own_differs:>6,} {fits.search_errors:>6,} {sum(one.seconds.values()):>7.1f}s"
         )
+
+
+def _named(unit: Unit) -> str:
+    return f"{shortened(unit.name, _WIDTH):>{_WIDTH}}"
+
+
+def _cost(unit: Unit | None, loss: float | None) -> str:
+    """Return a loss as a cell of the table: counted where its unit counts, else in its unit."""
+    text = number(loss) if unit is None or unit.counts or loss is None else unit.short(loss)
+    return f"{text:>{_WIDTH}}"
+
+
+def _held_out(one: Iteration) -> str:
+    return "-" if one.held_out_unit is None or one.held_out_loss is None else one.held_out_unit.text(one.held_out_loss)
 
 
 def looped_report(looped: Looped) -> str:
     """Return the outcome of a loop as text."""
     first, best = looped.iterations[0], looped.iterations[looped.best - 1]
-    rows = [["", "first", f"iteration {best.number}"], ["loss", number(first.loss), number(best.loss)]]
-    if best.rate is not None:
-        rows.append(["rate", percent(first.rate), percent(best.rate)])
-    if best.held_out_loss is not None:
-        rows.append(["held-out loss", number(first.held_out_loss), number(best.held_out_loss)])
+    rows = [["", "first", f"iteration {best.number}"]]
+    rows.append([best.unit.name, first.unit.text(first.loss), best.unit.text(best.loss)])
+    if best.held_out_unit is not None:
+        held_out = [_held_out(one) for one in (first, best)]
+        rows.append([f"held-out {best.held_out_unit.name}", *held_out])
     weights = [
         ["feature", *looped.names],
         column("first", [*first.weights.values()], _DECIMALS),

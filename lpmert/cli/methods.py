@@ -45,11 +45,13 @@ def methods(what: _What) -> None:
         if method is not None:
             raise click.UsageError("Name a method, or a metric with --metric, not both.")
         told: Any = _metric(metric)
-        formatter.write(f"{metric} ({told['class']})\n\n{told['description']}\n\n")
-        if told["options"]:
-            formatter.write_dl(
-                [(f"{name}={_text(one['default'])}", one["value"]) for name, one in told["options"].items()]
-            )
+        for use in (told, told["texts"]) if "texts" in told else (told,):
+            formatter.write(f"{metric} ({use['class']})\n\n{use['description']}\n\n")
+            if use["options"]:
+                formatter.write_dl(
+                    [(f"{name}={_text(one['default'])}", one["value"]) for name, one in use["options"].items()]
+                )
+                formatter.write("\n")
     elif method is None:
         told = {name: _summary(method_of(name)) for name in METHODS.names()}
         formatter.write_dl(list(told.items()))
@@ -70,10 +72,20 @@ def methods(what: _What) -> None:
 
 
 def _metric(name: str) -> dict[str, Any]:
-    from lpmert.configurable import parameters
+    """Return what a name stands for: a metric of counts, of texts, or the first and as `texts` the second."""
     from lpmert.metrics.text import TEXT_METRICS
 
-    made = METRICS.find(name) if name in METRICS.own or ":" in name else TEXT_METRICS.get(name) or METRICS.find(name)
+    of_texts = TEXT_METRICS.get(name)
+    if of_texts is None:
+        return _metric_described(name, METRICS.find(name))
+    if name not in METRICS.own:
+        return _metric_described(name, of_texts)
+    return {**_metric_described(name, METRICS.find(name)), "texts": _metric_described(name, of_texts)}
+
+
+def _metric_described(name: str, made: Any) -> dict[str, Any]:
+    from lpmert.configurable import parameters
+
     what = made if callable(made) else type(made)
     return {
         "metric": name,

@@ -283,7 +283,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         own = self.summed_metric(data)
         if isinstance(data, NBest) and not ("references" in self.flags and own == "loss"):
             metric = metric_of(own, data.statistic_names)
-            rates = rates_of(metric, data.statistics, 0.0, data.n_lists)
+            rates = rates_of(metric, data.statistics, data.offsets, 1.0)
             return unit_of(metric, data.statistic_names, rates, data.n_lists)
         settings = self.plan[1].get("metric") or _default_metric(self.plan[0])
         return text_unit(settings, data.n_lists, self.rates(data, 1.0)[0].get(ERROR_RATE))

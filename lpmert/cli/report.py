@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +16,9 @@ from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.running import ExitCode, Quiet, naming, say
 from lpmert.system.memory import Allowance
+
+if TYPE_CHECKING:
+    from lpmert.reporting.documents import Documents, Told
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,31 @@ class _Lists(Reading):
     data: tuple[str, ...] = option("FILE", "The lists or lattices of the results.", PATH, default=())
 
 
+@dataclass(frozen=True)
+class Page:
+    """The page that a command writes about its own outcome."""
+
+    heading = "Output"
+
+    report: str | None = option("FILE", "Write one page (HTML), as `lpmert report` does.", PATH)
+
+    def check(self) -> None:
+        """Raise `MethodError` where nothing can draw: before a long search, not after it."""
+        if self.report is not None:
+            from lpmert.reporting.pictures import check_installed
+
+            check_installed("jinja2", "matplotlib")
+
+    def write(self, outcome: Told, data: Any, metric: Any, lists: Reading, out: Quiet) -> int:
+        """Write the page about an outcome and its lists, if there is a file for it; return the exit code of that."""
+        if self.report is None:
+            return ExitCode.FINISHED
+        from lpmert.reporting.documents import documents
+
+        with naming(lists.name):
+            return _write(self.report, documents([outcome]), lambda: (data, metric), out, data_name=lists.name)
+
+
 @command("report result.json -o page.html --data dev.tsv --segment utterance --features am,lm --loss errors")
 def report(about: _Results, lists: _Lists, out: Quiet) -> None:
     """Write one page (HTML) about what solve, check, tune or compare wrote with -o.
@@ -55,15 +84,13 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
     is written with the parts that there are, and says which it lacks; the exit code is then 3, or that of the signal.
     """
     from lpmert.reporting.documents import documents
-    from lpmert.reporting.page import drawing, page_of
-    from lpmert.system.files import write_text, writing_later
+    from lpmert.system.files import writing_later
 
     started = time.perf_counter()
-    output, time_limit = about.output, about.time_limit
     weights = by_name(about.weights, "--weights")
     if not lists.data and (lists.flags or lists.format or about.surface):
         raise click.UsageError("options about lists need the lists: give --data.")
-    with writing_later(output), naming(lists.name) if lists.data else nullcontext(), Allowance().kept():
+    with writing_later(about.output), naming(lists.name) if lists.data else nullcontext(), Allowance().kept():
         found = documents(about.results)
         factor = None if about.scale is None else (about.scale.name, about.scale.value)
 
@@ -76,15 +103,46 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
                 say(f"{lists.name}: {sizes(data)}")
             return data, summed
 
-        with drawing(time_limit, started) as stop:
-            stages = None if out.quiet else Stages()
-            made = page_of(found, read, weights, factor, about.surface or None, lists.name, stages)
-        write_text(output, made.text)
+        code = _write(
+            about.output,
+            found,
+            read,
+            out,
+            weights=weights,
+            scale=factor,
+            pairs=about.surface or None,
+            data_name=lists.name,
+            time_limit=about.time_limit,
+            started=started,
+        )
+    raise click.exceptions.Exit(code)
+
+
+def _write(
+    path: str,
+    found: Documents,
+    read: Callable[[], tuple[Any, Any]],
+    out: Quiet,
+    *,
+    weights: Mapping[str, str] | None = None,
+    scale: tuple[str, float] | None = None,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    data_name: str,
+    time_limit: float | None = None,
+    started: float = 0.0,
+) -> int:
+    """Write the page about outcomes, say how large it is or what it lacks, and return the exit code."""
+    from lpmert.reporting.page import drawing, page_of
+    from lpmert.system.files import write_text
+
+    with drawing(time_limit, started) as stop:
+        made = page_of(found, read, weights or {}, scale, pairs, data_name, None if out.quiet else Stages())
+    write_text(path, made.text)
     if made.missing:
         why = "interrupted" if stop.pressed else "the time is over"
-        say(f"{output}: {why}; the page lacks {', '.join(made.missing)}")
+        say(f"{path}: {why}; the page lacks {', '.join(made.missing)}")
     elif not out.quiet:
-        say(f"{output}: {len(made.text.encode()) / 1e6:.1f} MB")
+        say(f"{path}: {len(made.text.encode()) / 1e6:.1f} MB")
     if stop.pressed:
-        raise click.exceptions.Exit(128 + stop.number)
-    raise click.exceptions.Exit(ExitCode.STOPPED if made.missing else ExitCode.FINISHED)
+        return 128 + stop.number
+    return ExitCode.STOPPED if made.missing else ExitCode.FINISHED

@@ -136,7 +136,7 @@ def _excess(check: Check, unit: Unit) -> str:
 
 
 def _more(losses: float, whole: float, unit: Unit) -> str:
-    text = f"{number(losses)} {unit.counts}" if unit.counts else unit.difference(losses).lstrip("-")
+    text = unit.counted(losses) if unit.counts else unit.difference(losses).lstrip("-")
     return f"{text} ({100 * losses / abs(whole):.2f}%)" if whole and unit.offset == 0.0 else text
 
 

@@ -15,6 +15,7 @@ from lpmert.cli.arguments import NATURAL, PATH, Registered, parse_weights
 from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, paths_of, sizes
+from lpmert.cli.report import Page
 from lpmert.cli.reports import check_report, evaluation_report, result_report, summary, warning_lines
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import ScaledSearch, Start, Unseen, configured, progress_of
@@ -55,7 +56,9 @@ class Given:
 
 
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
-def solve(search: ScaledSearch, start: Start, unseen: Unseen, weights: WeightsOut, proof: Proof, out: Output) -> None:
+def solve(
+    search: ScaledSearch, start: Start, unseen: Unseen, weights: WeightsOut, proof: Proof, page: Page, out: Output
+) -> None:
     """Find the weights with the least loss on the lists or lattices in DATA.
 
     DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
@@ -103,7 +106,7 @@ def solve(search: ScaledSearch, start: Start, unseen: Unseen, weights: WeightsOu
     renews = [weights.updated, start.initial_weights]
     writes = (weights.weights_out, proof.certificate, proof.checkpoint)
     weights.beside(out)
-    _run(search, unseen, out, found, finish, writes, renews, text if weights.to_stdout else None)
+    _run(search, unseen, page, out, found, finish, writes, renews, text if weights.to_stdout else None)
 
 
 def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts) -> None:
@@ -125,7 +128,7 @@ def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result
 
 
 @command("check dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def check(search: ScaledSearch, given: Given, unseen: Unseen, out: Output) -> None:
+def check(search: ScaledSearch, given: Given, unseen: Unseen, page: Page, out: Output) -> None:
     """Show how far given weights are from the least loss on the lists or lattices in DATA.
 
     WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
@@ -139,12 +142,13 @@ def check(search: ScaledSearch, given: Given, unseen: Unseen, out: Output) -> No
         weights = parse_weights(given.weights, data.names, "--weights")
         return check_weights(data, weights, callback=callback, **arguments)
 
-    _run(search, unseen, out, found)
+    _run(search, unseen, page, out, found)
 
 
 def _run(
     search: ScaledSearch,
     unseen: Unseen,
+    page: Page,
     out: Output,
     find: Callable[[Data, Callback | None, dict[str, Any]], Result | Check],
     finish: Callable[[Data, Result, Interrupts], None] = lambda *_: None,
@@ -153,8 +157,9 @@ def _run(
     text: Callable[[Data, Result], str] | None = None,
 ) -> NoReturn:
     """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
+    page.check()
     with logging_to_stderr(out):
-        with delivering(out, *writes, renews=renews) as deliver:
+        with delivering(out, page.report, *writes, renews=renews) as deliver:
             data, seconds = search.load(out)
             arguments = search.arguments(data)  # wrong usage is told before the table of progress begins
             with Interrupts() as stop:
@@ -169,7 +174,9 @@ def _run(
                 report = partial(_report, outcome, data, out.verbose > 0)
                 deliver(outcome.to_json, report if text is None else lambda: text(data, result).removesuffix("\n"))
         finish(data, result, stop)
-    raise click.exceptions.Exit(exit_code(result.status, stop))
+        with Allowance(search.memory_limit).kept():
+            drawn = page.write(outcome, data, search.summed_metric(data), search, out)
+    raise click.exceptions.Exit(drawn or exit_code(result.status, stop))
 
 
 def _with_more(

@@ -11,6 +11,7 @@ import click
 from lpmert.cli.arguments import PARTS
 from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
+from lpmert.cli.report import Page
 from lpmert.cli.reports import warned
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
 from lpmert.cli.search import HeldOut, Search, Sources, progress_of
@@ -44,7 +45,9 @@ class _Estimated(Sources):
 @command(
     "tune dev.tsv --segment utterance --features am,lm --loss errors --held-out test.tsv --weights-out weights.txt"
 )
-def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, out: Output) -> None:
+def tune(
+    search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, page: Page, out: Output
+) -> None:
     """Find weights for lists that nobody has seen yet, from the lists or lattices in DATA.
 
     Weights that are best on the lists at hand have been fitted to their noise, too. This averages weights instead,
@@ -56,10 +59,12 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
     weights.beside(out)
+    page.check()
     averaging, search = search.for_method("average")
     from lpmert.unseen.tune import tune as tune_weights
 
-    with logging_to_stderr(out), delivering(out, weights.weights_out, renews=[weights.updated]) as deliver:
+    files = (out, weights.weights_out, page.report)
+    with logging_to_stderr(out), delivering(*files, renews=[weights.updated]) as deliver:
         data, others, there = held_out.read(search, out)
         arguments = search.arguments(data)
         weights.check(data.names)
@@ -82,7 +87,8 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
             report = partial(tuned_report, tuned, search.unit(data), there, verbose=out.verbose > 0)
             deliver(tuned.to_json, weights.report(text, report))
             weights.save(text, out)
-    raise click.exceptions.Exit(exit_code(tuned.optimum.status, stop))
+        drawn = page.write(tuned, data, arguments["metric"], search, out)
+    raise click.exceptions.Exit(drawn or exit_code(tuned.optimum.status, stop))
 
 
 def _weights_text(weights: WeightsOut, tuned: Tuned, data: Data, arguments: dict[str, Any]) -> str:

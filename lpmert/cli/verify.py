@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 import lpmert
 from lpmert.cli.arguments import PATH, POSITIVE, seconds, size
 from lpmert.cli.options import argument, command, option
@@ -88,12 +90,12 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: _Told) -> None:
             )
         )
         return
-    put(str(found))
+    put(f"{side_by_side([['feature', *found.weights], column('weight', list(found.weights.values()))])}\n")
     for rows, sign in ((found.limits, ">"), (found.equations, "=")):
         for row in rows:
             terms = " ".join(f"{float(value):+g} {name}" for name, value in row.items() if value)
-            put(f"  where {terms} {sign} 0")
-    put(f"\n{side_by_side([['feature', *found.weights], column('weight', list(found.weights.values()))])}")
+            put(f"where {terms} {sign} 0")
+    put(click.style(str(found), fg="green" if found.proved else "yellow", bold=True))
 
 
 def _told(certificate: str) -> Callable[[int], object]:

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from lpmert.errors import DataError, DecoderError, FloatArray
+from lpmert.findings import LOSS
 from lpmert.formats.references import References, references_by_list
-from lpmert.metrics.base import Metric
+from lpmert.metrics.base import Metric, SumOfLosses, Wer
 from lpmert.metrics.contract import metric_of
-from lpmert.metrics.rates import ERROR_RATE, error_rates
+from lpmert.metrics.rates import ERROR_RATE, error_rates, rates_of, text_unit, unit_of
 from lpmert.metrics.text import TextCounter, text_metric
 from lpmert.model.converters import measure_texts
 from lpmert.model.nbest import NBest
@@ -132,6 +133,8 @@ class Measure:
             self._settings.counter(("",))  # a package that is missing is told of before anything is decoded
         self._named = metric
         self._metric: Metric | None = None
+        self.unit = LOSS
+        """How users know the loss, once lists are measured."""
         self._by_list: dict[str, tuple[str, ...]] = {}
         self._counters: dict[str, TextCounter] = {}
 
@@ -152,8 +155,14 @@ class Measure:
         """Return lists with their statistics."""
         if self._settings is None:
             self._metric = metric_of(self._named, lists.statistic_names)
+            rates = rates_of(self._metric, lists.statistics, lists.offsets, 1.0)
+            self.unit = unit_of(self._metric, lists.statistic_names, rates, lists.n_lists)
             return lists
         found, self._metric = measure_texts(lists, [self._by_list[one] for one in lists.list_ids], self._settings)
+        if isinstance(self._metric, SumOfLosses):
+            self.unit = text_unit(self._settings, len(self._by_list), self.rate(1.0))
+        else:
+            self.unit = unit_of(self._metric, found.statistic_names, {}, found.n_lists)
         return found
 
     def own(self, decoded: Decoded, measured: NBest, only: Collection[str] | None = None) -> Cost:
@@ -170,7 +179,8 @@ class Measure:
             rows = measured.statistics[measured.offsets[:-1]].tolist()
         total: FloatArray = np.array([fsum(column) for column in zip(*rows, strict=True)])
         loss = self.metric.loss(total)
-        return Cost(loss, self.metric.score(total), self.rate(loss))
+        score = self.metric.score(total)
+        return Cost(loss, score, score if isinstance(self.metric, Wer) else self.rate(loss))
 
     def rate(self, loss: float) -> float | None:
         """Return a loss as a share of the words or characters of the references, where it is one."""

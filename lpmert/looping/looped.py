@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lpmert.errors import FloatArray
+from lpmert.findings import Unit
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,9 @@ class Iteration:
         Of the decoder's own outputs.
     rate : float, optional
         The loss as a share of the references' length, where it is an error rate.
-    held_out_loss : float, optional
+    unit : Unit
+        How the losses read in the unit that users know.
+    held_out_loss, held_out_unit : float and Unit, optional
         The same of the outputs held out.
     accepted : bool
         Whether the loss is not above that of the iteration that the step started from.
@@ -68,7 +71,9 @@ class Iteration:
     loss: float
     score: float
     rate: float | None
+    unit: Unit
     held_out_loss: float | None
+    held_out_unit: Unit | None
     accepted: bool
     hypotheses: int
     new_hypotheses: int
@@ -82,7 +87,7 @@ class Iteration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain numbers and dictionaries."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name not in ("unit", "held_out_unit")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +147,7 @@ class Looped:
             "weights": self.by_name,
             "loss": self.loss,
             "held_out_loss": self.held_out_loss,
+            "unit": asdict(self.iterations[self.best - 1].unit),
             "best": self.best,
             "reason": self.reason,
             "finished": self.finished,
@@ -160,7 +166,8 @@ class Looped:
         first, best = self.iterations[0], self.iterations[self.best - 1]
         width = max(map(len, self.names))
         lines = [
-            f"loss {best.loss:.10g} in iteration {self.best} of {len(self.iterations)}, {first.loss:.10g} at first"
+            f"{best.unit.name} {best.unit.text(best.loss)} in iteration {self.best} of {len(self.iterations)}, "
+            f"{first.unit.text(first.loss)} at first"
         ]
         lines += [f"  {name:{width}}  {weight: .10g}" for name, weight in self.by_name.items()]
         return "\n".join([*lines, self.reason, *self.warnings])

@@ -209,3 +209,52 @@ class ZeroOne(SumOfLosses):
                     f"metric 'zero-one' takes a column of 0 and 1; hypothesis {first + other[0]} (from 0) has "
                     f"{block[other[0], 0]:g}: for other losses choose metric 'loss'"
                 )
+
+
+class Wer(SumOfLosses):
+    """Word errors, from two columns: the errors of a hypothesis and the words of its reference.
+
+    All hypotheses of a list have the same reference. So the word error rate is the sum of the errors over a constant,
+    and the loss is that sum; the score is the rate.
+    """
+
+    name = "wer"
+
+    @property
+    def signature(self) -> str:
+        return f"metric:{self.name}|columns:2" + (f"|{self.source}" if self.source else "")
+
+    def check(self, statistics: FloatArray) -> None:
+        """Raise `MetricError` unless statistics [M, K] have two columns of whole numbers of at least 0."""
+        if statistics.shape[1] != 2:
+            raise MetricError(
+                f"metric {quoted(self.name)} takes 2 statistics columns, errors and the length of the reference, or "
+                f"texts with references (--references); the lists have {statistics.shape[1]}"
+            )
+        check_counts(self.name, ("errors", "length"), statistics)
+
+    def check_lengths(self, statistics: FloatArray, offsets: IntArray) -> None:
+        """Raise `MetricError` unless the hypotheses of each list, from offsets [S + 1], have references of one length.
+
+        Otherwise a sum of errors is not a rate times a constant.
+        """
+        lengths, starts = statistics[:, 1], offsets[:-1]
+        least, most = np.minimum.reduceat(lengths, starts), np.maximum.reduceat(lengths, starts)
+        wrong = np.flatnonzero(least != most)
+        if len(wrong):
+            place = wrong[0]
+            raise MetricError(
+                f"metric {quoted(self.name)} takes errors and the length of the reference, in this order, and the "
+                f"length of list {place} (from 0) is {least[place]:g} for one hypothesis and {most[place]:g} for "
+                "another: if that is right, choose metric 'error-rate', the ratio of both sums"
+            )
+
+    def score(self, total: FloatArray) -> float:
+        """Return the error rate of summed statistics [2]; 1 where the references are empty."""
+        return float(total[0] / total[1]) if total[1] else 1.0
+
+
+class Cer(Wer):
+    """Character errors: the same, of characters."""
+
+    name = "cer"

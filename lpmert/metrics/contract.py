@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MetricError
-from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, SumOfLosses
+from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, SumOfLosses, Wer
 from lpmert.metrics.columns import (
     BLEU_COLUMNS,
     ERROR_COLUMNS,
@@ -69,20 +69,35 @@ def metric_of_columns(names: Sequence[str]) -> Metric | None:
     columns = tuple(names)
     if len(columns) == 1:
         return SumOfLosses()
-    from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta  # with the core, which checkers do without
+    from lpmert.metrics.ratio import (  # with the core, which checkers do without
+        Bleu,
+        Chrf,
+        LinearFraction,
+        Per,
+        error_rate,
+        f_beta,
+    )
 
     if columns == BLEU_COLUMNS:
         return Bleu()
     if columns == F_COLUMNS:
         return f_beta()
     if columns == ERROR_COLUMNS:
-        return LinearFraction("error-rate", columns, (1, 0), (0, 1), higher_is_better=False)
+        return error_rate()
     if columns == TER_COLUMNS:
         return LinearFraction("ter", columns, (1, 0, 0), (0, 1, 0), higher_is_better=False)
     if columns == PER_COLUMNS:
         return Per()
     orders = chrf_orders(columns)
     return None if orders is None else Chrf(*orders)
+
+
+def check_statistics(metric: Metric, statistics: FloatArray, offsets: IntArray) -> None:
+    """Raise `MetricError` unless statistics [M, K] of lists, offsets [S + 1], are what the metric takes."""
+    metric.check(statistics)
+    if isinstance(metric, Wer):
+        metric.check_lengths(statistics, offsets)
+        released(statistics)
 
 
 _MOST_SELECTIONS = 200

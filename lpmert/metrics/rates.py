@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lpmert.errors import FloatArray
+from lpmert.errors import FloatArray, IntArray
 from lpmert.findings import Unit
-from lpmert.metrics.base import Metric, SumOfLosses
+from lpmert.metrics.base import Metric, SumOfLosses, Wer
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per
 from lpmert.quoting import shortened, visible
 from lpmert.system.mapped import pieces
@@ -14,15 +14,19 @@ from lpmert.system.mapped import pieces
 ACCURACY, ERROR_RATE = "accuracy", "error_rate"
 
 
-def rates_of(metric: Metric, statistics: FloatArray, loss: float, n_lists: int) -> Mapping[str, float]:
+def rates_of(metric: Metric, statistics: FloatArray, offsets: IntArray, loss: float) -> Mapping[str, float]:
     """Return a loss as shares by name: of right choices where hypotheses are right or wrong, or of errors.
 
-    statistics [M, K] are those of all hypotheses. Empty where what to divide by is not known.
+    statistics [M, K] are those of all hypotheses, offsets [S + 1] those of the lists. Empty where what to divide by is
+    not known.
     """
+    if isinstance(metric, Wer):
+        length = float(statistics[offsets[:-1], 1].sum())  # the same for all hypotheses of a list
+        return {ERROR_RATE: loss / length} if length else {}
     if isinstance(metric, LinearFraction) and not metric.higher_is_better:
         return {ERROR_RATE: loss}
     if isinstance(metric, SumOfLosses) and all(((one == 0) | (one == 1)).all() for one in pieces(statistics)):
-        return {ACCURACY: 1.0 - loss / n_lists}
+        return {ACCURACY: 1.0 - loss / (len(offsets) - 1)}
     return {}
 
 
@@ -31,10 +35,12 @@ _NAMES = {"loss": "loss", "error-rate": "error rate", "ter": "TER", "wer": "WER"
 
 
 def unit_of(metric: Metric, names: Sequence[str], rates: Mapping[str, float], n_lists: int) -> Unit:
-    """Return the unit of a metric's losses; rates: those of the loss 0, see `rates_of`; names: of the statistics."""
+    """Return the unit of a metric's losses; rates: those of the loss 1, see `rates_of`; names: of the statistics."""
     known = _NAMES.get(metric.name, metric.name.upper())
     if isinstance(metric, Bleu | Chrf):
         return Unit(known, -100.0, 100.0)
+    if isinstance(metric, Wer) and ERROR_RATE in rates:
+        return Unit(known, rates[ERROR_RATE], percent=True, counts="errors")
     if isinstance(metric, Per) or ERROR_RATE in rates:
         return Unit(known, percent=True)
     if isinstance(metric, LinearFraction):

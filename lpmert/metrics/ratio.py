@@ -23,7 +23,7 @@ from lpmert.metrics.base import (
     PER,
     check_counts,
 )
-from lpmert.metrics.columns import BLEU_COLUMNS, F_COLUMNS, PER_COLUMNS, chrf_columns
+from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, F_COLUMNS, PER_COLUMNS, chrf_columns
 from lpmert.quoting import listed, quoted
 from lpmert.system.mapped import blocks_of_rows
 
@@ -310,6 +310,11 @@ def precision() -> LinearFraction:
 def recall() -> LinearFraction:
     """Return the share of gold items that are matched; 0 where there are none."""
     return LinearFraction("recall", F_COLUMNS, (-1, 0, 1), (0, 0, 1))
+
+
+def error_rate() -> LinearFraction:
+    """Return errors over lengths of references, for lists whose hypotheses have references of several lengths."""
+    return LinearFraction("error-rate", ERROR_COLUMNS, (1, 0), (0, 1), higher_is_better=False)
 
 
 def _check_beta(beta: float) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.findings import Doubt, Unit
 from lpmert.metrics.base import AdditiveMetric, Metric, exact_loss
-from lpmert.metrics.contract import check_metric, metric_of
+from lpmert.metrics.contract import check_metric, check_statistics, metric_of
 from lpmert.metrics.rates import rates_of, unit_of
 from lpmert.model.canonical import CallerWeights, CanonicalWeights, Totals, UnmergedWeights
 from lpmert.model.data_warnings import data_warnings
@@ -63,7 +63,7 @@ class Problem:
             raise MethodError(f"ties={quoted(ties)} is none of {', '.join(TIES)}")
         self.nbest = nbest
         self.metric = metric_of(metric, nbest.statistic_names)
-        self.metric.check(nbest.statistics)
+        check_statistics(self.metric, nbest.statistics, nbest.offsets)
         check_metric(self.metric, nbest.statistics, nbest.offsets)
         self.ties = ties
         self.region = None if region is None else region.of(nbest.names)
@@ -185,14 +185,14 @@ class Problem:
 
     def rates(self, loss: float) -> Mapping[str, float]:
         """Return a loss as shares, where it is known what to divide it by, and not in doubt that less is better."""
-        found = rates_of(self.metric, self.nbest.statistics, loss, self.nbest.n_lists)
+        found = rates_of(self.metric, self.nbest.statistics, self.nbest.offsets, loss)
         doubtful = found and any(doubt.code == "orientation" for doubt in self.data_warnings)
         return {} if doubtful else found
 
     @property
     def unit(self) -> Unit:
         """The unit in which users know the loss."""
-        return unit_of(self.metric, self.nbest.statistic_names, self.rates(0.0), self.nbest.n_lists)
+        return unit_of(self.metric, self.nbest.statistic_names, self.rates(1.0), self.nbest.n_lists)
 
     def evaluate(self, weights: object) -> Evaluation:
         """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.

@@ -312,6 +312,11 @@ class TestOptionsOfMetrics:
         found = json.loads(run("methods", "--metric", "f1", "--json").stdout)
         assert found["options"]["beta"]["default"] == 1.0
 
+    def test_a_name_for_counts_and_for_texts_is_described_as_both(self) -> None:
+        told = run("methods", "--metric", "wer").stdout
+        assert ("from two columns" in told, "unit=word" in told) == (True, True)
+        assert "texts" not in json.loads(run("methods", "--metric", "ter", "--json").stdout)
+
 
 @pytest.mark.parametrize("command", [["solve"], ["check", "--weights", "1,0"], ["evaluate", "--weights", "1,0"]])
 def test_what_a_table_needs_is_said_after_its_name_once(table: str, command: list[str]) -> None:
@@ -357,7 +362,8 @@ def test_statistics_that_tell_no_metric_are_said_to_be_of_their_file(tmp_path: P
         (["solve", "--seed", "x"], "'x' is not a valid integer."),
         (["solve", "--fix", "am=1,c=2"], "fixed weights: no feature 'c'; the features are am, lm"),
         (["solve", "--bounds", "am:3..1"], "limits of am: the least, 3, is above the most, 1; swap them"),
-        (["solve", "--metric", "wer"], "metric 'wer' is of texts; give the references (--references)"),
+        (["solve", "--metric", "ter"], "metric 'ter' is of texts; give the references (--references)"),
+        (["solve", "--metric", "wer"], "2 statistics columns, errors and the length of the reference, or texts with"),
         (
             ["solve", "--from", "csv"],
             r"there is one column only, 'utt\tam\tlm\terrors': give its format (--from, format)",

@@ -117,6 +117,32 @@ def test_statistics_of_the_lists_count_where_there_are_no_references() -> None:
     assert [one.loss for one in without.iterations] == [one.loss for one in with_references.iterations]
 
 
+def test_losses_are_in_the_unit_of_the_metric() -> None:
+    toy = Toy()
+    found = lpmert.loop(toy, START, references=toy.references, held_out=toy, held_out_references=toy.references, n=4)
+    one = found.iterations[0]
+    shown = f"{100 * one.loss / 60:.2f}% ({one.loss:g} errors)"  # 12 lists of 5 words
+    assert one.held_out_unit is not None
+    assert (one.unit.name, one.unit.text(one.loss)) == ("WER", shown)
+    assert (one.held_out_loss, one.held_out_unit.text(one.loss)) == (one.loss, shown)
+    assert f"{shown} at first" in str(found)
+    bleu = lpmert.loop(toy, START, references=toy.references, metric="bleu", n=4, iterations=1).iterations[0]
+    assert (bleu.unit.name, bleu.unit.text(bleu.loss), bleu.held_out_unit) == ("BLEU", f"{bleu.score:.2f}", None)
+
+
+def test_errors_and_words_of_the_lists_are_a_rate() -> None:
+    class Counts(Toy):
+        def lists(self, weights: Mapping[str, float], n: int) -> lpmert.NBest:
+            lists = super().lists(weights, n)
+            counts = np.column_stack([lists.statistics, np.full(lists.n_hypotheses, 5)])
+            return dataclasses.replace(lists, statistics=counts, statistic_names=("errors", "words"))
+
+    with_references = lpmert.loop(Toy(), START, references=Toy().references, n=4)
+    without = lpmert.loop(Counts(), START, metric="wer", n=4)
+    for one, other in zip(without.iterations, with_references.iterations, strict=True):
+        assert (one.loss, one.rate, one.unit) == (other.loss, pytest.approx(other.rate), other.unit)
+
+
 def test_corpus_bleu_is_tuned_too() -> None:
     toy = Toy()
     found = lpmert.loop(toy, START, references=toy.references, metric="bleu", n=30)

@@ -39,6 +39,24 @@ def test_the_example_ends_at_the_optimum_of_all_lists(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.loop"))
 
 
+def test_what_is_shown_is_in_the_unit_of_the_metric(tmp_path: Path) -> None:
+    config = written(tmp_path, CONFIG.replace("n = 4", 'n = 4\nmetric = "bleu"'))
+    outcome = run("loop", config, "--forget")
+    found = json.loads(run("loop", config, "--forget", "--json", "-q").stdout)
+    first, best = (found["iterations"][number - 1]["score"] for number in (1, found["best"]))
+    assert ["BLEU", f"{first:.2f}", f"{best:.2f}"] in [line.split() for line in outcome.stdout.splitlines()]
+    heading, *rows = (line.split() for line in outcome.stderr.splitlines())
+    assert heading[:4] == ["Iter", "BLEU", "HeldOut", "OnPool"]
+    assert rows[0][:3] == ["1", f"{first:.2f}", "-"]
+    config = written(tmp_path)
+    outcome = run("loop", config, "--forget")
+    one = json.loads(run("loop", config, "--forget", "--json", "-q").stdout)["iterations"][0]
+    heading, *rows = (line.split() for line in outcome.stderr.splitlines())
+    assert heading[:4] == ["Iter", "Errors", "WER", "HeldOut"]
+    assert rows[0][1:3] == [f"{one['loss']:g}", f"{100 * one['rate']:.2f}%"]
+    assert f"WER  {rows[0][2]} ({rows[0][1]} errors)" in outcome.stdout
+
+
 def test_what_is_kept_can_be_read_and_used(tmp_path: Path) -> None:
     config = written(tmp_path)
     first = run("loop", config, "--json", "-q")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
 
+import lpmert
 from lpmert.errors import FloatArray, MetricError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, SumOfLosses, ZeroOne, losses_of_totals
 from lpmert.metrics.contract import metric_by_name
@@ -18,6 +20,7 @@ from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu, Chrf, LinearFraction, Per, 
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.registry import METRICS
+from lpmert.result import Status
 
 RATIOS = [
     Bleu(),
@@ -188,6 +191,9 @@ GOOD = {
     "f1": [1, 2, 3],
     "zero-one": [1],
     "loss": [-2.5],
+    "wer": [3, 2],
+    "cer": [0, 0],
+    "error-rate": [3, 2],
 }
 
 
@@ -211,6 +217,8 @@ def test_statistics_as_described_are_taken(name: str) -> None:
         ("chrf", 17, 0.5, "'match_char_6' has 0.5"),
         ("f1", 0, 3, "numerator of the loss is -1 for hypothesis 1"),
         ("f1", 1, -1, "'predicted' has -1"),
+        ("wer", 0, 0.5, "'errors' has 0.5, which is not a whole number"),
+        ("cer", 1, -1, "'length' has -1"),
         ("zero-one", 0, 2, "hypothesis 1 .from 0. has 2: for other losses choose metric 'loss'"),
     ],
 )
@@ -228,6 +236,51 @@ def test_the_wrong_number_of_columns_is_refused_with_both_numbers(name: str) -> 
     statistics = np.ones((2, len(GOOD[name]) + 1))
     with pytest.raises(MetricError, match=rf"(one|{len(GOOD[name])}) .*{len(GOOD[name]) + 1}"):
         metric_by_name(name).check(statistics)
+
+
+def word_errors(words: Sequence[int]) -> NBest:
+    """Two lists, of 3 and 5 words: 0 + 4 errors where `am` counts more, 2 + 1 where `lm` does."""
+    counts = np.column_stack([[0, 2, 4, 1], words])
+    return NBest([[1, 0], [0, 1], [1, 0], [0, 1]], [0, 2, 4], counts, names=["am", "lm"])
+
+
+@pytest.mark.parametrize("metric", ["wer", "cer"])
+def test_errors_and_lengths_are_an_error_rate_whose_loss_is_the_errors(metric: str) -> None:
+    nbest = word_errors([3, 3, 5, 5])
+    result = lpmert.minimize(nbest, metric=metric)
+    assert (result.status, result.loss, result.score, result.rates) == (Status.OPTIMAL, 3, 3 / 8, {"error_rate": 3 / 8})
+    assert result.unit is not None
+    assert (result.unit.name, result.unit.text(result.loss)) == (metric.upper(), "37.50% (3 errors)")
+    assert lpmert.evaluate(nbest, [1, 0], metric=metric).score == 4 / 8
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_least_errors_are_the_least_ratio_where_lengths_agree(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = np.repeat(rng.integers(0, 9, 5), 4)
+    counts = np.column_stack([rng.integers(0, 9, 20), lengths])
+    nbest = NBest(rng.integers(-9, 9, (20, 2)), np.arange(0, 21, 4), counts)
+    ratio = lpmert.minimize(nbest, metric="error-rate")
+    assert ratio.status is Status.OPTIMAL
+    assert lpmert.minimize(nbest, metric="wer").loss / lengths[::4].sum() == pytest.approx(ratio.loss, abs=1e-15)
+
+
+@pytest.mark.parametrize("words", [[3, 4, 5, 5], [3, 3, 5, 6], [4, 3, 6, 5]])
+def test_lengths_that_differ_within_a_list_are_refused_with_the_remedy(words: list[int]) -> None:
+    with pytest.raises(MetricError, match=r"list [01] .*one hypothesis.*choose metric 'error-rate'"):
+        lpmert.minimize(word_errors(words), metric="wer")
+    with pytest.raises(MetricError, match="choose metric 'error-rate'"):
+        lpmert.methods.Perceptron().train(word_errors(words), metric="wer", seed=0)
+    # 3 or 4 errors, each over its own words
+    least = min(4 / sum(words[::2]), 3 / sum(words[1::2]))
+    assert lpmert.minimize(word_errors(words), metric="error-rate").loss == least
+
+
+def test_references_without_words_have_errors_and_no_rate() -> None:
+    result = lpmert.minimize(word_errors([0, 0, 0, 0]), metric="wer")
+    assert (result.loss, result.score, result.rates) == (3, 1, {})
+    assert result.unit is not None
+    assert result.unit.text(3.0) == "3"
 
 
 @pytest.mark.parametrize(

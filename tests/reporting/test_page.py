@@ -376,6 +376,59 @@ class TestTime:
         assert "Progress" in parts(page).texts["h2"]
 
 
+class TestOwnPage:
+    """The page that `solve`, `check` and `tune` write about what they found."""
+
+    COMMANDS = (["solve", "--scale", "am=2"], ["check", "--weights", "1,1,1"], ["tune"])
+
+    @pytest.mark.parametrize("command", COMMANDS, ids=["solve", "check", "tune"])
+    def test_it_is_the_page_of_their_file(self, tmp_path: Path, command: list[str]) -> None:
+        lpmert.write(LISTS, tmp_path / "x.npz")
+        pages, data = [tmp_path / "own.html", tmp_path / "page.html"], tmp_path / "x.npz"
+        flags = ["-q", "-o", tmp_path / "r.json", "--report", pages[0]]
+        outcome = run(command[0], data, *command[1:], *flags)
+        assert (outcome.exit_code, outcome.stderr) == (0, "")
+        assert run("report", tmp_path / "r.json", "--data", data, "-o", pages[1]).exit_code == 0
+        assert "Error surface" in parts(pages[0]).texts["h2"]
+        assert pages[0].read_bytes() == pages[1].read_bytes()
+
+    @pytest.mark.parametrize("command", COMMANDS, ids=["solve", "check", "tune"])
+    def test_at_ctrl_c_the_outcome_is_there_and_what_is_drawn(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    ) -> None:
+        lpmert.write(LISTS, tmp_path / "x.npz")
+
+        def press(_: object, stage: str, *__: int) -> None:
+            if stage == "surfaces":
+                signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr("lpmert.cli.progress.Stages.__call__", press)
+        files = ["-o", tmp_path / "r.json", "--report", tmp_path / "r.html"]
+        outcome = run(command[0], tmp_path / "x.npz", *command[1:], *files)
+        assert outcome.exit_code == 130
+        assert "r.html: interrupted; the page lacks the error surfaces, the profiles of weights" in outcome.stderr
+        assert "the page lacks" not in (tmp_path / "r.json").read_text()
+        assert "Progress" in parts(tmp_path / "r.html").texts["h2"]
+        optimum = json.loads((tmp_path / "r.json").read_text())
+        assert optimum.get("optimum", optimum)["status"] == "optimal"
+
+    @pytest.mark.parametrize("command", COMMANDS, ids=["solve", "check", "tune"])
+    def test_what_cannot_be_written_is_told_before_the_search(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    ) -> None:
+        lpmert.write(LISTS, tmp_path / "x.npz")
+        call = [command[0], tmp_path / "x.npz", *command[1:], "--report"]
+        for path, message in (("no/r.html", "cannot be written"), ("x.npz", "would overwrite")):
+            outcome = run(*call, tmp_path / path)
+            assert outcome.exit_code == 1
+            assert message in outcome.stderr
+            assert "proved" not in outcome.output
+        monkeypatch.setattr(pictures, "find_spec", lambda _: None)
+        outcome = run(*call, tmp_path / "r.html")
+        assert outcome.exit_code == 1
+        assert outcome.stderr == "lpmert: error: jinja2 is not installed; pip install 'lpmert[report]'\n"
+
+
 def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     nbest = lpmert.NBest(rng.normal(size=(400, 3)), np.arange(41) * 10, rng.integers(0, 9, 400), names=["a", "b", "c"])

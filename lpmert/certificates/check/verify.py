@@ -20,7 +20,7 @@ from lpmert.certificates.format import CertificateReader
 from lpmert.certificates.verified import Verified
 from lpmert.errors import CertificateError, FloatArray, MethodError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
-from lpmert.metrics.contract import metric_of
+from lpmert.metrics.contract import check_statistics, metric_of
 from lpmert.model.nbest import NBest
 from lpmert.quoting import LONGEST_REFUSAL, quoted, shortened
 from lpmert.system.deadline import limited
@@ -114,7 +114,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
 
         nbest, metric = claimed_lists(nbest, metric, header)
     measure = metric_of(metric, nbest.statistic_names)
-    measure.check(nbest.statistics)
+    check_statistics(measure, nbest.statistics, nbest.offsets)
     claim = claim_of(measure, nbest.statistics, ties)
     for what, stated, own in (
         ("metric", header.metric, measure.signature),

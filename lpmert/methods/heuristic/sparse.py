@@ -22,7 +22,7 @@ from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.methods.heuristic.likelihood import first_best, lists_of, own_losses
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
-from lpmert.metrics.contract import metric_of
+from lpmert.metrics.contract import check_statistics, metric_of
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import list_numbers
@@ -110,7 +110,7 @@ def sparse_lists(nbest: NBest, metric: str | Metric | None, base: str | None) ->
     alone = rows[:, [column]]
     score = np.asarray(alone.todense() if hasattr(alone, "todense") else alone, dtype=np.float64).ravel()
     checked = metric_of(metric, nbest.statistic_names)
-    checked.check(nbest.statistics)
+    check_statistics(checked, nbest.statistics, nbest.offsets)
     return _build(rows, nbest.offsets, nbest.statistics, checked, score, np.array([column])), column
 
 
