@@ -266,10 +266,14 @@ def result_of(
 def scaled_evaluation(
     problem: Problem | LatticeProblem, names: Sequence[str], weights: CallerWeights
 ) -> tuple[CallerWeights, Evaluation]:
-    """Return weights [D] in the scale of the region, unless rounding changes their cost there, and what they cost."""
+    """Return weights [D] in the scale of the region, and what they cost.
+
+    Where rounding moves them on a limit there, or changes their cost, the weights stay as they are.
+    """
     exact = problem.evaluate(weights)
     scaled = in_scale_of(problem.region, names, weights)
-    if scaled is weights or problem.inside(scaled) < problem.inside(weights):
+    leaves = (problem.inside(scaled, strictly=s) < problem.inside(weights, strictly=s) for s in (False, True))
+    if scaled is weights or any(leaves):
         return weights, exact
     found = problem.evaluate(scaled)
     same = found.loss == exact.loss and found.tied_lists <= exact.tied_lists

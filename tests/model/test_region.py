@@ -13,6 +13,7 @@ import lpmert
 from lpmert import DataError, Linear, MethodError, Region, RegionError, Result, Status
 from lpmert.errors import FloatArray
 from lpmert.model.problem import Problem
+from lpmert.search.report import scaled_evaluation
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -296,3 +297,20 @@ def test_a_box_of_weights_of_very_different_size_has_an_inside() -> None:
     result = lpmert.minimize(lists, region=region)
     assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, 2, 2)
     assert all(distance > 0 for distance in result.region.values())
+
+
+def test_no_scale_moves_weights_onto_a_limit() -> None:
+    """Scaled to what is fixed, weights just inside a limit may round to it: then they stay as they are."""
+    nbest = lpmert.NBest(
+        [[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [1.0, 3.0]], [0, 2, 4], [0.0, 1.0, 1.0, 0.0], names=["a", "b"]
+    )
+    region = Region(fixed={"b": -1.0}, bounds={"a": (None, 1.2)})
+    problem = Problem(nbest, region=region)
+    rounded = 0
+    for size in np.random.default_rng(0).random(2000):
+        weights = np.array([np.nextafter(1.2 * size, 0.0), -size])
+        if problem.inside(weights, strictly=True):
+            rounded += weights[0] / size == 1.2
+            kept, _ = scaled_evaluation(problem, nbest.names, weights)
+            assert problem.inside(kept, strictly=True)
+    assert rounded > 0
