@@ -236,6 +236,9 @@ _ROUNDS = 20
 _EAGER_RUNS, _EAGER = 2, 5.0
 """So many runs of evolution come first, while a search earns so much more: most of what they find, they find soon."""
 
+_FIRST_SLICES = 8
+"""A search that ends within so many slices needs no better weights."""
+
 _FADING, _LEAST_SHARE = 0.97, 0.25
 """By how much each turn that finds nothing lowers what a search earns, and how far; what it finds brings all back."""
 
@@ -257,6 +260,7 @@ class Improver:
         self._rng = np.random.default_rng([task.seed, 1])
         self._wage = share * _SLICE / self._form.n_features
         self._faith = 1.0
+        self._slices = 0.0
         self._credit = 0.0
         self._turns = 0
         self._evolved = self._descended = 0.0
@@ -264,6 +268,9 @@ class Improver:
     def earn(self, slices: float) -> None:
         """Look for better weights as far as more slices of the search allow."""
         self._credit += slices * self._wage * (_EAGER if self._eager else self._faith)
+        self._slices += slices
+        if self._slices < _FIRST_SLICES:
+            return
         while self._credit > 0.0 and self._form.n_features >= _FEWEST_FEATURES and not out_of_time():
             before = self._incumbent.cost
             work = self._turn()
