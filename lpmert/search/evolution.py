@@ -47,7 +47,7 @@ _WITHIN = 1.0 - 1e-9
 class Evolution:
     """Runs of CMA-ES: the first from given weights [d], then in turn from beside the best and from anywhere.
 
-    `best` [d] is the least `loss` so far, as far as decoding in floating point tells.
+    `best` [d] has the least `loss` so far, as far as decoding in floating point tells.
     """
 
     def __init__(self, problem: Problem | LatticeProblem, first: FloatArray | None, rng: np.random.Generator) -> None:

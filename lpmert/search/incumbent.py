@@ -1,8 +1,8 @@
 """Good weights: those that a search begins with, and better ones while it goes on.
 
-First weights come from descents on sums of losses, line searches on a ratio, and chords of a cap. While a search goes
-on, descents begin near the best weights, or, for metrics that do not add up and within regions, go by Powell's method
-from where steps at a temperature lead.
+First weights come from descents on sums of losses, line searches or evolution on a ratio, and chords of a cap. While a
+search goes on, evolution takes turns with descents, which begin near the best weights, or, for metrics that do not add
+up and within regions, go by Powell's method from where steps at a temperature lead.
 
 Sources: Press and others, Numerical Recipes, section on direction set methods; Kirkpatrick, Gelatt and Vecchi,
 Optimization by simulated annealing, Science 1983 (here with exact steps along circles, see lpmert/core/circle.cpp).
@@ -247,7 +247,8 @@ _BESIDE = (1e-8, 1e-6, 1e-4)
 
 
 class Improver:
-    """Descents whose work keeps to a share of a search's: it earns as the search goes on, and spends at once.
+    """Evolution and descents whose work keeps to a share of a search's: it earns as the search goes on, and spends at
+    once; nothing is prepared for them before the search has lasted.
 
     What leads to better weights is not charged. Steps at a temperature lead away from the best weights so far, those of
     the search too, and a descent from there may end in better ones. All that is random comes from the seed, and all
@@ -260,18 +261,20 @@ class Improver:
         self._rng = np.random.default_rng([task.seed, 1])
         self._wage = share * _SLICE / self._form.n_features
         self._faith = 1.0
-        self._slices = 0.0
-        self._credit = 0.0
+        self._slices = self._credit = 0.0
+        self._runs = 0
         self._turns = 0
         self._evolved = self._descended = 0.0
 
     def earn(self, slices: float) -> None:
         """Look for better weights as far as more slices of the search allow."""
+        if self._form.n_features < _FEWEST_FEATURES:
+            return
         self._credit += slices * self._wage * (_EAGER if self._eager else self._faith)
         self._slices += slices
         if self._slices < _FIRST_SLICES:
             return
-        while self._credit > 0.0 and self._form.n_features >= _FEWEST_FEATURES and not out_of_time():
+        while self._credit > 0.0 and not out_of_time():
             before = self._incumbent.cost
             work = self._turn()
             if self._incumbent.cost == before:
@@ -282,7 +285,7 @@ class Improver:
 
     @property
     def _eager(self) -> bool:
-        return self._form.n_features >= _FEWEST_FEATURES and self._evolution.runs < _EAGER_RUNS
+        return self._runs < _EAGER_RUNS
 
     @cached_property
     def _evolution(self) -> Evolution:
@@ -312,6 +315,7 @@ class Improver:
         for _ in range(_ROUNDS):
             if clock.expired(evolution.step(clock)):
                 break
+        self._runs = evolution.runs
         form, weights = self._form, clock.best
         if weights is not None and form.cost_of_loss(clock.loss) < self._incumbent.cost:
             self._take(weights)
