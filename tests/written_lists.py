@@ -21,6 +21,24 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     ".zst": zstandard.ZstdCompressor().compress,
 }
 
+FEATURES = """FEATURES_TXT_BEGIN_0 3 2 2 lm_0 w_0
+-1.5 2
+-1e-3 4
+FEATURES_TXT_END_0
+FEATURES_TXT_BEGIN_0 0 1 2 lm_0 w_0
+5 6
+FEATURES_TXT_END_0
+"""
+SCORES = """SCORES_TXT_BEGIN_0 3 2 2 WER
+0 7
+3 7
+SCORES_TXT_END_0
+SCORES_TXT_BEGIN_0 0 1 2 WER
+1 4
+SCORES_TXT_END_0
+"""
+"""Lists as Moses' extractor writes them."""
+
 
 def binary_mert(nbest: NBest, what: str) -> bytes:
     """Return what Moses' extractor writes with --binary, put together here."""

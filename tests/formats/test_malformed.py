@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import damaged, examples, read_or_refused, wrong_documents
-from written_lists import DIALECTS, PACKINGS, binary_mert, single_precision
+from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, binary_mert, single_precision
 
 import lpmert
 from lpmert import DataError, NBest, read, read_table
@@ -39,22 +39,6 @@ SECOND = SET.replace('"g"', '"h"')
 MOSES = """0 ||| the house ||| LM0= -1.5 TM0= -2 0.25 ||| -3.1 ||| 0
 0 ||| house ||| LM0= -1 TM0= 1e-3 7 ||| -3.2 ||| 1
 1 ||| small ||| LM0= -3 TM0= 4 5 ||| -1 ||| 2
-"""
-FEATURES = """FEATURES_TXT_BEGIN_0 3 2 2 lm_0 w_0
--1.5 2
--1e-3 4
-FEATURES_TXT_END_0
-FEATURES_TXT_BEGIN_0 0 1 2 lm_0 w_0
-5 6
-FEATURES_TXT_END_0
-"""
-SCORES = """SCORES_TXT_BEGIN_0 3 2 2 WER
-0 7
-3 7
-SCORES_TXT_END_0
-SCORES_TXT_BEGIN_0 0 1 2 WER
-1 4
-SCORES_TXT_END_0
 """
 AM = "one-1 -10.5\none-2 -11\ntwo-x-1 -3e0\n"
 LM = "two-x-1\t-1\none-1   -2 \none-2 -4\n"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from shared import SHARED_DATA, needs_shared
+from written_lists import FEATURES, SCORES
 
 from lpmert import DataError, NBest, read
 from lpmert.formats.detect import detect
@@ -209,22 +210,6 @@ def test_europarl_lists_have_the_scores_of_their_readme() -> None:
     assert Bleu().score(best) == pytest.approx(16.52, abs=5e-3)
 
 
-FEATURES = """FEATURES_TXT_BEGIN_0 3 2 2 lm_0 w_0
--1.5 2
--1e-3 4
-FEATURES_TXT_END_0
-FEATURES_TXT_BEGIN_0 0 1 2 lm_0 w_0
-5 6
-FEATURES_TXT_END_0
-"""
-SCORES = """SCORES_TXT_BEGIN_0 3 2 2 WER
-0 7
-3 7
-SCORES_TXT_END_0
-SCORES_TXT_BEGIN_0 0 1 2 WER
-1 4
-SCORES_TXT_END_0
-"""
 SPARSE = FEATURES.replace("-1.5 2", "-1.5 2 a_b=3 c=d=0.5").replace("5 6", "5 6 e:7")
 
 
