@@ -29,6 +29,13 @@ void bind_plane(nb::module_& module);
 
 NB_MODULE(_core, module) {
     using namespace lpmert;
+    // The C++ runtime allocates a thread's exception state at its first throw. Where that first throw is a
+    // std::bad_alloc, the allocation fails too and the process aborts: the importing thread has its state before memory
+    // can be short.
+    try {
+        throw std::bad_alloc();
+    } catch (const std::bad_alloc&) {
+    }
     module.attr("INFINITE_COST") = INFINITE_COST;
     for (const auto bind :
          {bind_ratio, lattices::bind_lattice, lattices::bind_lattice_paths, lattices::bind_dominance, bind_least_norm,
