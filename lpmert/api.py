@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from lpmert.checked import Check
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
-    from lpmert.model.canonical import CallerWeights
     from lpmert.model.evaluation import Evaluation
     from lpmert.model.graphs import WordGraphs
     from lpmert.model.lattice_problem import LatticeProblem
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
     from lpmert.result import Callback, Limits, Result
-    from lpmert.search.checkpoint import Keeping
+    from lpmert.search.checkpoint import CheckpointFile
     from lpmert.search.method import Method
     from lpmert.values import Weights
 
@@ -133,10 +132,11 @@ def minimize(
     True
     """
     from lpmert.result import warned
+    from lpmert.search.driver import solve
     from lpmert.workers import using_workers
 
     solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
-    keeping = keeping_of(checkpoint, resume)
+    file = checkpoint_file(checkpoint, resume)
     problem, started = _problem_within(limits, nbest, metric, ties, region)
     initial = None
     if initial_weights is not None:
@@ -144,7 +144,7 @@ def minimize(
 
         initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     with using_workers(backend, jobs):
-        return warned(_solved(problem, solver, limits, callback, seed, initial, started, keeping))
+        return warned(solve(solver, problem, limits, callback, seed, initial, started, file))
 
 
 def check(
@@ -197,6 +197,7 @@ def check(
     from lpmert.checked import Check
     from lpmert.formats.weights import given_weights
     from lpmert.result import warned
+    from lpmert.search.driver import solve
     from lpmert.workers import using_workers
 
     solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
@@ -204,7 +205,7 @@ def check(
     given = problem.checked_weights(given_weights(weights, "weights"))
     evaluation = told(problem, given)
     with using_workers(backend, jobs):
-        optimum = warned(_solved(problem, solver, limits, callback, seed, given, started))
+        optimum = warned(solve(solver, problem, limits, callback, seed, given, started))
     same = {field.name for field in fields(evaluation)} & {field.name for field in fields(Check)}
     figures = {name: getattr(evaluation, name) for name in same}
     return Check(weights=given, names=nbest.names, optimum=optimum, **figures)
@@ -336,27 +337,6 @@ def _problem_within(
         return problem_of(data, metric, ties, region), deadline.started
 
 
-def _solved(
-    problem: Problem | LatticeProblem,
-    method: Method,
-    limits: Limits,
-    callback: Callback | None,
-    seed: int,
-    initial: CallerWeights | None,
-    started: float,
-    keeping: Keeping | None = None,
-) -> Result:
-    """Return what the method finds on lists or lattices."""
-    from lpmert.model.problem import Problem
-    from lpmert.search.driver import ListSolver
-
-    if isinstance(problem, Problem):
-        return ListSolver(method, problem, limits, callback, seed, initial, started, keeping).solve()
-    from lpmert.methods.lattice.solve import LatticeSolver
-
-    return LatticeSolver(method, problem, limits, callback, seed, initial, started, keeping).solve()
-
-
 def told(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation:
     """Return what weights cost, whether they lie in the region, and the loss as rates."""
     given = problem.checked_weights(weights)
@@ -369,18 +349,24 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
     """Return the problem on lists or lattices, with all arguments checked."""
     from lpmert.model.graphs import WordGraphs
 
-    if isinstance(data, WordGraphs):
-        from lpmert.methods.lattice.solve import lattice_problem
+    if not isinstance(data, WordGraphs):
+        from lpmert.model.nbest import checked_lists
+        from lpmert.model.problem import Problem
 
-        return lattice_problem(data, metric or "loss", ties, _checked(region))
-    return _problem(data, metric, ties, region)
+        return Problem(checked_lists(data), metric, ties=ties, region=_checked(region))
+    from lpmert.errors import MethodError, MetricError
+    from lpmert.model.lattice_problem import LatticeProblem
+    from lpmert.quoting import quoted
 
-
-def _problem(nbest: NBest, metric: Any, ties: str, region: Region | None) -> Problem:
-    from lpmert.model.nbest import checked_lists
-    from lpmert.model.problem import Problem
-
-    return Problem(checked_lists(nbest), metric, ties=ties, region=_checked(region))
+    metric = metric or "loss"
+    if not isinstance(metric, str) and not hasattr(metric, "counter"):
+        raise MetricError(f"for lattices the metric is one on texts, wer, cer or ter, not {quoted(metric)}")
+    if ties != "first":
+        raise MethodError(
+            f"ties={quoted(ties)} is for N-best lists; of paths that no weights tell apart the first one counts"
+        )
+    # Callers have the default "loss", which stands for "wer" where links have no losses.
+    return LatticeProblem(data, "wer" if metric == "loss" and data.losses is None else metric, _checked(region))
 
 
 def _checked(region: Region | None) -> Region | None:
@@ -426,10 +412,10 @@ def method_of(method: str | Method) -> Method:
     return found
 
 
-def keeping_of(checkpoint: str | Path | None, resume: bool) -> Keeping | None:
+def checkpoint_file(checkpoint: str | Path | None, resume: bool) -> CheckpointFile | None:
     from lpmert.errors import MethodError
-    from lpmert.search.checkpoint import Keeping
+    from lpmert.search.checkpoint import CheckpointFile
 
     if checkpoint is None and resume:
         raise MethodError("resume needs the file of a checkpoint")
-    return None if checkpoint is None else Keeping(checkpoint, resume)
+    return None if checkpoint is None else CheckpointFile(checkpoint, resume)

@@ -20,13 +20,12 @@ from lpmert.methods.cells import cells
 from lpmert.methods.choices import shared
 from lpmert.methods.lattice import nodes
 from lpmert.methods.lattice import search as lattice_search
-from lpmert.methods.lattice.search import LatticeSettings
-from lpmert.methods.lattice.solve import solve_lattices
 from lpmert.methods.lp_mert import method as lp_mert
 from lpmert.methods.lp_mert import method as shared_lp_mert
 from lpmert.model.graphs import Lattices
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.search.checkpoint import Keeping
+from lpmert.search.checkpoint import CheckpointFile
+from lpmert.search.driver import solve
 from lpmert.workers import Workers
 
 SLICE = 2000
@@ -105,13 +104,22 @@ def lattices_of(seed: int) -> Lattices:
 def search_lattices(seed: int, metric: str, **more: Any) -> Result:
     """Search in many cones, with the workers of the call."""
     problem = LatticeProblem(lattices_of(seed), metric)
-    return solve_lattices(problem, Auto(), settings=LatticeSettings(comparisons=1), **more)
+    with open_lattices(comparisons=1):
+        return solve(Auto(), problem, **more)
+
+
+@contextmanager
+def open_lattices(*, comparisons: int) -> Iterator[None]:
+    """Let lattices stay open in a cone where listing their paths takes more comparisons a link."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lattice_search, "COMPARISONS", comparisons)
+        yield
 
 
 def kept_search(kind: str, path: Path | None = None) -> Result:
     """Search lists by a method, or lattices for a metric; with a path, go on from there as far as somebody has come."""
     if kind in ("wer", "bleu"):
-        return search_lattices(5, kind, keeping=None if path is None else Keeping(path, resume=True))
+        return search_lattices(5, kind, checkpoint=None if path is None else CheckpointFile(path, resume=True))
     return lpmert.minimize(noise_of(5, 10), method=kind, checkpoint=path, resume=path is not None)
 
 

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.graphs import WordGraphs
+    from lpmert.model.lattice_problem import AnyProblem
     from lpmert.model.nbest import NBest
     from lpmert.model.region import Region
     from lpmert.result import Callback, Limits, Result
     from lpmert.search.method import Method
-    from lpmert.unseen.material import AnyProblem, Material
+    from lpmert.unseen.material import Material
     from lpmert.values import Weights
 
 DEFAULT_METHODS = ("och", "average", "annealing", "msr", "grid")
@@ -145,14 +146,14 @@ def compare(
     from lpmert.comparing.runs import Judge, RunTask, collect, sources
     from lpmert.errors import MethodError
     from lpmert.formats.weights import given_weights
-    from lpmert.methods.lattice.solve import method_on_lattices
     from lpmert.model.arrays import checked_sequence
     from lpmert.model.problem import Problem
     from lpmert.result import Limits, Result
+    from lpmert.search.driver import check_fits, solve
     from lpmert.system.interrupts import Interrupts
     from lpmert.system.memory import Allowance
     from lpmert.unseen.estimate import Split
-    from lpmert.unseen.material import data_of, held_out_like, searched
+    from lpmert.unseen.material import data_of, held_out_like
     from lpmert.values import checked_limits, whole_number
     from lpmert.workers import checked_backend, using_workers
 
@@ -182,7 +183,7 @@ def compare(
 
     for method in [method for _, method in given] + ([] if solver is None else [solver]):
         if not isinstance(problem, Problem):
-            method_on_lattices(method)
+            check_fits(method, problem)
 
     tasks = [
         RunTask(source, number, limits, initial)
@@ -216,7 +217,7 @@ def compare(
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             try:
                 start = problem.checked_weights(best.weights)
-                known = searched(solver, problem, at_most, callback, seed, start)
+                known = solve(solver, problem, at_most, callback, seed, start)
             except MethodError as error:
                 logger.warning("no bound: %s", error)
                 refitted = [replace(fold, solver=None) for fold in refitted]

@@ -21,14 +21,14 @@ from lpmert.comparing.significance import corrected_reach, corrected_test
 from lpmert.errors import FloatArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import CallerWeights
-from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
 from lpmert.system.threads import one_thread
 from lpmert.unseen.estimate import Interval, Split, summed
-from lpmert.unseen.material import AnyProblem, Material, shares
+from lpmert.unseen.material import Material, shares
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,16 @@ from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import CallerWeights
+from lpmert.model.lattice_problem import AnyProblem
 from lpmert.quoting import quoted
 from lpmert.result import Limits, Status
+from lpmert.search.driver import solve
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 from lpmert.system.threads import one_thread
-from lpmert.unseen.material import AnyProblem, chosen_statistics, data_of, searched
+from lpmert.unseen.material import chosen_statistics, data_of
 from lpmert.values import Weights
 from lpmert.workers import SERIAL, Pending, current_workers
 
@@ -83,7 +85,7 @@ def of_method(method: Method, name: str | None = None) -> Source:
     """Return a method as a source, by default under its name and changed settings."""
 
     def find(problem: AnyProblem, limits: Limits, initial: CallerWeights | None, seed: int) -> Given:
-        result = searched(method, problem, limits, None, seed, initial)
+        result = solve(method, problem, limits, None, seed, initial)
         return Given(CallerWeights(result.weights), result.status)
 
     return Source(name or method.settings(), method.settings(), method.random, find, remembers=method.remembers)

@@ -16,6 +16,7 @@ from lpmert.methods.groups import GroupedSearch, Groups, MinorantSearch
 from lpmert.methods.sweep import Sweep
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import Canonical
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.incumbent import Improver
 from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 
@@ -100,11 +101,13 @@ class Auto(Method):
     takes_jobs = True
     takes_fractions = True
     takes_caps = True
-    keeps_checkpoints = True
+    takes_lattices = True
 
     def start(self, task: Task) -> Search:
         """Return the search, or the pair of searches, for this task; the log says which, and why."""
         canonical = task.canonical
+        if isinstance(task.problem, LatticeProblem):
+            return self.cells.start(task)
         if not canonical.additive:
             return self._start_ratio(task)
         if canonical.n_features <= 2 and canonical.cap is None and canonical.rounding is None:
@@ -128,13 +131,15 @@ class Auto(Method):
             why = "lists of two choose by one halfspace each" if pairs else "the lists are few for so many features"
             _chosen(canonical, "choices in turns with cells", why)
             trial = None if pairs else _TRIAL_OF_CELLS
-            return self._in_turns(task, self.choices.start(task), lambda: self.cells.start(task), _CHOICES_SHARE, trial)
+            return self._in_turns(
+                task, self.choices.start(task), lambda: self.cells.on_lists(task), _CHOICES_SHARE, trial
+            )
         _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
         some_features = canonical.n_features > _SOME_FEATURES
         long = some_features and len(canonical.features) > _MOST_TRIED
         trial = _TRIAL_OF_CHOICES if some_features and not long else None
         share = _LONG_SHARE if long else _CELLS_SHARE
-        return self._in_turns(task, self.cells.start(task), lambda: self.choices.start(task), share, trial)
+        return self._in_turns(task, self.cells.on_lists(task), lambda: self.choices.start(task), share, trial)
 
     def _start_ratio(self, task: Task) -> Search:
         canonical = task.canonical
@@ -154,7 +159,7 @@ class Auto(Method):
             _chosen(canonical, "choices", why)
             return self._in_turns(task, self.choices.start(task))
         _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
-        cones = self.cells.start(task)
+        cones = self.cells.on_lists(task)
         return self._in_turns(task, cones, lambda: self.choices.begun(task, cones.least), _RATIO_SHARE)
 
     def _start_bound(self, task: Task) -> Search:

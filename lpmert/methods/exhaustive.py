@@ -25,7 +25,6 @@ class Exhaustive(Method):
 
     name = "exhaustive"
     takes_fractions = True
-    keeps_checkpoints = True
 
     def start(self, task: Task) -> Search:
         """Return the enumeration as a search."""

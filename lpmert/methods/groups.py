@@ -398,7 +398,6 @@ class Groups(Method):
     takes_ratios = True
     takes_jobs = True
     takes_fractions = True
-    keeps_checkpoints = True
 
     def start(self, task: Task) -> GroupedSearch | MinorantSearch:
         """Return a search that begins with this incumbent, on which its random numbers depend too."""

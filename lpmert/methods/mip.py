@@ -55,7 +55,6 @@ class Mip(Method):
     margin: float = option(0.0, "by which comparisons must hold; above 0 there is no bound", least=0, below=math.inf)
 
     name = "mip"
-    keeps_checkpoints = True
 
     def start(self, task: Task) -> Search:
         """Return a search; its solver is told the time left. Raises `MethodError` for a solver that is not there."""

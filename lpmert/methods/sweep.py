@@ -146,7 +146,6 @@ class Sweep(Method):
 
     name = "sweep"
     takes_fractions = True
-    keeps_checkpoints = True
 
     def start(self, task: Task) -> Search:
         """Return a search that is over after one step; raises `MethodError` for more than two features."""

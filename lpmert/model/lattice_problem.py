@@ -21,12 +21,12 @@ from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, C
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs
 from lpmert.model.presolve import LOSS_UNIT, column_scales, group_identical, times
+from lpmert.model.problem import BaseProblem, Problem
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric.rounding import EPSILON, Rounding
 from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
-from lpmert.values import weights_array
 from lpmert.workers import current_workers
 
 MOST_TIED = 64
@@ -139,7 +139,7 @@ class Verdict(NamedTuple):
         return [way for winners in (self.winners, self.nearby) if winners for way in winners[number].ways]
 
 
-class LatticeProblem:
+class LatticeProblem(BaseProblem):
     """Lattices, a metric on texts, and a region.
 
     graphs [S]: the lattices with features [L, d] in the coordinates of a search. canonical: the limits of the region
@@ -150,7 +150,7 @@ class LatticeProblem:
     """
 
     def __init__(self, lattices: WordGraphs, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
-        self.lattices = lattices
+        self.lattices, self.names = lattices, lattices.names
         self.given_metric = metric
         self.settings: TextMetric | SumOfLinks = SumOfLinks() if metric == "loss" else text_metric(metric)
         if metric == "loss" and lattices.losses is None:
@@ -180,9 +180,7 @@ class LatticeProblem:
             limits, labels, cap = self._reduction.rows, self._reduction.labels, self._reduction.cap
         n_features = features.shape[1]
         scales = np.ones(n_features) if cap is not None else column_scales(features, lattices.offsets)
-        self.coordinates: Coordinates[CanonicalWeights] = Coordinates(
-            np.arange(n_features), scales, n_features, self._reduction
-        )
+        self.coordinates = Coordinates(np.arange(n_features), scales, n_features, self._reduction)
         empty = np.empty((0, n_features)), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
         self.canonical = Canonical(*empty, times(limits, scales), labels, cap)
         if not self.additive:
@@ -248,35 +246,12 @@ class LatticeProblem:
 
     @property
     def fingerprint(self) -> str:
-        """That of the lattices."""
         return self.lattices.fingerprint
 
     @property
     def signature(self) -> str:
-        """Every setting of the problem that changes the number."""
         region = "" if self.region is None else f"|{self.region.signature}"
         return f"{self.metric.signature}|lattices{region}"
-
-    @property
-    def turned(self) -> bool:
-        """Whether a cap and equations leave features that nobody knows exactly."""
-        return self._reduction is not None and self._reduction.off is not None
-
-    def to_caller(self, weights: CanonicalWeights) -> CallerWeights:
-        """Return the weights [d] of a search as weights [D] for the features as given."""
-        return self.coordinates.to_caller(weights)
-
-    def to_canonical(self, weights: CallerWeights) -> CanonicalWeights:
-        """Return weights [D] for the features as given as weights [d] of a search."""
-        return self.coordinates.from_caller(weights)
-
-    def checked_weights(self, weights: object) -> CallerWeights:
-        """Return weights by name or in order as an array [D]; raises `DataError` unless each feature has a number."""
-        return CallerWeights(weights_array(weights, self.lattices.names))
-
-    def inside(self, weights: CallerWeights, *, strictly: bool = False) -> bool:
-        """Whether weights [D] of the caller lie in the region."""
-        return self._reduction is None or self._reduction.inside(weights, strictly=strictly)
 
     def rates(self, loss: float) -> Mapping[str, float]:
         """Return a loss as a share of the length of the references, where each lattice has one."""
@@ -284,7 +259,6 @@ class LatticeProblem:
 
     @property
     def unit(self) -> Unit:
-        """The unit in which users know the loss."""
         if not self.additive:
             return unit_of(self.metric, self.settings.columns, {}, self.lattices.n_lists)
         return text_unit(self.settings, self.lattices.n_lists, self.rates(1.0).get(ERROR_RATE))
@@ -437,11 +411,9 @@ class LatticeProblem:
         return exact_loss(self.metric, verdict.total)
 
     def evaluate(self, weights: object) -> Evaluation:
-        """Return what weights, by name or in order, lose on all lattices, with ties found in exact arithmetic.
+        """Return the cost of weights; the selection [S] is 0, the best path of each lattice, the margin not known.
 
-        The selection [S] is 0, the best path of each lattice; the margin is not known. `loss_best_ties` and
-        `loss_worst_ties` are `None` where more than `MOST_TIED` paths of a lattice tie. Raises `DataError` if the
-        weights do not fit the features.
+        `loss_best_ties` and `loss_worst_ties` are `None` where more than `MOST_TIED` paths of a lattice tie.
         """
         given = self.checked_weights(weights)
         verdict = self.decode(given)
@@ -464,10 +436,6 @@ class LatticeProblem:
             inside=self.inside(given),
         )
 
-    def distances(self, weights: CallerWeights) -> dict[str, float]:
-        """Return how far weights [D] of the caller lie inside each limit of the region."""
-        return {} if self._reduction is None else self._reduction.distances(weights)
-
     def _word_numbers(self) -> list[tuple[NDArray[np.int32], list[NDArray[np.int32]]]]:
         """Return for each lattice the words of its links and of its references by common numbers, for word edits.
 
@@ -489,6 +457,10 @@ class LatticeProblem:
             spoken = [[place.setdefault(word, len(place)) for word in cased(text).split()] for text in references]
             found.append((numbers, [np.array(words, dtype=np.int32) for words in spoken]))
         return found
+
+
+AnyProblem = Problem | LatticeProblem
+"""On N-best lists or on lattices."""
 
 
 def _best_of_lattices(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -16,12 +17,12 @@ from lpmert.findings import Doubt, Unit
 from lpmert.metrics.base import AdditiveMetric, Metric, exact_loss
 from lpmert.metrics.contract import check_metric, check_statistics, metric_of
 from lpmert.metrics.rates import rates_of, unit_of
-from lpmert.model.canonical import CallerWeights, CanonicalWeights, Totals, UnmergedWeights
+from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights
 from lpmert.model.data_warnings import data_warnings
 from lpmert.model.evaluation import Evaluation, Evaluator, least_lead, ranges_of_weights
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import TIMES, Hypotheses, canonicalise, fixed_point
-from lpmert.model.reduction import reduce
+from lpmert.model.reduction import Reduction, reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric.lists import blocks_of_lists, take_rows
 from lpmert.numeric.rounding import decimals_of
@@ -47,7 +48,72 @@ class Distinct(NamedTuple):
     statistics: FloatArray
 
 
-class Problem:
+class BaseProblem(ABC):
+    """What problems on lists and on lattices share: the region, and the way from weights of the caller and back.
+
+    names [D]: of the features. canonical: what a search takes; coordinates: from its weights to those of the caller.
+    """
+
+    names: tuple[str, ...]
+    metric: Metric
+    region: Region | None
+    canonical: Canonical
+    coordinates: Coordinates[CanonicalWeights]
+    _reduction: Reduction | None
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """That of the lists or lattices."""
+
+    @property
+    @abstractmethod
+    def signature(self) -> str:
+        """Every setting of the problem that changes the number."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> Unit:
+        """The unit in which users know the loss."""
+
+    @abstractmethod
+    def rates(self, loss: float) -> Mapping[str, float]:
+        """Return a loss as shares by name, where it is known what to divide it by."""
+
+    @abstractmethod
+    def evaluate(self, weights: object) -> Evaluation:
+        """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.
+
+        Raises `DataError` if the weights do not fit the features.
+        """
+
+    @property
+    def turned(self) -> bool:
+        """Whether a cap and equations leave features that nobody knows exactly."""
+        return self._reduction is not None and self._reduction.off is not None
+
+    def to_caller(self, weights: CanonicalWeights) -> CallerWeights:
+        """Return canonical weights [d] as weights [D] for the features as given, exactly unless equations round."""
+        return self.coordinates.to_caller(weights)
+
+    def to_canonical(self, weights: CallerWeights) -> CanonicalWeights:
+        """Return weights [D] of the caller as canonical weights [d], see `Coordinates.from_caller`."""
+        return self.coordinates.from_caller(weights)
+
+    def checked_weights(self, weights: object) -> CallerWeights:
+        """Return weights by name or in order as an array [D]; raises `DataError` unless each feature has a number."""
+        return CallerWeights(weights_array(weights, self.names))
+
+    def inside(self, weights: CallerWeights, *, strictly: bool = False) -> bool:
+        """Whether weights [D] of the caller lie in the region, see `Reduction.inside`."""
+        return self._reduction is None or self._reduction.inside(weights, strictly=strictly)
+
+    def distances(self, weights: CallerWeights) -> dict[str, float]:
+        """Return how far weights [D] of the caller lie inside each limit of the region, see `Reduction.distances`."""
+        return {} if self._reduction is None else self._reduction.distances(weights)
+
+
+class Problem(BaseProblem):
     """N-best lists, a metric and a region, with weights as the caller gives them: one for each feature.
 
     `ties` names which hypothesis stands for those with identical features. `canonical` is what methods take, `unmerged`
@@ -61,7 +127,7 @@ class Problem:
     ) -> None:
         if ties not in TIES:
             raise MethodError(f"ties={quoted(ties)} is none of {', '.join(TIES)}")
-        self.nbest = nbest
+        self.nbest, self.names = nbest, nbest.names
         self.metric = metric_of(metric, nbest.statistic_names)
         check_statistics(self.metric, nbest.statistics, nbest.offsets)
         check_metric(self.metric, nbest.statistics, nbest.offsets)
@@ -117,11 +183,6 @@ class Problem:
         fixed = () if self.region is None else self.region.fixed
         return tuple(self.nbest.names[d] for d in dropped if self.nbest.names[d] not in fixed)
 
-    @property
-    def turned(self) -> bool:
-        """Whether a cap and equations leave features that nobody knows exactly."""
-        return self._reduction is not None and self._reduction.off is not None
-
     def blocks(self) -> Iterator[Distinct]:
         """Yield all hypotheses, one for those with identical features, as given times one factor: some lists after the
         other, cut where the size of the lists says so. None is merged with another.
@@ -149,12 +210,10 @@ class Problem:
 
     @property
     def fingerprint(self) -> str:
-        """That of the lists."""
         return self.nbest.fingerprint
 
     @property
     def signature(self) -> str:
-        """Every setting of the problem that changes the number."""
         region = "" if self.region is None else f"|{self.region.signature}"
         return f"{self.metric.signature}|ties:{self.ties}{region}"
 
@@ -171,18 +230,6 @@ class Problem:
         oracle = math.fsum(np.minimum.reduceat(losses, self._evaluator.offsets[:-1]).tolist())
         return min(self.nbest.n_lists * self.canonical.unit, max(0.0, loss - oracle))
 
-    def to_caller(self, weights: CanonicalWeights) -> CallerWeights:
-        """Return canonical weights [d] as weights [D] for the features as given, exactly unless equations round."""
-        return self.coordinates.to_caller(weights)
-
-    def to_canonical(self, weights: CallerWeights) -> CanonicalWeights:
-        """Return weights [D] of the caller as canonical weights [d], see `Coordinates.from_caller`."""
-        return self.coordinates.from_caller(weights)
-
-    def checked_weights(self, weights: object) -> CallerWeights:
-        """Return weights by name or in order as an array [D]; raises `DataError` unless each feature has a number."""
-        return CallerWeights(weights_array(weights, self.nbest.names))
-
     def rates(self, loss: float) -> Mapping[str, float]:
         """Return a loss as shares, where it is known what to divide it by, and not in doubt that less is better."""
         found = rates_of(self.metric, self.nbest.statistics, self.nbest.offsets, loss)
@@ -191,14 +238,9 @@ class Problem:
 
     @property
     def unit(self) -> Unit:
-        """The unit in which users know the loss."""
         return unit_of(self.metric, self.nbest.statistic_names, self.rates(1.0), self.nbest.n_lists)
 
     def evaluate(self, weights: object) -> Evaluation:
-        """Return the cost of weights, by name or in order, with ties found and broken in exact arithmetic.
-
-        Raises `DataError` if the weights do not fit the features.
-        """
         given = self.checked_weights(weights)
         evaluator, rows = self._evaluator, self._rows
         if self._reduction is not None and not self._reduction.holds(given):
@@ -269,14 +311,6 @@ class Problem:
             if not (same and moved.strict and self._reduction.strictly_inside(nearest)):
                 return None
         return decoded.selection
-
-    def inside(self, weights: CallerWeights, *, strictly: bool = False) -> bool:
-        """Whether weights [D] of the caller lie in the region, see `Reduction.inside`."""
-        return self._reduction is None or self._reduction.inside(weights, strictly=strictly)
-
-    def distances(self, weights: CallerWeights) -> dict[str, float]:
-        """Return how far weights [D] of the caller lie inside each limit of the region, see `Reduction.distances`."""
-        return {} if self._reduction is None else self._reduction.distances(weights)
 
     def weight_ranges(self, weights: CallerWeights) -> FloatArray:
         """Return `ranges_of_weights` for the lists whose hypotheses do not all cost the same."""

@@ -1,4 +1,6 @@
-"""Cones of weights: the cap around given weights, projections onto polyhedral cones, and simplicial covers."""
+"""Cones of weights: the cap around given weights, projections onto polyhedral cones, and simplicial covers of the
+weight space or of a region, cut along its limits.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import permutations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 from lpmert.core import outer_normals
 from lpmert.errors import FloatArray
 from lpmert.numeric.rounding import EPSILON
+from lpmert.system.deadline import checkpoint
 
 
 @dataclass(frozen=True)
@@ -210,3 +214,102 @@ def exact_sum(a: float, b: float) -> bool:
     total = a + b
     part = total - a
     return (a - (total - part)) + (b - part) == 0.0
+
+
+_MOST_CONES, _MOST_NUMBERS = 4096, 1 << 23
+"""Into how many cones limits may split others, and how many numbers their rays may have in all."""
+
+_FACTOR_BITS = (10, 6, 3)
+"""Bits of the factors by which two rays are mixed, about: the first that keep midpoints of rays exact."""
+
+_CUT_BITS = 40
+
+
+class Ray(NamedTuple):
+    """A ray [D], and its products [k] with the limits; both exact."""
+
+    entries: tuple[Fraction, ...]
+    products: tuple[Fraction, ...]
+
+
+def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[FloatArray]:
+    """Yield cones [D, D] that cover all weights of a cap with limits [k, D] @ w >= 0; rays are rows, and exact.
+
+    A cone that a limit cuts is split at a point of an edge, in exact arithmetic, until each part lies on one side.
+    Where that point needs too many bits, a little of the outside stays; where there would be too many cones the last
+    ones stay uncut. None are left where all but a face of every cone is outside. May raise `OutOfTime`.
+    """
+    around = None if cap is None else cone_around(cap)
+    if around is None and not len(limits):
+        for rays in covering_cones(limits.shape[1]):
+            checkpoint()
+            yield rays
+        return
+    normals = [[(d, Fraction(value)) for d, value in enumerate(row) if value] for row in limits.tolist()]
+    known: dict[tuple[float, ...], Ray] = {}
+
+    def exact(numbers: list[float]) -> Ray:
+        key = tuple(numbers)
+        if key not in known:
+            checkpoint()
+            entries = tuple(map(Fraction, numbers))
+            products = (sum((value * entries[d] for d, value in row), Fraction(0)) for row in normals)
+            known[key] = Ray(entries, tuple(products))
+        return known[key]
+
+    whole = covering_cones(limits.shape[1]) if around is None else [around]
+    cones = [[exact(ray) for ray in cone.tolist()] for cone in whole]
+    cones = [cone for cone in cones if all(any(ray.products[k] > 0 for ray in cone) for k in range(len(limits)))]
+    most = min(_MOST_CONES, _MOST_NUMBERS // max(1, limits.shape[1]) ** 2)
+    for k in range(len(limits)):
+        done: list[list[Ray]] = []
+        for place, cone in enumerate(cones):
+            done += _inside(cone, k, most - len(done) - (len(cones) - place - 1))
+        cones = done
+    for cone in cones:
+        checkpoint()
+        yield np.array([[float(value) for value in ray.entries] for ray in cone])
+
+
+def _inside(cone: list[Ray], k: int, most: int) -> list[list[Ray]]:
+    """Return parts of a cone of rays that cover what is inside limit k; once these are as many, none is split."""
+    parts: list[list[Ray]] = []
+    waiting = [cone]
+    while waiting:
+        checkpoint()
+        rays = waiting.pop()
+        products = [ray.products[k] for ray in rays]
+        p = max(range(len(rays)), key=products.__getitem__)
+        q = min(range(len(rays)), key=products.__getitem__)
+        if products[p] <= 0:
+            continue
+        split = products[q] < 0 and len(parts) + len(waiting) + 1 < most
+        middle = _cut(rays[p], rays[q], k) if split else None
+        if middle is None:
+            parts.append(rays)
+            continue
+        for moved in (p, q):
+            waiting.append([*rays[:moved], middle, *rays[moved + 1 :]])
+    return parts
+
+
+def _cut(inner: Ray, outer: Ray, k: int) -> Ray | None:
+    """Return a ray between two, on limit k or a little outside; `None` where it needs too many bits.
+
+    The product of the limit with the first ray is above 0, and that with the second one below.
+    """
+    share = -outer.products[k] / inner.products[k]  # of the inner ray, for one of the outer ray
+    for bits in _FACTOR_BITS:
+        first, second = share.numerator, share.denominator
+        if max(first, second) >= 1 << bits:
+            unit = min(share, Fraction(1)) / (1 << bits)
+            first, second = int(share / unit), -int(-1 // unit)
+        mixed = [first * a + second * b for a, b in zip(inner.entries, outer.entries, strict=True)]
+        largest = max(abs(value) for value in mixed)
+        scale = Fraction(2) ** (largest.denominator.bit_length() - largest.numerator.bit_length())
+        scaled = tuple(value * scale for value in mixed)
+        if all((value * (1 << _CUT_BITS)).denominator == 1 for value in scaled):
+            products = [(first * a + second * b) * scale for a, b in zip(inner.products, outer.products, strict=True)]
+            products[k] = Fraction(0)  # what is a little outside is not cut again
+            return Ray(scaled, tuple(products))
+    return None

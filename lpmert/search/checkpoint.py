@@ -47,8 +47,8 @@ State = Mapping[str, Any]
 """What a search needs to go on: numbers, texts, `None`, arrays, and lists, tuples and mappings of these by name."""
 
 
-class Keeping(NamedTuple):
-    """Where checkpoints are kept, and whether what is there goes on."""
+class CheckpointFile(NamedTuple):
+    """Where checkpoints are kept, and whether the search that is there goes on."""
 
     path: str | Path
     resume: bool = False
@@ -123,19 +123,19 @@ class Checkpoint:
 
 
 @contextmanager
-def opened(keeping: Keeping | None, identity: Callable[[], Mapping[str, str]]) -> Iterator[Checkpoint | None]:
+def opened(file: CheckpointFile | None, identity: Callable[[], Mapping[str, str]]) -> Iterator[Checkpoint | None]:
     """Own the file of a search while the block runs, and yield its checkpoint.
 
     Raises `DataError` as `Checkpoint.begin`, and where another search has the file; `MethodError` for no path.
     """
-    if keeping is None:
+    if file is None:
         yield None
         return
-    if not isinstance(keeping.path, str | Path):
-        raise MethodError(f"checkpoint must be a path, or None; got {quoted(keeping.path)}")
-    path = Path(keeping.path)
+    if not isinstance(file.path, str | Path):
+        raise MethodError(f"checkpoint must be a path, or None; got {quoted(file.path)}")
+    path = Path(file.path)
     with owned(path.resolve(), path):
-        checkpoint = Checkpoint(path, identity(), keeping.resume)
+        checkpoint = Checkpoint(path, identity(), file.resume)
         checkpoint.begin()
         yield checkpoint
 

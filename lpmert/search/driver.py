@@ -1,36 +1,33 @@
 """The one driver of all methods: first weights, limits, progress, interrupts, and the result.
 
-`minimize` calls `Solver.solve`, which calls `Driver.drive`, which calls `Search.advance`.
+`minimize` calls `solve`, which calls `Driver.drive`, which calls `Search.advance`, which calls the core.
 """
 
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import numpy as np
 
 from lpmert.errors import MethodError
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
+from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.problem import Problem
-from lpmert.quoting import quoted
+from lpmert.quoting import listed, quoted
+from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
-from lpmert.search.checkpoint import Checkpoint, Keeping, State, identity_of, opened
+from lpmert.search.checkpoint import Checkpoint, CheckpointFile, State, identity_of, opened
 from lpmert.search.fractional import FractionSearch
-from lpmert.search.incumbent import any_incumbent, first_incumbent
+from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent, first_on_lattices
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import Ended, Outcome, result_of
 from lpmert.system.deadline import Deadline, OutOfTime, also_outside, heeding, unheeded
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance, give_back
-
-if TYPE_CHECKING:
-    from lpmert.model.lattice_problem import LatticeProblem
 
 logger = logging.getLogger("lpmert")
 
@@ -49,181 +46,90 @@ _PAUSE = 0.1
 
 def solve(
     method: Method,
-    problem: Problem,
+    problem: AnyProblem,
     limits: Limits | None = None,
     callback: Callback | None = None,
     seed: int = 0,
     initial_weights: CallerWeights | None = None,
     started: float | None = None,
-    keeping: Keeping | None = None,
+    checkpoint: CheckpointFile | None = None,
 ) -> Result:
-    """Find the least loss on lists, and prove it if the method does, as far as the limits allow; see `Solver`.
-
-    Raises `MethodError` where the method cannot take the problem's metric or region, or keeps no checkpoints,
-    `RegionError` for an empty region, `DataError` for a file that does not fit.
-    """
-    return ListSolver(method, problem, limits, callback, seed, initial_weights, started, keeping).solve()
-
-
-P = TypeVar("P", bound="Problem | LatticeProblem")
-
-
-class Solver(ABC, Generic[P]):
-    """One problem and one method, from first weights to the result; what differs on lists and on lattices is abstract.
+    """Find the least loss on lists or lattices, and prove it if the method does, as far as the limits allow.
 
     initial_weights [D] of the caller start the search as well as they can. started: the `time.perf_counter()` from
-    which the time limit counts. keeping: the file of checkpoints, and whether to go on from it.
+    which the time limit counts. Ctrl-C while first weights are looked for ends the search with any weights. Raises
+    `MethodError` where the method cannot take the problem, or keeps no checkpoints, `RegionError` for an empty region,
+    `DataError` for a file of checkpoints that does not fit.
     """
+    check_fits(method, problem)
+    if checkpoint is not None and not method.proves:
+        raise MethodError(
+            f"method {quoted(method.name)} keeps no checkpoints; those that prove an optimum do: use auto"
+        )
+    limits, interrupts = limits or Limits(), Interrupts()
 
-    def __init__(
-        self,
-        method: Method,
-        problem: P,
-        limits: Limits | None = None,
-        callback: Callback | None = None,
-        seed: int = 0,
-        initial_weights: CallerWeights | None = None,
-        started: float | None = None,
-        keeping: Keeping | None = None,
-    ) -> None:
-        self._method, self._problem, self._limits, self._seed = method, problem, limits or Limits(), seed
-        self._initial, self._keeping = initial_weights, keeping
-        self._callback, self._started = callback, started
-        self._incumbent_seconds: float | None = None
+    def identity() -> Mapping[str, str]:
+        return identity_of(problem.fingerprint, problem.signature, method.settings(), seed, initial_weights)
 
-    def solve(self) -> Result:
-        """Start the search, drive it as far as the limits allow, and report it.
-
-        Ctrl-C while first weights are looked for ends the search with any weights. The search is let go before the
-        result is made.
-        """
-        self._check()
-        room = _ROOM * self._problem.canonical.features.nbytes
-        interrupts = Interrupts()
-        with opened(self._keeping, self._identity) as checkpoint:
-            stop = also_outside(lambda: interrupts.pressed)
-            memory = Allowance(self._limits.memory_limit, room)
-            deadline = Deadline(self._limits.time_limit, self._started, stop, memory)
-            self._driver = driver = Driver(
-                self._problem, self._limits, self._callback, deadline, interrupts, checkpoint
-            )
-            with interrupts, deadline.running():
-                prepared = deadline.seconds
-                with driver.trusting_checkpoint():
-                    search = self._begun(checkpoint)
-                outcome = driver.drive(search)
-                searched = deadline.seconds
-                with deadline.later(_REPORT_SECONDS).running(), driver.trusting_checkpoint():
-                    self._let_go(search)
-                    del search
-                    result = self._report(outcome)
-                seconds = {"prepare": prepared, "search": searched - prepared, "report": deadline.seconds - searched}
-                if self._incumbent_seconds is not None:
-                    seconds["incumbent"] = self._incumbent_seconds
-                    seconds["search"] -= self._incumbent_seconds
-                resumed = checkpoint is not None and checkpoint.state is not None
-                return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds)
-
-    def _begun(self, checkpoint: Checkpoint | None) -> Search:
-        """Return the search, which goes on from the checkpoint if there is something to go on from."""
-        canonical = self._problem.canonical
-        initial = None if self._initial is None else self._problem.to_canonical(self._initial)
-        self._canonical_initial = initial if initial is not None and initial.any() else None
-
-        def first() -> Incumbent:
-            return incumbent_of(checkpoint, canonical.n_features) or self._timed_first_weights()
-
-        lists = cast(Problem, self._problem)  # a method that takes lattices asks of it what both kinds have
-        search = self._start(Task(lists, canonical, first, self._driver, self._seed, self._canonical_initial))
-        restore(search, checkpoint)
-        return search
-
-    def _timed_first_weights(self) -> Incumbent:
-        began = self._driver.deadline.seconds
-        try:
-            return self._first_weights()
-        except KeyboardInterrupt:
-            self._driver.interrupts.pressed = True
-            return self._any_weights()
-        finally:
-            self._incumbent_seconds = self._driver.deadline.seconds - began
-
-    def _identity(self) -> Mapping[str, str]:
-        """Return what tells this search from others, by names that a message can use."""
-        problem, settings = self._problem, self._method.settings()
-        return identity_of(problem.fingerprint, problem.signature, settings, self._seed, self._initial)
-
-    @abstractmethod
-    def _check(self) -> None:
-        """Raise `MethodError` where the method cannot take the problem, or keeps no checkpoints."""
-
-    @abstractmethod
-    def _first_weights(self) -> Incumbent:
-        """Return good weights to begin with, which takes a while."""
-
-    @abstractmethod
-    def _any_weights(self) -> Incumbent:
-        """Return any weights of the region, at once."""
-
-    @abstractmethod
-    def _start(self, task: Task) -> Search:
-        """Return the search of a task."""
-
-    @abstractmethod
-    def _let_go(self, search: Search) -> None:
-        """Take what the report needs of the search."""
-
-    @abstractmethod
-    def _report(self, outcome: Outcome) -> Result:
-        """Return the result."""
+    with opened(checkpoint, identity) as kept:
+        stop = also_outside(lambda: interrupts.pressed)
+        memory = Allowance(limits.memory_limit, _ROOM * problem.canonical.features.nbytes)
+        deadline = Deadline(limits.time_limit, started, stop, memory)
+        driver = Driver(problem, limits, callback, deadline, interrupts, kept)
+        with interrupts, deadline.running():
+            prepared = deadline.seconds
+            with driver.trusting_checkpoint():
+                search = driver.begin(method, seed, initial_weights)
+            outcome = driver.drive(search)
+            searched = deadline.seconds
+            with deadline.later(_REPORT_SECONDS).running(), driver.trusting_checkpoint():
+                ended = Ended.of(search)
+                del search  # its memory is free before the report takes some
+                _give_back(problem)
+                result = result_of(method, problem, ended, outcome, seed, initial_weights)
+            seconds = {"prepare": prepared, "search": searched - prepared, "report": deadline.seconds - searched}
+            if driver.incumbent_seconds is not None:
+                seconds["incumbent"] = driver.incumbent_seconds
+                seconds["search"] -= driver.incumbent_seconds
+            resumed = kept is not None and kept.state is not None
+            return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds)
 
 
-class ListSolver(Solver[Problem]):
-    """A problem on N-best lists."""
-
-    def _check(self) -> None:
-        canonical, method = self._problem.canonical, self._method
-        if not (canonical.additive or method.takes_ratios or (canonical.totals.fraction and method.takes_fractions)):
+def check_fits(method: Method, problem: AnyProblem) -> None:
+    """Raise `MethodError` where the method cannot take lattices, or the problem's metric or region."""
+    canonical = problem.canonical
+    if isinstance(problem, LatticeProblem):
+        if not method.takes_lattices:
+            able = [name for name in METHODS.own if METHODS.build(name).takes_lattices]
             raise MethodError(
-                f"method {quoted(method.name)} needs an additive loss, and metric {quoted(self._problem.metric.name)} "
-                "is not additive; use auto, cells or choices"
+                f"method {quoted(method.name)} needs N-best lists: make them with --n-best, lpmert nbest or "
+                f"lpmert.n_best; all paths of lattices are searched by {listed(able)}"
             )
-        if not (canonical.cap is None or method.takes_caps):
-            raise MethodError(
-                f"method {quoted(method.name)} cannot keep to a cosine; use auto, choices, cells or lp-mert"
-            )
-        if self._keeping is not None and not method.keeps_checkpoints:
-            raise MethodError(
-                f"method {quoted(method.name)} keeps no checkpoints; those that prove an optimum do: use auto"
-            )
+        return
+    if not (canonical.additive or method.takes_ratios or (canonical.totals.fraction and method.takes_fractions)):
+        raise MethodError(
+            f"method {quoted(method.name)} needs an additive loss, and metric {quoted(problem.metric.name)} is not "
+            "additive; use auto, cells or choices"
+        )
+    if not (canonical.cap is None or method.takes_caps):
+        raise MethodError(f"method {quoted(method.name)} cannot keep to a cosine; use auto, choices, cells or lp-mert")
 
-    def _first_weights(self) -> Incumbent:
-        return first_incumbent(self._problem, self._seed, self._canonical_initial)
 
-    def _any_weights(self) -> Incumbent:
-        return any_incumbent(self._problem.canonical)
+def _give_back(problem: AnyProblem) -> None:
+    if isinstance(problem, Problem) and problem.reduced:
+        give_back()
 
-    def _start(self, task: Task) -> Search:
-        canonical, method = task.canonical, self._method
-        if canonical.n_features == 0 or canonical.n_lists == 0:
-            search: Search = DirectSearch(task.incumbent, lambda: None, proves=method.proves)
-        elif not canonical.additive and canonical.totals.fraction and method.takes_fractions:
-            search = FractionSearch(canonical, task.incumbent, lambda *inner: method.start(task.about(*inner)))
-        else:
-            search = method.start(task)
-        if self._problem.reduced:
-            give_back()
-        return search
 
-    def _let_go(self, search: Search) -> None:
-        self._ended = Ended.of(search)
-
-    def _report(self, outcome: Outcome) -> Result:
-        problem = self._problem
-        problem.canonical.let_go()
-        if problem.reduced:
-            give_back()
-        return self._ended.conclude(result_of(self._method, problem, self._ended, outcome, self._seed, self._initial))
+def _started(method: Method, task: Task) -> Search:
+    """Return the search of a task: the method's, one of fractions by additive ones, or none where nothing is open."""
+    form = task.canonical
+    if isinstance(task.problem, LatticeProblem):
+        return method.start(task)
+    if form.n_features == 0 or form.n_lists == 0:
+        return DirectSearch(task.incumbent, lambda: None, proves=method.proves)
+    if not form.additive and form.totals.fraction and method.takes_fractions:
+        return FractionSearch(form, task.incumbent, lambda *inner: method.start(task.about(*inner)))
+    return method.start(task)
 
 
 def _state(search: Search) -> State:
@@ -231,34 +137,12 @@ def _state(search: Search) -> State:
     return {"cost": found.cost, "weights": found.weights, "source": found.source, "search": search.state()}
 
 
-def incumbent_of(checkpoint: Checkpoint | None, n_features: int) -> Incumbent | None:
-    """Return the best weights of a checkpoint, if there are any."""
-    if checkpoint is None or checkpoint.state is None:
-        return None
-    with checkpoint.restoring():
-        cost, weights, source = (checkpoint.state[name] for name in ("cost", "weights", "source"))
-        if weights.shape != (n_features,) or not np.isfinite(weights).all():
-            raise ValueError(f"weights {weights}")
-        return Incumbent(int(cost), CanonicalWeights(weights), source)
-
-
-def restore(search: Search, checkpoint: Checkpoint | None) -> None:
-    """Let a search that has not begun go on from a checkpoint, if there is something to go on from."""
-    if checkpoint is None or checkpoint.state is None:
-        return
-    with checkpoint.restoring():
-        kept = checkpoint.state["search"]
-        search.restore(kept)
-    if not kept:
-        logger.warning("no more was kept of this search than its best weights: the proof begins anew")
-
-
 class Driver(Watch):
     """Lets a search advance slice by slice, and notes how: its trace, and its `status`, `None` until it ends."""
 
     def __init__(
         self,
-        problem: Problem | LatticeProblem,
+        problem: AnyProblem,
         limits: Limits,
         callback: Callback | None,
         deadline: Deadline,
@@ -273,6 +157,54 @@ class Driver(Watch):
         self._told = -inf
         self._told_cost: int | None = None
         self._of_callback: BaseException | None = None
+        self.incumbent_seconds: float | None = None
+
+    def begin(self, method: Method, seed: int, initial_weights: CallerWeights | None) -> Search:
+        """Return the search of a method, which goes on from the checkpoint if there is something to go on from."""
+        problem = self._problem
+        initial = None if initial_weights is None else problem.to_canonical(initial_weights)
+        initial = initial if initial is not None and initial.any() else None
+
+        def first() -> Incumbent:
+            return self._restored_incumbent() or self._first_weights(seed, initial)
+
+        search = _started(method, Task(problem, problem.canonical, first, self, seed, initial))
+        self._restore(search)
+        _give_back(problem)
+        return search
+
+    def _first_weights(self, seed: int, initial: CanonicalWeights | None) -> Incumbent:
+        problem, began = self._problem, self.deadline.seconds
+        try:
+            if isinstance(problem, LatticeProblem):
+                return first_on_lattices(problem, seed, initial)
+            return first_incumbent(problem, seed, initial)
+        except KeyboardInterrupt:
+            self.interrupts.pressed = True
+            if isinstance(problem, LatticeProblem):
+                return any_on_lattices(problem)
+            return any_incumbent(problem.canonical)
+        finally:
+            self.incumbent_seconds = self.deadline.seconds - began
+
+    def _restored_incumbent(self) -> Incumbent | None:
+        """Return the best weights of the checkpoint, if there are any."""
+        if self._checkpoint is None or self._checkpoint.state is None:
+            return None
+        with self._checkpoint.restoring():
+            cost, weights, source = (self._checkpoint.state[name] for name in ("cost", "weights", "source"))
+            if weights.shape != (self._problem.canonical.n_features,) or not np.isfinite(weights).all():
+                raise ValueError(f"weights {weights}")
+            return Incumbent(int(cost), CanonicalWeights(weights), source)
+
+    def _restore(self, search: Search) -> None:
+        if self._checkpoint is None or self._checkpoint.state is None:
+            return
+        with self._checkpoint.restoring():
+            state = self._checkpoint.state["search"]
+            search.restore(state)
+        if not state:
+            logger.warning("no more was kept of this search than its best weights: the proof begins anew")
 
     def drive(self, search: Search) -> Outcome:
         """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.

@@ -11,7 +11,9 @@ Optimization by simulated annealing, Science 1983 (here with exact steps along c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
+from itertools import islice
 from math import sqrt
 
 import numpy as np
@@ -24,9 +26,11 @@ from lpmert.lines.line_search import LineSearch, line_search, lists_with_costs
 from lpmert.lines.restarts import Restarts, random_weights
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
+from lpmert.model.catalogue import Catalogue
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
-from lpmert.numeric.cone import Cap
+from lpmert.numeric.cone import Cap, cones_of_region
 from lpmert.search.evolution import Evolution
 from lpmert.search.method import Incumbent, Task
 from lpmert.system.deadline import OutOfTime, heeding, out_of_time
@@ -164,6 +168,65 @@ def first_incumbent(problem: Problem, seed: int, initial: CanonicalWeights | Non
             cost, best = min(found, key=lambda pair: pair[0])
             return Incumbent(cost, best, "I" if best is initial else "L")
     return any_incumbent(canonical, None if canonical.additive else weights)
+
+
+_FIRST_CONES = 16
+"""Cones in whose middle first weights on lattices are looked for."""
+
+_MOST_ROUNDS = 30
+"""How often line searches are repeated because other paths win at the weights found."""
+
+
+def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeights | None) -> Incumbent:
+    """Return good weights of the region whose loss does not hang on ties, or those given [d] where these are better.
+
+    Line searches on lists of the paths that have won so far, which the winners at the weights found then join, as
+    decoders are tuned; the first ones are those in the middle of cones that cover the region.
+    """
+    form = problem.canonical
+    rng = np.random.default_rng(seed)
+    sizes = [0.0, *(10.0 ** (-8 + k / 3) for k in range(_PERTURBATIONS))]
+    pool = Catalogue(problem)
+    best = any_on_lattices(problem)
+
+    def look(weights: FloatArray, source: str) -> bool:
+        """Take weights [d] if they are better, or others beside them; return whether other paths win at these."""
+        new = False
+        for candidate in moved(weights, sizes, lambda: rng.normal(size=form.n_features)):
+            given = problem.to_caller(CanonicalWeights(candidate))
+            verdict = problem.decode(given)
+            new = pool.add_winners(verdict) or new
+            if verdict.strict and problem.inside(given, strictly=True):
+                best.improve(verdict.loss, candidate, source)
+                break
+            if out_of_time():
+                break
+        return new
+
+    look(given_weights(form, None), "L")
+    if initial is not None:
+        look(initial, "I")
+    middles = []
+    with heeding(), suppress(OutOfTime):
+        for rays in islice(cones_of_region(form.limits, form.cap), _FIRST_CONES):
+            middles.append(rays.sum(axis=0))
+    for middle in middles:
+        if out_of_time():
+            return best
+        look(middle, "L")
+    for _ in range(_MOST_ROUNDS):
+        lists = pool.as_lists()
+        if out_of_time() or not lists.canonical.n_lists:
+            break
+        found = first_incumbent(lists, seed, None)
+        if not look(problem.to_canonical(lists.to_caller(found.weights)), "L"):
+            break
+    return best
+
+
+def any_on_lattices(problem: LatticeProblem) -> Incumbent:
+    """Return any weights of the region, with a loss that no path of any lattice exceeds."""
+    return Incumbent(problem.most_loss, given_weights(problem.canonical, None), "L")
 
 
 def any_incumbent(canonical: Canonical, weights: CanonicalWeights | None = None) -> Incumbent:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from lpmert.configurable import Configurable
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Clock, given_weights
 from lpmert.model.canonical import Canonical, CanonicalWeights
+from lpmert.model.catalogue import Catalogue
+from lpmert.model.lattice_problem import AnyProblem
 from lpmert.model.problem import Problem
 from lpmert.result import Result
 from lpmert.system.deadline import out_of_time
@@ -46,12 +48,13 @@ class Incumbent:
 class Search(ABC):
     """A search that works in slices and can stop after any of them.
 
-    strict: the cost of the incumbent does not hang on ties. What has only a simple answer here can be an attribute of a
-    search: `nodes = 0`.
+    strict: the cost of the incumbent does not hang on ties. catalogue: the paths that may win somewhere, of a search
+    over lattices that knows them. What has only a simple answer here can be an attribute of a search: `nodes = 0`.
     """
 
     incumbent: Incumbent
     strict: ClassVar[bool] = True
+    catalogue: Catalogue | None = None
 
     @abstractmethod
     def advance(self) -> None:
@@ -208,7 +211,7 @@ class Task:
     incumbent, which takes a while.
     """
 
-    problem: Problem
+    problem: AnyProblem
     canonical: Canonical
     find: Callable[[], Incumbent]
     watch: Watch = field(default_factory=Watch)
@@ -229,7 +232,7 @@ class Method(Configurable, ABC):
     """A frozen dataclass of options that can start a search."""
 
     proves: ClassVar[bool] = True
-    """Whether its searches end with a proof."""
+    """Whether its searches end with a proof; then they can go on from a checkpoint."""
     minimises: ClassVar[bool] = True
     """Whether its result is the least loss that it met. Then initial weights that cost no more stay as they are;
     otherwise the result is what the method chooses, whatever it costs on the lists, and a loop decodes with it next."""
@@ -241,8 +244,6 @@ class Method(Configurable, ABC):
     """Whether its searches can go on in units of work."""
     takes_caps: ClassVar[bool] = False
     """Whether the method keeps to a cosine around given weights."""
-    keeps_checkpoints: ClassVar[bool] = False
-    """Whether its searches can go on from a checkpoint."""
     takes_lattices: ClassVar[bool] = False
     """Whether its `start` takes a task whose problem is a `LatticeProblem`."""
 
@@ -368,7 +369,8 @@ class Run(Clock, Search):
     def advance(self) -> None:
         """Run the function to its end."""
         task = self._task
-        found = self._function(task.problem, task.initial, task.seed, self)
+        lists = cast(Problem, task.problem)  # lattices are for methods that ask of them what both kinds have
+        found = self._function(lists, task.initial, task.seed, self)
         self.incumbent = replace(self.incumbent, weights=self._within_region(CanonicalWeights(found.weights)))
         self._counted = found.counters
         self.finished = True

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from typing import NamedTuple
@@ -15,9 +15,10 @@ from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray
 from lpmert.findings import Cell, Doubt
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, UnmergedWeights
+from lpmert.model.catalogue import Catalogue
 from lpmert.model.data_warnings import too_good
 from lpmert.model.evaluation import Evaluation
-from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.quoting import SHOWN_DECIMALS
@@ -167,6 +168,9 @@ def _halved(weights: FloatArray) -> CallerWeights:
     return CallerWeights(np.ldexp(weights, -int(np.frexp(np.abs(weights).sum())[1])))
 
 
+_MOST_ROUNDS = 30
+"""How often weights are placed anew because paths of lattices win there that no cone has shown before."""
+
 _RESOLUTION = 1e-12
 """Share of the loss by which rounded losses may be off and the optimum still be called proved."""
 
@@ -186,22 +190,24 @@ class Outcome:
 class Ended:
     """What a report takes of a search, whose memory is freed then.
 
-    strict: whether no tie decides the cost of the incumbent; counters; conclude: makes the caller's result of a result.
+    strict: whether no tie decides the cost of the incumbent; counters; conclude: makes the caller's result of a result;
+    catalogue: see `Search`.
     """
 
     strict: bool
     counters: Mapping[str, int]
     conclude: Callable[[Result], Result]
+    catalogue: Catalogue | None
 
     @classmethod
     def of(cls, search: Search) -> Ended:
         """Return what a report takes of a search that has ended."""
-        return cls(search.strict, search.counters(), search.conclude)
+        return cls(search.strict, search.counters(), search.conclude, search.catalogue)
 
 
 def result_of(
     method: Method,
-    problem: Problem,
+    problem: AnyProblem,
     search: Ended,
     outcome: Outcome,
     seed: int,
@@ -209,9 +215,20 @@ def result_of(
 ) -> Result:
     """Return what decoding with the weights of an outcome gives, and what the search proved.
 
-    initial [D]: where the search began; they stay unless others are better, if the method minimises.
+    initial [D]: where the search began; on lists they stay unless others are better, if the method minimises.
     """
-    staying = initial if method.minimises else None
+    if isinstance(problem, LatticeProblem):
+        result = _on_lattices(method, problem, search, outcome, seed)
+    else:
+        problem.canonical.let_go()
+        result = _on_lists(method, problem, search, outcome, seed, initial if method.minimises else None)
+    return search.conclude(replace(result, initial=initial))
+
+
+def _on_lists(
+    method: Method, problem: Problem, search: Ended, outcome: Outcome, seed: int, staying: CallerWeights | None
+) -> Result:
+    """Return the result on lists; staying [D]: weights that stay unless others are better."""
     try:
         if search.strict:
             placed = in_the_middle(problem, outcome.weights, outcome.cost, seed, staying)
@@ -222,19 +239,76 @@ def result_of(
     if problem.reduced:
         give_back()
     margin = placed.margin
-    weights, evaluation = scaled_evaluation(problem, problem.nbest.names, placed.weights)
-    centre = weights if placed.centre is None else in_scale_of(problem.region, problem.nbest.names, placed.centre)
+    weights, evaluation = scaled_evaluation(problem, placed.weights)
+    centre = weights if placed.centre is None else in_scale_of(problem.region, problem.names, placed.centre)
+    unseen = problem.unseen(evaluation.loss)
+    doubtful = not placed.holds or unseen > _RESOLUTION * abs(evaluation.loss)
+    return replace(
+        _result(method, problem, outcome, seed, weights, evaluation, doubtful=doubtful, unseen=unseen),
+        free=problem.free,
+        limiting=placed.limiting,
+        cell=None if margin is None else Cell(problem.weight_ranges(weights), centre, margin),
+        counters={**_sizes(problem), **search.counters},
+        warnings=(*problem.data_warnings, *_of_weights(problem, weights, evaluation)),
+        list_ids=problem.nbest.list_ids,
+        rates=problem.rates(evaluation.loss),
+    )
+
+
+def _on_lattices(method: Method, problem: LatticeProblem, search: Ended, outcome: Outcome, seed: int) -> Result:
+    """Return the result on the lists of all hypotheses that may win in some cone, once these hold all winners there."""
+    pool = search.catalogue or Catalogue(problem)
+    found = problem.to_caller(outcome.weights)
+    ahead = [normalised(found), _halved(found)]
+    for weights in ahead:
+        pool.add_winners(problem.decode(weights))
+    for _ in range(_MOST_ROUNDS):
+        lists = pool.as_lists()
+        shift = lists.canonical.constant
+        bound = None if outcome.lower_bound is None else outcome.lower_bound - shift
+        own = replace(outcome, cost=outcome.cost - shift, weights=lists.to_canonical(found), lower_bound=bound)
+        placed = CallerWeights(_on_lists(method, lists, search, own, seed, None).weights)
+        if not pool.add_winners(problem.decode(placed)) or out_of_time():
+            break
+    holding = [weights for weights in (placed, *ahead) if _holds(problem, weights, outcome.cost)]
+    weights, evaluation = scaled_evaluation(problem, holding[0] if holding else ahead[0])
+    result = _result(method, problem, outcome, seed, weights, evaluation, doubtful=not holding)
+    lattices = problem.lattices
+    sizes = {"lists": lattices.n_lists, "links": lattices.n_links, "features": lattices.n_features}
+    return replace(result, counters={**sizes, "log10_paths": int(sum(lattices.log10_paths)), **search.counters})
+
+
+def _holds(problem: LatticeProblem, weights: CallerWeights, loss: int) -> bool:
+    """Whether weights [D] of the caller lie in the region and lose this much, and no tie that matters decides it."""
+    verdict = problem.decode(weights)
+    return verdict.strict and verdict.loss == loss and problem.inside(weights, strictly=True)
+
+
+def _result(
+    method: Method,
+    problem: AnyProblem,
+    outcome: Outcome,
+    seed: int,
+    weights: CallerWeights,
+    evaluation: Evaluation,
+    *,
+    doubtful: bool,
+    unseen: float = 0.0,
+) -> Result:
+    """Return what results on lists and lattices have in common.
+
+    doubtful: whether weights [D] may miss what the search claims; unseen: what a selection may cost less than that
+    without a difference in fixed point.
+    """
     loss, status, lower = evaluation.loss, outcome.status, None
     if outcome.lower_bound is not None:
-        unseen = problem.unseen(loss)
-        doubtful = not placed.holds or problem.turned or unseen > _RESOLUTION * abs(loss)
-        if status is Status.OPTIMAL and doubtful:
+        if status is Status.OPTIMAL and (doubtful or problem.turned):
             status = Status.OPTIMAL_TO_TOLERANCE
         bound = bound_on_loss(problem.canonical, outcome.lower_bound, unseen)
         lower = loss if status is Status.OPTIMAL else min(loss, bound)
     return Result(
         weights=weights,
-        names=problem.nbest.names,
+        names=problem.names,
         loss=loss,
         score=evaluation.score,
         lower_bound=lower,
@@ -244,34 +318,24 @@ def result_of(
         selection=evaluation.selection,
         margin=evaluation.margin,
         signature=f"lpmert:{__version__}|{problem.signature}|method:{method.settings()}|seed:{seed}",
-        fingerprint=problem.nbest.fingerprint,
+        fingerprint=problem.fingerprint,
         seed=seed,
         tied_lists=evaluation.tied_lists,
         loss_best_ties=evaluation.loss_best_ties,
         loss_worst_ties=evaluation.loss_worst_ties,
-        free=problem.free,
         region=problem.distances(weights),
-        limiting=placed.limiting,
-        cell=None if margin is None else Cell(problem.weight_ranges(weights), centre, margin),
-        counters={**_sizes(problem), **search.counters},
         trace=outcome.trace,
-        warnings=(*problem.data_warnings, *_of_weights(problem, weights, evaluation)),
-        list_ids=problem.nbest.list_ids,
-        rates=problem.rates(loss),
         unit=problem.unit,
-        initial=initial,
     )
 
 
-def scaled_evaluation(
-    problem: Problem | LatticeProblem, names: Sequence[str], weights: CallerWeights
-) -> tuple[CallerWeights, Evaluation]:
+def scaled_evaluation(problem: AnyProblem, weights: CallerWeights) -> tuple[CallerWeights, Evaluation]:
     """Return weights [D] in the scale of the region, and what they cost.
 
     Where rounding moves them on a limit there, or changes their cost, the weights stay as they are.
     """
     exact = problem.evaluate(weights)
-    scaled = in_scale_of(problem.region, names, weights)
+    scaled = in_scale_of(problem.region, problem.names, weights)
     leaves = (problem.inside(scaled, strictly=s) < problem.inside(weights, strictly=s) for s in (False, True))
     if scaled is weights or any(leaves):
         return weights, exact

@@ -21,9 +21,8 @@ from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import Loss, loss_of_form
-from lpmert.methods.lattice.hypotheses import Catalogue
-from lpmert.methods.lattice.solve import add, problem_of
 from lpmert.model.canonical import CanonicalWeights
+from lpmert.model.catalogue import Catalogue
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Distinct, Problem
 from lpmert.numeric.lists import centred, correlations, mean_difference
@@ -360,13 +359,13 @@ def average_over_paths(
     It is not complete if they still do not after `MOST_CATALOGUES`.
     """
     pool, rng = Catalogue(problem), np.random.default_rng([seed, len(start)])
-    add(pool, problem.decode(problem.to_caller(start)))
+    pool.add_winners(problem.decode(problem.to_caller(start)))
     for weights in _inside(problem, start, rng):
         if out_of_time():
             break
-        add(pool, problem.decode(problem.to_caller(weights)))
+        pool.add_winners(problem.decode(problem.to_caller(weights)))
     for _ in range(MOST_CATALOGUES):
-        lists = problem_of(problem, pool)
+        lists = pool.as_lists()
         found = average(lists, lists.to_canonical(problem.to_caller(start)))
         settled = found.steps == 0 or not found.complete
         wrong = [_wrong(problem, lists, pool, state) for state in found.states if not (settled or out_of_time())]
@@ -395,7 +394,7 @@ def _wrong(problem: LatticeProblem, lists: Problem, pool: Catalogue, state: Cano
     weights = lists.to_caller(state)
     verdict = problem.decode(weights)
     known = lists.evaluate(weights).loss
-    add(pool, verdict)
+    pool.add_winners(verdict)
     return abs(problem.canonical.loss_of(verdict.loss) - known)
 
 

@@ -20,16 +20,18 @@ from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.canonical import CallerWeights
+from lpmert.model.lattice_problem import AnyProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
+from lpmert.search.driver import solve
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.threads import one_thread
 from lpmert.unseen.averaging import Average, Averaging, Tell
-from lpmert.unseen.material import AnyProblem, Material, chosen_statistics, found_by_lines, searched, shares
+from lpmert.unseen.material import Material, chosen_statistics, found_by_lines, shares
 from lpmert.workers import current_workers, using_workers
 
 FEW = 30
@@ -247,7 +249,7 @@ class _Context(NamedTuple):
             return found.found, found.averaged
         if method.proves:
             return (found_by_lines(problem, limits, self.seed),)
-        return (CallerWeights(searched(method, problem, limits, seed=self.seed).weights),)
+        return (CallerWeights(solve(method, problem, limits, seed=self.seed).weights),)
 
 
 def _fitted_without(context: _Context, number: int, left: float | None) -> list[FloatArray]:

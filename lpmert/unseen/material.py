@@ -8,22 +8,19 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.methods.heuristic.och import Och
-from lpmert.methods.lattice.solve import first_weights, solve_lattices
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.graphs import Hypergraphs, Lattices, WordGraphs
-from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.nbest import NBest, aligned_with, checked_lists
-from lpmert.model.problem import Problem
 from lpmert.quoting import listed
-from lpmert.result import Callback, Limits, Result
+from lpmert.result import Limits
 from lpmert.search.driver import solve
-from lpmert.search.method import Method
+from lpmert.search.incumbent import first_on_lattices
 from lpmert.system.mapped import released
 
 Material = NBest | Lattices
-AnyProblem = Problem | LatticeProblem
 AnyData = TypeVar("AnyData", bound=NBest | WordGraphs)
 
 
@@ -32,22 +29,9 @@ def found_by_lines(
 ) -> CallerWeights:
     """Return the best weights that line searches find, on lattices those on the paths that win."""
     if isinstance(problem, LatticeProblem):
-        return problem.to_caller(first_weights(problem, seed, initial_weights).weights)
+        initial = None if initial_weights is None else problem.to_canonical(initial_weights)
+        return problem.to_caller(first_on_lattices(problem, seed, initial).weights)
     return CallerWeights(solve(Och(), problem, limits, seed=seed, initial_weights=initial_weights).weights)
-
-
-def searched(
-    method: Method,
-    problem: AnyProblem,
-    limits: Limits,
-    callback: Callback | None = None,
-    seed: int = 0,
-    initial_weights: CallerWeights | None = None,
-) -> Result:
-    """Return what a method finds."""
-    if isinstance(problem, LatticeProblem):
-        return solve_lattices(problem, method, limits, callback, seed, initial_weights)
-    return solve(method, problem, limits, callback, seed, initial_weights)
 
 
 def chosen_statistics(problem: AnyProblem, weights: CallerWeights, known: Evaluation | None = None) -> FloatArray:

@@ -243,6 +243,7 @@ def tune(
     from lpmert.api import problem_of, settings_of
     from lpmert.model.canonical import CallerWeights
     from lpmert.result import warned
+    from lpmert.search.driver import solve
     from lpmert.system.deadline import Deadline, unheeded
     from lpmert.system.interrupts import Interrupts
     from lpmert.system.memory import Allowance
@@ -257,7 +258,7 @@ def tune(
         fit,
         groups_of,
     )
-    from lpmert.unseen.material import divisible, held_out_like, searched
+    from lpmert.unseen.material import divisible, held_out_like
     from lpmert.values import whole_number
     from lpmert.workers import using_workers
 
@@ -296,7 +297,7 @@ def tune(
         seconds["estimate"] = deadline.seconds - seconds["average"]
         left = OPTIMUM_SECONDS if deadline.left is None else deadline.left
         at_most = replace(limits, time_limit=left)
-        optimum = warned(searched(solver, problem, at_most, callback, seed, fitted.found))
+        optimum = warned(solve(solver, problem, at_most, callback, seed, fitted.found))
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
         apart = None
         if aside is not None:
@@ -306,7 +307,7 @@ def tune(
                 decoded_statistics(aside, setting, fitted.averaged),
                 np.arange(aside.n_lists),
             )
-    averaged = _averaged(fitted, nbest.names, nbest.n_lists)
+    averaged = _averaged(fitted, nbest.n_lists)
     better = _far(averaged, optimum, fitted, nbest.n_lists) if estimate is None else _optimum_is_better(estimate)
     recommended = AVERAGED if averaged.steps and not better else OPTIMUM
     return Tuned(
@@ -342,13 +343,13 @@ def _far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) -> bool
     return averaged.temperature is not None and excess > averaged.temperature * (dimensions + 2.0 * sqrt(dimensions))
 
 
-def _averaged(fitted: Fit, names: Sequence[str], n_lists: int) -> Averaged:
+def _averaged(fitted: Fit, n_lists: int) -> Averaged:
     """Return the average with what it costs on the lists of the fit, in the scale of a result."""
     from lpmert.search.incumbent import normalised
     from lpmert.search.report import scaled_evaluation
 
     average = fitted.average
-    weights, found = scaled_evaluation(fitted.problem, names, normalised(fitted.averaged))
+    weights, found = scaled_evaluation(fitted.problem, normalised(fitted.averaged))
     lists = 1 if fitted.problem.canonical.additive else n_lists
     gibbs = average.steps > 0 and isfinite(average.temperature)
     return Averaged(

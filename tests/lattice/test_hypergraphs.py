@@ -11,14 +11,14 @@ import oracle
 import pytest
 from drawn_hypergraphs import DrawnHypergraphs
 from drawn_lattices import Drawn, decoded_loss, edits, limits_of
+from long_searches import open_lattices
 
 import lpmert
 from lpmert import DataError, Hypergraphs, Lattices, NBest, Status
 from lpmert.methods.auto import Auto
-from lpmert.methods.lattice.search import LatticeSettings
-from lpmert.methods.lattice.solve import solve_lattices
 from lpmert.metrics.text import TEXT_METRICS
 from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.search.driver import solve
 
 GRAMMAR: dict[str, Any] = {
     "features": [[1, 0], [0, 1], [0, 2], [3, 0]],
@@ -82,13 +82,13 @@ def listed(drawn: DrawnHypergraphs, metric: str) -> tuple[list[list[Fraction]], 
     return features, offsets, losses, texts
 
 
-def check(seed: int, metric: str, settings: LatticeSettings | None = None) -> None:
+def check(seed: int, metric: str) -> None:
     rng = np.random.default_rng(2000 + seed)
     n_graphs, width = int(rng.integers(1, 4)), int(rng.integers(1, 4))
     drawn = DrawnHypergraphs(seed, n_graphs, width, (400, 20, 7)[n_graphs - 1])
     region, limits = limits_of(seed, width)
     problem = LatticeProblem(drawn.graphs(), metric, region)
-    result = solve_lattices(problem, Auto(), settings=settings)
+    result = solve(Auto(), problem)
     features, offsets, losses, _ = listed(drawn, metric)
     selections = oracle.attainable(features, offsets, limits)
     expected = min(sum(losses[row] for row in rows) for rows in selections)
@@ -98,8 +98,9 @@ def check(seed: int, metric: str, settings: LatticeSettings | None = None) -> No
 
 @pytest.mark.parametrize("comparisons", [1, 3])
 def test_hypergraphs_that_stay_open_at_first_end_with_the_same_optimum(comparisons: int) -> None:
-    for seed in range(500, 530):
-        check(seed, "wer", LatticeSettings(comparisons=comparisons))
+    with open_lattices(comparisons=comparisons):
+        for seed in range(500, 530):
+            check(seed, "wer")
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from drawn_hypergraphs import DrawnHypergraphs
 from drawn_lattices import Drawn
+from long_searches import open_lattices
 from strategies import many_more
 
 import lpmert
 from lpmert import Lattices, Status
 from lpmert.methods.auto import Auto
 from lpmert.methods.lattice.ideals import Ideals
-from lpmert.methods.lattice.search import LatticeSettings
-from lpmert.methods.lattice.solve import solve_lattices
 from lpmert.metrics.text import TEXT_METRICS, BleuTexts, ChrfTexts, tokens_of_words
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.result import Limits
+from lpmert.search.driver import solve
 
 METRICS: tuple[Any, ...] = (
     BleuTexts(),
@@ -143,12 +143,13 @@ def test_a_search_that_stops_early_has_a_bound_that_holds(metric: str, block: in
         assert whole.status is Status.OPTIMAL
         problem = LatticeProblem(lattices, metric)
         for nodes in (1, 2, 4):
-            settings = LatticeSettings(comparisons=1)
-            stopped = solve_lattices(problem, Auto(), Limits(node_limit=nodes), settings=settings)
+            with open_lattices(comparisons=1):
+                stopped = solve(Auto(), problem, Limits(node_limit=nodes))
             assert stopped.lower_bound is not None
             assert stopped.lower_bound <= whole.loss <= stopped.loss
             known += stopped.lower_bound > 0
-        finished = solve_lattices(problem, Auto(), settings=LatticeSettings(comparisons=1))
+        with open_lattices(comparisons=1):
+            finished = solve(Auto(), problem)
         assert (finished.loss, finished.status) == (whole.loss, Status.OPTIMAL)
     assert known > 10  # of 60, or nothing was held to anything; 15 to 30 in the six blocks
 
@@ -186,6 +187,6 @@ def test_metrics_whose_tokens_are_not_those_of_words_have_no_bound_but_the_optim
         lattices, _ = drawn(12, 2)
         result = lpmert.minimize(lattices, metric=settings)
         assert result.status is Status.OPTIMAL
-        stopped = solve_lattices(LatticeProblem(lattices, settings), Auto(), Limits(node_limit=1))
+        stopped = solve(Auto(), LatticeProblem(lattices, settings), Limits(node_limit=1))
         assert stopped.lower_bound is not None
         assert stopped.lower_bound <= result.loss

@@ -11,8 +11,8 @@ from drawn_lattices import Drawn
 from test_lattice_search import KINDS
 
 from lpmert.errors import FloatArray
-from lpmert.methods.lattice.hypotheses import Lists, no_lists
 from lpmert.methods.lattice.nodes import Expander, Findings, all_mixes
+from lpmert.model.catalogue import Lists, no_lists
 from lpmert.model.lattice_problem import LatticeProblem
 
 

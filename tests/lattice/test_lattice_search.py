@@ -11,22 +11,21 @@ import numpy as np
 import oracle
 import pytest
 from drawn_lattices import Drawn, decoded_loss, least_loss, limits_of
-from long_searches import long_searches
+from long_searches import long_searches, open_lattices
 from shared import asr_lattices, needs_shared
 
 import lpmert
 from lpmert import Region, Status
 from lpmert.methods.auto import Auto
-from lpmert.methods.lattice.search import LatticeSettings
-from lpmert.methods.lattice.solve import solve_lattices
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.graphs import Lattices
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.result import Limits
+from lpmert.search.driver import solve
 from lpmert.workers import using_workers
 
 
-def check(seed: int, kind: str, settings: LatticeSettings | None = None, *, most: int = 400) -> None:
+def check(seed: int, kind: str, *, most: int = 400) -> None:
     rng = np.random.default_rng(1000 + seed)
     n_lattices, width = int(rng.integers(1, 4)), int(rng.integers(1, 4))
     drawn = Drawn(seed, kind, n_lattices, width)
@@ -36,7 +35,7 @@ def check(seed: int, kind: str, settings: LatticeSettings | None = None, *, most
         return
     region, limits = limits_of(seed, width)
     problem = LatticeProblem(drawn.lattices(), "wer", region)
-    result = solve_lattices(problem, Auto(), settings=settings)
+    result = solve(Auto(), problem)
     expected = least_loss(drawn, limits)
     assert expected is not None
     assert result.loss == expected
@@ -51,7 +50,7 @@ def check(seed: int, kind: str, settings: LatticeSettings | None = None, *, most
     assert decoded_loss(*drawn.listed(), result.weights) == expected
 
 
-def check_on_equation(seed: int, settings: LatticeSettings) -> Counter[Status]:
+def check_on_equation(seed: int) -> Counter[Status]:
     """Bounds of searches that end in every way hold on an equation, whose sums of features doubles must round."""
     rng = np.random.default_rng(2000 + seed)
     n_lattices, width = int(rng.integers(1, 3)), int(rng.integers(2, 5))
@@ -74,7 +73,7 @@ def check_on_equation(seed: int, settings: LatticeSettings) -> Counter[Status]:
     problem = LatticeProblem(drawn.lattices(), "wer", Region(linear=[equation]))
     ended: Counter[Status] = Counter()
     for limits in (Limits(), Limits(gap=0.5), Limits(target=least + 1), *(Limits(node_limit=n) for n in range(4))):
-        result = solve_lattices(problem, Auto(), limits, settings=settings)
+        result = solve(Auto(), problem, limits)
         assert decoded_loss(*drawn.listed(), result.weights) == result.loss
         assert result.lower_bound is not None
         assert result.lower_bound <= least
@@ -87,8 +86,9 @@ def check_on_equation(seed: int, settings: LatticeSettings) -> Counter[Status]:
 @pytest.mark.parametrize("comparisons", [1, 40])
 def test_bounds_hold_on_equations_whose_sums_doubles_must_round(comparisons: int) -> None:
     ended: Counter[Status] = Counter()
-    for seed in range(60):
-        ended += check_on_equation(seed, LatticeSettings(comparisons=comparisons))
+    with open_lattices(comparisons=comparisons):
+        for seed in range(60):
+            ended += check_on_equation(seed)
     assert ended[Status.OPTIMAL] > 50
     assert ended[Status.OPTIMAL_TO_TOLERANCE] <= 0.1 * ended[Status.OPTIMAL]
 
@@ -118,15 +118,16 @@ KINDS = ("integers", "ternary", "dyadic", "large", "steep")
 @pytest.mark.parametrize("kind", ["integers", "dyadic", "large"])
 @pytest.mark.parametrize("comparisons", [1, 10, 100])
 def test_lattices_that_stay_open_at_first_end_with_the_same_optimum(kind: str, comparisons: int) -> None:
-    for seed in range(500, 515):
-        check(seed, kind, LatticeSettings(comparisons=comparisons))
+    with open_lattices(comparisons=comparisons):
+        for seed in range(500, 515):
+            check(seed, kind)
 
 
 @pytest.mark.parametrize("comparisons", [1, 100])
 def test_units_of_work_end_with_the_same_optimum(comparisons: int) -> None:
-    with long_searches():
+    with long_searches(), open_lattices(comparisons=comparisons):
         for seed in range(520, 530):
-            check(seed, "dyadic", LatticeSettings(comparisons=comparisons))
+            check(seed, "dyadic")
 
 
 @pytest.mark.parametrize("metric", ["wer", "bleu"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lpmert.errors import FloatArray
-from lpmert.methods.lattice.cones import cones_of_region
+from lpmert.numeric.cone import cones_of_region
 from lpmert.system.deadline import Deadline, OutOfTime, heeding
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from lpmert.configurable import option
@@ -21,7 +22,9 @@ from lpmert.methods.cells.nodes import Fields, faces
 from lpmert.methods.cells.units import CellsTask, Counts, Explored, NodeSearch, NodeSettings, Roots, explore
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.search import ChoicesSearch
+from lpmert.methods.lattice.search import LatticeSearch
 from lpmert.model.canonical import Canonical
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.cone import cone_around, number_of_cones
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Incumbent, Method, Search, Task
@@ -110,7 +113,7 @@ class Cells(Method):
     takes_jobs = True
     takes_fractions = True
     takes_caps = True
-    keeps_checkpoints = True
+    takes_lattices = True
 
     def boxed(self, canonical: Canonical) -> bool:
         """Whether the weight space of a problem is divided into boxes; raises `MethodError` where it cannot be."""
@@ -120,8 +123,14 @@ class Cells(Method):
         fewest = _BOX_FEATURES if canonical.additive else _BOX_FEATURES_OF_RATIOS
         return possible and (self.shape == "boxes" or (self.shape == "auto" and canonical.n_features >= fewest))
 
-    def start(self, task: Task) -> CellsSearch:
+    def start(self, task: Task) -> CellsSearch | LatticeSearch:
         """Return a search over the whole weight space that begins with this incumbent."""
+        if isinstance(task.problem, LatticeProblem):
+            return LatticeSearch(task.problem, task.incumbent, partial(CellsSearch, self), self.lanes)
+        return self.on_lists(task)
+
+    def on_lists(self, task: Task) -> CellsSearch:
+        """Return the search of N-best lists."""
         return CellsSearch(self, task.canonical, task.incumbent)
 
 

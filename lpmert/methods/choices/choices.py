@@ -30,7 +30,6 @@ class Choices(Method):
     takes_jobs = True
     takes_fractions = True
     takes_caps = True
-    keeps_checkpoints = True
 
     def switches(self, granularity: int, *, cores: bool) -> ChoiceSettings:
         """Return what the core needs to know; cores: whether these are used where nothing is said."""

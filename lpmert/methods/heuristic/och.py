@@ -161,7 +161,7 @@ class Stabilised(Method):
         """
         earlier = self.earlier
         if earlier is None:
-            earlier = [] if self.state is None else read_history(self.state, task.problem.nbest.names)
+            earlier = [] if self.state is None else read_history(self.state, task.problem.names)
         return _Search(task, self, earlier)
 
 

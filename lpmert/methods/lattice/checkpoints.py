@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.methods.lattice.hypotheses import Catalogue, checked_array
 from lpmert.methods.lattice.nodes import Cone, OpenLattice, all_mixes
+from lpmert.model.catalogue import Catalogue, checked_array
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.quoting import quoted
 from lpmert.search.checkpoint import State, plain

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lattice.hypotheses import Catalogue, Lists, Way, checked_array
 from lpmert.methods.lattice.ideals import Ideals
+from lpmert.model.catalogue import Catalogue, Lists, Way, checked_array
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.checkpoint import State
 from lpmert.system.deadline import checkpoint

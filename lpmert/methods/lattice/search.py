@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpmert.configurable import Configurable, option
-from lpmert.errors import FloatArray
-from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lattice.checkpoints import cones_of, rays_of, state_of_cones
-from lpmert.methods.lattice.cones import cones_of_region, even_edges
-from lpmert.methods.lattice.hypotheses import Lists, no_lists
 from lpmert.methods.lattice.nodes import Before, Cone, Expander, Expansion, Findings, View, all_mixes, look
-from lpmert.model.canonical import CanonicalWeights, with_limits
+from lpmert.model.canonical import Canonical, CanonicalWeights, with_limits
+from lpmert.model.catalogue import Catalogue, Lists, no_lists
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
-from lpmert.numeric.cone import exact_sum
+from lpmert.numeric.cone import cones_of_region, exact_sum
 from lpmert.numeric.lists import least_costs, take_rows
 from lpmert.search.checkpoint import plain
-from lpmert.search.method import Combined, Incumbent
+from lpmert.search.method import Combined, Incumbent, Search
 from lpmert.workers import SERIAL, Pending, Shared, Workers, current_workers
 
 _ALONE = 5_000_000
@@ -36,19 +33,16 @@ _LOCAL_WORK = 60_000_000
 """The same, in about half a second, where workers take long to start."""
 
 
-@dataclass(frozen=True)
-class LatticeSettings(Configurable):
-    """How lattices are searched; no option changes the optimum."""
+LABELS = 200_000
+"""Room for partial paths of one lattice in one cone."""
 
-    labels: int = option(200_000, "room for partial paths of one lattice in one cone", least=1)
-    comparisons: int = option(
-        40,
-        "of partial paths of a lattice, for each of its links, beyond which a cone is split first; after ten splits "
-        "every second one allows twice as many",
-        least=1,
-    )
+COMPARISONS = 40
+"""Comparisons of partial paths of a lattice, for each of its links, beyond which a cone is split first; after ten
+splits every second one allows twice as many.
+"""
 
-    name = "lattice"
+Start = Callable[[Canonical, Incumbent, list[FloatArray]], Search]
+"""Begins the search of N-best lists in some cones, from an incumbent."""
 
 
 @dataclass
@@ -59,14 +53,14 @@ class Leaf:
 
     rays: FloatArray
     lists: Lists
-    search: CellsSearch
+    search: Search
     fixed: int
     claimed: int
     below: int
 
     @property
     def bound(self) -> int:
-        return max(self.below, self.search.lower_bound + self.fixed)
+        return max(self.below, (self.search.lower_bound or 0) + self.fixed)
 
     def state(self) -> Mapping[str, Any]:
         """Return all of it as a checkpoint has it."""
@@ -95,18 +89,19 @@ class LatticeSearch(Combined):
 
     A unit of work looks at some lattices in a cone. So many are out at once, once the search is long, of one cone only
     where no others wait; their answers are taken in the order in which they went out. So the outcome is the same for
-    any number of workers. catalogue: the hypotheses that may win in some cone.
+    any number of workers. catalogue: the hypotheses that may win in some cone. start: begins the search of a cone in
+    which all lattices have their hypotheses; places: units that are out at once.
     """
 
     phase = "cones"
     unsettled: int | None = None
 
-    def __init__(self, problem: LatticeProblem, incumbent: Incumbent, settings: LatticeSettings, cells: Cells) -> None:
+    def __init__(self, problem: LatticeProblem, incumbent: Incumbent, start: Start, places: int) -> None:
         super().__init__(incumbent)
-        self.problem, self._settings, self._cells = problem, settings, cells
-        self._expander = Expander(problem, settings.labels)
+        self.problem, self._start, self._places = problem, start, places
+        self._expander = Expander(problem, LABELS)
         self._findings = Findings(problem, self._expander)
-        self.catalogue = self._findings.catalogue
+        self.catalogue: Catalogue = self._findings.catalogue
         self._heap: list[tuple[int, int, Cone]] = []
         self._pushed = self._held = 0
         self._expansions: list[Expansion] = []
@@ -151,7 +146,7 @@ class LatticeSearch(Combined):
         return self._held + super().memory
 
     @property
-    def _searches(self) -> list[CellsSearch]:
+    def _searches(self) -> list[Search]:
         return [] if self._leaf is None else [self._leaf.search]
 
     def counters(self) -> Mapping[str, int]:
@@ -190,7 +185,7 @@ class LatticeSearch(Combined):
         self._findings.restore(state["findings"])
         cones = cones_of(state, self.catalogue, self.problem)
         for expansion in state["expansions"]:
-            self._expansions.append(Expansion(self._findings, cones.pop(0), self._settings.comparisons, expansion))
+            self._expansions.append(Expansion(self._findings, cones.pop(0), COMPARISONS, expansion))
         for cone in cones:
             self._push(cone)
         self._cones, self._leaves = state["cones_looked_into"], state["leaves"]
@@ -243,7 +238,7 @@ class LatticeSearch(Combined):
         workers = current_workers()
         if self._workers is SERIAL and self._findings.work >= (_LOCAL_WORK if workers.remote else _ALONE):
             self._workers, self._shared = workers, workers.share(self._expander)
-        places = 1 if self._findings.work < _ALONE else self._cells.lanes
+        places = 1 if self._findings.work < _ALONE else self._places
         while len(self._out) < places:
             waiting = [expansion for expansion in self._expansions if expansion.waiting]
             idle = [expansion for expansion in waiting if not expansion.out]
@@ -259,7 +254,7 @@ class LatticeSearch(Combined):
 
     def _open(self, cone: Cone) -> None:
         """Look into the cone with the least bound: what of it needs no unit is done at once."""
-        expansion = Expansion(self._findings, cone, self._settings.comparisons)
+        expansion = Expansion(self._findings, cone, COMPARISONS)
         self._expansions.append(expansion)
         heapq.heappop(self._heap)
         self._held -= cone.nbytes
@@ -315,8 +310,7 @@ class LatticeSearch(Combined):
             problem = replace(form, features=rows, offsets=offsets, losses=totals)
         problem = replace(problem, rounding=rounding)
         start = start or Incumbent(self.incumbent.cost - fixed, self.incumbent.weights, "")
-        search = CellsSearch(self._cells, problem, start, [rays])
-        return Leaf(rays, lists, search, fixed, self.incumbent.cost, below)
+        return Leaf(rays, lists, self._start(problem, start, [rays]), fixed, self.incumbent.cost, below)
 
     def _leaf_of(self, state: Mapping[str, Any]) -> Leaf:
         start = Incumbent(state["cost"], CanonicalWeights(state["weights"]), "")
@@ -373,3 +367,39 @@ class LatticeSearch(Combined):
 
     def _leave_unsettled(self, cost: int) -> None:
         self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)
+
+
+def even_edges(rays: FloatArray, scores: FloatArray, ends: IntArray) -> tuple[FloatArray, list[tuple[int, int]]]:
+    """Return the rays [D, D] of a cone times powers of two, at which scores range about as widely as at the others, and
+    the edges (p, q), that first between whose ends most is at stake.
+
+    scores [n, D], ends [s + 1]: for some lattices, of paths that no others beat. The sum of two even rays is about
+    where what wins at one gives way to what wins at the other.
+    """
+    lengths = np.diff(ends)
+    begins, lengths = ends[:-1][lengths > 0], lengths[lengths > 0]
+    tops = np.maximum.reduceat(scores, begins)
+    ranges = (tops - np.minimum.reduceat(scores, begins)).sum(axis=0)
+    sizes = np.where(ranges > 0.0, ranges, np.abs(rays).max(axis=1))
+    exponents = np.clip(np.rint(np.log2(sizes)), -1000, 1000).astype(np.int64)
+    leading = np.where(scores == np.repeat(tops, lengths, axis=0), np.arange(len(scores))[:, None], len(scores))
+    stake = _stakes(scores, np.minimum.reduceat(leading, begins), np.ldexp(1.0, exponents))
+    even = np.ldexp(rays, int(exponents.min()) - exponents[:, None])
+    p, q = np.tril_indices(len(rays), -1)
+    lengths = np.abs(even[p] - even[q]).sum(axis=1)
+    order = np.lexsort((-lengths, -stake[p, q]))
+    return even, [(int(p[k]), int(q[k])) for k in order]
+
+
+def _stakes(scores: FloatArray, best: IntArray, scale: FloatArray) -> FloatArray:
+    """Return [D, D] by how much the winners best [s, D] of each list at two rays fall short of the best scores where
+    they tie, summed, were scores [n, D], divided by scale [D], the only ones.
+    """
+    top = np.take_along_axis(scores, best, axis=0)
+    found = np.zeros((len(scale), len(scale)))
+    for p, own in enumerate(best.T):
+        gain = (top[:, p, None] - scores[best, p]) / scale[p]  # of the winner at ray p over the one at each other
+        other = (top - scores[own]) / scale
+        both = (gain > 0.0) & (other > 0.0)
+        found[p] = np.where(both, gain * other / np.where(both, gain + other, 1.0), 0.0).sum(axis=0)
+    return found

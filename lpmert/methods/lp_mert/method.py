@@ -457,7 +457,6 @@ class LpMert(Method):
     takes_jobs = True
     takes_fractions = True
     takes_caps = True
-    keeps_checkpoints = True
 
     @property
     def parallel(self) -> bool:

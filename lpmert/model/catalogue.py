@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.search.checkpoint import State
+from lpmert.model.lattice_problem import LatticeProblem, Verdict
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
 
 Way = NDArray[np.int32]
 
@@ -53,13 +55,36 @@ class Catalogue:
         self._ids[number][features.tobytes()] = new
         return new
 
-    def state(self) -> State:
+    def add_winners(self, verdict: Verdict) -> bool:
+        """Add the winners of a verdict; return whether one of them is new."""
+        before = len(self)
+        for number in range(len(verdict.winners)):
+            for way in verdict.ways(number):
+                self.add(number, way)
+        return len(self) > before
+
+    def as_lists(self) -> Problem:
+        """Return the problem on N-best lists of all hypotheses, in the order in which they stand for each other."""
+        problem, lattices = self._problem, self._problem.lattices
+        own = [sorted(known.values(), key=lambda one: self.ways[one].tolist()) for known in self._ids]
+        ids = np.array([known for some in own for known in some], dtype=np.int64)
+        nbest = NBest(
+            problem.features_of([(self.numbers[known], self.ways[known]) for known in ids.tolist()]),
+            np.cumsum([0, *map(len, own)]),
+            self.statistics[ids],
+            lattices.names,
+            lattices.list_ids,
+            problem.settings.columns,
+        )
+        return Problem(nbest, problem.metric, region=problem.region)
+
+    def state(self) -> Mapping[str, Any]:
         """Return all hypotheses as a checkpoint has them."""
         size = len(self.ways)
         found = {"features": self.features[:size], "statistics": self.statistics[:size]}
         return {"numbers": np.array(self.numbers, dtype=np.int64), "ways": self.ways, **found}
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Append the hypotheses of a state to none: they have their numbers again; `ValueError` for what are none."""
         size, graphs = len(state["ways"]), self._problem.exact_graphs
         numbers = checked_array(state["numbers"], np.int64, (size,), len(graphs))
@@ -69,7 +94,7 @@ class Catalogue:
             links = len(graphs[number].sources)
             self.append(number, checked_array(way, np.int32, (len(way),), links), row, values)
 
-    def lists_of(self, state: State) -> Lists:
+    def lists_of(self, state: Mapping[str, Any]) -> Lists:
         """Return lists of a state; `ValueError` for what are none of these hypotheses."""
         size, ids = len(state["numbers"]), checked_array(state["ids"], np.int64, (len(state["ids"]),), len(self.ways))
         numbers = checked_array(state["numbers"], np.int64, (size,), len(self._ids))
@@ -90,10 +115,6 @@ class Catalogue:
     def losses(self, ids: IntArray) -> IntArray:
         """Return the losses [n] of hypotheses where these are additive, and else 0 for each."""
         return np.asarray(self.statistics[ids, 0].astype(np.int64) if self._problem.additive else np.zeros_like(ids))
-
-    def of_lattice(self, number: int) -> list[int]:
-        """Return the hypotheses of a lattice, in the order in which they stand for each other."""
-        return sorted(self._ids[number].values(), key=lambda known: self.ways[known].tolist())
 
     def __len__(self) -> int:
         """Return how many there are, of paths with the same features one."""
