@@ -40,7 +40,6 @@ class Unit:
         return "at least" if self.factor > 0 else "at most"
 
     def of(self, loss: float) -> float:
-        """Return the figure that a loss is."""
         return self.offset + self.factor * loss
 
     def text(self, loss: float, *, bound: bool = False) -> str:

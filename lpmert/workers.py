@@ -484,7 +484,6 @@ class Cluster(Workers):
             shared.place = self._client.submit(_itself, shared.value, pure=False)
 
     def _running(self) -> bool:
-        """Whether the scheduler is there."""
         return bool(self._client.status == "running")
 
     def _threads(self) -> int:

@@ -17,7 +17,7 @@ from lpmert import Progress, Result, Status
 from lpmert.methods import groups
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells import cells
-from lpmert.methods.choices import shared
+from lpmert.methods.choices import choices
 from lpmert.methods.lattice import nodes
 from lpmert.methods.lattice import search as lattice_search
 from lpmert.methods.lp_mert import method as lp_mert
@@ -38,10 +38,10 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr(cells, "_SLICE", SLICE)
         patch.setattr("lpmert.methods.choices.search.SLICE", SLICE)
         patch.setattr(cells, "_LOCAL_UNITS", 1)
-        patch.setattr(shared, "_LOCAL_UNITS", 1)
+        patch.setattr(choices, "_LOCAL_UNITS", 1)
         patch.setattr(cells, "_ANSWERS", 1)
         patch.setattr(cells, "_SHORT", 0)
-        for module in (cells, shared):
+        for module in (cells, choices):
             patch.setattr(module, "_ALONE", 0)
             patch.setattr(module, "_UNIT", unit)
         patch.setattr(groups, "_ALONE", 0)

@@ -31,7 +31,7 @@ from benchmarks.suites import benchmark, scale
 from benchmarks.tables import Table
 from lpmert.methods.cells import cells as cells_search
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices import shared as choices_shared
+from lpmert.methods.choices import choices
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.heuristic.och import Och
 from lpmert.model.problem import Problem
@@ -190,7 +190,7 @@ def test_what_is_recorded_is_the_search_itself_and_a_tree_where_there_is_room_fo
 
 def test_as_many_units_wait_for_those_who_are_far_as_the_search_keeps_at_home() -> None:
     assert scale.LOCAL_UNITS == cells_search._LOCAL_UNITS
-    assert scale.SELECTIONS_LOCAL_UNITS == choices_shared._LOCAL_UNITS
+    assert scale.SELECTIONS_LOCAL_UNITS == choices._LOCAL_UNITS
     pieces = tuple(piece(10.0) for _ in range(4))
     events = [Event(0.0, k, False) for k in range(4)] + [Event(0.0, k, True) for k in range(4)]
     record = Record(pieces, (*events, Event(1.0, -1, True)), 0, 1, 0, at_home=2)

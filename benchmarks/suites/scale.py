@@ -38,7 +38,7 @@ ROUNDS = 3
 """How often threads are measured: the machine may be busy."""
 
 LOCAL_UNITS, SELECTIONS_LOCAL_UNITS = 40, 6
-"""As in `lpmert.methods.cells.cells` and `lpmert.methods.choices.shared`."""
+"""As in `lpmert.methods.cells.cells` and `lpmert.methods.choices.choices`."""
 
 MOST_ROWS = {"npz": 10_000_000, "parquet": 3_000_000, "tsv": 1_000_000}
 """The largest files of each format; it is writing them that takes long."""

@@ -72,7 +72,6 @@ class _Counted(Steps):
         self.shown: list[tuple[int, FloatArray, float]] = []
 
     def expired(self, steps: int = 1) -> bool:
-        """Count steps of work, and return whether to stop."""
         self.each.append(steps)
         return super().expired(steps)
 

@@ -152,15 +152,12 @@ class LineSearch(Lineal):
         self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, self._loss)
 
     def at(self, weights: FloatArray) -> float:
-        """Return the level of decoding with weights [D]."""
         return self._lists.at(weights)
 
     def loss_of(self, level: float) -> float:
-        """Return the loss of a level."""
         return self.form.loss_of(int(level)) if self.form.additive else level
 
     def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
-        """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
         least, most = self.range(weights, direction)
         low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
         return Step(*self._lists.along(weights, direction, low, high, scale, self._choice))
@@ -172,10 +169,6 @@ class LineSearch(Lineal):
         return Around(direction, *core.find_pieces(self._lists, weights, direction, low, high))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
-        """Return the coordinate whose line from weights [D] has the best step, and that step.
-
-        coordinates: those to try, by default all; the first of equals wins.
-        """
         tried = np.arange(self.dimension) if coordinates is None else coordinates
         ranges = np.tile([-inf, inf], (self.dimension, 1))
         if self._cap is not None or len(self._limits):
@@ -275,25 +268,18 @@ class LatticeLineSearch(Lineal):
         return np.where(width > 0.0, width / max(1, len(self._problem.graphs)), 1.0)
 
     def at(self, weights: FloatArray) -> float:
-        """Return the level of decoding with weights [D], in floating point, the first of equal paths winning."""
         return self._lists(weights, np.zeros(self.dimension)).at(_INTERCEPT)
 
     def loss_of(self, level: float) -> float:
-        """Return the loss of a level."""
         return float(level)
 
     def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
-        """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
         lists = self._lists(weights, direction)
         least, most = self.range(weights, direction)
         low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
         return Step(*lists.along(_INTERCEPT, _SLOPE, low, high, scale, self._choice))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
-        """Return the coordinate whose line from weights [D] has the best step, and that step.
-
-        coordinates: those to try, by default all; the first of equals wins.
-        """
         best, step = -1, Step(inf, 0.0)
         for coordinate in (np.arange(self.dimension) if coordinates is None else coordinates).tolist():
             found = self.along(weights, np.eye(self.dimension)[coordinate])

@@ -10,8 +10,7 @@ from typing import Any
 
 from lpmert.configurable import option
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.shared import SharedChoices
+from lpmert.methods.choices.choices import Choices, SharedChoices
 from lpmert.methods.groups import GroupedSearch, Groups, MinorantSearch
 from lpmert.methods.sweep import Sweep
 from lpmert.metrics.base import RatioMetric
@@ -104,7 +103,6 @@ class Auto(Method):
     takes_lattices = True
 
     def start(self, task: Task) -> Search:
-        """Return the search, or the pair of searches, for this task; the log says which, and why."""
         canonical = task.canonical
         if isinstance(task.problem, LatticeProblem):
             return self.cells.start(task)
@@ -278,7 +276,6 @@ class Portfolio(Combined):
         return (tried >= 0 and place >= first) if tried < _TRIAL else None
 
     def advance(self) -> None:
-        """Give the next search in turn a slice."""
         if self._improver is not None and self._turn:
             self._improver.earn(self._slices)
         self._turn += 1

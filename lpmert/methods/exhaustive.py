@@ -27,7 +27,6 @@ class Exhaustive(Method):
     takes_fractions = True
 
     def start(self, task: Task) -> Search:
-        """Return the enumeration as a search."""
         return ExhaustiveSearch(task.canonical, task.incumbent)
 
 
@@ -62,7 +61,6 @@ class ExhaustiveSearch(UnboundedSearch):
         self._begin()
 
     def advance(self) -> None:
-        """Look at the next selections."""
         for _ in range(_SELECTIONS_A_SLICE):
             checkpoint()
             found = next(self._selections, None)

@@ -24,16 +24,13 @@ from lpmert.configurable import option
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.descents import Descents, descend
-from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.close_oracle import close_oracle_height
-from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
-from lpmert.methods.choices.search import SLICE, Options, SumChoicesSearch
-from lpmert.methods.choices.shared import Searched, SharedChoices
+from lpmert.methods.choices.choices import SLICE, Choices, SharedChoices, SumChoicesSearch
+from lpmert.methods.choices.ratio import close_oracle_height, cost_of_height, oracle_height, ratio_lists
 from lpmert.methods.subspace import improve, random_numbers
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import columns_of, standardised
 from lpmert.search.method import Combined, Incumbent, Method, Search, Task
+from lpmert.search.node_queue import Answer
 from lpmert.system.deadline import checkpoint
 from lpmert.workers import SERIAL, Pending, Workers, current_workers
 
@@ -69,7 +66,7 @@ _GROUP_BUDGET = 300_000
 class Field(NamedTuple):
     """What all units of work share."""
 
-    options: Options
+    options: Choices
     canonical: Canonical
 
 
@@ -77,7 +74,7 @@ class Begun(NamedTuple):
     """How far the search of a group, on its columns [d], has come: what is left, and its bound."""
 
     columns: IntArray
-    searched: Searched
+    searched: Answer
     bound: int
 
 
@@ -96,7 +93,7 @@ def begin(field: Field, lists: IntArray, best: FloatArray, budget: int) -> Begun
         search.search_on(max(1, min(SLICE, budget - search.work)))
     parts = [] if search.finished else search.open_parts()
     gains, counts = search.gains, search.counters()
-    searched = Searched(parts, upper.cost, upper.weights, "", search.unsettled, gains, counts, search.work)
+    searched = Answer(parts, upper.cost, upper.weights, "", search.unsettled, counts, gains, search.work)
     return Begun(columns, searched, search.lower_bound)
 
 
@@ -338,7 +335,6 @@ class MinorantSearch(Combined):
             self._whole.restore(state["whole"])
 
     def advance(self) -> None:
-        """Search the additive problem, and when that is finished the ratio."""
         if self._inner is None or self._inner.finished:
             if self._whole is None:
                 self._whole = SharedChoices(self._selections, self._canonical, self.incumbent, self._least)
@@ -400,7 +396,6 @@ class Groups(Method):
     takes_fractions = True
 
     def start(self, task: Task) -> GroupedSearch | MinorantSearch:
-        """Return a search that begins with this incumbent, on which its random numbers depend too."""
         if task.canonical.additive:
             return GroupedSearch(self, task.canonical, task.incumbent)
         return MinorantSearch(
@@ -500,7 +495,6 @@ class GroupedSearch(Combined):
         self._rng.bit_generator.state = state["random"]
 
     def advance(self) -> None:
-        """Search on in the group whose turn it is, or for better weights; before that, form the groups."""
         self._slices = 1
         if not (self._to_begin or self._beginning or self._open):
             self._prepare()

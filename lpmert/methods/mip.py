@@ -121,7 +121,6 @@ class MipSearch(Search):
         self.nodes, self._programs, self._cores = state["counts"]
 
     def advance(self) -> None:
-        """Solve the program; take over what it found, or cut off a selection that only ties reach."""
         if self._program is None:
             self._program = _Program(self._canonical, self._unit, self._settings.margin)
             for rows in self._forbidden:
@@ -217,7 +216,6 @@ class _Program:
         self._program += pulp.LpAffineExpression([*terms, (chosen, -(reach + margin))]) >= -reach
 
     def _touch_surface(self, weights: list[Any]) -> None:
-        """Demand that some weight be 1 or -1."""
         high = [self._program.add_variable(f"h{d}", cat=pulp.LpBinary) for d in range(len(weights))]
         low = [self._program.add_variable(f"l{d}", cat=pulp.LpBinary) for d in range(len(weights))]
         self._program += pulp.lpSum(high) + pulp.lpSum(low) == 1

@@ -36,7 +36,6 @@ class Subspace(Method):
     proves = False
 
     def start(self, task: Task) -> Search:
-        """Return a search that begins with this incumbent, on which its random numbers depend too."""
         return SubspaceSearch(self, task.canonical, task.incumbent)
 
 
@@ -60,7 +59,6 @@ class SubspaceSearch(Search):
         return {"nodes": self.nodes, "subspaces": self.nodes}
 
     def advance(self) -> None:
-        """Search one subspace."""
         settings = self._settings
         better = improve(
             self._canonical, self.incumbent, self._rng, dimension=settings.dimension, slices=settings.slices

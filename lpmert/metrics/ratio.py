@@ -151,7 +151,6 @@ class _Ratio:
 
     @property
     def parameters(self) -> FloatArray:
-        """Parameters of the formula."""
         return np.empty(0)
 
     def check(self, statistics: FloatArray) -> None:

@@ -56,7 +56,6 @@ class Graph(NamedTuple):
     features: FloatArray
 
     def links(self, chosen: NDArray[np.integer] | None = None) -> core.Links:
-        """Return these links, or all."""
         own = slice(None) if chosen is None else chosen
         return core.Links(self.sources[own], self.seconds[own], self.targets[own], self.n_nodes)
 
@@ -118,7 +117,6 @@ class WordGraphs:
         return len(self.names)
 
     def graph(self, number: int) -> Graph:
-        """Return one lattice, by its number from 0."""
         links = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
         own = self.sources[links], self.seconds[links], self.targets[links], self.words[links]
         return Graph(int(self.n_nodes[number]), int(self.most_links[number]), *own, self.features[links])
@@ -559,11 +557,9 @@ class Hypergraphs(WordGraphs):
 
     @property
     def n_links(self) -> int:
-        """Number of edges of all hypergraphs together, L."""
         return int((self.words != _JOINT).sum())
 
     def words_of(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return the words, as numbers, of a derivation of hypergraph `number`."""
         waiting: list[Texts] = []  # texts of tails, those of a link's source last
         first = int(self.offsets[number])
         for link in (first + way[::-1]).tolist():

@@ -264,7 +264,6 @@ class LatticeProblem(BaseProblem):
         return text_unit(self.settings, self.lattices.n_lists, self.rates(1.0).get(ERROR_RATE))
 
     def text(self, number: int, way: NDArray[np.integer]) -> str:
-        """Return the text of a path."""
         return self.lattices.text(self.lattices.words_of(number, way).tolist())
 
     def statistics(self, number: int, way: NDArray[np.integer]) -> FloatArray:

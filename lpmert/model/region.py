@@ -147,7 +147,6 @@ class RegionCone(NamedTuple):
 
     @property
     def equations(self) -> FloatArray:
-        """The equations in doubles."""
         return as_floats(self.exact_equations, self.n_features)
 
 

@@ -62,7 +62,6 @@ class _Matrix:
         self._most = highest - lowest
 
     def modulo(self, p: int, rows: IntArray | slice = slice(None), columns: IntArray | slice = slice(None)) -> IntArray:
-        """Return the entries of these rows and columns modulo p, from 0 to p - 1."""
         whole, shifts = self._whole[:, rows][:, :, columns] % p, self._shifts[:, rows][:, :, columns]
         if self._most:
             whole = whole * np.array([pow(2, k, p) for k in range(self._most + 1)], dtype=np.int64)[shifts] % p

@@ -182,7 +182,6 @@ class Rounding:
         return self.columns is not None
 
     def take(self, rows: NDArray[np.integer]) -> Rounding:
-        """Return what some rows are."""
         return replace(self, rows=self.rows[rows])
 
     def scaled(self, columns: IntArray, scales: FloatArray) -> Rounding:

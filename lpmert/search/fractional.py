@@ -66,7 +66,6 @@ class FractionSearch(Combined):
         self._begin()
 
     def _take(self, loss: Fraction, weights: CanonicalWeights, source: str) -> None:
-        """Take weights of this loss."""
         self._known = loss
         self.incumbent.cost = self._canonical.cost_of_loss(loss)
         self.incumbent.weights, self.incumbent.source = weights, source
@@ -175,7 +174,6 @@ class FractionSearch(Combined):
         return [] if self._inner is None else [self._inner]
 
     def advance(self) -> None:
-        """Search on for a slice of work; where the additive search has ended, take what it found and start the next."""
         inner = self._inner
         if inner is not None and not inner.finished:
             try:

@@ -385,7 +385,6 @@ class Improver:
         return clock.steps * (len(form.features) + OVERHEAD) / _EVALUATIONS
 
     def _descend(self) -> float:
-        """Descend; return the work of that."""
         form = self._form
         if self._near and form.additive and form.cap is None and not len(form.limits):
             self._descents.offer(self._incumbent.weights)

@@ -107,7 +107,6 @@ class Search(ABC):
 
     @property
     def open_nodes(self) -> int:
-        """Nodes that wait."""
         return 0 if self.finished else 1
 
     @property
@@ -306,7 +305,6 @@ class Combined(Search):
         return sum(search.memory for search in self._searches)
 
     def counters(self) -> Mapping[str, int]:
-        """Return what all searches counted together."""
         total = self._counted.copy()
         for search in self._searches:
             total.update(search.counters())
@@ -362,12 +360,10 @@ class Run(Clock, Search):
         return known
 
     def expired(self, steps: int = 1) -> bool:
-        """Count steps of work, tell the callback from time to time, and return whether to stop."""
         self.steps += steps
         return self._task.watch.glance(self)
 
     def advance(self) -> None:
-        """Run the function to its end."""
         task = self._task
         lists = cast(Problem, task.problem)  # lattices are for methods that ask of them what both kinds have
         found = self._function(lists, task.initial, task.seed, self)
@@ -399,5 +395,4 @@ class Comparator(Method):
         """
 
     def start(self, task: Task) -> Search:
-        """Return the run as a search."""
         return Run(task, self.run)

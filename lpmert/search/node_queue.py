@@ -12,10 +12,7 @@ from abc import abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from lpmert.errors import FloatArray
 from lpmert.search.checkpoint import plain
@@ -29,70 +26,52 @@ where few do, as at both ends of a search, what it leaves is divided soon.
 """
 
 
-class Node(Protocol):
-    """A part of what is to be searched; nothing in it costs less than `bound`."""
-
-    @property
-    def bound(self) -> int: ...
-
-    @property
-    def nbytes(self) -> int: ...
-
-
 class OpenNode(NamedTuple):
-    """A node of the core as bytes, for any process to go on with; nothing in it is below its bound."""
+    """A part of what is to be searched, for any process to go on with; nothing in it costs less than `bound`.
+
+    data: a node of the core as bytes, or what else a search knows it by; it has `nbytes`.
+    """
 
     bound: int
-    data: NDArray[np.uint8]
+    data: Any
 
     @property
     def nbytes(self) -> int:
-        return self.data.nbytes + 200
+        return int(self.data.nbytes) + 200
 
 
-class Answer(Protocol):
+class Answer(NamedTuple):
     """What a unit has found. nodes: left of its batch; cost, weights [D], source: of the best met; unsettled: as of a
-    search.
+    search; learnt: what else it knows for units to come; work: done, as searches count it.
     """
 
-    @property
-    def nodes(self) -> list[Any]: ...
-
-    @property
-    def cost(self) -> int: ...
-
-    @property
-    def weights(self) -> FloatArray: ...
-
-    @property
-    def source(self) -> str: ...
-
-    @property
-    def unsettled(self) -> int | None: ...
-
-    @property
-    def counts(self) -> Mapping[str, int]: ...
+    nodes: list[OpenNode]
+    cost: int
+    weights: FloatArray
+    source: str
+    unsettled: int | None
+    counts: Mapping[str, int]
+    learnt: Any = None
+    work: int = 0
 
 
-N = TypeVar("N", bound=Node)
 A = TypeVar("A")
-B = TypeVar("B", bound=Answer)
 
 Call = tuple[Unit[A], tuple[Any, ...]]
 """A unit and its arguments beside what is shared."""
 
 
 @dataclass
-class _Out(Generic[N, A]):
+class _Out(Generic[A]):
     """A batch that is out. size: of its unit, as a multiple of an ordinary one."""
 
-    nodes: list[N]
+    nodes: list[OpenNode]
     call: Call[A]
     size: float
     pending: Pending[A]
 
 
-class NodeQueue(Generic[N, A]):
+class NodeQueue(Generic[A]):
     """Nodes that wait, the least bound first, and batches of nodes that are out with workers.
 
     places: batches that are out at once; batch: most nodes of one; unit: work of an ordinary one; local_units: so many
@@ -107,9 +86,9 @@ class NodeQueue(Generic[N, A]):
         self._local_units = local_units if workers.remote else 0
         self._workers: Workers = SERIAL if self._local_units else workers
         self._shared: Shared | None = None
-        self._waiting: list[tuple[int, int, N]] = []
-        self._out: deque[_Out[N, A]] = deque()
-        self._staying: deque[list[N]] = deque()
+        self._waiting: list[tuple[int, int, OpenNode]] = []
+        self._out: deque[_Out[A]] = deque()
+        self._staying: deque[list[OpenNode]] = deque()
         self._pushed = self._sent = 0
         self.size = 1.0
         self.nbytes = 0
@@ -124,7 +103,6 @@ class NodeQueue(Generic[N, A]):
 
     @property
     def least_bound(self) -> int | None:
-        """The least bound of all nodes, `None` if there are none."""
         bounds = [node.bound for batch in self._batches() for node in batch]
         return min([*bounds, *(bound for bound, _, _ in self._waiting[:1])], default=None)
 
@@ -132,26 +110,26 @@ class NodeQueue(Generic[N, A]):
         """Let units go out that share a value."""
         self._shared = self._workers.share(value)
 
-    def push(self, nodes: Iterable[N]) -> None:
+    def push(self, nodes: Iterable[OpenNode]) -> None:
         """Let nodes wait."""
         for node in nodes:
             heapq.heappush(self._waiting, (node.bound, self._pushed, node))
             self._pushed += 1
             self.nbytes += node.nbytes
 
-    def pop(self) -> N:
+    def pop(self) -> OpenNode:
         """Take the waiting node with the least bound."""
         node = heapq.heappop(self._waiting)[2]
         self.nbytes -= node.nbytes
         return node
 
-    def stay(self, nodes: list[N]) -> None:
+    def stay(self, nodes: list[OpenNode]) -> None:
         """Let nodes go out together again before all others."""
         if nodes:
             self._staying.append(nodes)
             self.nbytes += sum(node.nbytes for node in nodes)
 
-    def take(self, call: Callable[[list[N], int], Call[A]]) -> A:
+    def take(self, call: Callable[[list[OpenNode], int], Call[A]]) -> A:
         """Send batches out, wait for the answer to the one that went out first, and take it; raises `OutOfTime`.
 
         call: returns the unit for some nodes, and for so much work.
@@ -167,7 +145,7 @@ class NodeQueue(Generic[N, A]):
                 self._leave_to(current_workers())
         return answer
 
-    def send(self, call: Callable[[list[N], int], Call[A]]) -> None:
+    def send(self, call: Callable[[list[OpenNode], int], Call[A]]) -> None:
         """Send batches out until all places are taken; where few nodes wait, places share them."""
         while (self._waiting or self._staying) and len(self._out) < self._places:
             if self._staying:
@@ -187,7 +165,7 @@ class NodeQueue(Generic[N, A]):
         for out in self._out:
             out.pending.give_up()
 
-    def nodes(self) -> list[N]:
+    def nodes(self) -> list[OpenNode]:
         """Return all nodes, those that are out as they went out."""
         waiting = [node for _, _, node in sorted(self._waiting, key=lambda item: item[:2])]
         return [node for batch in self._batches() for node in batch] + waiting
@@ -204,11 +182,11 @@ class NodeQueue(Generic[N, A]):
         for out in self._out:
             out.pending = self._submitted(out.call)
 
-    def _batches(self) -> list[list[N]]:
+    def _batches(self) -> list[list[OpenNode]]:
         return [out.nodes for out in self._out] + list(self._staying)
 
 
-class Divisible(Search, Generic[N]):
+class Divisible(Search):
     """A search that can say what is open in it, for others to go on with."""
 
     @property
@@ -217,17 +195,17 @@ class Divisible(Search, Generic[N]):
         """What an improvement is at least."""
 
     @abstractmethod
-    def open_parts(self) -> list[N]:
+    def open_parts(self) -> list[OpenNode]:
         """Return what is open, the coarsest first."""
 
 
-class ParallelSearch(Search, Generic[N, B]):
+class ParallelSearch(Search):
     """A resumable search that begins as another one; the numbers are those of `NodeQueue`."""
 
-    def __init__(self, alone: Divisible[N], places: int, batch: int, unit: int, local_units: int = 0) -> None:
+    def __init__(self, alone: Divisible, places: int, batch: int, unit: int, local_units: int = 0) -> None:
         self.incumbent: Incumbent = alone.incumbent
         self._beginning = alone
-        self._queue: NodeQueue[N, B] = NodeQueue(places, batch, unit, local_units)
+        self._queue: NodeQueue[Answer] = NodeQueue(places, batch, unit, local_units)
         self._counted: Counter[str] = Counter()
         self._unsettled: int | None = None
 
@@ -241,10 +219,10 @@ class ParallelSearch(Search, Generic[N, B]):
         """Return what all units share."""
 
     @abstractmethod
-    def _call(self, nodes: list[N], work: int) -> Call[B]:
+    def _call(self, nodes: list[OpenNode], work: int) -> Call[Answer]:
         """Return the unit that searches these nodes, for so much work, for what costs less than the incumbent."""
 
-    def _learn(self, answer: B) -> None:
+    def _learn(self, answer: Answer) -> None:
         """Take what else a unit has learnt."""
 
     @property
@@ -311,13 +289,13 @@ class ParallelSearch(Search, Generic[N, B]):
         if self._long and not self._beginning.finished:
             self._share(self._beginning.open_parts())
 
-    def _go_on(self, nodes: Iterable[N], counts: Mapping[str, int], unsettled: int | None) -> None:
+    def _go_on(self, nodes: Iterable[OpenNode], counts: Mapping[str, int], unsettled: int | None) -> None:
         """Go on, before the first slice, with what another search for the same left open, and what it had counted."""
         self._counted = Counter(counts) - Counter(self._beginning.counters())
         self._unsettled = unsettled
         self._share(nodes)
 
-    def _share(self, nodes: Iterable[N]) -> None:
+    def _share(self, nodes: Iterable[OpenNode]) -> None:
         self._queue.push(nodes)
         self._queue.share(self._common())
 

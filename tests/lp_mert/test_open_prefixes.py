@@ -12,10 +12,11 @@ from strategies import Lists
 
 from lpmert.core import INFINITE_COST
 from lpmert.methods.lp_mert.attainability import SavingTest
-from lpmert.methods.lp_mert.method import Alone, Chain, LpMert, OpenPrefix, open_prefixes
+from lpmert.methods.lp_mert.method import Alone, Chain, LpMert, Prefix, open_prefixes
 from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
+from lpmert.search.node_queue import OpenNode
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -47,7 +48,7 @@ def test_every_selection_is_found_or_in_one_open_prefix_at_any_moment(n_lists: i
             found = {tuple(c.positions[np.argsort(root.lists)].tolist()) for c in root.found}
             assert found <= attainable
             for selection in attainable:
-                held = [part for part in parts if holds(part, root.lists, selection)]
+                held = [part for part in parts if holds(part.data, root.lists, selection)]
                 assert len(held) == (selection not in found)
                 cost = sum(int(costs[s, p]) for s, p in enumerate(selection))
                 assert all(part.bound <= cost for part in held)
@@ -58,7 +59,7 @@ def test_every_selection_is_found_or_in_one_open_prefix_at_any_moment(n_lists: i
         assert not parts
 
 
-def holds(part: OpenPrefix, order: np.ndarray, selection: tuple[int, ...]) -> bool:
+def holds(part: Prefix, order: np.ndarray, selection: tuple[int, ...]) -> bool:
     depth = len(part.positions)
     chosen = np.array(selection)[order]
     return bool((chosen[:depth] == part.positions).all() and chosen[depth] >= part.following)
@@ -78,15 +79,15 @@ def test_a_part_goes_on_to_what_it_holds_and_nothing_else() -> None:
     for _ in range(25):
         whole.get_next_best()
     parts = open_prefixes(whole, streams, test, 0)
-    assert {len(part.positions) for part in parts} >= {1, 2}
+    assert {len(part.data.positions) for part in parts} >= {1, 2}
     known = [Alone.of(stream) for stream in streams]
     chain = Chain(SavingTest(LpMert(look_ahead=False), form, nothing), order, known, lazy=True)
     of_parts = []
     for part in parts:
-        root = chain.root(part)
+        root = chain.root(part.data)
         while root.bound < INFINITE_COST:
             root.get_next_best()
-        assert all(holds(part, np.arange(form.n_lists), tuple(c.positions.tolist())) for c in root.found)
+        assert all(holds(part.data, np.arange(form.n_lists), tuple(c.positions.tolist())) for c in root.found)
         assert all(part.bound <= c.cost for c in root.found)
         of_parts += [c.positions.tobytes() for c in root.found]
     before = [c.positions.tobytes() for c in whole.found]
@@ -107,12 +108,12 @@ def test_parts_can_be_divided_again_and_again() -> None:
             stream.get_next_best()
     known = [Alone.of(stream) for stream in streams]
     nothing = np.zeros(0, dtype=np.int64)
-    parts = [OpenPrefix(nothing, 0, 0, np.zeros(form.n_lists, dtype=np.int64), None)]
+    parts = [OpenNode(0, Prefix(nothing, 0, np.zeros(form.n_lists, dtype=np.int64), None))]
     found, order = [], rng.permutation(form.n_lists)
     while parts:
         part = parts.pop(int(rng.integers(len(parts))))
         chain = Chain(test, order, known, lazy=True)
-        root = chain.root(part)
+        root = chain.root(part.data)
         for _ in range(int(rng.integers(1, 5))):
             root.get_next_best()
         found += [tuple(c.positions[np.argsort(order)].tolist()) for c in root.found]

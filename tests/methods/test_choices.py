@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from strategies import gaussian_lists
 
-from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.search import SumChoicesSearch
+from lpmert.methods.choices.choices import Choices, SumChoicesSearch
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent
 

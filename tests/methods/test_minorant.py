@@ -15,8 +15,7 @@ import lpmert
 from lpmert import NBest
 from lpmert.formats.moses import read_moses
 from lpmert.methods.auto import Auto
-from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
+from lpmert.methods.choices.ratio import cost_of_height, oracle_height, ratio_lists
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent

@@ -16,11 +16,9 @@ from lpmert.errors import FloatArray
 from lpmert.methods import groups as minorant
 from lpmert.methods.auto import Auto, Portfolio
 from lpmert.methods.cells import losses
-from lpmert.methods.choices import ratio_search
+from lpmert.methods.choices import choices
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.close_oracle import close_oracle_height
-from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import cost_of_height, ratio_lists
+from lpmert.methods.choices.ratio import close_oracle_height, cost_of_height, oracle_height, ratio_lists
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.search.method import Incumbent, Task
@@ -173,7 +171,7 @@ def test_searches_in_turns_look_for_the_oracle_once(
         asked.append(1)
         return close_oracle_height(*arguments)
 
-    for module in (losses, minorant, ratio_search):
+    for module in (losses, minorant, choices):
         monkeypatch.setattr(module, "close_oracle_height", counted)
     search = Auto().start(Task(problem, form, lambda: start))
     assert isinstance(search, Portfolio)

@@ -14,7 +14,7 @@ from lpmert.core import height_of_loss, loss_of_total
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import Fields, faces
-from lpmert.methods.choices.ratio_lists import UNIT, Ratio, ratio_lists
+from lpmert.methods.choices.ratio import UNIT, Ratio, ratio_lists
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region

@@ -14,13 +14,12 @@ from long_searches import counted, long_searches, same, with_workers
 import lpmert
 from lpmert import Status
 from lpmert.errors import FloatArray
-from lpmert.methods.choices import ratio_search, shared
-from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.shared import Common, Searched, SharedChoices, search_batch
+from lpmert.methods.choices import choices
+from lpmert.methods.choices.choices import Choices, Common, SharedChoices, search_batch
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import any_incumbent
 from lpmert.search.method import Incumbent
-from lpmert.search.node_queue import OpenNode
+from lpmert.search.node_queue import Answer, OpenNode
 from lpmert.workers import SERIAL, Processes, Threads
 
 
@@ -43,9 +42,9 @@ def counting(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> Calls:
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_lists_are_prepared_once_for_all_units(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared = counting(monkeypatch, ratio_search, "ratio_lists")
-    bounded = counting(monkeypatch, ratio_search, "close_oracle_height")
-    units = counting(monkeypatch, shared, "search_batch")
+    prepared = counting(monkeypatch, choices, "ratio_lists")
+    bounded = counting(monkeypatch, choices, "close_oracle_height")
+    units = counting(monkeypatch, choices, "search_batch")
     for hands in (SERIAL, Threads(2)):
         prepared.count = bounded.count = units.count = 0
         with long_searches(), with_workers(hands):
@@ -56,7 +55,7 @@ def test_lists_are_prepared_once_for_all_units(metric: str, monkeypatch: pytest.
 
 def begun(metric: str, monkeypatch: pytest.MonkeyPatch) -> SharedChoices:
     """A search whose parts are about to be handed out; what it shares is in `_common`."""
-    monkeypatch.setattr(shared, "_ALONE", 0)
+    monkeypatch.setattr(choices, "_ALONE", 0)
     form = Problem(counted(1, metric), metric_of(metric)).canonical
     search = SharedChoices(Choices(), form, any_incumbent(form))
     with long_searches():
@@ -69,7 +68,7 @@ def metric_of(name: str) -> Any:
     return {"bleu": lpmert.metrics.Bleu, "chrf": lpmert.metrics.Chrf}[name]()
 
 
-def searched_without_preparing(ground: Common, part: OpenNode, weights: FloatArray, cost: int) -> Searched:
+def searched_without_preparing(common: Common, part: OpenNode, weights: FloatArray, cost: int) -> Answer:
     """A unit that fails where it would prepare anything."""
 
     def refuse(*_: object) -> None:
@@ -77,9 +76,9 @@ def searched_without_preparing(ground: Common, part: OpenNode, weights: FloatArr
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ratio_lists", "oracle_height", "close_oracle_height"):
-            patch.setattr(ratio_search, name, refuse)
-        gains = ground.search(Incumbent(cost, weights, "")).gains
-        return search_batch(ground, [part], cost, weights, gains, 200_000)
+            patch.setattr(choices, name, refuse)
+        gains = common.search(Incumbent(cost, weights, "")).gains
+        return search_batch(common, [part], cost, weights, gains, 200_000)
 
 
 def test_units_elsewhere_prepare_nothing(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +109,7 @@ def test_a_search_that_goes_on_takes_the_bound_of_the_oracle_with_it(
     with long_searches():
         search = SharedChoices(Choices(), form, weights)
         state = search.state()
-        looked = counting(monkeypatch, ratio_search, "oracle_height")
+        looked = counting(monkeypatch, choices, "oracle_height")
         again = SharedChoices(Choices(), form, weights)
         again.restore(state)
         while not again.finished:

@@ -14,7 +14,7 @@ import pytest
 from lpmert import core
 from lpmert.core import height_of_loss, lay_minorant, loss_of_height, loss_of_total, losses_of_totals
 from lpmert.errors import FloatArray
-from lpmert.methods.choices.ratio_lists import UNIT, Ratio
+from lpmert.methods.choices.ratio import UNIT, Ratio
 from lpmert.metrics.base import BLEU, CHRF, FRACTION, PER
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
 

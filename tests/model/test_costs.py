@@ -15,7 +15,7 @@ from strategies import FRACTIONS, short_descent
 import lpmert
 from lpmert import Linear, MethodError, MetricError, NBest, Region, Status
 from lpmert.core import INFINITE_COST
-from lpmert.methods.choices.search import ChoicesSearch
+from lpmert.methods.choices.choices import ChoicesSearch
 from lpmert.metrics.ratio import LinearFraction, precision
 from lpmert.model.canonical import with_limits
 from lpmert.model.presolve import fixed_point, whole_fractions

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from lpmert.errors import MethodError
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.search import SumChoicesSearch
+from lpmert.methods.choices.choices import Choices, SumChoicesSearch
 from lpmert.methods.exhaustive import Exhaustive
 from lpmert.methods.groups import Groups
 from lpmert.methods.lp_mert.method import LpMert

@@ -1,7 +1,7 @@
 """Grow the tree over selections of a certificate: exclude choices by cores, bound, branch, depth first.
 
 The optimum is known, so that the search only shows that nothing undercuts it; it decides as
-methods/choices/search.py does. Every record is checked by the certificate's own rules before it is written, and these
+methods/choices/choices.py does. Every record is checked by the certificate's own rules before it is written, and these
 say which nodes come next.
 """
 

@@ -20,8 +20,7 @@ from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.cells.losses import Loss, loss_for
 from lpmert.methods.cells.nodes import Fields, faces
 from lpmert.methods.cells.units import CellsTask, Counts, Explored, NodeSearch, NodeSettings, Roots, explore
-from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.search import ChoicesSearch
+from lpmert.methods.choices.choices import Choices, ChoicesSearch
 from lpmert.methods.lattice.search import LatticeSearch
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
@@ -124,7 +123,6 @@ class Cells(Method):
         return possible and (self.shape == "boxes" or (self.shape == "auto" and canonical.n_features >= fewest))
 
     def start(self, task: Task) -> CellsSearch | LatticeSearch:
-        """Return a search over the whole weight space that begins with this incumbent."""
         if isinstance(task.problem, LatticeProblem):
             return LatticeSearch(task.problem, task.incumbent, partial(CellsSearch, self), self.lanes)
         return self.on_lists(task)
@@ -181,7 +179,7 @@ class CellsSearch(Search):
         begins = list(self._cover(boxed) if roots is None else roots)
         self._roots = Roots(self._task, (root for root in begins if not isinstance(root, dict)), self._settings.lanes)
         self._nodes = NodeSearch(self._task, self.incumbent.weights)
-        self._queue: NodeQueue[OpenNode, Explored] = NodeQueue(self._settings.lanes, _BATCH, _UNIT, _LOCAL_UNITS)
+        self._queue: NodeQueue[Explored] = NodeQueue(self._settings.lanes, _BATCH, _UNIT, _LOCAL_UNITS)
         for cone in begins:
             if isinstance(cone, dict):
                 self._nodes.push(cone)
@@ -239,7 +237,6 @@ class CellsSearch(Search):
         }
 
     def advance(self) -> None:
-        """Search on for one slice of work, or take the answers to the units that went out first."""
         if self.finished:
             return
         if self._nodes.hard:

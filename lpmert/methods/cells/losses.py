@@ -12,12 +12,8 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.nodes import Precision, Survivors, precision_of
-from lpmert.methods.choices.choices import Choices
-from lpmert.methods.choices.close_oracle import close_oracle_height
-from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import UNIT, ratio_lists
-from lpmert.methods.choices.ratio_search import RatioChoicesSearch
-from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
+from lpmert.methods.choices.choices import Choices, ChoicesSearch, RatioChoicesSearch, SumChoicesSearch
+from lpmert.methods.choices.ratio import UNIT, close_oracle_height, oracle_height, ratio_lists
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import SortedLists
 from lpmert.search.method import Incumbent
@@ -65,7 +61,6 @@ class Loss(ABC):
         return None
 
     def loss_of(self, cost: int) -> float:
-        """Return the loss of a ratio metric of this cost."""
         return 1.0
 
     @abstractmethod

@@ -85,7 +85,6 @@ class NodeSearch:
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes are open."""
         return len(self._core.bounds)
 
     @property

@@ -1,13 +1,66 @@
-"""The search over selections as a method: search.py of this folder, or ratio_search.py for ratio metrics."""
+"""Search over selections: decide one list at a time, and bound the rest by what still goes together.
+
+Depth first. Each undecided list adds the cost of its cheapest hypothesis that is still attainable with the decided
+choices, and disjoint cores among these cheapest choices raise the bound further. For a ratio metric (corpus BLEU, chrF)
+the bound of a node is that of a linear minorant on the box of what the sums can still be. That runs in the compiled
+core (`core/choices.hpp`); where rounding hides whether choices go together, LinOptimizer decides exactly. A long search
+goes on in units: batches of open nodes, for whoever does them.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from lpmert import core
 from lpmert.configurable import option
-from lpmert.methods.choices.search import ChoiceSettings
-from lpmert.methods.choices.shared import SharedChoices
-from lpmert.search.method import Method, Task
+from lpmert.errors import FloatArray, IntArray
+from lpmert.methods.choices.ratio import (
+    TANGENTS,
+    Ratio,
+    close_oracle_height,
+    cost_of_height,
+    oracle_height,
+    ratio_lists,
+)
+from lpmert.model.canonical import Canonical, CanonicalWeights
+from lpmert.numeric import rational
+from lpmert.numeric.cone import Cap
+from lpmert.numeric.lists import SortedLists
+from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.rounding import Rounding, exact_differences
+from lpmert.search.checkpoint import plain
+from lpmert.search.method import Incumbent, Method, Task
+from lpmert.search.node_queue import Answer, Call, Divisible, OpenNode, ParallelSearch
+from lpmert.system.deadline import checkpoint
+
+WORKING, ASKING, DONE = range(3)
+
+SLICE = 4_000_000
+ANSWER_WORK = 300_000
+"""An exact answer in units of work: a few milliseconds."""
+
+_ANSWER_ROW_WORK = 25
+"""What it takes besides that for each hypothesis."""
+
+_POOL_BYTES = 1 << 26
+
+
+class ChoiceSettings(NamedTuple):
+    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; switches
+    turn devices off that never change the optimum.
+    """
+
+    granularity: int
+    sharpness: float
+    look_ahead: bool
+    use_cores: bool
+    use_witnesses: bool
 
 
 @dataclass(frozen=True)
@@ -37,9 +90,435 @@ class Choices(Method):
         return ChoiceSettings(granularity, self.sharpness, self.look_ahead, use_cores, self.use_witnesses)
 
     def start(self, task: Task) -> SharedChoices:
-        """Return a search over the whole weight space that begins with this incumbent."""
         return self.begun(task)
 
     def begun(self, task: Task, least: int | None = None) -> SharedChoices:
         """Return the same search; least: a cost that nothing undercuts, where another search has looked for it."""
         return SharedChoices(self, task.canonical, task.incumbent, least)
+
+
+class Gains(NamedTuple):
+    """What looking ahead has brought: how often each list was asked [S], and by how much that raised bounds [S]."""
+
+    asked: IntArray
+    raised: FloatArray
+
+    def beyond(self, before: Gains) -> Gains:
+        """Return what has been added to those before."""
+        return Gains(self.asked - before.asked, self.raised - before.raised)
+
+    def with_more(self, more: Gains) -> Gains:
+        """Return both together."""
+        return Gains(self.asked + more.asked, self.raised + more.raised)
+
+
+class ChoicesSearch(Divisible):
+    """A resumable search over selections; what is summed is the affair of those who derive from it.
+
+    lists: as sorted, the last n_fixed of them half-spaces, decided for good.
+    """
+
+    phase = "selections"
+    _core: core.SumChoices | core.RatioChoices
+    unsettled: int | None = None
+
+    def __init__(
+        self,
+        options: Choices,
+        granularity: int,
+        cores: bool,
+        lists: SortedLists,
+        incumbent: Incumbent,
+        cap: Cap | None,
+        rounding: Rounding | None,
+    ) -> None:
+        self.incumbent, self._granularity = incumbent, granularity
+        self._rounding = rounding
+        self._lists, self._offsets, self._cap = lists, lists.offsets, cap
+        n_lists = len(lists.offsets) - 1
+        pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
+        switches = options.switches(granularity, cores=cores)
+        self._settings = core.ChoiceSettings(*switches, pool_size, options.kept_cores)
+        self._state = WORKING
+        self._exact_decisions = 0
+
+    @abstractmethod
+    def _aim(self) -> None:
+        """Let the core look only for what costs less than the incumbent."""
+
+    @abstractmethod
+    def _take_found(self) -> None:
+        """Take what the core has found as the incumbent, if it costs less."""
+
+    @abstractmethod
+    def _cost_of_bound(self, bound: int) -> int:
+        """Return a cost that nothing undercuts in a node of this bound."""
+
+    @abstractmethod
+    def _cost_of_rows(self, rows: IntArray) -> int:
+        """Return what the complete selection of these rows of the lists costs."""
+
+    @property
+    def granularity(self) -> int:
+        return self._granularity
+
+    @property
+    def work(self) -> int:
+        """Work done since the search began."""
+        return self._core.work
+
+    @property
+    def gains(self) -> Gains:
+        """What looking ahead has brought so far."""
+        return Gains(*self._core.gains)
+
+    def expect(self, gains: Gains) -> None:
+        """Begin with what looking ahead has brought elsewhere."""
+        self._core.expect(*gains)
+
+    @property
+    def done(self) -> bool:
+        return self._state == DONE
+
+    @property
+    def between_nodes(self) -> bool:
+        """Whether nothing is lost if it does not go on but `open_parts` are searched elsewhere."""
+        return self._core.between_nodes
+
+    @cached_property
+    def _optimizer(self) -> LinOptimizer:
+        return LinOptimizer(self._lists.rows, self._offsets, self._cap, self._rounding)
+
+    @property
+    def finished(self) -> bool:
+        return self._state == DONE or self.lower_bound >= self.incumbent.cost
+
+    @property
+    def nodes(self) -> int:
+        return self._core.nodes + 1
+
+    @property
+    def open_nodes(self) -> int:
+        return max(0, self._core.depth + 1)
+
+    @property
+    def lps(self) -> int:
+        return self._core.programs
+
+    @property
+    def memory(self) -> int:
+        return self._core.nbytes + sum(array.nbytes for array in self._lists)
+
+    def counters(self) -> Mapping[str, int]:
+        return {
+            "nodes": self.nodes,
+            "lps": self.lps,
+            "lp_rounds": self._core.rounds,
+            "lps_for_cores": self._core.core_programs,
+            "witnesses": self._core.witnesses,
+            "exact_decisions": self._exact_decisions,
+        }
+
+    @property
+    def lower_bound(self) -> int:
+        """The least bound of what is still open: the current node, and the siblings to come along its path."""
+        upper = self.incumbent.cost
+        if self.unsettled is not None:
+            upper = min(upper, self.unsettled)
+        bound = self._core.least_open
+        if bound >= core.INFINITE_COST:
+            return upper
+        least = min(upper, self._cost_of_bound(bound))
+        return upper if least > upper - self.granularity else least
+
+    def open_parts(self) -> list[OpenNode]:
+        return [OpenNode(self._cost_of_bound(bound), data) for bound, data in self._core.open_nodes()]
+
+    def go_on_with(self, part: OpenNode) -> None:
+        """Search a part next, and nothing else of what was open."""
+        self._core.go_on_with(part.data)
+        self._state = WORKING
+
+    def advance(self) -> None:
+        self.search_on(SLICE)
+
+    def search_on(self, budget: int) -> None:
+        """Search on until so much work is done."""
+        self._aim()
+        goal = self._core.work + budget
+        while self._core.work < goal:
+            self._state = self._core.search(goal - self._core.work)
+            self._take_found()
+            if self._state != ASKING:
+                break
+            checkpoint()
+            self._answer()
+            self._core.work += _ANSWER_ROW_WORK * len(self._lists.costs) + ANSWER_WORK
+
+    def _answer(self) -> None:
+        """Decide in exact arithmetic whether the choices that the core asks about go together."""
+        question = self._core.question
+        self._exact_decisions += 1
+        lists = None if self._cap is not None else self._core_of_trial(dict(question.tolist()))
+        if lists is None:
+            rows = self._offsets[question[:, 0]] + question[:, 1]
+            start = self._core.trial.point
+            verdict = self._optimizer.solve((question[:, 0].copy(), rows), start=start if start.any() else None)
+            if verdict.attainable:
+                self._accept(verdict.weights, rows if len(question) == len(self._offsets) - 1 else None)
+                return
+            lists = sorted({s for s, _, _ in verdict.core})
+        self._core.answer_core(question[np.isin(question[:, 0], lists)])
+
+    def _core_of_trial(self, position: Mapping[int, int]) -> list[int] | None:
+        """Return the lists of a core among the rows with which the core stopped, if exact arithmetic confirms one."""
+        trial = self._core.trial
+        if trial.size == 0:
+            return None
+        lists, hint = trial.lists, trial.multipliers
+        begin = self._offsets[lists]
+        chosen = begin + np.array([position[s] for s in lists.tolist()])
+        rows = exact_differences(self._lists.rows, self._rounding, chosen, begin + trial.others)
+        multipliers = rational.farkas(rows, np.where(hint > 1e-9, hint, 0.0).tolist())
+        if multipliers is None:
+            return None
+        return sorted({int(s) for s, m in zip(lists, multipliers, strict=True) if m > 0})
+
+    def _accept(self, weights: FloatArray | None, complete: IntArray | None) -> None:
+        """Go on from choices attainable exactly; the rows of a complete selection that no doubles decode stay
+        unsettled.
+        """
+        if weights is None and complete is not None:
+            self._core.answer_unattainable()
+        else:
+            self._core.answer_attainable(self.incumbent.weights if weights is None else weights)
+        if complete is not None:
+            cost = self._cost_of_rows(complete)
+            if weights is not None:
+                self.incumbent.improve(cost, weights, "X")
+                self._aim()
+            elif cost < self.incumbent.cost and (self.unsettled is None or cost < self.unsettled):
+                self.unsettled = cost
+
+
+class SumChoicesSearch(ChoicesSearch):
+    """A resumable search over selections of lists in canonical form, optionally inside a cone.
+
+    cone [k, d]: only weights with a positive product with every row count, and only those inside the cap.
+    """
+
+    _core: core.SumChoices
+
+    def __init__(
+        self, options: Choices, canonical: Canonical, incumbent: Incumbent, cone: FloatArray | None = None
+    ) -> None:
+        if cone is not None:
+            canonical = canonical.within(cone)
+        lists, exact = canonical.by_cost, canonical.rounding_by_cost
+        super().__init__(options, canonical.granularity, True, lists, incumbent, canonical.cap, exact)
+        n_fixed = 0 if cone is None else len(cone)
+        self._core = core.SumChoices(lists.native(), n_fixed, incumbent.cost, incumbent.weights, self._settings)
+
+    def _aim(self) -> None:
+        self._core.cost = self.incumbent.cost
+
+    def _take_found(self) -> None:
+        if self._core.cost < self.incumbent.cost:
+            self.incumbent.improve(self._core.cost, self._core.best_weights, "S")
+
+    def _cost_of_bound(self, bound: int) -> int:
+        return bound
+
+    def _cost_of_rows(self, rows: IntArray) -> int:
+        return int(self._lists.costs[rows].sum())
+
+
+class Prepared(NamedTuple):
+    """What all searches over the same lists begin with; rounding: with the limits.
+
+    least: a cost that nothing undercuts, where somebody knows it.
+    """
+
+    lists: SortedLists
+    ratio: Ratio
+    rounding: Rounding | None
+    least: int | None = None
+
+
+def prepare(canonical: Canonical) -> Prepared:
+    """Prepare lists with a ratio metric; raises `MethodError` for a metric whose formula is not known."""
+    lists, ratio = ratio_lists(canonical)
+    return Prepared(lists, ratio, None if canonical.rounding is None else canonical.rounding.with_limits())
+
+
+class RatioChoicesSearch(ChoicesSearch):
+    """A resumable search over the selections of lists with a ratio metric, within their limits.
+
+    closely: whether the bound that it begins with comes near that of the oracle; not worth it for a short search.
+    prepared: what somebody has prepared of these lists. least: as there.
+    """
+
+    _core: core.RatioChoices
+
+    def __init__(
+        self,
+        options: Choices,
+        canonical: Canonical,
+        incumbent: Incumbent,
+        closely: bool = True,
+        prepared: Prepared | None = None,
+        least: int | None = None,
+    ) -> None:
+        self._canonical, self._closely = canonical, closely
+        self._prepared = prepared = prepare(canonical) if prepared is None else prepared
+        lists, ratio = prepared.lists, prepared.ratio
+        super().__init__(options, 1, False, lists, incumbent, canonical.cap, prepared.rounding)
+        self._ratio, native = ratio, lists.native()
+        self._first_weights = incumbent.weights
+        total = np.empty(len(ratio.constant))
+        native.decode_total(ratio.native(), incumbent.weights, total)
+        self._known = min(1.0, canonical.loss_of(incumbent.cost))
+        first = len(canonical.limits), self._known, total, incumbent.weights
+        self._core = core.RatioChoices(native, ratio.native(), *first, self._settings)
+        least = prepared.least if least is None else least
+        if least is not None:
+            self.least = least
+
+    @cached_property
+    def least(self) -> int:
+        """A cost that nothing undercuts, of which nobody else need know: it is looked for when it is needed."""
+        lists, ratio = self._lists, self._ratio
+        height, bound = oracle_height(lists, ratio, self._first_weights, tangents=TANGENTS if self._closely else 1)
+        if self._closely:
+            height = close_oracle_height(lists, ratio, height, bound)
+        return cost_of_height(self._canonical, ratio.kind, height)
+
+    @property
+    def prepared(self) -> Prepared:
+        """What searches over the same lists may begin with."""
+        return self._prepared._replace(least=self.least)
+
+    def _aim(self) -> None:
+        self._core.loss = self._canonical.loss_of(self.incumbent.cost)
+        self._known = self._core.loss
+
+    def _take_found(self) -> None:
+        loss = self._core.loss
+        if loss < self._known:
+            self.incumbent.improve(self._canonical.cost_of_loss(loss), self._core.best_weights, "S")
+
+    def _cost_of_bound(self, bound: int) -> int:
+        return max(self.least, cost_of_height(self._canonical, self._ratio.kind, bound))
+
+    def _cost_of_rows(self, rows: IntArray) -> int:
+        ratio = self._ratio
+        total = ratio.constant + ratio.statistics[rows].sum(axis=0)
+        return self._canonical.cost_of_loss(core.loss_of_total(ratio.kind, ratio.parameters, total))
+
+
+_ALONE = 5 * SLICE
+"""Work after which a search goes on in units: short ones need no more than the caller."""
+
+_LOCAL_UNITS = 6
+"""Units that the caller does first where workers take long to start: in some tenths of a second."""
+
+_UNIT = 8 * SLICE
+"""Work in a unit, in some hundredths of a second: much more than it takes to send one away."""
+
+_BATCH = 2
+"""Most nodes that a unit begins with."""
+
+
+class Common(NamedTuple):
+    """What all units of a search share."""
+
+    options: Choices
+    canonical: Canonical
+    prepared: Prepared | None = None
+    """What searches with a ratio metric begin with."""
+
+    def search(self, incumbent: Incumbent) -> ChoicesSearch:
+        if self.canonical.additive:
+            return SumChoicesSearch(self.options, self.canonical, incumbent)
+        return RatioChoicesSearch(self.options, self.canonical, incumbent, prepared=self.prepared)
+
+
+def search_batch(
+    common: Common, parts: list[OpenNode], cost: int, weights: FloatArray, gains: Gains, budget: int
+) -> Answer:
+    """Search open nodes, the first of them first, for what costs less; weights [D] have this cost; gains: so far."""
+    search = common.search(Incumbent(cost, CanonicalWeights(weights), ""))
+    search.expect(gains)
+    left = list(parts)
+    while left and search.work < budget:
+        part = left.pop(0)
+        if part.bound > search.incumbent.cost - search.granularity:
+            continue
+        search.go_on_with(part)
+        while not (search.done or (search.work >= budget and search.between_nodes)):
+            search.search_on(max(1, budget - search.work))
+        if not search.done:
+            left = search.open_parts() + left
+    found = search.incumbent
+    counts = {**search.counters(), "nodes": search.nodes - 1}
+    learnt = search.gains.beyond(gains)
+    return Answer(left, found.cost, found.weights, found.source, search.unsettled, counts, learnt, search.work)
+
+
+class SharedChoices(ParallelSearch):
+    """A resumable search over selections; least: a cost that nothing undercuts, for a ratio metric, where known."""
+
+    phase = "selections"
+
+    def __init__(self, options: Choices, canonical: Canonical, incumbent: Incumbent, least: int | None = None) -> None:
+        self._alone = Common(options, canonical).search(incumbent)
+        if least is not None and isinstance(self._alone, RatioChoicesSearch):
+            self._alone.least = least
+        super().__init__(self._alone, options.lanes, _BATCH, _UNIT, _LOCAL_UNITS)
+        self._options, self._canonical = options, canonical
+        self._learnt: Gains | None = None
+        self._work = 0
+
+    @property
+    def lower_bound(self) -> int:
+        return self._alone.lower_bound if not self._queue.shared else self._least
+
+    @property
+    def work(self) -> int:
+        """Work whose outcome is known, in this process."""
+        return self._alone.work + self._work
+
+    @property
+    def _gains(self) -> Gains:
+        return self._alone.gains if self._learnt is None else self._learnt
+
+    @property
+    def _long(self) -> bool:
+        return self._alone.work >= _ALONE and self._alone.between_nodes
+
+    def _common(self) -> Common:
+        prepared = self._alone.prepared if isinstance(self._alone, RatioChoicesSearch) else None
+        return Common(self._options, self._canonical, prepared)
+
+    def state(self) -> Mapping[str, Any]:
+        least = self._alone.least if isinstance(self._alone, RatioChoicesSearch) else None
+        return {**super().state(), "gains": plain(self._gains), "least": least}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._learnt = Gains(**state["gains"])
+        if isinstance(self._alone, RatioChoicesSearch) and state["least"] is not None:
+            self._alone.least = state["least"]
+        self._go_on((OpenNode(**part) for part in state["parts"]), state["counts"], state["unsettled"])
+
+    def go_on_from(self, searched: Answer) -> None:
+        """Go on, before the first slice, from what a search for the same from its beginning left, and had counted."""
+        self._learnt, self._work = searched.learnt, searched.work
+        self._go_on(searched.nodes, searched.counts, searched.unsettled)
+
+    def _learn(self, answer: Answer) -> None:
+        self._learnt = self._gains.with_more(answer.learnt)
+        self._work += answer.work
+
+    def _call(self, nodes: list[OpenNode], work: int) -> Call[Answer]:
+        upper = self.incumbent
+        return search_batch, (nodes, upper.cost, upper.weights, self._gains, work)

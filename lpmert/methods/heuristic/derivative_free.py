@@ -72,7 +72,6 @@ class Grid(Comparator):
     random = False
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         for name, low, high in (("low, high", self.low, self.high), *self.ranges):
             if not low < high:
@@ -133,7 +132,6 @@ class RandomSearch(Comparator):
     takes_lattices: ClassVar[bool] = True
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the best of the weights tried."""
         rng = np.random.default_rng(seed)
         space = space_of(problem)
         best = random_weights(space, rng) if start is None else start
@@ -165,7 +163,6 @@ class NelderMead(Comparator):
     takes_jobs: ClassVar[bool] = True
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the best vertex met."""
         rng = np.random.default_rng(seed)
         space = space_of(problem)
         first = problem.canonical.interior if start is None else start
@@ -245,7 +242,6 @@ class CmaEs(Comparator):
     takes_lattices: ClassVar[bool] = True
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the best of the weights drawn."""
         evolution = Evolution(problem, start, np.random.default_rng(seed))
         clock.keep(evolution.best)
         while evolution.runs <= self.restarts and not clock.expired(0):
@@ -266,7 +262,6 @@ class Tpe(Comparator):
     takes_lattices: ClassVar[bool] = True
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the best of the trials."""
         try:
             import optuna
         except ImportError as error:

@@ -40,7 +40,6 @@ class AllHypotheses:
 
     @property
     def n_lists(self) -> int:
-        """Number of lists."""
         return len(self.offsets) - 1
 
     @cached_property
@@ -71,7 +70,6 @@ class AllHypotheses:
         return first_best(self.features @ weights, self.offsets)
 
     def take(self, lists: IntArray) -> AllHypotheses:
-        """Return only these lists."""
         rows, offsets = rows_of_lists(self.offsets, lists)
         return AllHypotheses(self.features[rows], offsets, self.statistics[rows], self.scale)
 
@@ -199,11 +197,9 @@ class Likelihood(Comparator):
 
     @property
     def random(self) -> bool:
-        """Whether the seed matters: it draws the parts."""
         return self.folds is not None
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the optimum of the likelihood."""
         lists = lists_of(problem)
         weights = np.zeros(problem.canonical.n_features) if start is None else start
         counted: dict[str, int] = {}

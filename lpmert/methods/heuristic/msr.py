@@ -103,7 +103,6 @@ class MinimumSampleRisk(Trainer):
     random = False
 
     def learn(self, lists: SparseLists, seed: int, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
-        """Return the weights after the last round; a step is a line search, and nothing hangs on the seed."""
         del seed
         search = SparseLineSearch(lists)
         counters = self.descend(search, expired)

@@ -65,7 +65,6 @@ class Och(Comparator):
         return Restarts(self.restarts, self.stopping, self.walk_share, self.walk_deviation)
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the best local optimum."""
         make: Callable[[], Lineal]
         if isinstance(problem, LatticeProblem):
             make = partial(LatticeLineSearch, problem, self.interval, self.smoothing)
@@ -147,7 +146,6 @@ class Stabilised(Method):
 
     @property
     def remembers(self) -> bool:
-        """Whether there is a history of earlier iterations."""
         return self.state is not None or self.earlier is not None
 
     def starts(self) -> Restarts:
@@ -213,7 +211,6 @@ class _Search(Run):
 
     @property
     def _iterations(self) -> int:
-        """How many iterations there were."""
         return sum(bool(one.optima) for one in self._earlier)
 
     def _run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:

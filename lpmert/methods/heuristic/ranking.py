@@ -45,7 +45,6 @@ class Pro(Comparator):
     minimises = False
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the weights that rank the sampled pairs best; all zeros where no pair differs enough."""
         lists = lists_of(problem)
         better, worse = self.sample(lists, own_losses(problem.metric, lists.statistics), np.random.default_rng(seed))
         weights = np.zeros(problem.canonical.n_features) if start is None else start
@@ -115,7 +114,6 @@ class Mira(Comparator):
     minimises = False
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the average of the weights that decodes best."""
         lists = lists_of(problem)
         weights = np.zeros(problem.canonical.n_features) if start is None else start * lists.scale
         walk = Walk(self, lists, problem.metric, weights)

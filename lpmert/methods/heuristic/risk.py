@@ -363,18 +363,15 @@ class Annealing(Comparator):
     minimises = False
 
     def __post_init__(self) -> None:
-        """Check the options."""
         super().__post_init__()
         if self.folds is not None and self.schedule != "fixed":
             raise MethodError(f"folds choose the variance in the schedule fixed only, not in {self.schedule}")
 
     @property
     def random(self) -> bool:
-        """Whether the seed matters: it draws the lists that are held out, or the parts."""
         return self.held_out > 0.0 or self.folds is not None
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the weights at the end of the schedule."""
         lists = lists_of(problem)
         aside = None
         if self.held_out:

@@ -72,7 +72,6 @@ class SparseLists:
         return int(self.by_feature.shape[1])
 
     def by_row(self) -> csr_array:
-        """Return the features row by row."""
         return self.by_feature.tocsr()
 
     def least(self) -> FloatArray:
@@ -169,7 +168,6 @@ class Line(NamedTuple):
     losses: FloatArray
 
     def at(self, points: FloatArray) -> FloatArray:
-        """Return the losses [n] at points [n]."""
         return np.asarray(self.losses[np.searchsorted(self.thresholds, points, side="right")])
 
     def smoothed(self, points: FloatArray, width: float) -> FloatArray:
@@ -210,7 +208,6 @@ class SparseLineSearch:
 
     @property
     def loss(self) -> float:
-        """The loss of the choices."""
         return float(self._loss(self._total[None])[0])
 
     def line(self, feature: int) -> Line | None:
@@ -254,7 +251,6 @@ class SparseLineSearch:
         return float(self._loss((self._total + change)[None])[0])
 
     def move(self, feature: int, weight: float) -> None:
-        """Give the feature this weight."""
         visited, rows = self.choices_at(feature, weight)
         self._total = self._total + (self._statistics[rows] - self._statistics[self.chosen[visited]]).sum(axis=0)
         self.chosen[visited] = rows
@@ -281,7 +277,6 @@ class Trainer(Comparator):
         return Trained(weights, before, loss, counters)
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        """Return the trained weights on top of the base feature, or of those given."""
         lists, fixed = dense_lists(problem, start, self.base)
         clock.keep(fixed)
         weights, counters = self.learn(lists, seed, clock.expired)
@@ -305,7 +300,6 @@ class Perceptron(Trainer):
     minimises = False
 
     def learn(self, lists: SparseLists, seed: int, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
-        """Return the averaged weights; a step is a list."""
         rng = np.random.default_rng(seed)
         rows = rows_of(lists.by_row())
         gold = lists.losses == lists.least()
@@ -349,7 +343,6 @@ class Boosting(Trainer):
     random = False
 
     def learn(self, lists: SparseLists, seed: int, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
-        """Return the weights after the last round; a step is a round, and nothing hangs on the seed."""
         del seed
         pairs = differences(lists)
         weights = np.zeros(lists.n_features)

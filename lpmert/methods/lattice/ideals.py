@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.choices.ratio_lists import Ratio, best_height, cost_of_height
+from lpmert.methods.choices.ratio import Ratio, best_height, cost_of_height
 from lpmert.metrics.base import RatioMetric
 from lpmert.metrics.text import Ideal, ideals, tokens_of_words
 from lpmert.model.graphs import SILENT, Hypergraphs

@@ -93,7 +93,6 @@ class Expander:
         return self._problem.at_rays(rays)
 
     def whole(self, number: int) -> OpenLattice:
-        """Return all of a lattice."""
         graph = self._problem.graphs[number]
         n_links = len(graph.sources)
         marks = np.packbits(np.ones(n_links, dtype=np.bool_))

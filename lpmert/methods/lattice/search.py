@@ -196,7 +196,6 @@ class LatticeSearch(Combined):
             self._leaf = self._leaf_of(state["leaf"])
 
     def advance(self) -> None:
-        """Go on for a slice of work."""
         if not self._begun:
             self._begin()
         elif self._leaf is not None:

@@ -41,7 +41,6 @@ class Beam(Method):
     proves = False
 
     def start(self, task: Task) -> Search:
-        """Return the passes as a search that can pause."""
         return BeamSearch(self.beam, task.canonical, task.incumbent)
 
 
@@ -158,11 +157,9 @@ class BeamSearch(Search):
         return self._test.counters["lps"]
 
     def counters(self) -> Mapping[str, int]:
-        """Return what was counted, by name."""
         return {"nodes": self.nodes, **self._test.counters, "passes": self._passes}
 
     def advance(self) -> None:
-        """Search on for the pass's first combination of all lists that is no dearer than the incumbent."""
         stop = self.lps + _SLICE_LPS
         for _ in range(_SLICE_STEPS):
             if self.finished or self.lps >= stop:

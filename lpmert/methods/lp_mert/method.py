@@ -28,7 +28,7 @@ from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.search.checkpoint import plain
 from lpmert.search.incumbent import any_incumbent
 from lpmert.search.method import Incumbent, Method, Search, Task
-from lpmert.search.node_queue import Call, Divisible, ParallelSearch
+from lpmert.search.node_queue import Answer, Call, Divisible, OpenNode, ParallelSearch
 from lpmert.system.deadline import checkpoint
 
 SLICE_STEPS = 3000
@@ -41,27 +41,26 @@ _SHARPNESS = 8.0
 """How steeply a candidate's cost beyond the cheapest counts when lists are put in order, in units of the slack."""
 
 
-class OpenPrefix(NamedTuple):
+class Prefix(NamedTuple):
     """All selections that begin with some choices, but those whose next list chooses before a position.
 
-    positions [k]: what the chain's first lists choose. following: the next list's first position. bound: nothing in it
-    costs less. least [S]: for every list the first position that may go with the choices. weights [d]: these make them;
-    `None` where no double precision weights are known to.
+    positions [k]: what the chain's first lists choose. following: the next list's first position. least [S]: for every
+    list the first position that may go with the choices. weights [d]: these make them; `None` where no double precision
+    weights are known to.
     """
 
     positions: IntArray
     following: int
-    bound: int
     least: IntArray
     weights: FloatArray | None
 
     @property
     def nbytes(self) -> int:
         weights = 0 if self.weights is None else self.weights.nbytes
-        return self.positions.nbytes + self.least.nbytes + weights + 100
+        return self.positions.nbytes + self.least.nbytes + weights
 
 
-class LpMertSearch(Divisible[OpenPrefix]):
+class LpMertSearch(Divisible):
     """A resumable run of LP-MERT: it builds the tree of streams, then asks the root for its first combination."""
 
     unsettled: int | None = None
@@ -82,7 +81,6 @@ class LpMertSearch(Divisible[OpenPrefix]):
 
     @property
     def granularity(self) -> int:
-        """What an improvement is at least."""
         return self._granularity
 
     @property
@@ -125,12 +123,10 @@ class LpMertSearch(Divisible[OpenPrefix]):
         total = {"combinations": everything} if everything < LARGEST_COUNT else {}
         return {**self.test.all_counters(), **total}
 
-    def open_parts(self) -> list[OpenPrefix]:
-        """Return what is open, the coarsest first, once a chain has been built."""
+    def open_parts(self) -> list[OpenNode]:
         return [] if self.root is None else open_prefixes(self.root, self.lists, self.test, self._bound_found)
 
     def advance(self) -> None:
-        """Build the tree, or ask the root on, until a slice's work is done."""
         self.advances += 1
         stop = self.lps + SLICE_LPS[self._settings.lp]
         for _ in range(SLICE_STEPS):
@@ -228,7 +224,7 @@ class Chain:
         self._test, self._order, self._lazy = test, order, lazy
         self._lists = [one.put(OneList(s, test), test) for s, one in enumerate(alone)]
 
-    def root(self, part: OpenPrefix) -> Stream:
+    def root(self, part: Prefix) -> Stream:
         """Return the stream of all complete combinations of a part."""
         depth = len(part.positions)
         branch = int(self._order[depth])
@@ -242,7 +238,7 @@ class Chain:
             stream = self._join(stream, self._lists[s])
         return stream
 
-    def open_in(self, root: Stream, bound: int) -> list[OpenPrefix]:
+    def open_in(self, root: Stream, bound: int) -> list[OpenNode]:
         """Return what is open in a stream that `root` returned; nothing in it costs less than the bound."""
         return open_prefixes(root, self._lists, self._test, bound)
 
@@ -268,11 +264,11 @@ def _combination(
     return Combination(int(test.costs[lists, positions].sum()), positions, WarmStart(len(lists), weights), least)
 
 
-def open_prefixes(root: Stream, lists: Sequence[OneList], test: SavingTest, bound: int) -> list[OpenPrefix]:
+def open_prefixes(root: Stream, lists: Sequence[OneList], test: SavingTest, bound: int) -> list[OpenNode]:
     """Return what is open in a chain of these lists, the coarsest first; nothing in it costs less than the bound."""
     sizes = test.oracle.sizes
     first = np.array([int(one.found[0].positions[0]) if one.found else one.position for one in lists])
-    found: list[OpenPrefix] = []
+    found: list[OpenNode] = []
 
     def add(begun: IntArray, branch: int, following: int, known: Combination | None) -> None:
         """Add what begins with a combination, if anything is left there; begun: its lists."""
@@ -284,7 +280,7 @@ def open_prefixes(root: Stream, lists: Sequence[OneList], test: SavingTest, boun
             least = np.zeros(len(sizes), dtype=np.int64) if known is None else known.least
             weights = None if known is None else known.start.weights
             own = int(test.costs[np.arange(len(sizes)), lowest].sum())
-            found.append(OpenPrefix(positions, following, max(bound, own), least, weights))
+            found.append(OpenNode(max(bound, own), Prefix(positions, following, least, weights)))
 
     stream = root
     while isinstance(stream, TwoHalves):
@@ -323,20 +319,9 @@ class Common(NamedTuple):
     alone: list[Alone]
 
 
-class Searched(NamedTuple):
-    """What is left of a batch; cost, weights [D], source: of the best met; unsettled: as of a search."""
-
-    nodes: list[OpenPrefix]
-    cost: int
-    weights: FloatArray
-    source: str
-    unsettled: int | None
-    counts: Mapping[str, int]
-
-
 def combine_batch(
-    common: Common, parts: list[OpenPrefix], cost: int, weights: FloatArray, steps: int, lps: int
-) -> Searched:
+    common: Common, parts: list[OpenNode], cost: int, weights: FloatArray, steps: int, lps: int
+) -> Answer:
     """Combine open prefixes in order of cost for what costs less; weights [D] have this cost. steps, lps: at most."""
     incumbent = Incumbent(cost, CanonicalWeights(weights), "")
     test = SavingTest(common.settings, common.canonical, incumbent)
@@ -350,7 +335,7 @@ def combine_batch(
         checkpoint()
         steps -= 1
         bound, k = bounds[0]
-        root = roots[k] = roots.get(k) or chain.root(parts[k])
+        root = roots[k] = roots.get(k) or chain.root(parts[k].data)
         seen = len(root.found)
         root.get_next_best()
         for combination in root.found[seen:]:
@@ -362,15 +347,15 @@ def combine_batch(
             heapq.heappop(bounds)
         else:
             heapq.heapreplace(bounds, (max(bound, root.bound), k))
-    left: list[OpenPrefix] = []
+    left: list[OpenNode] = []
     for bound, k in sorted(bounds):
         if bound <= incumbent.cost - granularity:
             left += chain.open_in(roots[k], bound) if k in roots else [parts[k]]
     found = incumbent
-    return Searched(left, found.cost, found.weights, found.source, unsettled, test.all_counters())
+    return Answer(left, found.cost, found.weights, found.source, unsettled, test.all_counters())
 
 
-class ParallelLpMert(ParallelSearch[OpenPrefix, Searched]):
+class ParallelLpMert(ParallelSearch):
     """A resumable run of LP-MERT by a chain."""
 
     def __init__(self, settings: LpMert, canonical: Canonical, alone: LpMertSearch) -> None:
@@ -414,9 +399,13 @@ class ParallelLpMert(ParallelSearch[OpenPrefix, Searched]):
             self._counted = Counter(state["counts"]) - Counter(self._alone.counters())
             return
         self._known = Common(self._settings, self._canonical, state["order"], alone)
-        self._go_on((OpenPrefix(**part) for part in state["parts"]), state["counts"], state["unsettled"])
+        self._go_on(
+            (OpenNode(part["bound"], Prefix(**part["data"])) for part in state["parts"]),
+            state["counts"],
+            state["unsettled"],
+        )
 
-    def _call(self, nodes: list[OpenPrefix], work: int) -> Call[Searched]:
+    def _call(self, nodes: list[OpenNode], work: int) -> Call[Answer]:
         upper = self.incumbent
         steps, lps = work * SLICE_STEPS, work * SLICE_LPS[self._settings.lp]
         return combine_batch, (nodes, upper.cost, upper.weights, steps, lps)
@@ -538,7 +527,6 @@ class PublishedSearch(Search):
 
     @property
     def lps(self) -> int:
-        """Programs of the paper: one a test."""
         return self.nodes
 
     @property
@@ -554,7 +542,6 @@ class PublishedSearch(Search):
         return {"nodes": self.nodes, "lps": self.lps, "checked": checked, **tested, **total}
 
     def advance(self) -> None:
-        """Ask the root on, until a slice's work is done or it has its first combination."""
         stop = self.lps + SLICE_LPS["highs"]
         while not self.finished and self.lps < stop:
             self._root.get_next_best()
