@@ -20,7 +20,7 @@ from .errors import MethodError as MethodError
 from .errors import MetricError as MetricError
 from .errors import RegionError as RegionError
 from .findings import Cell as Cell
-from .findings import Doubt as Doubt
+from .findings import Diagnostic as Diagnostic
 from .formats.best_lists import n_best as n_best
 from .formats.detect import read as read
 from .formats.detect import write as write

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lpmert.errors import FloatArray
-from lpmert.findings import ALL_ZERO, LOSS, Doubt
+from lpmert.findings import ALL_ZERO, LOSS, Diagnostic
 from lpmert.result import SCHEMA, Result
 
 
@@ -45,7 +45,7 @@ class Check:
         return self.inside and self.optimum.status.proved and self.loss < self.optimum.loss
 
     @property
-    def warnings(self) -> tuple[Doubt, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         """What is odd about the weights and about the question."""
         return (*(() if self.weights.any() else (ALL_ZERO,)), *self.optimum.warnings)
 

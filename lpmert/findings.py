@@ -91,7 +91,7 @@ _NOISE = 1e-9
 
 
 @dataclass(frozen=True)
-class Doubt:
+class Diagnostic:
     """What is odd about a question, which makes its answer worth less than it looks.
 
     Parameters
@@ -106,7 +106,7 @@ class Doubt:
     message: str
 
 
-ALL_ZERO = Doubt(
+ALL_ZERO = Diagnostic(
     "all-zero",
     "all these weights are 0, so that all hypotheses of a list tie and whichever comes first counts; "
     "give one of them another value",

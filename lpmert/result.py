@@ -18,7 +18,7 @@ from lpmert.errors import (
     IntArray,
 )
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
-from lpmert.findings import LOSS, Cell, Doubt, Unit
+from lpmert.findings import LOSS, Cell, Diagnostic, Unit
 from lpmert.quoting import WARNINGS, listed, quoted
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Result:
         What was counted and what took how long.
     trace : tuple of (seconds, bound, loss)
         Each improvement; of long searches about every second, fourth, ... one, so that there are at most a thousand.
-    warnings : tuple of Doubt
+    warnings : tuple of Diagnostic
         What is odd about the lists, the losses or the weights.
     list_ids : tuple of str
         Of the lists, in the order of the selection.
@@ -211,7 +211,7 @@ class Result:
     counters: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     trace: tuple[tuple[float, float | None, float], ...] = ()
-    warnings: tuple[Doubt, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
     list_ids: tuple[str, ...] = ()
     rates: Mapping[str, float] = field(default_factory=dict)
     unseen: Mapping[str, float] = field(default_factory=dict)
@@ -406,7 +406,7 @@ class Result:
             counters=data["counters"],
             seconds=data["seconds"],
             trace=tuple((t, bound, loss) for t, bound, loss in data["trace"]),
-            warnings=tuple(Doubt(one["code"], one["message"]) for one in data["warnings"]),
+            warnings=tuple(Diagnostic(one["code"], one["message"]) for one in data["warnings"]),
             list_ids=tuple(data["list_ids"]),
             rates=data["rates"],
             unseen=data["unseen"],

@@ -2,7 +2,7 @@
 
 python tests/hard_life.py --inputs 100000 --seed 1
 
-Each door (a reader, certificates, the command line) gets its share of the inputs. An input fails if anything but an
+Each entry point (a reader, certificates, the command line) gets its share of the inputs. An input fails if anything but an
 `LpmertError` or one of our exit codes comes out of it, if it warns, if a message is not one of ours, or if it takes
 more than some seconds of processor time. The same seed gives the same inputs.
 """
@@ -206,7 +206,7 @@ class TooLong(BaseException):
     """An input takes too much time; nothing in the package may take this for an error of its own."""
 
 
-class Door(NamedTuple):
+class EntryPoint(NamedTuple):
     """A way in: what it makes of a random number generator, described for reports, and takes; `None` is refusal."""
 
     share: float
@@ -272,7 +272,7 @@ def small_lists() -> lpmert.NBest:
     )  # fmt: skip
 
 
-def readers(folder: Path) -> Iterator[tuple[str, Door]]:
+def readers(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
     """Every format with its seeds, read as what it is or as what it looks like; mutants keep the seed's other files."""
     given = folder / "seeds"
     given.mkdir()
@@ -373,7 +373,7 @@ def readers(folder: Path) -> Iterator[tuple[str, Door]]:
 
 def _of_files(
     path: Path, share: float, seeds: Sequence[bytes], others: Sequence[bytes], read: Callable[[Path], object]
-) -> Door:
+) -> EntryPoint:
     def draw(rng: random.Random) -> tuple[str, bytes]:
         content = packed(rng, mutate(rng, rng.choice(seeds), others))
         return repr(content), content
@@ -387,7 +387,7 @@ def _of_files(
             return False
         return True
 
-    return Door(share, draw, take)
+    return EntryPoint(share, draw, take)
 
 
 def _check_message(message: str) -> None:
@@ -396,7 +396,7 @@ def _check_message(message: str) -> None:
         raise Failed(f"the message shows {odd[:3]}: {message!r}")
 
 
-def certificates(folder: Path) -> Door:
+def certificates(folder: Path) -> EntryPoint:
     """Certificates changed as `test_certificate_fuzz` does; what is accepted has to be true."""
     path = folder / "certificate.json"
     names = ("selections", "pairs")
@@ -419,10 +419,10 @@ def certificates(folder: Path) -> Door:
         _certificates.check_claims(nbest, name.decode(), found)
         return True
 
-    return Door(0.8, draw, take)
+    return EntryPoint(0.8, draw, take)
 
 
-def command_lines(folder: Path) -> Door:
+def command_lines(folder: Path) -> EntryPoint:
     """Command lines with words dropped, doubled, replaced, or added, in a folder with small files."""
     place = folder / "commands"
     _fill(place)
@@ -471,7 +471,7 @@ def command_lines(folder: Path) -> Door:
             raise Failed(f"exit code {outcome.exit_code} with {last}")
         return outcome.exit_code in (0, 3)
 
-    return Door(0.08, draw, take)
+    return EntryPoint(0.08, draw, take)
 
 
 def _fill(place: Path) -> None:
@@ -496,8 +496,8 @@ def _fill(place: Path) -> None:
     (place / "l.text").write_text("l the cat\n")
 
 
-def doors(folder: Path) -> dict[str, Door]:
-    """All doors by name; their files lie in the folder."""
+def entry_points(folder: Path) -> dict[str, EntryPoint]:
+    """All entry points by name; their files lie in the folder."""
     return {**dict(readers(folder)), "certificates": certificates(folder), "command line": command_lines(folder)}
 
 
@@ -523,19 +523,19 @@ def limited() -> Iterator[None]:
 def try_doors(
     inputs: int, seed: int, folder: Path, only: Sequence[str] = (), tell: Callable[[str], object] = print
 ) -> tuple[Counter[tuple[str, str]], list[str]]:
-    """Send so many inputs through the doors; return how often each was taken, refused and failed, and what failed."""
-    chosen = {name: door for name, door in doors(folder).items() if not only or name in only}
-    whole = sum(door.share for door in chosen.values())
+    """Send so many inputs through the entry points; count what was taken, refused and failed, and return failures."""
+    chosen = {name: entry for name, entry in entry_points(folder).items() if not only or name in only}
+    whole = sum(entry.share for entry in chosen.values())
     outcomes: Counter[tuple[str, str]] = Counter()
     failures: list[str] = []
     seen: set[str] = set()
-    for name, door in chosen.items():
+    for name, entry in chosen.items():
         started = time.process_time()
-        for number in range(max(1, round(inputs * door.share / whole))):
-            told, content = door.draw(random.Random(f"{seed}:{name}:{number}"))
+        for number in range(max(1, round(inputs * entry.share / whole))):
+            told, content = entry.draw(random.Random(f"{seed}:{name}:{number}"))
             try:
                 with limited():
-                    outcome = "taken" if door.take(content) else "refused"
+                    outcome = "taken" if entry.take(content) else "refused"
             except (Exception, TooLong) as error:  # noqa: BLE001
                 outcome = "failed"
                 trace = traceback.extract_tb((error.__cause__ or error).__traceback__)
@@ -553,11 +553,11 @@ def try_doors(
 
 
 def main() -> None:
-    """Try the doors, and tell how often what came out."""
+    """Try the entry points, and tell how often what came out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", action="append", default=[], metavar="DOOR", help="a door of those it prints")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="an entry point of those it prints")
     given = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     memory = Path("/dev/shm")  # the inputs are small, and a disk slow

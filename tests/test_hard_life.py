@@ -31,7 +31,7 @@ def test_a_share_of_the_inputs_gives_no_traceback(tmp_path: Path) -> None:
     taken = {name for name, outcome in outcomes if outcome == "taken"}
     refused = {name for name, outcome in outcomes if outcome == "refused"}
     assert outcomes.total() >= 2900
-    assert len(taken & refused) > 30  # each door lets some through and stops some
+    assert len(taken & refused) > 30  # each entry point lets some through and stops some
 
 
 def test_intact_seeds_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ OTHER_KINDS = ("opposite", "ulps", "scales", "single", "real losses", "mixed los
 EASY = {"small", "0 or 1", "negative", "floats", "decimals", "powers of two"}
 """Losses of few magnitudes, which a solver with a tolerance tells apart."""
 
-ANOTHER_QUESTION = {"published", "cosine_test", "margin"}
+ANOTHER_QUESTION = {"published", "cosine_test"}
 """Options whose other values ask another question or give the proof up."""
 
 
@@ -365,7 +365,7 @@ THREADED = [
     *((name, {}, metric) for name in ("choices", "groups") for metric in ("bleu", "chrf")),
     ("cells", {}, "f1"),
     *(("cells", {"shape": shape}, metric) for shape in ("simplices", "boxes") for metric in ("bleu", "chrf")),
-    ("lp-mert", {"lanes": "1"}, ""),
+    ("lp-mert", {"units": "1"}, ""),
     ("lp-mert", {"look_ahead": "no"}, ""),
     ("lp-mert", {"use_witnesses": "no"}, ""),
     *(("groups", {"size": size}, "") for size in ("2", "5", "8")),

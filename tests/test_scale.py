@@ -161,11 +161,11 @@ def test_what_is_recorded_is_the_search_itself_and_a_tree_where_there_is_room_fo
     lists = noise_of(3)
     outcomes, records = [], []
     with long_searches():
-        for lanes in (8, scaling.TREE):
-            plain = solve(Cells(lanes=lanes), Problem(lists))
+        for units in (8, scaling.TREE):
+            plain = solve(Cells(units=units), Problem(lists))
             recorder = Recorder()
             with using(recorder):
-                result = solve(Cells(lanes=lanes), Problem(lists))
+                result = solve(Cells(units=units), Problem(lists))
             assert (result.loss, result.counters) == (plain.loss, plain.counters)
             outcomes.append(result)
             records.append(recorder.record(1))
@@ -210,7 +210,7 @@ def test_runs_of_two_threads_keep_to_the_simulated_schedule(method: type[Cells |
                 recorder = Recorder(hands, packed=False)
                 begin = time.perf_counter()
                 with using(recorder):
-                    result = solve(method(lanes=8), Problem(lists))
+                    result = solve(method(units=8), Problem(lists))
                 walls[jobs] = time.perf_counter() - begin
                 records[jobs] = recorder.record(1)
             assert result.status.proved

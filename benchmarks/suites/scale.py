@@ -142,7 +142,7 @@ def _recorded(
     begin = time.perf_counter()
     with using(recorder):
         problem: Problem = objective.problem(data)
-        result = solve(long.method(lanes=lanes), problem, Limits(time_limit=time_limit))
+        result = solve(long.method(units=lanes), problem, Limits(time_limit=time_limit))
     seconds = time.perf_counter() - begin
     record = recorder.record(problem.canonical.granularity, at_home=long.at_home if workers is None else 0)
     details = {"record": record.to_json(), "seconds": seconds}

@@ -558,7 +558,7 @@ class GroupedSearch(Combined):
         """Submit the beginnings of the groups that come next, at first one by one; the whole problem stays here."""
         places = 1
         if self._worked >= _ALONE:
-            places = self._settings.selections.lanes
+            places = self._settings.selections.units
             if self._workers is not self._later:
                 self._workers = self._later
                 self._field = self._workers.share(self._field.value)

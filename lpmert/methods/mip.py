@@ -43,16 +43,12 @@ _SMALLEST_COEFFICIENT = 1e-9
 class Mip(Method):
     """A mixed-integer program with weights in the box [-1, 1]^d. solver: a name that PuLP knows, in any letter case.
 
-    margin 0: comparisons may be ties, and the weights must touch the box's surface. Every attainable selection then
-    fits, so that the solver's bound is one for all weights; selections that only ties reach are cut off by their cores.
-    margin > 0: comparisons, normalised to length 1, must hold by that much. This is the customary program; selections
-    whose best margin in the box is smaller are not seen, so that it proves no bound.
-
-    The callback is asked only between two programs, and Ctrl-C waits for the solver's end.
+    Comparisons may be ties, and the weights must touch the box's surface. Every attainable selection then fits, so that
+    the solver's bound is one for all weights; selections that only ties reach are cut off by their cores. The callback
+    is asked only between two programs, and Ctrl-C waits for the solver's end.
     """
 
     solver: str = option("highs", "a name that PuLP knows")
-    margin: float = option(0.0, "by which comparisons must hold; above 0 there is no bound", least=0, below=math.inf)
 
     name = "mip"
 
@@ -91,13 +87,7 @@ class MipSearch(Search):
         return self.incumbent.cost == 0
 
     @property
-    def lower_bound(self) -> int | None:
-        if self._settings.margin and self.incumbent.cost:
-            return None
-        return self._least
-
-    @property
-    def _least(self) -> int:
+    def lower_bound(self) -> int:
         costs = [self.incumbent.cost, self._bound] + ([] if self.unsettled is None else [self.unsettled])
         return min(costs)
 
@@ -122,7 +112,7 @@ class MipSearch(Search):
 
     def advance(self) -> None:
         if self._program is None:
-            self._program = _Program(self._canonical, self._unit, self._settings.margin)
+            self._program = _Program(self._canonical, self._unit)
             for rows in self._forbidden:
                 self._program.forbid(rows)
         checkpoint()
@@ -131,15 +121,14 @@ class MipSearch(Search):
         answer = self._program.solve(self._solver, max(left - self._program.seconds, left / 10))
         self._programs += 1
         self.nodes += answer.nodes
-        if self._settings.margin == 0:
-            self._bound = max(self._bound, self._cost_of(answer.bound))
+        self._bound = max(self._bound, self._cost_of(answer.bound))
         try:
             attained = answer.selection is not None and self._take(self._program, answer.selection)
         except OutOfTime:
             return  # the bound holds all the same
         if answer.optimal and answer.selection is not None:
-            self._closed = attained or self._least >= self.incumbent.cost
-        elif answer.infeasible and (self._settings.margin > 0 or self.unsettled is not None):
+            self._closed = attained or self.lower_bound >= self.incumbent.cost
+        elif answer.infeasible and self.unsettled is not None:
             self._closed = True
         elif answer.optimal or math.isinf(left):
             raise MethodError(f"solver {quoted(self._settings.solver)} gave up on the program: {answer.status}")
@@ -186,7 +175,7 @@ class _Outcome:
 class _Program:
     """The mixed-integer program, to which cuts can be added."""
 
-    def __init__(self, canonical: Canonical, unit: float, margin: float) -> None:
+    def __init__(self, canonical: Canonical, unit: float) -> None:
         started = time.perf_counter()
         self._program = program = pulp.LpProblem("lpmert", pulp.LpMinimize)
         self._offsets = canonical.offsets
@@ -199,9 +188,8 @@ class _Program:
             for i in range(begin, end):
                 others = np.delete(canonical.features[begin:end], i - begin, axis=0)
                 for row in _normalised(canonical.features[i] - others):
-                    self._compare(weights, self._chosen[i], row, margin)
-        if margin == 0:
-            self._touch_surface(weights)
+                    self._compare(weights, self._chosen[i], row)
+        self._touch_surface(weights)
         self.seconds = time.perf_counter() - started
 
     @property
@@ -209,11 +197,11 @@ class _Program:
         """Number of constraints."""
         return int(self._program.numConstraints())
 
-    def _compare(self, weights: list[Any], chosen: Any, row: FloatArray, margin: float) -> None:
-        """Demand row.w >= margin if the binary variable is 1, and nothing if it is 0."""
+    def _compare(self, weights: list[Any], chosen: Any, row: FloatArray) -> None:
+        """Demand row.w >= 0 if the binary variable is 1, and nothing if it is 0."""
         reach = float(np.abs(row).sum())
         terms = [(weights[d], float(row[d])) for d in np.flatnonzero(row)]
-        self._program += pulp.LpAffineExpression([*terms, (chosen, -(reach + margin))]) >= -reach
+        self._program += pulp.LpAffineExpression([*terms, (chosen, -reach)]) >= -reach
 
     def _touch_surface(self, weights: list[Any]) -> None:
         high = [self._program.add_variable(f"h{d}", cat=pulp.LpBinary) for d in range(len(weights))]

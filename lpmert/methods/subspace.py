@@ -30,7 +30,6 @@ class Subspace(Method):
 
     dimension: int = option(3, "of the subspaces; two are no more than a line search", least=2)
     patience: int = option(40, "subspaces in a row without a better loss after which it stops", least=1)
-    slices: int = option(_SLICES, "most work in one subspace", least=1)
 
     name = "subspace"
     proves = False
@@ -60,9 +59,7 @@ class SubspaceSearch(Search):
 
     def advance(self) -> None:
         settings = self._settings
-        better = improve(
-            self._canonical, self.incumbent, self._rng, dimension=settings.dimension, slices=settings.slices
-        )
+        better = improve(self._canonical, self.incumbent, self._rng, dimension=settings.dimension)
         self.nodes += 1
         self._failures = 0 if better else self._failures + 1
         if settings.dimension >= self._canonical.n_features:

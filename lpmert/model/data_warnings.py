@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lpmert.errors import BoolArray, FloatArray, IntArray
-from lpmert.findings import Doubt
+from lpmert.findings import Diagnostic
 from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import group_identical
@@ -49,7 +49,7 @@ _PERFECT_LISTS = 20
 _PERFECT_SHARE = 0.1
 
 
-def data_warnings(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lists: int) -> tuple[Doubt, ...]:
+def data_warnings(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lists: int) -> tuple[Diagnostic, ...]:
     """Return what is odd about lists and their losses [M], `None` if the metric is not additive.
 
     n_lists: how many of the lists there are on which weights matter.
@@ -62,7 +62,7 @@ def data_warnings(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lis
     return (*_leaks(nbest, losses), *_orientation(nbest, metric, losses))
 
 
-def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Doubt | None:
+def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnostic | None:
     """Return the doubt about a selection [S] that gives every list its least loss, though lists have much worse ones.
 
     Classes that can be told apart are no such case: there one hypothesis of each list is right.
@@ -79,14 +79,14 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Doubt | N
         or _one_right(losses, nbest.offsets)
     ):
         return None
-    return Doubt(
+    return Diagnostic(
         "too-good",
         f"each of {varied.sum():,} lists gets its least loss, which hardly ever happens to real losses: if higher is "
         "better, pass the column as --gain (gain=); if a feature is made of the loss, leave it out",
     )
 
 
-def _nothing_to_choose(nbest: NBest, losses: FloatArray | None) -> Doubt | None:
+def _nothing_to_choose(nbest: NBest, losses: FloatArray | None) -> Diagnostic | None:
     worth = nbest.statistics if losses is None else losses[:, None]
     starts = nbest.offsets[:-1]
     if not len(starts):
@@ -104,10 +104,10 @@ def _nothing_to_choose(nbest: NBest, losses: FloatArray | None) -> Doubt | None:
         reason = "in every list the hypotheses have either the same loss or the same features"
     else:
         return None  # a region leaves nothing, or parts cancel each other
-    return Doubt("nothing-to-choose", f"there is nothing to choose: {reason}")
+    return Diagnostic("nothing-to-choose", f"there is nothing to choose: {reason}")
 
 
-def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Doubt]:
+def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Diagnostic]:
     """Yield a doubt for each feature that is, in every list, a * loss + b, with a of one sign for all lists."""
     features, offsets = nbest.dense_features(), nbest.offsets
     low, high = least_and_most(losses, offsets)
@@ -118,7 +118,7 @@ def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Doubt]:
         ways = {_follows(column[rows], losses[rows], own) for rows, own in _blocks_of(varied, offsets)}
         evidence = int(np.diff(offsets)[varied].sum()) - len(varied) - 1
         if ways in ({1}, {-1}) and (evidence >= _EVIDENCE or _are_the_losses(column, losses)):
-            yield Doubt(
+            yield Diagnostic(
                 "leak",
                 f"feature {quoted(nbest.names[d])} alone orders every list by its loss, as if it were computed from "
                 "it: such weights are of no use where the loss is not known; leave it out",
@@ -162,29 +162,29 @@ def _first_of(chosen: BoolArray, lists: IntArray) -> IntArray:
     return rows[np.unique(lists[rows], return_index=True)[1]]
 
 
-def _orientation(nbest: NBest, metric: Metric, losses: FloatArray) -> Iterator[Doubt]:
+def _orientation(nbest: NBest, metric: Metric, losses: FloatArray) -> Iterator[Diagnostic]:
     """Yield a doubt where the loss looks like a gain."""
     name = nbest.statistic_names[0] if isinstance(metric, SumOfLosses) else None
     shown = "the loss" if name is None else f"the loss {quoted(name)}"
     remedy = "if higher is better, pass it as --gain (gain=)"
     if name is not None and (word := gain_in(name)):
-        yield Doubt(
+        yield Diagnostic(
             "orientation",
             f"{shown}: {quoted(word)} sounds as if higher were better, but the least was sought; {remedy}",
         )
     elif name is not None and (word := loss_in(name)):
-        yield Doubt(
+        yield Diagnostic(
             "orientation",
             f"{shown}: {quoted(word)} sounds as if lower were better, but the most was sought; if so, use --loss",
         )
     elif _one_right(losses, nbest.offsets):
         return
     elif _one_wrong(losses, nbest.offsets):
-        yield Doubt(
+        yield Diagnostic(
             "orientation", f"{shown}: in every list one hypothesis has 1 and all others have 0, the least; {remedy}"
         )
     elif _first_is_worst(losses, nbest.offsets):
-        yield Doubt(
+        yield Diagnostic(
             "orientation",
             f"{shown} is greatest for the first hypotheses of the lists and falls from there, as if decoders had "
             f"listed the worst first; {remedy}",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.findings import Doubt, Unit
+from lpmert.findings import Diagnostic, Unit
 from lpmert.metrics.base import AdditiveMetric, Metric, exact_loss
 from lpmert.metrics.contract import check_metric, check_statistics, metric_of
 from lpmert.metrics.rates import rates_of, unit_of
@@ -218,7 +218,7 @@ class Problem(BaseProblem):
         return f"{self.metric.signature}|ties:{self.ties}{region}"
 
     @cached_property
-    def data_warnings(self) -> tuple[Doubt, ...]:
+    def data_warnings(self) -> tuple[Diagnostic, ...]:
         """What is odd about the lists and their losses."""
         return data_warnings(self.nbest, self.metric, self.losses, self.canonical.n_lists)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray
-from lpmert.findings import Cell, Doubt
+from lpmert.findings import Cell, Diagnostic
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, UnmergedWeights
 from lpmert.model.catalogue import Catalogue
 from lpmert.model.data_warnings import too_good
@@ -351,7 +351,7 @@ def bound_on_loss(form: Canonical, cost: int, unseen: float = 0.0) -> float:
     return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 
 
-def _of_weights(problem: Problem, weights: CallerWeights, evaluation: Evaluation) -> Iterator[Doubt]:
+def _of_weights(problem: Problem, weights: CallerWeights, evaluation: Evaluation) -> Iterator[Diagnostic]:
     """Yield what is odd about weights [D]: they are too good, or lose their loss in the digits of reports."""
     if problem.losses is not None and not problem.data_warnings:
         doubt = too_good(problem.nbest, problem.losses, evaluation.selection)
@@ -361,7 +361,7 @@ def _of_weights(problem: Problem, weights: CallerWeights, evaluation: Evaluation
     if not np.array_equal(rounded, weights) and rounded.any() and not out_of_time():
         loss = problem.evaluate(rounded).loss
         if loss > evaluation.loss:
-            yield Doubt(
+            yield Diagnostic(
                 "digits",
                 f"rounded to {SHOWN_DECIMALS} decimals, as reports show them, these weights have loss {loss:.10g}: "
                 "take them from the JSON output, which has them in full",

@@ -210,22 +210,22 @@ class TestIndependence:
         np.savez(path.with_suffix(".npz"), features=nbest.features, offsets=nbest.offsets, losses=nbest.statistics)
         program = (
             "import sys, lpmert\n"
-            "doors = set(sys.modules)  # what importing the package loads; they load nothing more by themselves\n"
+            "at_import = set(sys.modules)  # what importing the package loads; they load nothing more by themselves\n"
             "import numpy\n"
             f"data = numpy.load({str(path.with_suffix('.npz'))!r})\n"
             "nbest = lpmert.NBest(data['features'], data['offsets'], data['losses'])\n"
             f"assert lpmert.verify({str(path)!r}, nbest).proved\n"
-            "print(*doors)\n"
+            "print(*at_import)\n"
             "print(*sys.modules)"
         )
         run = subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=280
         )
-        doors, loaded = map(str.split, run.stdout.splitlines())
+        at_import, loaded = map(str.split, run.stdout.splitlines())
         assert not {name.split(".")[0] for name in loaded} & {"highspy", "scipy", "pulp", "networkx", "joblib"}
-        assert "numpy" not in doors
+        assert "numpy" not in at_import
         own = {name for name in loaded if name.startswith("lpmert.")}
-        assert own - set(doors) == {
+        assert own - set(at_import) == {
             "lpmert.certificates",
             "lpmert.certificates.check",
             "lpmert.certificates.check.lists",

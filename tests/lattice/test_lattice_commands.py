@@ -1,4 +1,4 @@
-"""Lattices on the command line: the same door as for lists, and what is refused there."""
+"""Lattices on the command line: the same commands as for lists, and what is refused there."""
 
 from __future__ import annotations
 

@@ -53,10 +53,10 @@ def test_short_work_stays_at_home_and_all_else_is_handed_out() -> None:
     assert hands.got["search_batch"] > 20
 
 
-@pytest.mark.parametrize("lanes", [1, 3, 8])
-def test_as_many_beginnings_are_out_at_once_as_there_are_lanes(lanes: int) -> None:
+@pytest.mark.parametrize("units", [1, 3, 8])
+def test_as_many_beginnings_are_out_at_once_as_the_option_says(units: int) -> None:
     lists = gaussian_lists(4, lists=48, hypotheses=8, features=5)
-    method = Groups(size=2, selections=Choices(lanes=lanes))
+    method = Groups(size=2, selections=Choices(units=units))
     with Recorder() as hands, with_workers(hands), long_searches(500), pytest.MonkeyPatch.context() as patch:
         out: list[int] = []
         whole = GroupedSearch._send
@@ -67,7 +67,7 @@ def test_as_many_beginnings_are_out_at_once_as_there_are_lanes(lanes: int) -> No
 
         patch.setattr(GroupedSearch, "_send", send)
         lpmert.minimize(lists.nbest, method=method, node_limit=400)
-    assert max(out) == lanes
+    assert max(out) == units
 
 
 def test_groups_of_one_list_give_the_sum_of_the_least_attainable_losses() -> None:

@@ -1,4 +1,4 @@
-"""Long searches over cones go on in several lanes: any number of threads gives the same search and the same answer."""
+"""Long searches over cones go on in units: any number of threads gives the same search and the same answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNCHANGED = {name: getattr(cells, name) for name in ("_SLICE", "_ALONE", "_UNIT"
 
 
 @pytest.fixture(autouse=True)
-def _lanes_at_once() -> Iterator[None]:
+def _units_at_once() -> Iterator[None]:
     with long_searches():
         yield
 
@@ -53,7 +53,7 @@ def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypa
     assert lpmert.evaluate(nbest, cut.weights).loss == cut.loss
 
 
-def test_lanes_find_what_one_lane_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_find_what_one_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     nbest = problem_of(7)
     many = lpmert.minimize(nbest, method="cells", jobs=2)
     monkeypatch.setattr(cells, "_ALONE", 1 << 60)
@@ -64,7 +64,7 @@ def test_lanes_find_what_one_lane_finds(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("metric", "shape"), [("loss", "simplices"), ("loss", "boxes"), ("bleu", "simplices"), ("bleu", "boxes")]
 )
-def test_a_long_search_submits_nodes_for_all_lanes(metric: str, shape: str) -> None:
+def test_a_long_search_keeps_all_units_out(metric: str, shape: str) -> None:
     problem = Problem(problem_of(1, 200) if metric == "loss" else counted(1, metric), metric)
     most = (
         int(problem.canonical.costs.max()) * problem.canonical.n_lists + 1
@@ -72,7 +72,7 @@ def test_a_long_search_submits_nodes_for_all_lanes(metric: str, shape: str) -> N
         else problem.canonical.cost_of_loss(1.0)
     )
     start = Incumbent(most, np.ones(problem.canonical.n_features), "")
-    search = CellsSearch(Cells(shape=shape, lanes=3), problem.canonical, start)
+    search = CellsSearch(Cells(shape=shape, units=3), problem.canonical, start)
     out = set()
     while not search.finished:
         search.advance()
@@ -83,10 +83,10 @@ def test_a_long_search_submits_nodes_for_all_lanes(metric: str, shape: str) -> N
 
 def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
-        raise RuntimeError("broken lane")
+        raise RuntimeError("broken unit")
 
     monkeypatch.setattr(NodeSearch, "explore", broken)
-    with pytest.raises(RuntimeError, match="broken lane"):
+    with pytest.raises(RuntimeError, match="broken unit"):
         lpmert.minimize(problem_of(2), method="cells", jobs=2)
 
 

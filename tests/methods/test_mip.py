@@ -12,9 +12,7 @@ from strategies import Lists, best_loss, gaussian_lists
 
 import lpmert
 from lpmert import Status
-from lpmert.methods.mip import Mip, MipSearch
-from lpmert.model.problem import Problem
-from lpmert.search.method import Incumbent
+from lpmert.methods.mip import Mip
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -51,28 +49,6 @@ def test_selections_that_only_ties_reach_are_cut_off() -> None:
         assert result.lower_bound == 1.0
         assert result.tied_lists == 0
         assert result.counters["cores"] >= 1
-
-
-def test_a_margin_hides_selections_that_do_not_reach_it() -> None:
-    """The cheapest hypothesis, between two others, leads by at most a hundredth of its distance from them."""
-    features = np.array([[-1.0, 0.0], [0.0, 0.01], [1.0, 0.0]])
-    problem = Problem(Lists(features, np.array([0, 3]), np.array([2.0, 0.0, 1.0])).nbest)
-    scale = float(problem.coordinates.scales[1] / problem.coordinates.scales[0])
-    for share, least in ((0.0, 0), (0.5, 0), (1.5, 1), (9.0, 1)):
-        best_margin = 0.01 * scale / np.hypot(1.0, 0.01 * scale)
-        weights = problem.to_canonical(np.array([1.0, 0.0]))
-        search = MipSearch(Mip(margin=share * best_margin), problem.canonical, Incumbent(1, weights, ""))
-        while not search.finished:
-            search.advance()
-        assert search.incumbent.cost == least
-        assert search.lower_bound == (0 if share == 0.0 or least == 0 else None)
-
-
-def test_a_margin_proves_no_bound() -> None:
-    result = lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method=Mip(margin=1e-5))
-    assert result.status is Status.HEURISTIC
-    assert result.lower_bound is None
-    assert all(bound is None for _, bound, _ in result.trace)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -169,7 +169,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_metric_that_breaks_its_contract_is_refused_at_the_door(wrong: str) -> None:
+def test_a_metric_that_breaks_its_contract_is_refused_at_once(wrong: str) -> None:
     name, metric, message = WRONG[wrong]
     nbest = nbest_of(name[:6])
     if name == "counts9":

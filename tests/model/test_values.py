@@ -73,41 +73,41 @@ def test_a_comparison_takes_numbers_of_numpy() -> None:
 
 
 @dataclass(frozen=True)
-class Door:
+class EntryPoint:
     """A function that takes weights, and what of its answer hangs on them."""
 
     call: Callable[[Any], Any]
     error: type[LpmertError] = DataError
 
 
-DOORS = {
-    "check": Door(lambda weights: lpmert.check(LISTS, weights).weights.tolist()),
-    "minimize": Door(lambda weights: lpmert.minimize(LISTS, initial_weights=weights).weights.tolist()),
-    "evaluate": Door(lambda weights: lpmert.Problem(LISTS).evaluate(weights).margin),
-    "compare": Door(lambda weights: lpmert.compare(LISTS, [], weights={"x": weights})["x"].best.weights.tolist()),
-    "callable": Door(
+ENTRY_POINTS = {
+    "check": EntryPoint(lambda weights: lpmert.check(LISTS, weights).weights.tolist()),
+    "minimize": EntryPoint(lambda weights: lpmert.minimize(LISTS, initial_weights=weights).weights.tolist()),
+    "evaluate": EntryPoint(lambda weights: lpmert.Problem(LISTS).evaluate(weights).margin),
+    "compare": EntryPoint(lambda weights: lpmert.compare(LISTS, [], weights={"x": weights})["x"].best.weights.tolist()),
+    "callable": EntryPoint(
         lambda weights: lpmert.compare(LISTS, [], callables={"x": lambda *_: weights})["x"].best.weights.tolist()
     ),
-    "start of a comparison": Door(
+    "start of a comparison": EntryPoint(
         lambda weights: lpmert.compare(LISTS, ["och"], initial_weights=weights)["och"].best.weights.tolist()
     ),
-    "around": Door(
+    "around": EntryPoint(
         lambda weights: lpmert.minimize(LISTS, region=Region(cosine=0.9, around=weights)).signature, RegionError
     ),
 }
 
 
-@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
-def test_weights_are_taken_by_name_in_order_and_from_a_result(door: Door) -> None:
-    expected = door.call(WEIGHTS)
+@pytest.mark.parametrize("entry", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+def test_weights_are_taken_by_name_in_order_and_from_a_result(entry: EntryPoint) -> None:
+    expected = entry.call(WEIGHTS)
     result = lpmert.minimize(LISTS)
     assert result.by_name == dict(zip(LISTS.names, result.weights.tolist(), strict=True))
     for given in (IN_ORDER, tuple(IN_ORDER), np.array(IN_ORDER), np.array(IN_ORDER, np.float32), [np.float64(0.5), -2]):
-        assert door.call(given) == expected
-    assert door.call(result) == door.call(result.by_name) == door.call(result.weights)
+        assert entry.call(given) == expected
+    assert entry.call(result) == entry.call(result.by_name) == entry.call(result.weights)
 
 
-@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+@pytest.mark.parametrize("entry", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
@@ -125,9 +125,9 @@ def test_weights_are_taken_by_name_in_order_and_from_a_result(door: Door) -> Non
     ],
     ids=str,
 )
-def test_weights_that_do_not_fit_are_refused_with_what_is_wrong(door: Door, weights: object, words: str) -> None:
-    with pytest.raises(door.error, match="weights") as error:
-        door.call(weights)
+def test_weights_that_do_not_fit_are_refused_with_what_is_wrong(entry: EntryPoint, weights: object, words: str) -> None:
+    with pytest.raises(entry.error, match="weights") as error:
+        entry.call(weights)
     assert words in str(error.value)
 
 

@@ -15,7 +15,7 @@ from commands import run
 import lpmert
 from lpmert import MethodError
 from lpmert.configurable import Option
-from lpmert.methods import Annealing, Auto, Beam, Cells, Grid, LpMert, MinimumSampleRisk, Mip, Och, Pro, Stabilised
+from lpmert.methods import Annealing, Auto, Beam, Cells, Grid, LpMert, MinimumSampleRisk, Och, Pro, Stabilised
 from lpmert.registry import METHODS
 from lpmert.search.driver import solve
 
@@ -86,8 +86,8 @@ def test_the_signature_and_the_docstring_come_from_the_options() -> None:
 FROM_THE_COMMAND_LINE = {
     "och": ({"directions": "powell", "restarts": "3"}, Och(directions="powell", restarts=3)),
     "annealing": (
-        {"first_temperature": "200", "law": "normal", "variance": "inf"},
-        Annealing(first_temperature=200, law="normal", variance=np.inf),
+        {"first_temperature": "200", "schedule": "gamma", "variance": "inf"},
+        Annealing(first_temperature=200, schedule="gamma", variance=np.inf),
     ),
     "msr": ({"kept": "1", "considered": "none", "alpha": "0.5"}, MinimumSampleRisk(kept=1, alpha=0.5)),
     "lp-mert": (
@@ -151,7 +151,6 @@ def test_numbers_of_numpy_are_taken_and_those_of_another_kind_refused() -> None:
     with pytest.raises(MethodError, match="option walk_share"):
         Och(walk_share=10**400)
     assert LpMert(lazy=np.bool_(False)).lazy is False  # type: ignore[arg-type]
-    assert Mip(margin=0).settings() == "mip"
 
 
 def test_a_comparison_takes_options_for_each_method_and_for_the_optimum(table: str) -> None:

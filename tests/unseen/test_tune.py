@@ -1,4 +1,4 @@
-"""The door and the command `tune`: what they answer, recommend, show and write, and that limits hold."""
+"""The function and the command `tune`: what they answer, recommend, show and write, and that limits hold."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _ANSWERS = 4
 """Answers that are taken at once: a turn beside other searches is for about as much work as one of these gets."""
 
 _ALONE = _SLICE
-"""Work after which a search goes on in units, for whoever does them: short ones need no more than one lane."""
+"""Work after which a search goes on in units, for whoever does them: short ones need one worker only."""
 
 _LOCAL_UNITS = 40
 """Units that the caller does first where workers take long to start: in about a second."""
@@ -102,9 +102,7 @@ class Cells(Method):
         "what the weight space is divided into; auto: boxes, but for few features, a cosine, or where these get stuck",
         choices=("auto", "simplices", "boxes"),
     )
-    lanes: int = option(
-        8, "parts searched side by side once a search is long; so many workers find something to do", least=1
-    )
+    units: int = option(8, "units of work out at once in a long search; so many workers find something to do", least=1)
     selections: Choices = field(default_factory=Choices)
 
     name = "cells"
@@ -124,7 +122,7 @@ class Cells(Method):
 
     def start(self, task: Task) -> CellsSearch | LatticeSearch:
         if isinstance(task.problem, LatticeProblem):
-            return LatticeSearch(task.problem, task.incumbent, partial(CellsSearch, self), self.lanes)
+            return LatticeSearch(task.problem, task.incumbent, partial(CellsSearch, self), self.units)
         return self.on_lists(task)
 
     def on_lists(self, task: Task) -> CellsSearch:
@@ -177,9 +175,9 @@ class CellsSearch(Search):
         """Begin with nodes of one shape, and nothing but these."""
         self._task = CellsTask(self._loss, self._node_settings, boxed)
         begins = list(self._cover(boxed) if roots is None else roots)
-        self._roots = Roots(self._task, (root for root in begins if not isinstance(root, dict)), self._settings.lanes)
+        self._roots = Roots(self._task, (root for root in begins if not isinstance(root, dict)), self._settings.units)
         self._nodes = NodeSearch(self._task, self.incumbent.weights)
-        self._queue: NodeQueue[Explored] = NodeQueue(self._settings.lanes, _BATCH, _UNIT, _LOCAL_UNITS)
+        self._queue: NodeQueue[Explored] = NodeQueue(self._settings.units, _BATCH, _UNIT, _LOCAL_UNITS)
         for cone in begins:
             if isinstance(cone, dict):
                 self._nodes.push(cone)
@@ -358,7 +356,7 @@ class CellsSearch(Search):
         return bound > self._loss.bound_of(self.incumbent.cost) - self._granularity
 
     def _start_closing(self) -> tuple[ChoicesSearch | CellsSearch, int] | None:
-        """Return the search that closes the lane's top cone, and the cost of the lists that are settled there; `None`
+        """Return the search that closes the top cone, and the cost of the lists that are settled there; `None`
         if nothing is left to do: for a box with many open lists, over cones that cover it.
         """
         self._stalled += 1
@@ -368,7 +366,7 @@ class CellsSearch(Search):
         return CellsSearch(self._settings, self._canonical, self._aim(), cones, self._loss), 0
 
     def _start_exact_closing(self) -> tuple[ChoicesSearch, int] | None:
-        """Return the search of the selections of the lane's top cone with exact answers, over a slightly wider cone.
+        """Return the search of the selections of the top cone with exact answers, over a slightly wider cone.
 
         The hypotheses that may win in the wider cone are found anew among all. Where the cone is too thin for that,
         the whole weight space is searched.
@@ -390,7 +388,7 @@ class CellsSearch(Search):
         return Incumbent(self.incumbent.cost, self.incumbent.weights, "")
 
     def _close(self) -> None:
-        """Go on with the cone on top of the lane until it is closed, and take it off."""
+        """Go on with the cone on top until it is closed, and take it off."""
         if self._stuck:
             self._begin_again()
             return

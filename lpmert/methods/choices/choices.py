@@ -73,9 +73,7 @@ class Choices(Method):
         None, "raise bounds by disjoint cores; none: for sums of losses, as they do not pay for ratio metrics"
     )
     use_witnesses: bool = option(True, "save linear programs by remembered weights")
-    lanes: int = option(
-        8, "parts searched side by side once a search is long; so many workers find something to do", least=1
-    )
+    units: int = option(8, "units of work out at once in a long search; so many workers find something to do", least=1)
     kept_cores: int = option(400, "cores that a node remembers", least=1)
 
     name = "choices"
@@ -474,7 +472,7 @@ class SharedChoices(ParallelSearch):
         self._alone = Common(options, canonical).search(incumbent)
         if least is not None and isinstance(self._alone, RatioChoicesSearch):
             self._alone.least = least
-        super().__init__(self._alone, options.lanes, _BATCH, _UNIT, _LOCAL_UNITS)
+        super().__init__(self._alone, options.units, _BATCH, _UNIT, _LOCAL_UNITS)
         self._options, self._canonical = options, canonical
         self._learnt: Gains | None = None
         self._work = 0

@@ -359,7 +359,7 @@ class ParallelLpMert(ParallelSearch):
     """A resumable run of LP-MERT by a chain."""
 
     def __init__(self, settings: LpMert, canonical: Canonical, alone: LpMertSearch) -> None:
-        super().__init__(alone, settings.lanes, _BATCH, _UNIT)
+        super().__init__(alone, settings.units, _BATCH, _UNIT)
         self._alone, self._settings, self._canonical = alone, settings, canonical
         self._known: Common | None = None
 
@@ -437,9 +437,7 @@ class LpMert(Method):
     look_ahead: bool = option(True, "bound what the other lists still cost")
     lazy: bool = option(True, "a neighbour waits in the frontier at a bound; off: it is found at once, as published")
     chain: bool = option(True, "combine one list after the other; off: a balanced tree, as published")
-    lanes: int = option(
-        8, "parts searched side by side once a search is long; so many workers find something to do", least=1
-    )
+    units: int = option(8, "units of work out at once in a long search; so many workers find something to do", least=1)
     cosine_test: str = option("exact", "how a cosine is asked of a combination", choices=("exact", "published"))
 
     name = "lp-mert"
