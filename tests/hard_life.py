@@ -2,8 +2,8 @@
 
 python tests/hard_life.py --inputs 100000 --seed 1
 
-Each entry point (a reader, certificates, the command line) gets its share of the inputs. An input fails if anything but an
-`LpmertError` or one of our exit codes comes out of it, if it warns, if a message is not one of ours, or if it takes
+Each entry point (a reader, certificates, the command line) gets its share of the inputs. An input fails if anything but
+an `LpmertError` or one of our exit codes comes out of it, if it warns, if a message is not one of ours, or if it takes
 more than some seconds of processor time. The same seed gives the same inputs.
 """
 
