@@ -6,7 +6,6 @@ from math import inf
 
 import numpy as np
 
-from lpmert.core import decode
 from lpmert.errors import FloatArray
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
@@ -58,7 +57,7 @@ class Clock(Steps):
 def loss_at(problem: Problem | LatticeProblem, weights: FloatArray) -> float:
     """Return the loss of decoding weights [d], infinite outside of the region."""
     if not isinstance(problem, LatticeProblem):
-        return decoded_loss(problem.canonical, weights)
+        return problem.canonical.loss_at(weights)
     given = problem.to_caller(CanonicalWeights(weights))
     return problem.metric.loss(problem.decode(given).total) if problem.inside(given) else inf
 
@@ -68,19 +67,3 @@ def given_weights(canonical: Canonical, initial: CanonicalWeights | None) -> Can
     if initial is not None:
         return initial
     return CanonicalWeights(np.ones(canonical.n_features)) if canonical.interior is None else canonical.interior
-
-
-def decoded_loss(canonical: Canonical, weights: FloatArray) -> float:
-    """Return the loss of decoding canonical weights [d] in floating point, infinite outside of the region.
-
-    The first hypothesis wins on ties.
-    """
-    if (canonical.limits @ weights < 0.0).any():
-        return inf
-    if canonical.cap is not None and canonical.cap.cosine_of(weights) < canonical.cap.cosine:
-        return inf
-    selection = decode(canonical.features, canonical.offsets, weights)
-    if canonical.additive:
-        return canonical.loss_of(int(canonical.costs[selection].sum()))
-    totals = canonical.totals
-    return totals.metric.loss(totals.constant + totals.statistics[selection].sum(axis=0))

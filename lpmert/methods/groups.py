@@ -344,9 +344,9 @@ class MinorantSearch(Combined):
         self._inner.advance()
         found = self._inner.incumbent.weights
         if found is not before:
-            loss = self._canonical.totals.attained(found)
-            if loss is not None:
-                self.incumbent.improve(self._canonical.cost_of_loss(loss), found, "L")
+            cost = self._canonical.attained_cost(found)
+            if cost is not None:
+                self.incumbent.improve(cost, found, "L")
 
 
 _ALONE = 20 * SLICE

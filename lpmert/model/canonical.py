@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import compress
+from math import inf
 from typing import Generic, NewType, TypeVar, cast
 
 import numpy as np
 
-from lpmert.core import INFINITE_COST, worst_cost
+from lpmert.core import INFINITE_COST, decode, worst_cost
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import Metric, SumFraction, fraction_of
 from lpmert.model.evaluation import Evaluator
@@ -225,6 +226,38 @@ class Canonical:
         above, below = loss.as_integer_ratio()
         whole, part = self.unit.as_integer_ratio()
         return above * part // (below * whole) - self.constant
+
+    def inside(self, weights: FloatArray) -> bool:
+        """Whether weights [d] keep to the limits and the cap, in floating point."""
+        within_cap = self.cap is None or self.cap.cosine_of(weights) >= self.cap.cosine
+        return within_cap and not (self.limits @ weights < 0.0).any()
+
+    def loss_at(self, weights: FloatArray) -> float:
+        """Return the loss of decoding with weights [d] in floating point, the first hypothesis winning on ties;
+        infinite outside of the region.
+        """
+        if not self.inside(weights):
+            return inf
+        selection = decode(self.features, self.offsets, weights)
+        if isinstance(self.losses, Totals):
+            return self.losses.metric.loss(self.losses.constant + self.losses.statistics[selection].sum(axis=0))
+        return self.loss_of(int(self.losses[selection].sum()))
+
+    def attained_cost(self, weights: CanonicalWeights) -> int | None:
+        """Return the cost of weights [d] of the region, `None` where it hangs on ties."""
+        if isinstance(self.losses, Totals):
+            loss = self.losses.attained(weights)
+            return None if loss is None else self.cost_of_loss(loss)
+        cost, clear = self.clear_cost(weights)
+        inside = (self.limits @ weights > 0).all() and (self.cap is None or self.cap.contains(weights))
+        return cost if clear and inside else None
+
+    def worst_cost(self, weights: CanonicalWeights) -> int:
+        """Return a cost that weights beside these [d] attain: that of their ties at worst, for a ratio that of loss 1.
+
+        No loss that is not a fraction of sums exceeds 1.
+        """
+        return self.clear_cost(weights)[0] if self.additive else self.cost_of_loss(1.0)
 
     def clear_cost(self, weights: CanonicalWeights) -> tuple[int, bool]:
         """Return what weights [d] cost, and whether that is clear of rounding; if not, their cost at worst."""

@@ -310,8 +310,6 @@ class Driver(Watch):
             return self._cut_short()
         if limits.node_limit is not None and search.nodes >= limits.node_limit:
             return Status.NODE_LIMIT
-        if limits.memory_limit is not None and search.memory > limits.memory_limit:
-            return Status.MEMORY_LIMIT
         return None
 
     def _cut_short(self) -> Status:

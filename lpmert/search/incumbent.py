@@ -163,7 +163,7 @@ def first_incumbent(problem: Problem, seed: int, initial: CanonicalWeights | Non
             if out_of_time():
                 break
             candidates = [CanonicalWeights(next(steps)) for steps in beside]
-        found = [(cost, one) for one in candidates if (cost := attained_cost(canonical, one)) is not None]
+        found = [(cost, one) for one in candidates if (cost := canonical.attained_cost(one)) is not None]
         if found:
             cost, best = min(found, key=lambda pair: pair[0])
             return Incumbent(cost, best, "I" if best is initial else "L")
@@ -230,13 +230,9 @@ def any_on_lattices(problem: LatticeProblem) -> Incumbent:
 
 
 def any_incumbent(canonical: Canonical, weights: CanonicalWeights | None = None) -> Incumbent:
-    """Return these weights [d], or any of the region, with the worst cost of their ties: weights beside them attain it.
-
-    For a ratio that is 1, the largest loss of one that is no fraction of sums.
-    """
+    """Return these weights [d], or any of the region, with a cost that weights beside them attain."""
     weights = given_weights(canonical, weights)
-    cost = canonical.clear_cost(weights)[0] if canonical.additive else canonical.cost_of_loss(1.0)
-    return Incumbent(cost, weights, "L")
+    return Incumbent(canonical.worst_cost(weights), weights, "L")
 
 
 def _descended(canonical: Canonical, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
@@ -266,16 +262,6 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
     lines = lines_along("greedy", partial(LineSearch, canonical))
     optima = local_optima(problem, lines, Restarts(), initial, seed, clock)
     return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
-
-
-def attained_cost(canonical: Canonical, weights: CanonicalWeights) -> int | None:
-    """Return the cost of weights [d] of the region, `None` where it hangs on ties."""
-    if canonical.additive:
-        cost, clear = canonical.clear_cost(weights)
-        inside = (canonical.limits @ weights > 0).all() and (canonical.cap is None or canonical.cap.contains(weights))
-        return cost if clear and inside else None
-    loss = canonical.totals.attained(weights)
-    return None if loss is None else canonical.cost_of_loss(loss)
 
 
 _SLICE = 40_000_000
@@ -442,7 +428,7 @@ class Improver:
         """Make weights [d], or some beside them if they are tied, the incumbent if they cost less."""
         beside = moved(weights, _BESIDE, lambda: self._rng.normal(size=len(weights)))
         for one in (weights, *beside):
-            cost = attained_cost(self._form, CanonicalWeights(np.asarray(one)))
+            cost = self._form.attained_cost(CanonicalWeights(np.asarray(one)))
             if cost is not None:
                 self._incumbent.improve(cost, one, "L")
                 return

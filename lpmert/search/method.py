@@ -114,11 +114,6 @@ class Search(ABC):
         """Linear programs so far."""
         return 0
 
-    @property
-    def memory(self) -> int:
-        """Bytes held for open nodes."""
-        return 0
-
     def counters(self) -> Mapping[str, int]:
         """Return what was counted, by name."""
         return {"nodes": self.nodes, "lps": self.lps}
@@ -299,10 +294,6 @@ class Combined(Search):
     @property
     def lps(self) -> int:
         return self._lps + sum(search.lps for search in self._searches)
-
-    @property
-    def memory(self) -> int:
-        return sum(search.memory for search in self._searches)
 
     def counters(self) -> Mapping[str, int]:
         total = self._counted.copy()

@@ -260,10 +260,6 @@ class ParallelSearch(Search):
     def lps(self) -> int:
         return self._beginning.lps + self._counted["lps"]
 
-    @property
-    def memory(self) -> int:
-        return self._beginning.memory + self._queue.nbytes
-
     def counters(self) -> Mapping[str, int]:
         total = Counter(self._beginning.counters())
         total.update(self._counted)

@@ -221,10 +221,6 @@ class CellsSearch(Search):
     def lps(self) -> int:
         return self._count.leaf_lps + self._closed["lps"]
 
-    @property
-    def memory(self) -> int:
-        return self._queue.nbytes + sum(part.nbytes for part in self._hard) + self._nodes.nbytes
-
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,

@@ -160,8 +160,8 @@ class RatioLoss(Loss):
         )
 
     def attained(self, weights: FloatArray, cost: int) -> int | None:
-        loss = self._canonical.totals.attained(CanonicalWeights(weights))
-        return cost if loss is not None and self._canonical.cost_of_loss(loss) <= cost else None
+        found = self._canonical.attained_cost(CanonicalWeights(weights))
+        return cost if found is not None and found <= cost else None
 
     def selections(self, incumbent: Incumbent, part: tuple[Survivors, FloatArray] | None) -> tuple[ChoicesSearch, int]:
         canonical = self._canonical

@@ -102,11 +102,6 @@ class NodeSearch:
         """What was done since the search was renewed."""
         return Counts(*self._core.counts)
 
-    @property
-    def nbytes(self) -> int:
-        """Memory that the nodes take."""
-        return int(self._core.nbytes)
-
     def load_root(self, root: Any) -> None:
         """Put a cone, its number among those that cover the space or its rays [D, D], or a box, centre and radius [D],
         on top, with all hypotheses.

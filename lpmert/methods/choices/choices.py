@@ -203,10 +203,6 @@ class ChoicesSearch(Divisible):
     def lps(self) -> int:
         return self._core.programs
 
-    @property
-    def memory(self) -> int:
-        return self._core.nbytes + sum(array.nbytes for array in self._lists)
-
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,

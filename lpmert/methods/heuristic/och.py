@@ -19,7 +19,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import DataError, FloatArray, MethodError
-from lpmert.lines.clock import Clock, decoded_loss
+from lpmert.lines.clock import Clock
 from lpmert.lines.directions import DIRECTIONS, lines_along, local_optima
 from lpmert.lines.line_search import INTERVALS, SMOOTHING, LatticeLineSearch, Lineal, LineSearch
 from lpmert.lines.restarts import STOPPING, Restarts
@@ -223,7 +223,7 @@ class _Search(Run):
         iterations = earlier[::-1] if method.history else earlier[-1:]
         optima = [CallerWeights(weights) for iteration in iterations for weights in iteration.optima[:BEST]]
         given = [weights for weights in map(problem.to_canonical, optima) if weights.any()]
-        given = [weights for weights in given if decoded_loss(problem.canonical, weights) < inf]
+        given = [weights for weights in given if problem.canonical.loss_at(weights) < inf]
         given += [] if given else [CanonicalWeights(1.0 / lines.search.spread if start is None else start)]
         found = method.starts().run(lines, given, rng, clock)
         found.sort(key=lambda item: item[0])
@@ -251,7 +251,7 @@ class _Search(Run):
     def _loss(self, problem: Problem, weights: CanonicalWeights, rng: np.random.Generator) -> float:
         """Return the loss of an optimum [d], or its mean over perturbations."""
         if not self._method.regularised:
-            return decoded_loss(problem.canonical, weights)
+            return problem.canonical.loss_at(weights)
         own = problem.to_caller(weights)
         noise = np.abs(own).max() * np.sqrt(_VARIANCE) * rng.normal(size=(_PERTURBATIONS, len(own)))
         return float(np.mean([problem.evaluate(CallerWeights(own + step)).loss for step in noise]))

@@ -47,10 +47,6 @@ class OpenLattice:
     needed: float
     rows: FloatArray | None = None
 
-    @property
-    def nbytes(self) -> int:
-        return self.marks.nbytes + (0 if self.rows is None else self.rows.nbytes)
-
 
 MOST_KNOWN = 32
 """Whole paths of a lattice that are remembered to rule out others: those that were best last, somewhere in a cone."""
@@ -205,12 +201,6 @@ class Cone(NamedTuple):
     bound: int
     lists: Lists
     open: dict[int, OpenLattice]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory, which two cones share."""
-        own = self.rays.nbytes + self.mixes.nbytes
-        return own + 4 * len(self.lists.ids) + sum(lattice.nbytes for lattice in self.open.values()) // 2
 
 
 class Findings:

@@ -103,7 +103,7 @@ class LatticeSearch(Combined):
         self._findings = Findings(problem, self._expander)
         self.catalogue: Catalogue = self._findings.catalogue
         self._heap: list[tuple[int, int, Cone]] = []
-        self._pushed = self._held = 0
+        self._pushed = 0
         self._expansions: list[Expansion] = []
         self._out: deque[_Out] = deque()
         self._workers: Workers = SERIAL
@@ -140,10 +140,6 @@ class LatticeSearch(Combined):
     @property
     def open_nodes(self) -> int:
         return len(self._heap) + len(self._expansions) + len(self._leaves_found) + super().open_nodes
-
-    @property
-    def memory(self) -> int:
-        return self._held + super().memory
 
     @property
     def _searches(self) -> list[Search]:
@@ -217,7 +213,6 @@ class LatticeSearch(Combined):
 
     def _push(self, cone: Cone) -> None:
         heapq.heappush(self._heap, (cone.bound, self._pushed, cone))
-        self._held += cone.nbytes
         self._pushed += 1
 
     def _look_on(self) -> None:
@@ -256,7 +251,6 @@ class LatticeSearch(Combined):
         expansion = Expansion(self._findings, cone, COMPARISONS)
         self._expansions.append(expansion)
         heapq.heappop(self._heap)
-        self._held -= cone.nbytes
         self._cones += 1
         self._look_after(expansion)
 

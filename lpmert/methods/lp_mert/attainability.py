@@ -72,11 +72,6 @@ class AttainabilityOracle:
     def _optimizer(self) -> LinOptimizer:
         return LinOptimizer(self.sorted_lists.rows, self.sorted_lists.offsets, self._cap, self._rounding)
 
-    @property
-    def memory(self) -> int:
-        """Bytes held, about."""
-        return len(self._corrals) * self._corrals[0].nbytes
-
     def ask(self, lists: IntArray, positions: IntArray, near: WarmStart | None = None) -> WarmStart | None:
         """Return what the program leaves if these positions in these lists can be strictly best together, else `None`.
 
@@ -255,11 +250,6 @@ class SavingTest:
         by_length |= {f"solved_{n}": count for n, count in sorted(self.solved.items())}
         return {"nodes": self.tested.total(), **self.counters, **by_length}
 
-    @property
-    def memory(self) -> int:
-        """Bytes held, about."""
-        return self.witnesses.memory + self.oracle.memory
-
     def test(
         self,
         lists: IntArray,
@@ -419,9 +409,3 @@ class Witnesses:
         made = np.zeros((len(self._sizes), int(self._sizes.max(initial=1))), dtype=np.bool_)
         made[np.arange(len(self._sizes))[:, None], self._selections[:, numbers]] = True
         return made
-
-    @property
-    def memory(self) -> int:
-        """Bytes held, about."""
-        each = sum(weights.nbytes for weights in self._weights[:1]) + 8 * len(self._sizes)
-        return self._selections.nbytes + each * len(self._weights)

@@ -33,8 +33,6 @@ from lpmert.system.deadline import checkpoint
 
 SLICE_STEPS = 3000
 SLICE_LPS = {"least-norm": 1000, "highs": 60}
-_CELL_BYTES = 150
-_COMBINATION_BYTES = 400
 LARGEST_COUNT = 10**300
 
 _SHARPNESS = 8.0
@@ -111,11 +109,6 @@ class LpMertSearch(Divisible):
     @property
     def lps(self) -> int:
         return self.test.oracle.counters["lps"]
-
-    @property
-    def memory(self) -> int:
-        found = sum(len(stream.found) for stream in self._streams)
-        return self.test.memory + found * _COMBINATION_BYTES + self.open_nodes * _CELL_BYTES
 
     def counters(self) -> Mapping[str, int]:
         """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
