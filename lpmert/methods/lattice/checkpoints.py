@@ -53,16 +53,15 @@ def cones_of(state: State, catalogue: Catalogue, problem: LatticeProblem) -> lis
     most = len(all_mixes(width))
     checked: set[tuple[int, int]] = set()
     cones = []
-    found = [expansion["found"] for expansion in state["expansions"]]
-    for place, one in enumerate(state["cones"]):
+    for one in state["cones"]:
         size = len(one["numbers"])
         numbers = checked_array(one["numbers"], np.int64, (size,), len(problem.graphs)).tolist()
         parts = checked_array(one["open"], np.int64, (size,), len(lattices)).tolist()
         for number, part in {*zip(numbers, parts, strict=True)} - checked:
             _check(lattices[part], problem, number)
             checked.add((number, part))
-        own, gone = lists[one["lists"]], found[place] if place < len(found) else []
-        if sorted([*numbers, *own.numbers.tolist(), *gone]) != list(range(len(problem.graphs))):
+        own = lists[one["lists"]]
+        if sorted([*numbers, *own.numbers.tolist()]) != list(range(len(problem.graphs))):
             raise ValueError("lattices are missing, or there twice")
         open = dict(zip(numbers, (lattices[part] for part in parts), strict=True))
         rays = rays_of(one["rays"], width)

@@ -181,9 +181,6 @@ _SPLIT_WORK = 50_000
 
 _MORE_WORK = 8
 
-_STATE = "bound", "middle", "link_work", "again"
-"""What a checkpoint has of a expansion as it is."""
-
 _EARLY_SPLITS, _MOST_DOUBLINGS = 10, 20
 """Splits after which lattices are given more work, and how often at most it is doubled."""
 
@@ -276,52 +273,22 @@ class Expansion:
 
     lists, open: so far, with what a cone around it left of those that were not looked at; bound: on the cost; middle:
     the summed statistics [K] in the middle, if all were looked at there; out: units that are out.
-
-    state: what one in a checkpoint had found, whose cone holds what it left of the lattices.
     """
 
-    def __init__(self, findings: Findings, cone: Cone, comparisons: int, state: State | None = None) -> None:
+    def __init__(self, findings: Findings, cone: Cone, comparisons: int) -> None:
         self._findings, self.cone = findings, cone
         self.lists, self.bound, middle, scores = findings.narrowed(cone.lists, cone.rays)
         self.middle: FloatArray | None = middle
         self.bound += sum(lattice.least for lattice in cone.open.values())
         self.open = dict(cone.open)
         self.out = 0
-        self._sent: set[int] = set()
         self._found: dict[int, IntArray] = {}
         self._scores = [(scores, self.lists.ends[1:])]
         self._waiting = sorted(cone.open, key=lambda number: -cone.open[number].needed)
         self.link_work = comparisons << min(max(0, cone.depth - _EARLY_SPLITS) // 2, _MOST_DOUBLINGS)
         self._again = True
-        if state is not None:
-            self.bound, self.middle, self.link_work, self._again = (state[name] for name in _STATE)
-            known = len(findings.catalogue.ways)
-            self._found = {
-                number: checked_array(ids, np.int64, (len(ids),), known)
-                for number, ids in zip(state["found"], state["ids"], strict=True)
-            }
-            self._waiting = state["waiting"]
-            if set(self._waiting) - set(self.open) or not all(map(len, self._found.values())):
-                raise ValueError("lattices that are not open")
-            for own in state["scores"]:
-                self._scores.append((checked_array(own, np.float64, (len(own), len(cone.rays))), np.array([len(own)])))
         if self.complete:
             self._conclude()
-
-    def state(self) -> State:
-        """Return what was found as a checkpoint has it, beside `left`; units that are out will be sent again."""
-        return {
-            **dict(zip(_STATE, (self.bound, self.middle, self.link_work, self._again), strict=True)),
-            "found": list(self._found),
-            "ids": list(self._found.values()),
-            "waiting": [*self._waiting, *sorted(self._sent)],
-            "scores": [scores for scores, _ in self._scores[1:]],
-        }
-
-    @property
-    def left(self) -> Cone:
-        """The cone with what is left of the lattices so far."""
-        return self.cone._replace(lists=self.lists, open=self.open)
 
     @property
     def waiting(self) -> bool:
@@ -342,7 +309,6 @@ class Expansion:
             lattice = self.open[number]
             work += 2 * rays_and_mixes * lattice.count + min(lattice.needed, self.link_work * (lattice.count + 100))
             sent.append((number, lattice, self._findings.known(number)))
-            self._sent.add(number)
         self.out += 1
         return sent
 
@@ -352,7 +318,6 @@ class Expansion:
         for (number, before, _), view in zip(sent, views, strict=True):
             ids, middle = self._findings.take(number, view)
             self._scores.append((view.leading, np.array([len(view.leading)])))
-            self._sent.remove(number)
             del self.open[number]
             if view.part is None:
                 self._found[number] = ids

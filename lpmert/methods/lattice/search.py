@@ -160,11 +160,10 @@ class LatticeSearch(Combined):
     def state(self) -> Mapping[str, Any]:
         if not self._begun:
             return {}
-        cones = [expansion.left for expansion in self._expansions] + [cone for _, _, cone in sorted(self._heap)]
+        cones = [expansion.cone for expansion in self._expansions] + [cone for _, _, cone in sorted(self._heap)]
         cones += [Cone(rays, all_mixes(len(rays)), 0, below, lists, {}) for rays, lists, below in self._leaves_found]
         return {
             **state_of_cones(cones),
-            "expansions": [expansion.state() for expansion in self._expansions],
             "findings": self._findings.state(),
             "leaf": None if self._leaf is None else self._leaf.state(),
             "cones_looked_into": self._cones,
@@ -179,10 +178,7 @@ class LatticeSearch(Combined):
             return
         self._begun = True
         self._findings.restore(state["findings"])
-        cones = cones_of(state, self.catalogue, self.problem)
-        for expansion in state["expansions"]:
-            self._expansions.append(Expansion(self._findings, cones.pop(0), COMPARISONS, expansion))
-        for cone in cones:
+        for cone in cones_of(state, self.catalogue, self.problem):
             self._push(cone)
         self._cones, self._leaves = state["cones_looked_into"], state["leaves"]
         self._spurious, self.unsettled = state["spurious"], state["unsettled"]
