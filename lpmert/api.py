@@ -203,7 +203,7 @@ def check(
     solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
     problem, started = _problem_within(limits, nbest, metric, ties, region)
     given = problem.checked_weights(given_weights(weights, "weights"))
-    evaluation = told(problem, given)
+    evaluation = evaluated(problem, given)
     with using_workers(backend, jobs):
         optimum = warned(solve(solver, problem, limits, callback, seed, given, started))
     same = {field.name for field in fields(evaluation)} & {field.name for field in fields(Check)}
@@ -250,7 +250,7 @@ def evaluate(
     """
     from lpmert.formats.weights import given_weights
 
-    return told(problem_of(nbest, metric, ties, region), given_weights(weights, "weights"))
+    return evaluated(problem_of(nbest, metric, ties, region), given_weights(weights, "weights"))
 
 
 def certify(
@@ -337,7 +337,7 @@ def _problem_within(
         return problem_of(data, metric, ties, region), deadline.started
 
 
-def told(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation:
+def evaluated(problem: Problem | LatticeProblem, weights: Weights) -> Evaluation:
     """Return what weights cost, whether they lie in the region, and the loss as rates."""
     given = problem.checked_weights(weights)
     if not given.any():

@@ -249,7 +249,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     list, counted from 0; of lattices that is the best path.
     """
     import lpmert
-    from lpmert.api import problem_of, told
+    from lpmert.api import evaluated, problem_of
     from lpmert.result import SCHEMA
 
     with naming(lists.name), Allowance().kept(), delivering(out) as deliver:
@@ -258,7 +258,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
             say(f"{lists.name}: {sizes(data)}")
         weights = parse_weights(given.weights, data.names, "--weights").of_features(data.names).tolist()
         problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
-        found = told(problem, weights)
+        found = evaluated(problem, weights)
         found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)[0]})
         document = {
             "schema": SCHEMA,

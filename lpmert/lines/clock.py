@@ -62,7 +62,7 @@ def loss_at(problem: Problem | LatticeProblem, weights: FloatArray) -> float:
     return problem.metric.loss(problem.decode(given).total) if problem.inside(given) else inf
 
 
-def given_weights(canonical: Canonical, initial: CanonicalWeights | None) -> CanonicalWeights:
+def start_weights(canonical: Canonical, initial: CanonicalWeights | None) -> CanonicalWeights:
     """Return weights [d] to begin with: these, or any of the region."""
     if initial is not None:
         return initial

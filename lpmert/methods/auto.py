@@ -277,7 +277,7 @@ class Portfolio(Combined):
 
     def advance(self) -> None:
         if self._improver is not None and self._turn:
-            self._improver.earn(self._slices)
+            self._improver.run_beside(self._slices)
         self._turn += 1
         tried, search = self._second_in_trial, self._first
         if self._start_second is not None and (self._ahead >= self._share if tried is None else tried):

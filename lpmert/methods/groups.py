@@ -427,7 +427,7 @@ class GroupedSearch(Combined):
         self._worked = 0
         self._slices = 1
         self._improvements = 0
-        self._credit = 0
+        self._descent_budget = 0
         self._counted["groups"] = 0
 
     @property
@@ -470,7 +470,7 @@ class GroupedSearch(Combined):
             "to_begin": [number[group] for group in to_begin],
             "open": [number[group] for group in self._open],
             "counted": dict(self._counted),
-            "other": [self._nodes, self._lps, self._worked, self._improvements, self._credit],
+            "other": [self._nodes, self._lps, self._worked, self._improvements, self._descent_budget],
             "random": self._rng.bit_generator.state,
         }
 
@@ -491,15 +491,15 @@ class GroupedSearch(Combined):
         elif self._sampled or self._to_begin or self._open or self._root.closed:
             self._sample = np.empty((0, 0))
         self._counted = Counter(state["counted"])
-        self._nodes, self._lps, self._worked, self._improvements, self._credit = state["other"]
+        self._nodes, self._lps, self._worked, self._improvements, self._descent_budget = state["other"]
         self._rng.bit_generator.state = state["random"]
 
     def advance(self) -> None:
         self._slices = 1
         if not (self._to_begin or self._beginning or self._open):
             self._prepare()
-        elif self._credit >= _DESCENT_BUDGET and self._root.parts:
-            self._credit -= _DESCENT_BUDGET
+        elif self._descent_budget >= _DESCENT_BUDGET and self._root.parts:
+            self._descent_budget -= _DESCENT_BUDGET
             self._improve()
         elif (self._to_begin or self._beginning) and len(self._open) < _MOST_OPEN:
             self._take_begun()
@@ -604,7 +604,7 @@ class GroupedSearch(Combined):
     def _worked_on(self, work: int) -> None:
         self._worked += work
         self._slices = max(1, work // SLICE)
-        self._credit += work // _DESCENT_SHARE
+        self._descent_budget += work // _DESCENT_SHARE
 
     def _search_group(self) -> None:
         group = self._open[0]

@@ -88,7 +88,7 @@ class BaseProblem(ABC):
         """
 
     @property
-    def turned(self) -> bool:
+    def inexact(self) -> bool:
         """Whether a cap and equations leave features that nobody knows exactly."""
         return self._reduction is not None and self._reduction.off is not None
 
@@ -163,7 +163,7 @@ class Problem(BaseProblem):
         summed = totals if self._costs is None else self._costs
         # Weights in doubles need not fulfil equations of several exactly; those nearby that do have to do as well.
         self._on_equations = None
-        if self._reduction is not None and self._reduction.columns is None and not self.turned:
+        if self._reduction is not None and self._reduction.columns is None and not self.inexact:
             self._on_equations = Evaluator(features, offsets, statistics, values, losses, rounding)
         found = canonicalise(features, offsets, summed, nbest.n_features, self._reduction, rounding, self._unit)
         self.canonical, self.coordinates, self.unmerged = found

@@ -154,8 +154,8 @@ class Driver(Watch):
         self._problem, self._limits, self._callback = problem, limits, callback
         self._checkpoint = checkpoint
         self._trace: list[tuple[float, float | None, float]] = []
-        self._told = -inf
-        self._told_cost: int | None = None
+        self._last_call = -inf
+        self._last_cost: int | None = None
         self._of_callback: BaseException | None = None
         self.incumbent_seconds: float | None = None
 
@@ -257,7 +257,7 @@ class Driver(Watch):
         """Tell the callback from time to time, and return whether to stop; for the middle of a slice."""
         if self.status is None:
             self.status = self._ending(search, None)
-        if self.status is None and self.deadline.seconds >= self._told + _PAUSE:
+        if self.status is None and self.deadline.seconds >= self._last_call + _PAUSE:
             self._tell(search, None)
         return self.status is not None
 
@@ -277,11 +277,11 @@ class Driver(Watch):
             return
         lower, loss = self._standing(search, bound)
         incumbent = search.incumbent
-        source = incumbent.source if self._told_cost is None or incumbent.cost < self._told_cost else ""
-        self._told, self._told_cost = self.deadline.seconds, incumbent.cost
+        source = incumbent.source if self._last_cost is None or incumbent.cost < self._last_cost else ""
+        self._last_call, self._last_cost = self.deadline.seconds, incumbent.cost
         counts = search.nodes, search.open_nodes
         gap, weights = relative_gap(loss, lower), self._problem.to_caller(incumbent.weights)
-        point = Progress(self._told, *counts, lower, loss, gap, search.lps, source, weights, search.phase)
+        point = Progress(self._last_call, *counts, lower, loss, gap, search.lps, source, weights, search.phase)
         try:
             with unheeded():
                 wished = self._callback(point)

@@ -19,7 +19,7 @@ from math import sqrt
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock, given_weights
+from lpmert.lines.clock import Clock, start_weights
 from lpmert.lines.descents import DEFAULT_BUDGET, OVERHEAD, Descents, descend
 from lpmert.lines.directions import lines_along, local_optima, powell
 from lpmert.lines.line_search import LineSearch, line_search, lists_with_costs
@@ -203,7 +203,7 @@ def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeig
                 break
         return new
 
-    look(given_weights(form, None), "L")
+    look(start_weights(form, None), "L")
     if initial is not None:
         look(initial, "I")
     middles = []
@@ -226,12 +226,12 @@ def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeig
 
 def any_on_lattices(problem: LatticeProblem) -> Incumbent:
     """Return any weights of the region, with a loss that no path of any lattice exceeds."""
-    return Incumbent(problem.most_loss, given_weights(problem.canonical, None), "L")
+    return Incumbent(problem.most_loss, start_weights(problem.canonical, None), "L")
 
 
 def any_incumbent(canonical: Canonical, weights: CanonicalWeights | None = None) -> Incumbent:
     """Return these weights [d], or any of the region, with a cost that weights beside them attain."""
-    weights = given_weights(canonical, weights)
+    weights = start_weights(canonical, weights)
     return Incumbent(canonical.worst_cost(weights), weights, "L")
 
 
@@ -250,7 +250,7 @@ def _descended(canonical: Canonical, seed: int, initial: CanonicalWeights | None
 def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
     canonical = problem.canonical
     if not isinstance(problem.metric, RatioMetric) or not canonical.n_lists or out_of_time():
-        return given_weights(canonical, None)
+        return start_weights(canonical, None)
     searches = int(np.clip(_RATIO_BUDGET // len(canonical.features), _FEWEST, _MOST))
     if canonical.n_features >= _USUAL_FEATURES:
         clock = Clock(problem, _EVALUATIONS * searches)
@@ -283,21 +283,21 @@ _ROUNDS = 20
 """Draws of evolution in a turn."""
 
 _EAGER_RUNS, _EAGER = 2, 5.0
-"""So many runs of evolution come first, while a search earns so much more: most of what they find, they find soon."""
+"""So many runs of evolution come first, with so much more of the budget: most of what they find, they find soon."""
 
 _FIRST_SLICES = 8
 """A search that ends within so many slices needs no better weights."""
 
 _FADING, _LEAST_SHARE = 0.97, 0.25
-"""By how much each turn that finds nothing lowers what a search earns, and how far; what it finds brings all back."""
+"""By how much each turn that finds nothing slows the budget, and how far; what it finds brings all back."""
 
 _BESIDE = (1e-8, 1e-6, 1e-4)
 """How far from weights with ties others are tried that have none."""
 
 
 class Improver:
-    """Evolution and descents whose work keeps to a share of a search's: it earns as the search goes on, and spends at
-    once; nothing is prepared for them before the search has lasted.
+    """Evolution and descents whose work keeps to a share of a search's: its budget grows as the search goes on, and is
+    spent at once; nothing is prepared for them before the search has lasted.
 
     What leads to better weights is not charged. Steps at a temperature lead away from the best weights so far, those of
     the search too, and a descent from there may end in better ones. All that is random comes from the seed, and all
@@ -308,29 +308,29 @@ class Improver:
         self._near = near
         self._problem, self._form, self._incumbent = task.problem, task.canonical, task.incumbent
         self._rng = np.random.default_rng([task.seed, 1])
-        self._wage = share * _SLICE / self._form.n_features
-        self._faith = 1.0
-        self._slices = self._credit = 0.0
+        self._allowance = share * _SLICE / self._form.n_features
+        self._fraction = 1.0
+        self._slices = self._budget = 0.0
         self._runs = 0
         self._turns = 0
         self._evolved = self._descended = 0.0
 
-    def earn(self, slices: float) -> None:
+    def run_beside(self, slices: float) -> None:
         """Look for better weights as far as more slices of the search allow."""
         if self._form.n_features < _FEWEST_FEATURES:
             return
-        self._credit += slices * self._wage * (_EAGER if self._eager else self._faith)
+        self._budget += slices * self._allowance * (_EAGER if self._eager else self._fraction)
         self._slices += slices
         if self._slices < _FIRST_SLICES:
             return
-        while self._credit > 0.0 and not out_of_time():
+        while self._budget > 0.0 and not out_of_time():
             before = self._incumbent.cost
             work = self._turn()
             if self._incumbent.cost == before:
-                self._credit -= work
-                self._faith = max(_LEAST_SHARE, _FADING * self._faith)
+                self._budget -= work
+                self._fraction = max(_LEAST_SHARE, _FADING * self._fraction)
             else:
-                self._faith = 1.0
+                self._fraction = 1.0
 
     @property
     def _eager(self) -> bool:

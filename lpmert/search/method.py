@@ -19,7 +19,7 @@ import numpy as np
 
 from lpmert.configurable import Configurable
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock, given_weights
+from lpmert.lines.clock import Clock, start_weights
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.catalogue import Catalogue
 from lpmert.model.lattice_problem import AnyProblem
@@ -326,7 +326,7 @@ class Run(Clock, Search):
 
     def __init__(self, task: Task, function: Function) -> None:
         super().__init__(task.problem)
-        self.incumbent = Incumbent(0, given_weights(task.canonical, task.initial), "")
+        self.incumbent = Incumbent(0, start_weights(task.canonical, task.initial), "")
         self._task, self._function = task, function
         self._counted: Mapping[str, int] = {}
 

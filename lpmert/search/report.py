@@ -302,7 +302,7 @@ def _result(
     """
     loss, status, lower = evaluation.loss, outcome.status, None
     if outcome.lower_bound is not None:
-        if status is Status.OPTIMAL and (doubtful or problem.turned):
+        if status is Status.OPTIMAL and (doubtful or problem.inexact):
             status = Status.OPTIMAL_TO_TOLERANCE
         bound = bound_on_loss(problem.canonical, outcome.lower_bound, unseen)
         lower = loss if status is Status.OPTIMAL else min(loss, bound)

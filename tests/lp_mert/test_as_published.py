@@ -14,7 +14,8 @@ from strategies import KINDS, Lists, best_loss, loss_of, random_lists
 
 import lpmert
 from lpmert import Status
-from lpmert.methods.lp_mert.method import LpMert, PublishedSearch
+from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert.published import PublishedSearch
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent
 from lpmert.search.method import Task

@@ -17,8 +17,8 @@ import lpmert
 from lpmert import Status
 from lpmert.core import INFINITE_COST
 from lpmert.errors import IntArray
-from lpmert.methods.lp_mert.attainability import SavingTest, Witnesses
-from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
+from lpmert.methods.lp_mert.attainability import Witnesses
+from lpmert.methods.lp_mert.method import LpMert, LpMertSearch, SavingTest
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, balanced_tree
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent

@@ -11,8 +11,7 @@ import pytest
 from strategies import Lists
 
 from lpmert.core import INFINITE_COST
-from lpmert.methods.lp_mert.attainability import SavingTest
-from lpmert.methods.lp_mert.method import Alone, Chain, LpMert, Prefix, open_prefixes
+from lpmert.methods.lp_mert.method import Alone, Chain, LpMert, Prefix, SavingTest, open_prefixes
 from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent

@@ -96,18 +96,18 @@ class Choices(Method):
 
 
 class Gains(NamedTuple):
-    """What looking ahead has brought: how often each list was asked [S], and by how much that raised bounds [S]."""
+    """What looking ahead has brought: how often each list was tested [S], and by how much that raised bounds [S]."""
 
-    asked: IntArray
+    tests: IntArray
     raised: FloatArray
 
     def beyond(self, before: Gains) -> Gains:
         """Return what has been added to those before."""
-        return Gains(self.asked - before.asked, self.raised - before.raised)
+        return Gains(self.tests - before.tests, self.raised - before.raised)
 
     def with_more(self, more: Gains) -> Gains:
         """Return both together."""
-        return Gains(self.asked + more.asked, self.raised + more.raised)
+        return Gains(self.tests + more.tests, self.raised + more.raised)
 
 
 class ChoicesSearch(Divisible):

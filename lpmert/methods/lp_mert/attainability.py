@@ -1,8 +1,7 @@
-"""Attainability: can these choices be made together? And what saves asking: witnesses, and a look ahead.
+"""Attainability: can these choices be made together? And witnesses, which save asking again.
 
 The oracle solves one program for each question, and uses exact arithmetic where rounding hides the answer;
-`published_weights` is the linear program of the paper. Every witness met is decoded on all lists, and may improve the
-incumbent.
+`published_weights` is the linear program of the paper.
 
 Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011.
 """
@@ -12,23 +11,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from lpmert import core
-from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lp_mert.streams import Combination, WarmStart
-from lpmert.model.canonical import Canonical
+from lpmert.methods.lp_mert.streams import WarmStart
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, SortedLists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding
-from lpmert.search.method import Incumbent
 from lpmert.system.deadline import checkpoint
 
 _CORRAL_BYTES = 1 << 25
@@ -175,188 +169,8 @@ def _box_program(objective: FloatArray, differences: FloatArray) -> FloatArray |
     return np.asarray(answer.x) if answer.status == 0 else None
 
 
-_WITNESS_BYTES = 1 << 26
-_MOST_WITNESSES = 20_000
-_DIVE_EVERY = 8
-
 _FIRST_CAPACITY = 64
 """Witnesses that there is space for at first."""
-
-
-class Settings(Protocol):
-    """How combinations are tested and combined; see `LpMert`."""
-
-    @property
-    def lp(self) -> str: ...
-
-    @property
-    def row_generation(self) -> bool: ...
-
-    @property
-    def use_witnesses(self) -> bool: ...
-
-    @property
-    def look_ahead(self) -> bool: ...
-
-    @property
-    def cosine_test(self) -> str: ...
-
-
-class SavingTest:
-    """Tests combinations; every witness met is decoded on all lists and improves the incumbent.
-
-    `tested` and `solved` count combinations, and those that took a linear program, by length. costs [S, longest list +
-    1]: of all positions, infinite beyond a list's end.
-    """
-
-    def __init__(self, settings: Settings, canonical: Canonical, incumbent: Incumbent) -> None:
-        self.incumbent = incumbent
-        self.sorted_lists = canonical.by_cost
-        self.oracle = AttainabilityOracle(
-            self.sorted_lists,
-            canonical.cap,
-            canonical.rounding_by_cost,
-            lp=settings.lp,
-            row_generation=settings.row_generation,
-            cosine_test=settings.cosine_test,
-        )
-        self.tested: Counter[int] = Counter()
-        self.solved: Counter[int] = Counter()
-        self.counts: Counter[str] = Counter(saved_by_witnesses=0, saved_by_look_ahead=0, lps_ahead=0)
-        self._settings = settings
-        self._looking = settings.look_ahead
-        self._granularity = canonical.granularity
-        sizes = self.oracle.sizes
-        n_lists, longest = len(sizes), int(sizes.max(initial=1))
-        most = int(np.clip(_WITNESS_BYTES // (8 * (n_lists + canonical.n_features)), 100, _MOST_WITNESSES))
-        self.witnesses = Witnesses(sizes, most if settings.use_witnesses else 0)
-        self._all_lists = np.arange(n_lists)
-        self._nothing_known = np.zeros(n_lists, dtype=np.int64)
-        self._selection = np.zeros(n_lists, dtype=np.int64)
-        self._clear = False
-        self._since_dive = 0
-        self.costs = np.full((n_lists, longest + 1), INFINITE_COST)
-        for s, (begin, end) in enumerate(pairwise(canonical.offsets.tolist())):
-            self.costs[s, : end - begin] = self.sorted_lists.costs[begin:end]
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """What was counted, but for the counts by length."""
-        return {**self.oracle.counters, **self.counts, "witnesses": len(self.witnesses)}
-
-    def all_counters(self) -> dict[str, int]:
-        """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
-        by_length = {f"tested_{n}": count for n, count in sorted(self.tested.items())}
-        by_length |= {f"solved_{n}": count for n, count in sorted(self.solved.items())}
-        return {"nodes": self.tested.total(), **self.counters, **by_length}
-
-    def test(
-        self,
-        lists: IntArray,
-        cost: int,
-        positions: IntArray,
-        halves: tuple[Combination, Combination] | None = None,
-    ) -> Combination | None:
-        """Return the combination, or `None` if it is not attainable or cannot lead below the incumbent.
-
-        halves: the combinations of which it consists, if any.
-        """
-        self.tested[len(lists)] += 1
-        least = self._least(lists, positions, halves)
-        if least is None:
-            self.counts["saved_by_look_ahead"] += 1
-            return None
-        agreeing = self.witnesses.agreeing(lists, positions.tolist())
-        if len(agreeing):
-            self.counts["saved_by_witnesses"] += 1
-            known = WarmStart(len(lists), self.witnesses.weights(int(agreeing[-1])))
-            return self._looked_ahead(lists, Combination(cost, positions, known, least), agreeing)
-        self.solved[len(lists)] += 1
-        start = self._ask(lists, positions, None if halves is None else halves[0].start)
-        if start is None:
-            return None
-        self.oracle.keep(start)
-        return self._looked_ahead(lists, Combination(cost, positions, start, least), None)
-
-    def _least(
-        self, lists: IntArray, positions: IntArray, halves: tuple[Combination, Combination] | None
-    ) -> IntArray | None:
-        """Return what both halves leave within reach in every list; `None` if it is not enough."""
-        if not self._looking:
-            return self._nothing_known
-        if halves is None:
-            least = self._nothing_known.copy()
-            least[lists] = positions
-        else:
-            least = np.maximum(halves[0].least, halves[1].least)
-            if (least[lists] > positions).any():
-                return None
-        return least if self._may_improve(least) else None
-
-    def _may_improve(self, least: IntArray) -> bool:
-        return bool(self.costs[self._all_lists, least].sum() <= self.incumbent.cost - self._granularity)
-
-    def _looked_ahead(self, lists: IntArray, found: Combination, agreeing: IntArray | None) -> Combination | None:
-        """Move every other list's first position up to one attainable with the combination; `None` if that costs too
-        much.
-
-        agreeing: witnesses of the combination; `None` for the last one, just met.
-        """
-        if not self._looking or len(lists) == len(self._all_lists):
-            return found
-        least = found.least
-        attained = self._attained_now() if agreeing is None else self.witnesses.attained(agreeing)
-        for s in np.setdiff1d(self._all_lists, lists).tolist():
-            longer = np.append(lists, s)
-            while not attained[s, least[s]]:
-                self.counts["lps_ahead"] += 1
-                if self._ask(longer, np.append(found.positions, least[s]), found.start) is not None:
-                    attained |= self._attained_now()
-                    break
-                least[s] += 1
-                if not self._may_improve(least):
-                    return None
-        self._since_dive = (self._since_dive + 1) % _DIVE_EVERY
-        if self._since_dive == 0:
-            self._dive(lists, found)
-        return found
-
-    def _dive(self, lists: IntArray, found: Combination) -> None:
-        """Complete a combination greedily, the dearest list first, for the sake of the incumbent."""
-        least, positions, near = found.least.copy(), found.positions, found.start
-        rest = np.setdiff1d(self._all_lists, lists).tolist()
-        rest.sort(key=lambda s: int(self.costs[s, least[s]]))
-        while rest:
-            s = rest.pop()
-            lists = np.append(lists, s)
-            self.counts["lps_ahead"] += 1
-            while (start := self._ask(lists, np.append(positions, least[s]), near)) is None:
-                least[s] += 1
-                if not self._may_improve(least):
-                    return
-                self.counts["lps_ahead"] += 1
-            self.oracle.keep(start)
-            positions, near = np.append(positions, least[s]), start
-
-    def _ask(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
-        start = self.oracle.ask(lists, positions, near)
-        weights = None if start is None else start.weights
-        self._clear = weights is not None and self._decoded(weights)
-        return start
-
-    def _decoded(self, weights: FloatArray) -> bool:
-        """Decode a witness on all lists; remember and use it, and say so, where no list is in doubt."""
-        cost, clear = self.oracle.native.decode_clearly(weights, self._selection)
-        if clear:
-            self.incumbent.improve(cost, weights, "D")
-            self.witnesses.add(weights, self._selection)
-        return clear
-
-    def _attained_now(self) -> NDArray[np.bool_]:
-        """Return [S, longest list] the choices of the last witness; none where some list is in doubt."""
-        made = np.zeros((len(self._all_lists), self.costs.shape[1] - 1), dtype=np.bool_)
-        made[self._all_lists, self._selection] = self._clear
-        return made
 
 
 class Witnesses:

@@ -1,7 +1,7 @@
 """LP-MERT: divide the lists into halves, and combine the attainable combinations of both halves in order of cost.
 
-Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011. `PublishedSearch` is the algorithm
-of the paper to the letter; `LpMert` starts it, or the search with all additions.
+Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011. Every witness
+met is decoded on all lists, and may improve the incumbent; `published.py` is the algorithm of the paper to the letter.
 
 With these, a chain of streams combines one list after the other. Every attainable choice of its first lists is combined
 with the hypotheses of the next one in order; a prefix of choices is open as far as that has not been done, and can be
@@ -14,29 +14,240 @@ import heapq
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpmert.configurable import option
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.methods.lp_mert.attainability import AttainabilityOracle, SavingTest
+from lpmert.methods.lp_mert.attainability import AttainabilityOracle, Witnesses
+from lpmert.methods.lp_mert.published import LARGEST_COUNT, SLICE_LPS, PublishedSearch
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.search.checkpoint import plain
-from lpmert.search.incumbent import any_incumbent
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Answer, Call, Divisible, OpenNode, ParallelSearch
 from lpmert.system.deadline import checkpoint
 
 SLICE_STEPS = 3000
-SLICE_LPS = {"least-norm": 1000, "highs": 60}
-LARGEST_COUNT = 10**300
 
 _SHARPNESS = 8.0
 """How steeply a candidate's cost beyond the cheapest counts when lists are put in order, in units of the slack."""
+
+
+@dataclass(frozen=True)
+class LpMert(Method):
+    """Galley and Quirk's divide and conquer, with additions that can be switched off; none changes the optimum.
+
+    published=True is Algorithms 1 and 2 to the letter, and nothing else: no other option applies. One program of HiGHS
+    a test maximises w.(h - centroid), within a cosine w.(its centre); the lists are halved in their order; no first
+    weights; the search ends with the first combination of all lists that is accepted. The paper's test also accepts
+    what only ties attain. A search that ends so, or for which the test refused an attainable combination, proves no
+    optimum, and its result is a heuristic's.
+
+    Otherwise attainability is strict, as for all methods here. The linear programs "least-norm" are decided in a
+    kernel, and in exact arithmetic where rounding hides the answer; "highs" decides on HiGHS. look_ahead finds each
+    other list's cheapest hypothesis that goes with a combination, drops the combination if no selection below the
+    incumbent is left, and now and then completes one greedily. A chain begins with the lists with the fewest
+    candidates, so that what is looked at ahead is known early. The cosine_test "published" asks the weights of the cell
+    with the largest product with the centre, which can miss cells that reach into the cap, so that the result has no
+    bound; "exact" projects.
+    """
+
+    published: bool = option(False, "Algorithms 1 and 2 to the letter; no other option applies")
+    lp: str = option("least-norm", "what decides linear programs", choices=tuple(SLICE_LPS))
+    row_generation: bool = option(True, "begin with few rows and where the first half ended")
+    use_witnesses: bool = option(True, "weights known to make the choices save the linear program")
+    look_ahead: bool = option(True, "bound what the other lists still cost")
+    lazy: bool = option(True, "a neighbour waits in the frontier at a bound; off: it is found at once, as published")
+    chain: bool = option(True, "combine one list after the other; off: a balanced tree, as published")
+    units: int = option(8, "units of work out at once in a long search; so many workers find something to do", least=1)
+    cosine_test: str = option("exact", "how a cosine is asked of a combination", choices=("exact", "published"))
+
+    name = "lp-mert"
+    takes_jobs = True
+    takes_fractions = True
+    takes_caps = True
+
+    @property
+    def parallel(self) -> bool:
+        return self.chain and not self.published
+
+    def start(self, task: Task) -> Search:
+        """Return the search as one that can pause; raises `MethodError` for published=True and a ratio."""
+        if self.published:
+            if not task.problem.canonical.additive:
+                metric = task.problem.metric.name
+                raise MethodError(f"published=True takes a sum of losses, and metric '{metric}' is none; leave it out")
+            return PublishedSearch(task.canonical)
+        alone = LpMertSearch(self, task.canonical, task.incumbent)
+        return ParallelLpMert(self, task.canonical, alone) if self.parallel else alone
+
+
+_WITNESS_BYTES = 1 << 26
+_MOST_WITNESSES = 20_000
+_DIVE_EVERY = 8
+
+
+class SavingTest:
+    """Tests combinations; every witness met is decoded on all lists and improves the incumbent.
+
+    `tested` and `solved` count combinations, and those that took a linear program, by length. costs [S, longest list +
+    1]: of all positions, infinite beyond a list's end.
+    """
+
+    def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
+        self.incumbent = incumbent
+        self.sorted_lists = canonical.by_cost
+        self.oracle = AttainabilityOracle(
+            self.sorted_lists,
+            canonical.cap,
+            canonical.rounding_by_cost,
+            lp=settings.lp,
+            row_generation=settings.row_generation,
+            cosine_test=settings.cosine_test,
+        )
+        self.tested: Counter[int] = Counter()
+        self.solved: Counter[int] = Counter()
+        self.counts: Counter[str] = Counter(saved_by_witnesses=0, saved_by_look_ahead=0, lps_ahead=0)
+        self._settings = settings
+        self._looking = settings.look_ahead
+        self._granularity = canonical.granularity
+        sizes = self.oracle.sizes
+        n_lists, longest = len(sizes), int(sizes.max(initial=1))
+        most = int(np.clip(_WITNESS_BYTES // (8 * (n_lists + canonical.n_features)), 100, _MOST_WITNESSES))
+        self.witnesses = Witnesses(sizes, most if settings.use_witnesses else 0)
+        self._all_lists = np.arange(n_lists)
+        self._nothing_known = np.zeros(n_lists, dtype=np.int64)
+        self._selection = np.zeros(n_lists, dtype=np.int64)
+        self._clear = False
+        self._since_dive = 0
+        self.costs = np.full((n_lists, longest + 1), INFINITE_COST)
+        for s, (begin, end) in enumerate(pairwise(canonical.offsets.tolist())):
+            self.costs[s, : end - begin] = self.sorted_lists.costs[begin:end]
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What was counted, but for the counts by length."""
+        return {**self.oracle.counters, **self.counts, "witnesses": len(self.witnesses)}
+
+    def all_counters(self) -> dict[str, int]:
+        """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
+        by_length = {f"tested_{n}": count for n, count in sorted(self.tested.items())}
+        by_length |= {f"solved_{n}": count for n, count in sorted(self.solved.items())}
+        return {"nodes": self.tested.total(), **self.counters, **by_length}
+
+    def test(
+        self,
+        lists: IntArray,
+        cost: int,
+        positions: IntArray,
+        halves: tuple[Combination, Combination] | None = None,
+    ) -> Combination | None:
+        """Return the combination, or `None` if it is not attainable or cannot lead below the incumbent.
+
+        halves: the combinations of which it consists, if any.
+        """
+        self.tested[len(lists)] += 1
+        least = self._least(lists, positions, halves)
+        if least is None:
+            self.counts["saved_by_look_ahead"] += 1
+            return None
+        agreeing = self.witnesses.agreeing(lists, positions.tolist())
+        if len(agreeing):
+            self.counts["saved_by_witnesses"] += 1
+            known = WarmStart(len(lists), self.witnesses.weights(int(agreeing[-1])))
+            return self._looked_ahead(lists, Combination(cost, positions, known, least), agreeing)
+        self.solved[len(lists)] += 1
+        start = self._ask(lists, positions, None if halves is None else halves[0].start)
+        if start is None:
+            return None
+        self.oracle.keep(start)
+        return self._looked_ahead(lists, Combination(cost, positions, start, least), None)
+
+    def _least(
+        self, lists: IntArray, positions: IntArray, halves: tuple[Combination, Combination] | None
+    ) -> IntArray | None:
+        """Return what both halves leave within reach in every list; `None` if it is not enough."""
+        if not self._looking:
+            return self._nothing_known
+        if halves is None:
+            least = self._nothing_known.copy()
+            least[lists] = positions
+        else:
+            least = np.maximum(halves[0].least, halves[1].least)
+            if (least[lists] > positions).any():
+                return None
+        return least if self._may_improve(least) else None
+
+    def _may_improve(self, least: IntArray) -> bool:
+        return bool(self.costs[self._all_lists, least].sum() <= self.incumbent.cost - self._granularity)
+
+    def _looked_ahead(self, lists: IntArray, found: Combination, agreeing: IntArray | None) -> Combination | None:
+        """Move every other list's first position up to one attainable with the combination; `None` if that costs too
+        much.
+
+        agreeing: witnesses of the combination; `None` for the last one, just met.
+        """
+        if not self._looking or len(lists) == len(self._all_lists):
+            return found
+        least = found.least
+        attained = self._attained_now() if agreeing is None else self.witnesses.attained(agreeing)
+        for s in np.setdiff1d(self._all_lists, lists).tolist():
+            longer = np.append(lists, s)
+            while not attained[s, least[s]]:
+                self.counts["lps_ahead"] += 1
+                if self._ask(longer, np.append(found.positions, least[s]), found.start) is not None:
+                    attained |= self._attained_now()
+                    break
+                least[s] += 1
+                if not self._may_improve(least):
+                    return None
+        self._since_dive = (self._since_dive + 1) % _DIVE_EVERY
+        if self._since_dive == 0:
+            self._dive(lists, found)
+        return found
+
+    def _dive(self, lists: IntArray, found: Combination) -> None:
+        """Complete a combination greedily, the dearest list first, for the sake of the incumbent."""
+        least, positions, near = found.least.copy(), found.positions, found.start
+        rest = np.setdiff1d(self._all_lists, lists).tolist()
+        rest.sort(key=lambda s: int(self.costs[s, least[s]]))
+        while rest:
+            s = rest.pop()
+            lists = np.append(lists, s)
+            self.counts["lps_ahead"] += 1
+            while (start := self._ask(lists, np.append(positions, least[s]), near)) is None:
+                least[s] += 1
+                if not self._may_improve(least):
+                    return
+                self.counts["lps_ahead"] += 1
+            self.oracle.keep(start)
+            positions, near = np.append(positions, least[s]), start
+
+    def _ask(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
+        start = self.oracle.ask(lists, positions, near)
+        weights = None if start is None else start.weights
+        self._clear = weights is not None and self._decoded(weights)
+        return start
+
+    def _decoded(self, weights: FloatArray) -> bool:
+        """Decode a witness on all lists; remember and use it, and say so, where no list is in doubt."""
+        cost, clear = self.oracle.native.decode_clearly(weights, self._selection)
+        if clear:
+            self.incumbent.improve(cost, weights, "D")
+            self.witnesses.add(weights, self._selection)
+        return clear
+
+    def _attained_now(self) -> NDArray[np.bool_]:
+        """Return [S, longest list] the choices of the last witness; none where some list is in doubt."""
+        made = np.zeros((len(self._all_lists), self.costs.shape[1] - 1), dtype=np.bool_)
+        made[self._all_lists, self._selection] = self._clear
+        return made
 
 
 class Prefix(NamedTuple):
@@ -402,165 +613,3 @@ class ParallelLpMert(ParallelSearch):
         upper = self.incumbent
         steps, lps = work * SLICE_STEPS, work * SLICE_LPS[self._settings.lp]
         return combine_batch, (nodes, upper.cost, upper.weights, steps, lps)
-
-
-@dataclass(frozen=True)
-class LpMert(Method):
-    """Galley and Quirk's divide and conquer, with additions that can be switched off; none changes the optimum.
-
-    published=True is Algorithms 1 and 2 to the letter, and nothing else: no other option applies. One program of HiGHS
-    a test maximises w.(h - centroid), within a cosine w.(its centre); the lists are halved in their order; no first
-    weights; the search ends with the first combination of all lists that is accepted. The paper's test also accepts
-    what only ties attain. A search that ends so, or for which the test refused an attainable combination, proves no
-    optimum, and its result is a heuristic's.
-
-    Otherwise attainability is strict, as for all methods here. The linear programs "least-norm" are decided in a
-    kernel, and in exact arithmetic where rounding hides the answer; "highs" decides on HiGHS. look_ahead finds each
-    other list's cheapest hypothesis that goes with a combination, drops the combination if no selection below the
-    incumbent is left, and now and then completes one greedily. A chain begins with the lists with the fewest
-    candidates, so that what is looked at ahead is known early. The cosine_test "published" asks the weights of the cell
-    with the largest product with the centre, which can miss cells that reach into the cap, so that the result has no
-    bound; "exact" projects.
-    """
-
-    published: bool = option(False, "Algorithms 1 and 2 to the letter; no other option applies")
-    lp: str = option("least-norm", "what decides linear programs", choices=tuple(SLICE_LPS))
-    row_generation: bool = option(True, "begin with few rows and where the first half ended")
-    use_witnesses: bool = option(True, "weights known to make the choices save the linear program")
-    look_ahead: bool = option(True, "bound what the other lists still cost")
-    lazy: bool = option(True, "a neighbour waits in the frontier at a bound; off: it is found at once, as published")
-    chain: bool = option(True, "combine one list after the other; off: a balanced tree, as published")
-    units: int = option(8, "units of work out at once in a long search; so many workers find something to do", least=1)
-    cosine_test: str = option("exact", "how a cosine is asked of a combination", choices=("exact", "published"))
-
-    name = "lp-mert"
-    takes_jobs = True
-    takes_fractions = True
-    takes_caps = True
-
-    @property
-    def parallel(self) -> bool:
-        return self.chain and not self.published
-
-    def start(self, task: Task) -> Search:
-        """Return the search as one that can pause; raises `MethodError` for published=True and a ratio."""
-        if self.published:
-            if not task.problem.canonical.additive:
-                metric = task.problem.metric.name
-                raise MethodError(f"published=True takes a sum of losses, and metric '{metric}' is none; leave it out")
-            return PublishedSearch(task.canonical)
-        alone = LpMertSearch(self, task.canonical, task.incumbent)
-        return ParallelLpMert(self, task.canonical, alone) if self.parallel else alone
-
-
-class PublishedTest:
-    """LinOptimizer as published: one program of HiGHS decides whether a combination is held.
-
-    tested: combinations by length. doubted: whether some combination was refused that the kernel, which checks every
-    refusal and changes none, finds attainable.
-    """
-
-    def __init__(self, canonical: Canonical) -> None:
-        self.sorted_lists = canonical.by_cost
-        self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap, canonical.rounding_by_cost)
-        self.tested: Counter[int] = Counter()
-        self.doubted = False
-        self._nothing_known = np.zeros(canonical.n_lists, dtype=np.int64)
-
-    def test(
-        self,
-        lists: IntArray,
-        cost: int,
-        positions: IntArray,
-        halves: tuple[Combination, Combination] | None = None,
-    ) -> Combination | None:
-        """Return the combination if the program of the paper accepts it."""
-        del halves
-        checkpoint()
-        self.tested[len(lists)] += 1
-        weights = self.oracle.published_weights(lists, positions)
-        if weights is not None:
-            return Combination(cost, positions, WarmStart(len(lists), weights), self._nothing_known)
-        self.doubted = self.doubted or self.oracle.ask(lists, positions) is not None
-        return None
-
-
-class PublishedSearch(Search):
-    """A resumable run of Algorithms 1 and 2: it asks the root for its first combination, and ends with that.
-
-    The lower bound is the root's, as far as no refusal was in doubt: an attainable combination that costs less than an
-    accepted one was refused, or a half of it was. It begins with any weights, which no search looks at.
-    """
-
-    unsettled: int | None = None
-    finished = False
-
-    def __init__(self, canonical: Canonical) -> None:
-        self.incumbent: Incumbent = any_incumbent(canonical)
-        self._canonical = canonical
-        self._test = PublishedTest(canonical)
-        lists: list[Stream] = [OneList(s, self._test) for s in range(canonical.n_lists)]
-        self._joined: list[TwoHalves] = []
-        self._root = balanced_tree(lists, self._join)
-        self._bound: int | None = 0
-
-    def _join(self, left: Stream, right: Stream) -> TwoHalves:
-        self._joined.append(TwoHalves(left, right, self._test, lazy=False))
-        return self._joined[-1]
-
-    @property
-    def lower_bound(self) -> int | None:
-        return None if self._bound is None else min(self._bound, self.incumbent.cost)
-
-    @property
-    def nodes(self) -> int:
-        return self._test.tested.total()
-
-    @property
-    def lps(self) -> int:
-        return self.nodes
-
-    @property
-    def open_nodes(self) -> int:
-        return sum(len(stream.frontier) for stream in self._joined)
-
-    def counters(self) -> Mapping[str, int]:
-        """Return what was counted; `tested_n` are combinations of n lists, each one program, checked are refusals."""
-        tested = {f"tested_{n}": count for n, count in sorted(self._test.tested.items())}
-        everything = prod(self._test.oracle.sizes.tolist())
-        total = {"combinations": everything} if everything < LARGEST_COUNT else {}
-        checked = self._test.oracle.counters["lps"]
-        return {"nodes": self.nodes, "lps": self.lps, "checked": checked, **tested, **total}
-
-    def advance(self) -> None:
-        stop = self.lps + SLICE_LPS["highs"]
-        while not self.finished and self.lps < stop:
-            self._root.get_next_best()
-            if self._root.found:
-                self._end(self._root.found[0])
-            elif self._root.bound >= INFINITE_COST:  # every combination was refused
-                self._bound, self.finished = None, True
-            elif not self._test.doubted and self._bound is not None:
-                self._bound = max(self._bound, self._root.bound)
-
-    def _end(self, first: Combination) -> None:
-        """Take the first combination that the root accepts, and say what that proves.
-
-        Nothing is proved where only ties attain it, or where a doubtful refusal may have hidden a cheaper one.
-        """
-        self.finished = True
-        start = self._test.oracle.ask(self._root.lists, first.positions)
-        if start is None:
-            self._take_tied(first.start.weights)
-        elif start.weights is None:
-            self.unsettled = first.cost
-        else:
-            self.incumbent.improve(first.cost, start.weights, "D")
-        doubted = self._test.doubted and (self._bound is None or self._bound < first.cost)
-        self._bound = None if start is None or doubted else first.cost
-
-    def _take_tied(self, weights: FloatArray | None) -> None:
-        """Take weights of the paper's program, if they are better, at what their ties cost at worst: see proofs, C3."""
-        cap = self._canonical.cap
-        if weights is not None and (cap is None or cap.contains(weights)):
-            self.incumbent.improve(self._canonical.clear_cost(CanonicalWeights(weights))[0], weights, "D")
