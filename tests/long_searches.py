@@ -36,7 +36,7 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
     """Small problems in units from the beginning, in short slices, from weights that leave much to be found."""
     with short_descent(one=True), pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "_SLICE", SLICE)
-        patch.setattr("lpmert.methods.choices.search.SLICE", SLICE)
+        patch.setattr("lpmert.methods.choices.choices.SLICE", SLICE)
         patch.setattr(cells, "_LOCAL_UNITS", 1)
         patch.setattr(choices, "_LOCAL_UNITS", 1)
         patch.setattr(cells, "_ANSWERS", 1)

@@ -16,7 +16,7 @@ def test_pauses_change_neither_the_optimum_nor_the_order(monkeypatch: pytest.Mon
         problem = Problem(gaussian_lists(seed, lists=8, hypotheses=10, features=5).nbest)
         found = []
         for work in (4_000_000, 1):
-            monkeypatch.setattr("lpmert.methods.choices.search.SLICE", work)
+            monkeypatch.setattr("lpmert.methods.choices.choices.SLICE", work)
             search = SumChoicesSearch(Choices(), problem.canonical, first_incumbent(problem, 0, None))
             slices = 0
             while not search.finished:

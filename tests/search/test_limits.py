@@ -225,7 +225,7 @@ def test_watching_does_not_change_the_answer(method: str) -> None:
 @pytest.mark.parametrize(
     ("length", "method"),
     [
-        ("choices.search.SLICE", Choices()),
+        ("choices.choices.SLICE", Choices()),
         ("cells.cells._SLICE", Cells()),
         ("cells.cells._SLICE", Cells(leaf_lists=1)),
     ],
