@@ -15,7 +15,7 @@ from lpmert.methods.cells.nodes import Precision, Survivors, precision_of
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.close_oracle import close_oracle_height
 from lpmert.methods.choices.oracle_bound import oracle_height
-from lpmert.methods.choices.ratio_lists import UNIT, ratio_lists
+from lpmert.methods.choices.ratio_lists import UNIT, Ratio, ratio_lists
 from lpmert.methods.choices.ratio_search import RatioChoicesSearch
 from lpmert.methods.choices.search import ChoicesSearch, SumChoicesSearch
 from lpmert.model.canonical import Canonical, CanonicalWeights
@@ -48,8 +48,13 @@ class Loss(ABC):
     @cached_property
     def in_core(self) -> tuple[Any, Any, Any]:
         """The lists, the ratio metric or `None`, and how selections of small nodes are searched, for the core."""
-        switches = self._choices.switches(self.granularity, cores=True)
-        return self.lists.native(), self._ratio_in_core(), core.ChoiceSettings(*switches, 64, 32)
+        selections = self._choices.core_settings(self.granularity, cores=True, pool_size=64)
+        return self.lists.native(), self.ratio, selections._replace(kept_cores=32)
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """What the hypotheses mean to a ratio metric."""
+        return None
 
     @property
     def least(self) -> int | None:
@@ -60,9 +65,6 @@ class Loss(ABC):
         """What workers need of it: the lists, and the scale of the loss."""
         state = {name: value for name, value in self.__dict__.items() if name != "in_core"}
         return {**state, "_canonical": self._canonical.bare()}
-
-    def _ratio_in_core(self) -> Any:
-        return None
 
     def loss_of(self, cost: int) -> float:
         """Return the loss of a ratio metric of this cost."""
@@ -144,11 +146,12 @@ class RatioLoss(Loss):
         self._least = self.cost_of(close_oracle_height(self.lists, self._ratio, height, bound))
 
     @property
+    def ratio(self) -> Ratio:
+        return self._ratio
+
+    @property
     def least(self) -> int:
         return self._least
-
-    def _ratio_in_core(self) -> Any:
-        return self._ratio.native()
 
     def loss_of(self, cost: int) -> float:
         return self._canonical.loss_of(cost)

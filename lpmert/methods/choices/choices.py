@@ -32,10 +32,11 @@ class Choices(Method):
     takes_caps = True
     keeps_checkpoints = True
 
-    def switches(self, granularity: int, *, cores: bool) -> ChoiceSettings:
+    def core_settings(self, granularity: int, *, cores: bool, pool_size: int) -> ChoiceSettings:
         """Return what the core needs to know; cores: whether these are used where nothing is said."""
         use_cores = cores if self.use_cores is None else self.use_cores
-        return ChoiceSettings(granularity, self.sharpness, self.look_ahead, use_cores, self.use_witnesses)
+        own = self.sharpness, self.look_ahead, use_cores, self.use_witnesses
+        return ChoiceSettings(granularity, *own, pool_size, self.kept_cores)
 
     def start(self, task: Task) -> SharedChoices:
         """Return a search over the whole weight space that begins with this incumbent."""

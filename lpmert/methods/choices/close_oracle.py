@@ -53,7 +53,6 @@ class _Pieces:
     def __init__(self, ratio: Ratio, offsets: IntArray, column: int) -> None:
         self._ratio, self._offsets, self._column = ratio, offsets, column
         self._lengths = np.ascontiguousarray(ratio.statistics[:, column])
-        self._rows, self._least_costs = np.empty(len(offsets) - 1, dtype=np.int64), np.empty(len(offsets) - 1)
         apart, starts = ratio.statistics - self._lengths[:, None], offsets[:-1]
         more = ratio.constant - ratio.constant[column]
         self._least = more + np.minimum.reduceat(apart, starts).sum(axis=0)
@@ -68,11 +67,10 @@ class _Pieces:
         low, high = np.maximum(low, first + self._least), np.minimum(high, last + self._most)
         if (low > high).any():
             return core.INFINITE_COST  # no selection has such a length
-        slopes = np.zeros(len(low))
         found = -1
         for trial in range(_TANGENTS):
             at = np.clip(at, low, high)
-            constant = core.lay_minorant(ratio.kind, ratio.parameters, low, high, at, slopes)
+            constant, slopes = core.lay_minorant(ratio.kind, ratio.parameters, low, high, at)
             if constant == math.inf:
                 return core.INFINITE_COST
             best, sums = self._over_multipliers(constant, slopes, first, last)
@@ -111,8 +109,8 @@ class _Pieces:
         self, constant: float, slopes: FloatArray, values: FloatArray, multiplier: float, end: float
     ) -> tuple[int, FloatArray]:
         """Return the height for a multiplier, rounded down, and the sums [K] of the cheapest rows."""
-        ratio, column, rows, least = self._ratio, self._column, self._rows, self._least_costs
-        core.cheapest_of_lists(values, self._lengths, multiplier, self._offsets, rows, least)
+        ratio, column = self._ratio, self._column
+        rows, least = core.cheapest_of_lists(values, self._lengths, multiplier, self._offsets)
         settled = float(slopes @ ratio.constant) - multiplier * ratio.constant[column]
         beyond = multiplier * end
         total = math.fsum([constant, settled, beyond, *least.tolist()])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from lpmert import core
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.ratio_lists import TANGENTS, Bound, Ratio, best_height
 from lpmert.numeric.lists import SortedLists
@@ -15,6 +14,4 @@ def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangent
     The first minorant is laid at what the weights [d] attain, see `best_height`. The costs [M] of the bound are what
     each row costs more than the cheapest of its list.
     """
-    at = np.empty(len(ratio.constant))
-    lists.native().decode_total(ratio.native(), weights, at)
-    return best_height(lists.offsets, ratio, at, tangents)
+    return best_height(lists.offsets, ratio, core.decode_total(lists.native(), ratio, weights), tangents)

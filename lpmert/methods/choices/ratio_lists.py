@@ -43,10 +43,6 @@ class Ratio(NamedTuple):
     reach: FloatArray
     classes: IntArray
 
-    def native(self) -> core.Ratio:
-        """Return it for the compiled core."""
-        return core.Ratio(self.kind, self.parameters, self.statistics, self.constant, self.reach, self.classes)
-
 
 class Bound(NamedTuple):
     """What a bound without a search rests on: the box low, high [K] of all sums, a minorant on it that is good at `at`
@@ -100,7 +96,7 @@ def best_height(offsets: IntArray, ratio: Ratio, at: FloatArray, tangents: int =
 
     The others are good at sums of hypotheses that were the cheapest under those before.
     """
-    height, low, high, best, costs = core.best_height(ratio.native(), offsets, at, tangents)
+    height, low, high, best, costs = core.best_height(ratio, offsets, at, tangents)
     return height, Bound(low, high, best, costs)
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
 from lpmert import core
 from lpmert.errors import IntArray
 from lpmert.methods.choices.close_oracle import close_oracle_height
@@ -66,11 +64,10 @@ class RatioChoicesSearch(ChoicesSearch):
         super().__init__(options, 1, False, lists, incumbent, canonical.cap, prepared.rounding)
         self._ratio, native = ratio, lists.native()
         self._first_weights = incumbent.weights
-        total = np.empty(len(ratio.constant))
-        native.decode_total(ratio.native(), incumbent.weights, total)
+        total = core.decode_total(native, ratio, incumbent.weights)
         self._known = min(1.0, canonical.loss_of(incumbent.cost))
         first = len(canonical.limits), self._known, total, incumbent.weights
-        self._core = core.RatioChoices(native, ratio.native(), *first, self._settings)
+        self._core = core.RatioChoices(native, ratio, *first, self._settings)
         least = prepared.least if least is None else least
         if least is not None:
             self.least = least
@@ -90,11 +87,11 @@ class RatioChoicesSearch(ChoicesSearch):
         return self._prepared._replace(least=self.least)
 
     def _aim(self) -> None:
-        self._core.loss = self._canonical.loss_of(self.incumbent.cost)
-        self._known = self._core.loss
+        self._core.aim(self._canonical.loss_of(self.incumbent.cost))
+        self._known = self._core.cost
 
     def _take_found(self) -> None:
-        loss = self._core.loss
+        loss = self._core.cost
         if loss < self._known:
             self.incumbent.improve(self._canonical.cost_of_loss(loss), self._core.best_weights, "S")
 

@@ -40,7 +40,7 @@ _POOL_BYTES = 1 << 26
 
 class ChoiceSettings(NamedTuple):
     """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; switches
-    turn devices off that never change the optimum.
+    turn devices off that never change the optimum; pool_size, kept_cores: what is remembered at most.
     """
 
     granularity: int
@@ -48,16 +48,14 @@ class ChoiceSettings(NamedTuple):
     look_ahead: bool
     use_cores: bool
     use_witnesses: bool
+    pool_size: int
+    kept_cores: int
 
 
 class Options(Protocol):
     """What a search takes of the method `Choices`."""
 
-    @property
-    def kept_cores(self) -> int:
-        """Most cores that are remembered."""
-
-    def switches(self, granularity: int, *, cores: bool) -> ChoiceSettings:
+    def core_settings(self, granularity: int, *, cores: bool, pool_size: int) -> ChoiceSettings:
         """Return what the search needs to know."""
 
 
@@ -101,8 +99,7 @@ class ChoicesSearch(Divisible[OpenNode]):
         self._lists, self._offsets, self._cap = lists, lists.offsets, cap
         n_lists = len(lists.offsets) - 1
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
-        switches = options.switches(granularity, cores=cores)
-        self._settings = core.ChoiceSettings(*switches, pool_size, options.kept_cores)
+        self._settings = options.core_settings(granularity, cores=cores, pool_size=pool_size)
         self._state = WORKING
         self._exact_decisions = 0
 
@@ -221,7 +218,7 @@ class ChoicesSearch(Divisible[OpenNode]):
                 break
             checkpoint()
             self._answer()
-            self._core.work += _ANSWER_ROW_WORK * len(self._lists.costs) + ANSWER_WORK
+            self._core.spend(_ANSWER_ROW_WORK * len(self._lists.costs) + ANSWER_WORK)
 
     def _answer(self) -> None:
         """Decide in exact arithmetic whether the choices that the core asks about go together."""
@@ -288,7 +285,7 @@ class SumChoicesSearch(ChoicesSearch):
         self._core = core.SumChoices(lists.native(), n_fixed, incumbent.cost, incumbent.weights, self._settings)
 
     def _aim(self) -> None:
-        self._core.cost = self.incumbent.cost
+        self._core.aim(self.incumbent.cost)
 
     def _take_found(self) -> None:
         if self._core.cost < self.incumbent.cost:
