@@ -336,8 +336,7 @@ def test_minorants_lie_below_the_height(metric: Bleu | Chrf) -> None:
         low = np.array([one.min(axis=0) for one in lists]).sum(axis=0)
         high = np.array([one.max(axis=0) for one in lists]).sum(axis=0)
         at = np.array([one[int(rng.integers(len(one)))] for one in lists]).sum(axis=0)
-        slopes = np.zeros(len(low))
-        constant = lay_minorant(metric.kind, metric.parameters, low, high, at, slopes)
+        constant, slopes = lay_minorant(metric.kind, metric.parameters, low, high, at)
         summed = sum(np.min(one @ slopes) for one in lists)
         for picks in product(*(range(len(one)) for one in lists)):
             total = np.array([one[pick] for one, pick in zip(lists, picks, strict=True)]).sum(axis=0)

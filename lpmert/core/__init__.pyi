@@ -35,6 +35,14 @@ SphereRegion = tuple[FloatArray, FloatArray, FloatArray, float]
 vector [D], in coordinates to which a basis [D, d] leads; no cap where it is empty: limits, basis, unit, cosine.
 """
 
+Ratio = tuple[int, FloatArray, FloatArray, FloatArray, FloatArray, IntArray]
+"""What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.base`: kind, parameters, statistics [M, K],
+constant [K], reach [K], classes [M]; as `lpmert.methods.choices.ratio_lists.Ratio` has them.
+"""
+
+ChoiceSettings = tuple[int, float, bool, bool, bool, int, int]
+"""As `lpmert.methods.choices.search.ChoiceSettings` has them."""
+
 WeightCone = tuple[FloatArray, FloatArray]
 """Rays [R, D], linearly independent, whose numbers are off by half a unit in the last place at most; and what scores of
 hypotheses may be there [R].
@@ -66,13 +74,6 @@ class Lists:
         clear: every winner leads by more than rounding.
         """
 
-    def decode_total(self, ratio: Ratio, weights: FloatArray, total: FloatArray) -> tuple[float, bool]:
-        """Write the summed statistics of the winners into total [K]; return (loss, clear).
-
-        clear: the weights lie in the cap, every winner leads by more than rounding, or is within rounding of its equals
-        only, and none is forbidden.
-        """
-
 def decode(features: FloatArray, offsets: IntArray, weights: FloatArray) -> IntArray:
     """Return the best row of each list [S] of features [M, D] at weights [D], the first on ties."""
 
@@ -100,23 +101,6 @@ def mark_left_in_box(
 
     points [d, d]: the centre, and half of each side. No product and no sum may be rounded.
     """
-
-class Ratio:
-    """What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.base`.
-
-    statistics [M, K]; constant [K]: of lists that are settled for good; reach [K]: the largest of each statistic;
-    classes [M] int64: equal within a list where the statistics are, -1 for what no weights of the region choose.
-    """
-
-    def __init__(
-        self,
-        kind: int,
-        parameters: FloatArray,
-        statistics: FloatArray,
-        constant: FloatArray,
-        reach: FloatArray,
-        classes: IntArray,
-    ) -> None: ...
 
 class Corral:
     """Where a linear program starts and what it leaves: some rows and the least-norm point of their hull.
@@ -151,28 +135,12 @@ class LeastNorm:
         UNDECIDED (2) is left to exact arithmetic.
         """
 
-class ChoiceSettings:
-    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; switches
-    turn devices off that never change the optimum; pool_size, kept_cores: what is remembered at most.
-    """
-
-    def __init__(
-        self,
-        granularity: int,
-        sharpness: float,
-        look_ahead: bool,
-        use_cores: bool,
-        use_witnesses: bool,
-        pool_size: int,
-        kept_cores: int,
-    ) -> None: ...
-
 class _Choices:
     """A search over selections that pauses; the last n_fixed lists are half-spaces, decided for good.
 
-    work is counted in scores, and can be set. question [n, 2]: choices (list, position) of which it asks whether they
-    go together, and `trial` the corral that could not tell. least_open: the least bound of what is open, 2**61 if
-    nothing is. gains: how often looking ahead asked about each list [S], and by how much that raised bounds [S].
+    work is counted in scores. question [n, 2]: choices (list, position) of which it asks whether they go together, and
+    `trial` the corral that could not tell. least_open: the least bound of what is open, 2**61 if nothing is. gains: how
+    often looking ahead asked about each list [S], and by how much that raised bounds [S].
     """
 
     work: int
@@ -191,6 +159,9 @@ class _Choices:
     gains: tuple[IntArray, FloatArray]
     def search(self, budget: int) -> int:
         """Search until so much work is done (0), until it asks (1), or to the end (2)."""
+
+    def spend(self, work: int) -> None:
+        """Count work that others have done for it."""
 
     def answer_attainable(self, weights: FloatArray) -> None:
         """Say that the choices go together, and at which weights [D] to go on from there."""
@@ -211,20 +182,22 @@ class _Choices:
         """Search one open node next, and nothing else."""
 
 class SumChoices(_Choices):
-    """The search over selections for losses that add up; cost: what the incumbent costs, which can be set."""
+    """The search over selections for losses that add up; cost: of the incumbent."""
 
     cost: int
     def __init__(
         self, lists: Lists, n_fixed: int, cost: int, weights: FloatArray, settings: ChoiceSettings
     ) -> None: ...
+    def aim(self, cost: int) -> None:
+        """Look only for what costs less."""
 
 class RatioChoices(_Choices):
-    """The search over selections for a ratio metric; loss: of the incumbent, which can be set.
+    """The search over selections for a ratio metric; cost: the loss of the incumbent.
 
     Bounds are heights in units. total [K]: the sums where the first minorant is laid.
     """
 
-    loss: float
+    cost: float
     def __init__(
         self,
         lists: Lists,
@@ -235,12 +208,14 @@ class RatioChoices(_Choices):
         weights: FloatArray,
         settings: ChoiceSettings,
     ) -> None: ...
+    def aim(self, cost: float) -> None:
+        """Look only for a lower loss."""
 
 def loss_of_total(kind: int, parameters: FloatArray, total: FloatArray) -> float:
     """Return the loss of summed statistics [K], for a kind of `lpmert.metrics.base` and its parameters."""
 
-def losses_of_totals(kind: int, parameters: FloatArray, totals: FloatArray, losses: FloatArray) -> None:
-    """Fill losses [n] with the losses of summed statistics [n, K]."""
+def losses_of_totals(kind: int, parameters: FloatArray, totals: FloatArray) -> FloatArray:
+    """Return the losses [n] of summed statistics [n, K]."""
 
 def height_of_loss(kind: int, loss: float) -> float:
     """Return the height of a loss: a monotone function of it that `lay_minorant` bounds; infinite for a BLEU of 0."""
@@ -249,9 +224,9 @@ def loss_of_height(kind: int, height: float) -> float:
     """Return a loss that is no more than any whose height is at least this one."""
 
 def lay_minorant(
-    kind: int, parameters: FloatArray, low: FloatArray, high: FloatArray, at: FloatArray, slopes: FloatArray
-) -> float:
-    """Fill slopes [K] and return a constant so that height(x) >= constant + slopes . x for all whole x in the box.
+    kind: int, parameters: FloatArray, low: FloatArray, high: FloatArray, at: FloatArray
+) -> tuple[float, FloatArray]:
+    """Return a constant and slopes [K] so that height(x) >= constant + slopes . x for all whole x in the box.
 
     low, high [K]: the box of summed statistics; at [K]: where in it the bound should be good. The constant is infinite
     where every x in the box has a loss of 1; the slopes are 0 where no bound but 0 is known, as for a fraction.
@@ -320,9 +295,9 @@ class _CellSearch:
     def conflicts(self, needed: int) -> int:
         """Return by how much conflicts of lists raise the bound of the node on top; they stop beyond what is needed."""
 
-    bounds: list[int]
+    bounds: IntArray
     @property
-    def counts(self) -> list[int]:
+    def counts(self) -> tuple[int, int, int, int, int, int]:
         """Nodes, leaves and their linear programs, nodes closed by conflicts, hypotheses looked at, and work."""
 
     @property
@@ -341,18 +316,11 @@ def cell_search(
     ratio: Ratio | None,
     selections: ChoiceSettings,
     precision: tuple[int, float, float] | None,
-    granularity: int,
-    leaf_lists: int,
-    leaf_rows: int,
-    conflict_lists: int,
-    most_stalled: int,
-    hopeless: int,
-    row_work: int,
-    levels: int = 4,
+    settings: tuple[int, int, int, int, int, int, int, int],
 ) -> _CellSearch:
-    """Return a search with no node yet, for sums of costs if ratio is `None`.
+    """Return a search with no node yet, for sums of costs if ratio is `None`, over cones if precision is.
 
-    precision: (places, off, least) of boxes, see `box.hpp`; `None` for cones. The others are `Settings` of `node.hpp`.
+    precision, settings: as `lpmert.methods.cells` has them.
     """
 
 def box_charges(
@@ -619,25 +587,13 @@ def turn(points: FloatArray) -> int:
     Coordinates as for `critical_directions`.
     """
 
-def lay_in_units(
-    ratio: Ratio,
-    low: FloatArray,
-    high: FloatArray,
-    at: FloatArray,
-    settled: FloatArray,
-    n_open: int,
-    slopes: FloatArray,
-) -> tuple[int, bool]:
-    """Fill slopes [K] of the minorant on the box low, high [K] that is good at `at` [K]; return (units, useful).
-
-    units: of the settled sums [K] and the constant; n_open other lists add the floor of their slopes . statistics each.
-    useful: whether any slope is not 0.
-    """
-
 def cheapest_of_lists(
-    values: FloatArray, lengths: FloatArray, multiplier: float, offsets: IntArray, rows: IntArray, costs: FloatArray
-) -> None:
-    """Fill rows [S] with the first row of each list of the least value - multiplier * length, costs [S] with that."""
+    values: FloatArray, lengths: FloatArray, multiplier: float, offsets: IntArray
+) -> tuple[IntArray, FloatArray]:
+    """Return the first row [S] of each list of the least value - multiplier * length, and that [S]."""
+
+def decode_total(lists: Lists, ratio: Ratio, weights: FloatArray) -> FloatArray:
+    """Return the summed statistics [K] of the winners at weights [D]."""
 
 def read_alike(
     data: bytes, literals: list[str], cells: list[int], style: int, refused: str, numbers: FloatArray

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -14,6 +15,7 @@ namespace lpmert {
 
 using Indices = std::vector<Index>;
 using Reals = std::vector<double>;
+using Bytes = std::vector<std::uint8_t>;
 
 // Rows of equal length, which are returned.
 template <class T>
@@ -74,8 +76,11 @@ struct Parameter<T, std::void_t<decltype(T::members)>> {
 
 // What Python gets for what a function returns.
 template <class T>
-T give(T value) {
-    return value;
+auto give(T value) {
+    if constexpr (std::is_enum_v<T>)
+        return static_cast<Index>(value);
+    else
+        return value;
 }
 template <class T>
 Owned<T> give(std::vector<T> items) {
@@ -94,6 +99,13 @@ nb::object give(std::variant<T...> value) {
 template <class... T>
 nb::tuple give(std::tuple<T...> values) {
     return std::apply([](auto&... value) { return nb::make_tuple(give(std::move(value))...); }, values);
+}
+
+template <class... T>
+nb::list give(std::vector<std::tuple<T...>> rows) {
+    nb::list found;
+    for (auto& row : rows) found.append(give(std::move(row)));
+    return found;
 }
 
 template <class R, class Function, class... Taken>
@@ -121,7 +133,7 @@ void define_init(nb::class_<T>& scope, std::array<const char*, sizeof...(Args)> 
     scope.def(
         "__init__",
         [names](T* self, typename Parameter<Args>::Given... given) {
-            new (self) T(Parameter<Args>::take(given, names[I])...);
+            new (self) T{Parameter<Args>::take(given, names[I])...};
         },
         nb::arg(names[I])..., nb::keep_alive<1, I + 2>()...);
 }
@@ -140,15 +152,15 @@ void define(Scope& scope, const char* name, R (*function)(Args...), Names... nam
     border::define<R, Args...>(scope, name, function, all, std::make_index_sequence<n>(),
                                std::make_index_sequence<named>());
 }
-template <class T, class R, class... Args, class... Names>
-void define(nb::class_<T>& scope, const char* name, R (T::*method)(Args...), Names... names) {
+template <class T, class Base, class R, class... Args, class... Names>
+void define(nb::class_<T>& scope, const char* name, R (Base::*method)(Args...), Names... names) {
     const auto function = [method](T& self, Args... given) -> R { return (self.*method)(given...); };
     border::define<R, T&, Args...>(scope, name, function, {"self", names...},
                                    std::make_index_sequence<sizeof...(Args) + 1>(),
                                    std::make_index_sequence<sizeof...(Args)>());
 }
-template <class T, class R, class... Args, class... Names>
-void define(nb::class_<T>& scope, const char* name, R (T::*method)(Args...) const, Names... names) {
+template <class T, class Base, class R, class... Args, class... Names>
+void define(nb::class_<T>& scope, const char* name, R (Base::*method)(Args...) const, Names... names) {
     const auto function = [method](const T& self, Args... given) -> R { return (self.*method)(given...); };
     border::define<R, const T&, Args...>(scope, name, function, {"self", names...},
                                          std::make_index_sequence<sizeof...(Args) + 1>(),
@@ -161,6 +173,14 @@ template <class... Args, class T, class... Names>
 void define_init(nb::class_<T>& scope, Names... names) {
     border::define_init<Args...>(scope, std::array<const char*, sizeof...(Args)>{names...},
                                  std::index_sequence_for<Args...>());
+}
+
+// Define an attribute for reading: a member, or what a function of the object returns.
+template <class T, class Function>
+void define_attribute(nb::class_<T>& scope, const char* name, Function function) {
+    scope.def_prop_ro(
+        name, [function](const T& self) { return border::give(std::invoke(function, self)); },
+        nb::rv_policy::automatic);
 }
 
 }  // namespace lpmert

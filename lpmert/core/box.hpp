@@ -6,9 +6,33 @@
 // faces cover the space, and halves their box (B2).
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+
 #include "node.hpp"
 
 namespace lpmert::cells {
+
+inline constexpr Index SAMPLED = 128;  // pairs, and lists of more hypotheses, that tell where to split
+inline constexpr Index SAMPLED_ROWS =
+    16;  // hypotheses of each of these lists that are compared with its cheapest, about
+inline constexpr double LEAST_RADIUS = 0x1p-30;
+inline constexpr double WIDE = 1.0 + 1e-5;  // what an entry of weights of a box, or of a slightly wider one, is at most
+inline constexpr double WIDER = 1.0 + 0x1p-20;  // radii of a box that surely contains another; their products are exact
+
+LPMERT_CLONES inline void reaches_in_box(const View& values, Index begin, Index end, const double* radius,
+                                         const Row* best, Index one, double* reach) {
+    const Index n = end - begin;
+    for (Index j = 0; j < n; ++j) reach[j] = 0.0;
+    for (std::size_t d = 0; d < values.size(); ++d) {
+        const double* const own = values[d] + begin;
+        const double r = radius[d], value = own[one];
+        if (r > 0.0 && best != nullptr)
+            for (Index j = 0; j < n; ++j) reach[j] += std::abs(own[best[j]] - own[j]) * r;
+        else if (r > 0.0)
+            for (Index j = 0; j < n; ++j) reach[j] += std::abs(own[j] - value) * r;
+    }
+}
 
 // More than what underflow takes from a sum of products.
 inline constexpr double TINY = 0x1p-1060;
@@ -19,14 +43,24 @@ inline constexpr double TINY = 0x1p-1060;
 struct Precision {
     Index places = -1;
     double off = 0.0, least = 0.0;
+
+    static constexpr Members<Index, double, double> members{{"places", "off", "least"}};
 };
+
+// The axis of the face that a box is on; radius [D].
+inline Index face_of(Span<const double> radius) {
+    Index face = 0;
+    for (Index d = 0; d < radius.size(); ++d)
+        if (radius[d] == 0.0) face = d;
+    return face;
+}
 
 // A node whose values are features.
 struct Box : Node {
     std::vector<double> centre, radius;
 
     Index n_features() const { return count(centre); }
-    Index face() const;
+    Index face() const { return face_of(radius); }
     template <class Self, class Visit>
     static void each_field(Self& self, Visit& visit) {
         Node::each_field(self, visit);
@@ -47,12 +81,47 @@ struct Box : Node {
         cheap[p] = cheap_id;
         dear[p] = dear_id;
     }
-    // Look up what the lists tell of the hypotheses in cheap, dear and ids.
-    void look_up(const Lists& lists, double off);
+    // Look up what the lists tell of the hypotheses in cheap, dear and ids, but for prices that it has.
+    void look_up(const Lists& lists, double off) {
+        const Index n = n_features();
+        check_size(n, lists.n_features(), "centre");
+        check_size(count(radius), n, "radius");
+        Buffer<Index> own_costs = std::move(costs), own_steps = std::move(steps);
+        resize_pairs(n, n_pairs());
+        for (Index p = 0; p < n_pairs(); ++p) {
+            const double *low = lists.row(cheap[p]), *high = lists.row(dear[p]);
+            const auto gain = [&](Index d) { return high[d] - low[d]; };
+            set_pair(p, cheap[p], dear[p], lists.costs[dear[p]] - lists.costs[cheap[p]], gain, off);
+        }
+        double doubt = 0.0;
+        for (const double spread : lists.spread) doubt += spread;
+        values.resize(n, n_rows());
+        costs.resize(ids.size());
+        row_reaches.resize(ids.size());
+        for (Index i = 0; i < n_rows(); ++i) {
+            costs[i] = lists.costs[ids[i]];
+            double size = 0.0;
+            for (Index d = 0; d < n; ++d) {
+                const double value = lists.row(ids[i])[d];
+                values[d][i] = value;
+                size += std::abs(value);
+            }
+            row_reaches[i] = static_cast<double>(n + 4) * EPSILON * size + TINY + WIDE * doubt;
+        }
+        if (!own_costs.empty()) costs = std::move(own_costs);
+        if (!own_steps.empty()) steps = std::move(own_steps);
+    }
 };
 
 // 0.0 where all sums of a box are exact, as its sides are multiples of 2^-places, else 1.0.
-double rounding_of(Index places, const double* centre, const double* radius, Index n_features);
+inline double rounding_of(Index places, Span<const double> centre, Span<const double> radius) {
+    for (Index d = 0; d < centre.size(); ++d) {
+        const double low = std::ldexp(centre[d] - radius[d], static_cast<int>(places));
+        const double high = std::ldexp(centre[d] + radius[d], static_cast<int>(places));
+        if (low != std::floor(low) || high != std::floor(high)) return 1.0;
+    }
+    return 0.0;
+}
 
 // What is known of products of a difference with weights of a box: their value at the centre, how much less or more
 // they are in the box at most, and the size of the terms, by which rounding errors are bounded.
@@ -82,10 +151,41 @@ inline bool beats_in_box(const View& values, Index winner, Index loser, const Bo
 
 // Return normals [2 D - 1, D] of a box slightly wider than this one: products with its weights are positive (B3). For
 // one feature, the face is all that there is.
-std::vector<double> box_normals(const double* centre, const double* radius, Index n_features);
+inline Matrix<double> box_normals(Span<const double> centre, Span<const double> radius) {
+    const Index n = centre.size(), face = face_of(radius);
+    check_size(radius.size(), n, "radius");
+    if (n == 0) throw std::invalid_argument("centre must have an item");
+    Reals normals(static_cast<std::size_t>((2 * n - 1) * n));
+    normals[face] = centre[face];
+    double* normal = normals.data() + n;
+    for (Index d = 0; d < n; ++d) {
+        if (d == face) continue;
+        const double high = centre[d] + WIDER * radius[d], low = centre[d] - WIDER * radius[d];
+        normal[face] = centre[face] * high;
+        normal[d] = -1.0;
+        normal += n;
+        normal[face] = -centre[face] * low;
+        normal[d] = 1.0;
+        normal += n;
+    }
+    return {std::move(normals), n};
+}
 
 // Fill lead with the products of columns begin .. end and the centre, reach with what they vary by in the box.
-void measure(const Columns& columns, Index begin, Index end, const Box& box, double* lead, double* reach);
+// Sums are added up feature by feature, whatever the width of vectors.
+LPMERT_CLONES inline void measure(const Columns& columns, Index begin, Index end, const Box& box, double* lead,
+                                  double* reach) {
+    const Index n = end - begin;
+    for (Index j = 0; j < n; ++j) lead[j] = reach[j] = 0.0;
+    for (Index d = 0; d < box.n_features(); ++d) {
+        const double* const values = columns[d] + begin;
+        const double c = box.centre[d], r = box.radius[d];
+        for (Index j = 0; j < n; ++j) {
+            lead[j] += values[j] * c;
+            reach[j] += std::abs(values[j]) * r;
+        }
+    }
+}
 
 // The same of boxes as Cones has of cones.
 class Boxes {
@@ -94,11 +194,29 @@ class Boxes {
     static constexpr bool has_pairs = true;
     static constexpr bool sparing = true;
 
-    Boxes(const Lists& lists, const Settings& settings, const Precision& precision);
+    Boxes(const Lists& lists, const Settings& settings, const Precision& precision)
+        : settings_(settings), precision_(precision) {
+        stakes_.resize(static_cast<std::size_t>(lists.n_features()));
+        shares_.resize(static_cast<std::size_t>(lists.n_features()));
+    }
 
-    bool branch(const Box& box, Index hopeless);
-    void halve(const Box& box, int which, Box& half);
-    void whole(const Box& box, Box& same);
+    bool branch(const Box& box, Index hopeless) {
+        longest_axis(box);
+        const double least = box.stalled >= settings_.most_stalled ? precision_.least : LEAST_RADIUS;
+        return box.stalled < hopeless && 0.5 * box.radius[axis_] >= least;
+    }
+    void halve(const Box& box, int which, Box& half) {
+        whole(box, half);
+        const double radius = 0.5 * box.radius[axis_];
+        half.radius[axis_] = radius;
+        half.centre[axis_] += which == 0 ? radius : -radius;
+        rounding_ = rounding(half);
+    }
+    void whole(const Box& box, Box& same) {
+        same.centre = box.centre;
+        same.radius = box.radius;
+        rounding_ = rounding(same);
+    }
     Index stalled(const Box& box, const Box& half) const {
         const bool little = static_cast<double>(half.n_lists()) >= 0.9 * static_cast<double>(box.n_lists());
         return little ? box.stalled + 1 : 0;
@@ -113,29 +231,64 @@ class Boxes {
         return first.bound < second.bound ? 0 : 1;
     }
     static std::vector<double> centre(const Box& box) { return box.centre; }
-    static std::vector<double> normals(const Box& box) {
-        return box_normals(box.centre.data(), box.radius.data(), box.n_features());
-    }
+    static std::vector<double> normals(const Box& box) { return box_normals(box.centre, box.radius).items; }
 
     void view(const Box& box, View& values) const {
         for (Index d = 0; d < box.n_features(); ++d) values[d] = box.values[d];
     }
     const double* at_centre(const Box& half) const { return half.centre.data(); }
     void vary(const View& values, Index begin, Index end, const Box& half, const Row* best, Index one,
-              double* varied) const;
+              double* varied) const {
+        reaches_in_box(values, begin, end, half.radius.data(), best, one, varied);
+    }
     static double lead(double at_centre, double varied) { return at_centre - varied; }
     static double error(const Box& box, Index i) { return box.row_reaches[i]; }
     static double error_at_centre(const Box& box, Index i, Index j) { return box.row_reaches[i] + box.row_reaches[j]; }
     bool beats(const View& values, Index winner, Index loser, const Box& half) const {
         return beats_in_box(values, winner, loser, half, rounding_, precision_.off);
     }
-    double rounding(const Box& box) const {
-        return rounding_of(precision_.places, box.centre.data(), box.radius.data(), box.n_features());
-    }
+    double rounding(const Box& box) const { return rounding_of(precision_.places, box.centre, box.radius); }
     const Precision& precision() const { return precision_; }
+    void complete(Box& box, const Lists& lists) const { box.look_up(lists, precision_.off); }
 
   private:
-    void longest_axis(const Box& box);
+    // The axis along which most cost is at stake between two hypotheses, by an even sample of the lists.
+    void longest_axis(const Box& box) {
+        const Index n = box.n_features();
+        std::fill(stakes_.begin(), stakes_.end(), 0.0);
+        const auto add = [&](double stake) {
+            double reach = 0.0;
+            for (const double share : shares_) reach += share;
+            if (!(0.0 < reach && reach < std::numeric_limits<double>::infinity())) return;
+            for (Index d = 0; d < n; ++d) stakes_[d] += stake * (shares_[d] / reach);
+        };
+        Index stride = std::max<Index>(1, box.n_pairs() / SAMPLED);
+        for (Index p = 0; p < box.n_pairs(); p += stride) {
+            for (Index d = 0; d < n; ++d) shares_[d] = std::abs(box.gains[d][p]) * box.radius[d];
+            add(static_cast<double>(stride) * 0.5 * static_cast<double>(box.steps[p]));
+        }
+        stride = std::max<Index>(1, box.n_row_lists() / SAMPLED);
+        for (Index a = 0; a < box.n_row_lists(); a += stride) {
+            const Index low = box.ends[a], size = box.ends[a + 1] - low, each = std::max<Index>(1, size / SAMPLED_ROWS);
+            for (Index i = low + 1; i < low + size; i += each) {
+                const Index step = box.costs[i] - box.costs[low];
+                if (step <= 0) continue;
+                for (Index d = 0; d < n; ++d)
+                    shares_[d] = std::abs(box.values[d][low] - box.values[d][i]) * box.radius[d];
+                add(static_cast<double>(stride) * static_cast<double>(step) * static_cast<double>(each) /
+                    static_cast<double>(size));
+            }
+        }
+        double most = -1.0;
+        axis_ = 0;
+        for (Index d = 0; d < n; ++d) {
+            const double stake = stakes_[d] + 1e-3 * box.radius[d];
+            if (box.radius[d] > 0.0 && stake > most) {
+                most = stake;
+                axis_ = d;
+            }
+        }
+    }
 
     Settings settings_;
     Precision precision_;

@@ -14,6 +14,7 @@
 
 #include "cell_losses.hpp"
 #include "conflicts.hpp"
+#include "packing.hpp"
 #include "propagation.hpp"
 
 namespace lpmert::cells {
@@ -27,14 +28,29 @@ class Search {
   public:
     using Node = typename Shape::Node;
 
-    Search(const Lists& lists, const Settings& settings, const Shape& shape, const Loss& loss)
-        : loss(loss),
+    // n_columns: of statistics.
+    Search(const Lists& lists, const Settings& settings, const Shape& shape, const Loss& first, Index n_columns)
+        : loss(first),
+          first_(first),
           lists_(lists),
+          longest_(lists.longest()),
+          n_columns_(n_columns),
           settings_(settings),
           shape_(shape),
           propagation_(lists, shape_),
           conflicts_(lists, settings_, shape_) {}
     Search(const Search&) = delete;
+
+    // Begin anew, with these weights of the incumbent.
+    void renew(Span<const double> weights) {
+        check_size(weights.size(), lists_.n_features(), "weights");
+        clear();
+        counts = {};
+        loss = first_;
+        loss.weights.assign(weights.begin(), weights.end());
+    }
+    // Look only for what costs less, of a ratio for a lower loss.
+    void aim(Index cost, double below) { loss.aim(cost, below); }
 
     // Begin a slice of so much work, in nodes with bounds of up to a step above the least; with all if step is
     // negative.
@@ -62,24 +78,41 @@ class Search {
     }
 
     // By how much conflicts raise the bound of the node on top; see conflicts.hpp.
-    Index conflicts(Index needed) { return conflicts_.run(nodes.back(), needed, counts); }
+    Index conflicts(Index needed) { return conflicts_.run(top(), needed, counts); }
 
     // Propagate the only node, which holds all hypotheses, below a limit.
     void propagate_root(Index below) {
-        shape_.whole(nodes.back(), halves_[0]);
-        propagate(nodes.back(), halves_[0], below);
+        shape_.whole(top(), halves_[0]);
+        propagate(top(), halves_[0], below);
         take();
         if (halves_[0].bound > below || halves_[0].closed) return;
         halves_[0].stalled = 0;
         push(std::move(halves_[0]));
     }
 
+    // The node that comes next; raises ValueError if there is none.
+    Node& top() {
+        if (nodes.empty()) throw std::invalid_argument("there is no node");
+        return nodes.back();
+    }
     void push(Node node) {
         bytes_ += node.bytes();
         nodes.push_back(std::move(node));
     }
+    // The same with a node from elsewhere: raises ValueError unless it is of these lists.
+    void push_checked(Node node) {
+        node.check(lists_, longest_, n_columns_);
+        shape_.complete(node, lists_);
+        push(std::move(node));
+    }
+    void load(Span<const std::uint8_t> bytes) {
+        Node node;
+        unpack(bytes, node);
+        push_checked(std::move(node));
+    }
+    void pop() { take(); }
     Node take() {
-        bytes_ -= nodes.back().bytes();
+        bytes_ -= top().bytes();
         Node node = std::move(nodes.back());
         nodes.pop_back();
         return node;
@@ -95,7 +128,24 @@ class Search {
         for (const Node& node : aside) total += node.bytes();
         return total;
     }
-    const Shape& shape() const { return shape_; }
+    // The bounds of all nodes, and their bytes.
+    std::vector<std::tuple<Index, Bytes>> packed_nodes() const {
+        std::vector<std::tuple<Index, Bytes>> found;
+        for (const auto* const some : {&aside, &nodes})
+            for (const Node& node : *some) found.emplace_back(node.bound, packed(node));
+        return found;
+    }
+    Indices bounds() const {
+        Indices found;
+        for (const auto* const some : {&aside, &nodes})
+            for (const Node& node : *some) found.push_back(node.bound);
+        return found;
+    }
+    // What may win in the node on top, and what the settled lists have as total.
+    std::tuple<std::vector<Row>, Indices, Indices, Index, Reals> survivors() {
+        Survivors part(top(), lists_);
+        return {std::move(part.ids), std::move(part.costs), std::move(part.ends), part.fixed, top().total};
+    }
 
     std::vector<Node> nodes, aside;  // open ones, the next one last; and those that are for later
     Loss loss;
@@ -182,7 +232,9 @@ class Search {
         return loss.search(part, node.total, normals, Shape::centre(node), counts);
     }
 
+    Loss first_;
     Lists lists_;
+    Index longest_, n_columns_;
     Settings settings_;
     Shape shape_;
     Propagation<Shape> propagation_;

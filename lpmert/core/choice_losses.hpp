@@ -83,16 +83,19 @@ class Ratios {
     static constexpr bool tight = false;
 
     // loss: of the incumbent; total [K]: its sums, where the first minorant is laid.
-    Ratios(const Ratio& of_lists, Index n_rows, double loss_, const double* total)
+    Ratios(const Ratio& of_lists, Index n_rows, double loss_, Span<const double> total)
         : ratio(of_lists),
           loss(loss_),
           minorant(of_lists.n_columns()),
-          target(total, total + of_lists.n_columns()),
+          target(total.begin(), total.end()),
           sums(target),
           excluded(static_cast<std::size_t>(n_rows)),
           costs(static_cast<std::size_t>(n_rows)),
           laid(costs),
-          totals(ratio.constant.begin(), ratio.constant.end()) {}
+          totals(ratio.constant.begin(), ratio.constant.end()) {
+        ratio.check(n_rows);
+        check_size(total.size(), n_columns(), "total");
+    }
 
     // Look only for what loses less than this.
     void aim(Tree& tree, double limit) {
@@ -101,17 +104,62 @@ class Ratios {
     }
 
     void take_witness(Tree& tree, const double* weights, double* scores) {
-        const auto [found, clear] =
-            decode_total(tree.lists, ratio, weights, tree.selection.data(), scores, sums.data());
-        if (clear) take_if_less(tree, found, sums.data(), weights);
+        const auto [found, clear] = decode_total(tree.lists, ratio, weights, tree.selection.data(), scores, sums);
+        if (clear) take_if_less(tree, found, sums, weights);
     }
     // Scores far from 0 round where differences do not: decoding alone need not show the selection clearly.
     void take_selection(Tree& tree, Index depth, const double* weights) {
-        const double* total = total_at(depth);
-        take_if_less(tree, loss_of_total(ratio.kind, ratio.parameters, total, n_columns()), total, weights);
+        take_if_less(tree, ratio.loss(total_at(depth)), total_at(depth), weights);
     }
 
-    bool bound(Tree& tree, bool& ready);
+    // The bound is the best of several minorants; what costs too much under it is ruled out.
+    bool bound(Tree& tree, bool& ready) {
+        Node& node = tree.node();
+        if (!fill_box(tree)) return false;
+        std::vector<double>& at = minorant.at;
+        for (Index k = 0; k < n_columns(); ++k) {
+            at[k] = std::min(minorant.high[k], std::max(minorant.low[k], target[k]));
+        }
+        Index most = -INFINITE_COST;
+        for (int trial = 0; trial < TANGENTS; ++trial) {
+            tree.work += 2 * tree.lists.n_rows();
+            const auto [least, found] = sum_of_least(tree);
+            node.bound = std::max(node.bound, least);
+            if (node.bound >= tree.upper) return false;
+            if (!found) break;
+            if (least > most) {
+                most = least;
+                costs = laid;
+            } else if (trial > 1) {
+                break;
+            }
+            minorant.step_towards(sums, trial + 1);
+        }
+        if (most == -INFINITE_COST) {
+            std::fill(costs.begin(), costs.end(), 0);
+            most = node.bound;
+        }
+        Index ruled_out = 0, left = 0;
+        for (Index s = 0; s < tree.n_open; ++s) {
+            if (tree.chosen[s] >= 0) continue;
+            const Index best = cheapest(tree, s), dearest = tree.upper - most + costs[best];
+            for (Index i = tree.first(s); i < tree.first(s + 1); ++i) {
+                if (excluded[i]) continue;
+                if (costs[i] >= dearest) {
+                    excluded[i] = true;
+                    tree.rule_out(s, i - tree.first(s));
+                    ++ruled_out;
+                } else {
+                    ++left;
+                }
+            }
+            tree.pointer[s] = best - tree.first(s);
+        }
+        tree.sum = most;
+        ++node.tries;
+        ready = 8 * ruled_out <= left || node.tries >= MOST_BOUNDED;
+        return true;
+    }
     Index cost(const Tree&, Index row) const { return costs[row]; }
     Index rule_out(Tree& tree, Index s, Index row) {
         excluded[row] = true;
@@ -119,10 +167,45 @@ class Ratios {
     }
     bool look_again(const Node& node, Index ruled_out) const { return ruled_out > 0 && node.tries < 2 * MOST_BOUNDED; }
     void put_back(Tree& tree, Choice choice) { excluded[tree.first(choice.list) + choice.position] = false; }
-    Index step(const Tree& tree, Index s) const;
-    double weigh(const Tree& tree, Index s, double rate, double slack) const;
-    void list_children(const Tree& tree, Node& node, Index limit) const;
-    void enter(Tree& tree, Index depth, Choice choice);
+
+    Index step(const Tree& tree, Index s) const {
+        const Index here = tree.cheapest(s);
+        Index second = INFINITE_COST;
+        for (Index i = tree.first(s); i < tree.first(s + 1); ++i) {
+            if (i != here && !excluded[i]) second = std::min(second, costs[i] - costs[here]);
+        }
+        return second;
+    }
+
+    double weigh(const Tree& tree, Index s, double rate, double slack) const {
+        const Index here = tree.cheapest(s);
+        double weight = 0.0;
+        for (Index i = tree.first(s); i < tree.first(s + 1); ++i) {
+            if (!excluded[i]) weight += std::exp(-rate * static_cast<double>(costs[i] - costs[here]) / slack);
+        }
+        return weight;
+    }
+
+    void list_children(const Tree& tree, Node& node, Index limit) const {
+        const Index first = tree.first(node.branch), rest = tree.sum - costs[tree.cheapest(node.branch)];
+        for (Index i = first; i < tree.first(node.branch + 1); ++i) {
+            if (excluded[i]) continue;
+            const Index bound = std::max(node.bound, rest + costs[i]);
+            if (bound <= limit) node.children.push_back({i - first, bound});
+        }
+        std::sort(node.children.begin(), node.children.end(), [&](const Child& one, const Child& other) {
+            const Index a = costs[first + one.position], b = costs[first + other.position];
+            return a != b ? a < b : one.position < other.position;
+        });
+    }
+
+    void enter(Tree& tree, Index depth, Choice choice) {
+        const Index n = n_columns();
+        if (static_cast<Index>(totals.size()) < (depth + 1) * n)
+            totals.resize(static_cast<std::size_t>((depth + 1) * n));
+        std::copy_n(totals.begin() + (depth - 1) * n, n, totals.begin() + depth * n);
+        ratio.add(tree.first(choice.list) + choice.position, {totals.data() + depth * n, n});
+    }
     std::vector<std::uint8_t> out() const { return excluded; }
     void resume(Tree&, const std::vector<Row>& out) {
         std::fill(excluded.begin(), excluded.end(), std::uint8_t{0});
@@ -137,11 +220,55 @@ class Ratios {
     static constexpr Index MOST_BOUNDED = 4;  // how often a node is bounded again after costs have ruled out rows
 
     Index n_columns() const { return ratio.n_columns(); }
-    const double* total_at(Index depth) const { return totals.data() + depth * n_columns(); }
-    void take_if_less(Tree& tree, double found, const double* total, const double* weights);
-    bool fill_box(const Tree& tree);
-    std::pair<Index, bool> sum_of_least(const Tree& tree);
-    Index cheapest(const Tree& tree, Index s) const;
+    Span<const double> total_at(Index depth) const {
+        return Span<const double>(totals).part(depth * n_columns(), (depth + 1) * n_columns());
+    }
+
+    void take_if_less(Tree& tree, double found, Span<const double> total, const double* weights) {
+        if (!(found < loss)) return;
+        loss = found;
+        target.assign(total.begin(), total.end());
+        tree.upper = height_limit(ratio.kind, loss);
+        tree.take(weights);
+    }
+
+    // Fill the box of what the sums can still be; return whether every list has a hypothesis left.
+    bool fill_box(const Tree& tree) {
+        minorant.begin(total_at(tree.depth));
+        for (Index s = 0; s < tree.n_open; ++s) {
+            const auto row = [&](Index i) { return excluded[tree.first(s) + i] ? -1 : tree.first(s) + i; };
+            if (tree.chosen[s] < 0 && !minorant.widen(ratio, tree.lists.length(s), row)) return false;
+        }
+        return true;
+    }
+
+    // Lay the minorant at its point and find what rows cost under it; return (what the cheapest add up to, whether that
+    // says anything). The sums of the cheapest are left in `sums`.
+    std::pair<Index, bool> sum_of_least(const Tree& tree) {
+        std::copy_n(total_at(tree.depth).begin(), n_columns(), sums.begin());
+        auto [least, useful] = minorant.lay_in_units(ratio, sums, tree.n_open - tree.depth);
+        if (!useful || least == INFINITE_COST) return {least, false};
+        for (Index s = 0; s < tree.n_open; ++s) {
+            if (tree.chosen[s] >= 0) continue;
+            Index best = -1;
+            for (Index i = tree.first(s); i < tree.first(s + 1); ++i) {
+                if (excluded[i]) continue;
+                laid[i] = ratio.cost(minorant.slopes, i);
+                if (best < 0 || laid[i] < laid[best]) best = i;
+            }
+            least += laid[best];
+            ratio.add(best, sums);
+        }
+        return {least, true};
+    }
+
+    Index cheapest(const Tree& tree, Index s) const {
+        Index best = -1;
+        for (Index i = tree.first(s); i < tree.first(s + 1); ++i) {
+            if (!excluded[i] && (best < 0 || costs[i] < costs[best])) best = i;
+        }
+        return best;
+    }
 
     Minorant minorant;
     std::vector<double> target;          // [K] sums of the incumbent

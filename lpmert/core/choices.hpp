@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "binding.hpp"
 #include "least_norm.hpp"
+#include "packing.hpp"
 
 namespace lpmert {
 
@@ -60,16 +62,21 @@ struct Node {
     Corral corral;                 // where its linear programs start
 };
 
+// granularity: what an improvement is at least; sharpness: how steeply costs count in branching; pool_size, kept_cores:
+// witnesses and cores that are remembered at most. The switches turn devices off that never change the optimum.
 struct Settings {
-    Index granularity;  // what an improvement is at least
-    double sharpness;   // how steeply costs count in branching
+    Index granularity;
+    double sharpness;
     bool look_ahead, use_cores, use_witnesses;
-    Index pool_size, kept_cores;  // witnesses and cores that are remembered at most
+    Index pool_size, kept_cores;
+
+    static constexpr Members<Index, double, bool, bool, bool, Index, Index> members{
+        {"granularity", "sharpness", "look_ahead", "use_cores", "use_witnesses", "pool_size", "kept_cores"}};
 };
 
 // What a loss sees of the search.
 struct Tree {
-    Tree(const Lists& all, Index n_fixed, Index limit, const double* weights)
+    Tree(const Lists& all, Index n_fixed, Index limit, Span<const double> weights)
         : lists(all),
           n_open(all.n_lists() - n_fixed),
           n_fixed(n_fixed),
@@ -78,7 +85,9 @@ struct Tree {
           decided(static_cast<std::size_t>(all.n_lists())),
           pointer(static_cast<std::size_t>(all.n_lists())),
           selection(static_cast<std::size_t>(all.n_lists())),
-          best_weights(weights, weights + all.n_features()) {
+          best_weights(weights.begin(), weights.end()) {
+        check_size(weights.size(), all.n_features(), "weights");
+        if (n_fixed < 0 || n_open < 0) throw std::invalid_argument("n_fixed must be a number of the lists");
         for (Index k = 0; k < n_fixed; ++k) {
             decided[k] = n_open + k;
             chosen[n_open + k] = 0;
@@ -120,8 +129,8 @@ struct OpenNode {
     std::vector<Index> pointer;   // [S]
     Index branch = -1;            // -1 where it has no children yet
     std::vector<Child> children;
-    Index own = 0, bound = 0;  // of the node, and of what is open in it
-    std::vector<Row> out;      // what is ruled out, where the pointers do not tell
+    Index own = 0;         // bound of the node
+    std::vector<Row> out;  // what is ruled out, where the pointers do not tell
     Corral corral;
 
     template <class Self, class Visit>
@@ -131,15 +140,38 @@ struct OpenNode {
         visit("branch", self.branch);
         visit("children", self.children);
         visit("own", self.own);
-        visit.rows("out", self.out);
+        visit("out", self.out);
         Corral::each_field(self.corral, visit);
+    }
+
+    // Raise ValueError unless it is one of the lists to search.
+    void check(const Tree& tree) const {
+        const Lists& lists = tree.lists;
+        const auto in = [](Index i, Index n) { return 0 <= i && i < n; };
+        bool right = static_cast<Index>(pointer.size()) == lists.n_lists() && branch < tree.n_open &&
+                     static_cast<Index>(choices.size()) <= tree.n_open && corral.is_sound();
+        for (Index s = 0; right && s < lists.n_lists(); ++s) right = in(pointer[s], lists.length(s));
+        std::vector<std::uint8_t> decided(static_cast<std::size_t>(lists.n_lists()));
+        for (Index s = tree.n_open; right && s < lists.n_lists(); ++s) decided[s] = true;
+        for (const Choice& choice : choices) {
+            right = right && in(choice.list, tree.n_open) && in(choice.position, lists.length(choice.list));
+            if (right) decided[choice.list] = true;
+        }
+        for (const Child& child : children) right = right && branch >= 0 && in(child.position, lists.length(branch));
+        for (const Row row : out) right = right && in(row, lists.n_rows());
+        for (Index k = 0; right && k < corral.size; ++k) {
+            const Index s = corral.lists()[k];
+            right = in(s, lists.n_lists()) && decided[s] && in(corral.others()[k], lists.length(s));
+        }
+        if (!right) throw std::invalid_argument("an open node must be of the lists to search");
     }
 };
 
 template <class Loss>
 class ChoicesSearch {
   public:
-    ChoicesSearch(const Lists& lists, Index n_fixed, Index upper, const double* weights, Settings settings, Loss loss)
+    ChoicesSearch(const Lists& lists, Index n_fixed, Index upper, Span<const double> weights, const Settings& settings,
+                  Loss loss)
         : tree(lists, n_fixed, upper, weights),
           loss(std::move(loss)),
           asked(room(lists.n_lists())),
@@ -158,7 +190,7 @@ class ChoicesSearch {
         for (Index s = 0; s < lists.n_lists(); ++s) order_[s] = s;
         tree.nodes.reserve(room(tree.n_open + 1));
         reach(0);
-        tree.nodes[0].corral.restart(weights);
+        tree.nodes[0].corral.restart(weights.data());
     }
 
     // Search until nothing is open, an exact answer is needed, or the budget of scores is spent.
@@ -175,12 +207,16 @@ class ChoicesSearch {
         return state_ = State::done;
     }
 
+    // Count work that others have done for it.
+    void spend(Index work) { tree.work += work; }
+
     // The choices of which the search asks whether they go together.
     const std::vector<Choice>& question() const { return question_; }
     const Corral& trial() const { return trial_; }
-    void answer_attainable(const double* weights) {
+    void answer_attainable(Span<const double> weights) {
+        check_size(weights.size(), tree.lists.n_features(), "weights");
         withdraw();
-        std::copy_n(weights, answer_weights_.size(), answer_weights_.begin());
+        answer_weights_.assign(weights.begin(), weights.end());
         answer_ = Verdict::feasible;
     }
     // They do not, as no doubles make them.
@@ -188,9 +224,17 @@ class ChoicesSearch {
         withdraw();
         answer_ = Verdict::infeasible;
     }
-    void answer_core(Core core) {
+    // core [n, 2]: lists and positions.
+    void answer_core(Rows<const Index> core) {
+        Core choices;
+        for (Index k = 0; k < core.rows(); ++k) {
+            check_size(core.columns(), 2, "core");
+            const auto [s, position] = choices.emplace_back(Choice{core[k][0], core[k][1]});
+            if (s < 0 || s >= tree.lists.n_lists() || position < 0 || position >= tree.lists.length(s))
+                throw std::invalid_argument("core must name lists, and positions in them");
+        }
         withdraw();
-        exact_cores_.add(std::move(core));
+        exact_cores_.add(std::move(choices));
     }
 
     // The least bound of what is open, INFINITE_COST if nothing is.
@@ -201,9 +245,9 @@ class ChoicesSearch {
         return least;
     }
 
-    // What is open, the coarsest first.
-    std::vector<OpenNode> open_nodes() const {
-        std::vector<OpenNode> found;
+    // Bounds of what is open and the bytes of open nodes, the coarsest first.
+    std::vector<std::tuple<Index, Bytes>> open_nodes() const {
+        std::vector<std::tuple<Index, Bytes>> found;
         std::vector<Index> pointer = tree.pointer;
         std::vector<std::uint8_t> out = loss.out();
         for (Index depth = tree.depth; depth >= 0; --depth) {
@@ -211,7 +255,6 @@ class ChoicesSearch {
             const Index bound = open_bound(depth);
             if (bound < INFINITE_COST) {
                 OpenNode open(node);
-                open.bound = bound;
                 open.pointer = pointer;
                 for (Index above = 0; above < depth; ++above) {
                     const Index s = tree.nodes[above].branch;
@@ -223,7 +266,7 @@ class ChoicesSearch {
                 }
                 for (std::size_t i = 0; i < out.size(); ++i)
                     if (out[i]) open.out.push_back(static_cast<Row>(i));
-                found.push_back(std::move(open));
+                found.emplace_back(bound, packed(open));
             }
             const Index begin = depth > 0 ? tree.nodes[depth - 1].trail_end : 0;
             for (Index q = node.trail_end - 1; q >= begin; --q) {
@@ -236,7 +279,10 @@ class ChoicesSearch {
     }
 
     // Search one open node next, and nothing else.
-    void go_on_with(const OpenNode& open) {
+    void go_on_with(Span<const std::uint8_t> bytes) {
+        OpenNode open(tree.lists.n_features());
+        unpack(bytes, open);
+        open.check(tree);
         std::fill_n(tree.chosen.begin(), tree.n_open, Index{-1});
         tree.pointer = open.pointer;
         tree.trail.clear();
@@ -267,13 +313,12 @@ class ChoicesSearch {
         state_ = State::working;
     }
 
-    bool done() const { return state_ == State::done; }
     // Whether nothing is lost if it does not go on but its open nodes are searched elsewhere.
     bool between_nodes() const {
         return state_ == State::working && (phase_ == Phase::bound || phase_ == Phase::descend);
     }
     const LeastNorm& programs() const { return least_norm_; }
-    Index n_witnesses() const { return pooled_; }
+    Index witnesses() const { return pooled_; }
 
     Index bytes() const {
         return static_cast<Index>(4 * pool_.capacity() + 8 * (4 * tree.chosen.size() + 2 * tree.trail.capacity())) +
@@ -283,10 +328,12 @@ class ChoicesSearch {
     }
 
     // Begin with what looking ahead has brought elsewhere.
-    void expect(const Index* asked_before, const double* raised_before) {
+    void expect(Span<const Index> asked_before, Span<const double> raised_before) {
+        check_size(asked_before.size(), tree.lists.n_lists(), "asked");
+        check_size(raised_before.size(), tree.lists.n_lists(), "raised");
+        asked.assign(asked_before.begin(), asked_before.end());
+        raised.assign(raised_before.begin(), raised_before.end());
         for (Index s = 0; s < tree.lists.n_lists(); ++s) {
-            asked[s] = asked_before[s];
-            raised[s] = raised_before[s];
             if (asked[s] > 0) gain_[s] = raised[s] / static_cast<double>(asked[s]);
         }
     }

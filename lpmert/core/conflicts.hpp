@@ -7,28 +7,171 @@
 // then decided in double precision, with a bound on its rounding.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+
 #include "box.hpp"
 #include "cone.hpp"
+#include "propagation.hpp"
+#include "vectors.hpp"
 
 namespace lpmert::cells {
 
+inline constexpr Index BLOCK = 128;       // items compared with another one at once
+inline constexpr Index VECTOR = 16;       // of these in registers
+inline constexpr float NO_GAIN = 1e-30F;  // a gain that is none counts as so little: it makes up for no loss
+inline constexpr Index BUCKETS = 128;     // items of a box are put in order of height as far as so many buckets tell
+inline constexpr double SHARE = 0.35;  // besides equal shares, so much of one item and the rest of the other are tried
+inline constexpr float NEARLY = -2e-6F;  // margins in single precision that double precision may find to be none
+inline constexpr double HOPE = 0.6;  // share of what is needed that an estimate from a sample has to promise at least
+inline constexpr double ALIKE = 1.0 / 16.0;  // difference of heights up to which levels of a list are one item
+inline constexpr float GONE = -8.0F;         // height of an item that has nothing left: nothing makes up for it
+inline constexpr Index SAMPLE = 256;         // of many items of a box, about so many tell whether conflicts may do
+inline constexpr double INF = std::numeric_limits<double>::infinity();
+
+// Charge conflicts between items in order of height until the charges exceed what is needed; possible: what all items
+// that pay at the centre have left, as every charge is to one of them; INFINITE_COST says nothing. Return the sum of
+// the charges.
+template <class Some>
+Index charge(Some& items, Index possible, Index needed, Index& compared) {
+    Index total = 0;
+    const auto lose = [&](Index amount) { possible -= possible < INFINITE_COST ? amount : 0; };
+    for (Index i = items.n - 1; i > 0; --i) {
+        if (total > needed || plus(total, possible) <= needed) break;
+        if (!items.pays_at_centre(i)) continue;
+        lose(items.left[i]);
+        for (Index begin = items.first_partner(i); begin < i; begin += BLOCK) {
+            if (items.left[i] == 0 || total > needed) break;
+            const Index end = std::min(i, begin + BLOCK);
+            compared += end - begin;
+            if (!items.compare(i, begin, end)) continue;
+            for (Index j = begin; j < end; ++j) {
+                if (!items.promises(j, begin) || items.left[j] == 0 || !items.pays(i, j, begin)) continue;
+                const Index amount = std::min(items.left[i], items.left[j]);
+                total += amount;
+                items.name(i, j);
+                if (items.pays_at_centre(j)) lose(amount);
+                items.take(i, amount);
+                items.take(j, amount);
+                if (items.left[i] == 0 || total > needed) break;
+            }
+        }
+    }
+    return total;
+}
+
+// Fill low and high: multiples of item i's gain between them make up for the losses of items begin .. end at every ray.
+LPMERT_CLONES inline bool multiples(const float* scaled, Index stride, Index n_features, Index i, Index begin,
+                                    Index end, float* low, float* high) {
+    const Index n = end - begin;
+    std::fill_n(low, n, 0.0F);
+    std::fill_n(high, n, std::numeric_limits<float>::infinity());
+    for (Index d = 0; d < n_features; ++d) {
+        const float own = scaled[d * stride + i], factor = -1.0F / (own >= 0.0F ? std::max(own, NO_GAIN) : own);
+        const float* const others = scaled + d * stride + begin;
+        if (own >= 0.0F) {
+            for (Index j = 0; j < n; ++j) low[j] = others[j] * factor > low[j] ? others[j] * factor : low[j];
+        } else {
+            for (Index j = 0; j < n; ++j) high[j] = others[j] * factor < high[j] ? others[j] * factor : high[j];
+        }
+    }
+    int found = 0;
+    for (Index j = 0; j < n; ++j) found |= low[j] <= high[j];
+    return found != 0;
+}
+
+inline Index bucket(double height) {
+    return std::clamp<Index>(static_cast<Index>((height + 1.0) * (0.5 * static_cast<double>(BUCKETS))), 0, BUCKETS - 1);
+}
+
+// Write the margins of item i with items begin .. end, in three shares; return whether any is not negative, nearly.
+LPMERT_CLONES inline bool margins_with(const float* scaled, const float* level, Index stride, Index n_axes, Index i,
+                                       Index begin, Index end, float* margins) {
+    constexpr auto odds = static_cast<float>(SHARE / (1.0 - SHARE));
+    const float own = level[i];
+    for (Index block = begin; block < end; block += VECTOR) {
+        float even[VECTOR], more[VECTOR], less[VECTOR];
+        for (Index j = 0; j < VECTOR; ++j) {
+            const float other = level[block + j];
+            even[j] = own + other;
+            more[j] = own + odds * other;
+            less[j] = odds * own + other;
+        }
+        for (Index d = 0; d < n_axes; ++d) {
+            const float x = scaled[d * stride + i], odd = odds * x;
+            const float* const others = scaled + d * stride + block;
+            for (Index j = 0; j < VECTOR; ++j) {
+                even[j] -= std::abs(x + others[j]);
+                more[j] -= std::abs(x + odds * others[j]);
+                less[j] -= std::abs(odd + others[j]);
+            }
+        }
+        float* const kept = margins + 3 * (block - begin);
+        // One loop for each, which compilers turn into vector instructions.
+        for (Index j = 0; j < VECTOR; ++j) kept[j] = even[j];
+        for (Index j = 0; j < VECTOR; ++j) kept[VECTOR + j] = more[j];
+        for (Index j = 0; j < VECTOR; ++j) kept[2 * VECTOR + j] = less[j];
+    }
+    const Index n = 3 * ((end - begin + VECTOR - 1) / VECTOR * VECTOR);
+    int found = 0;
+    for (Index j = 0; j < n; ++j) found |= margins[j] >= NEARLY;
+    return found != 0;
+}
+
+struct Margins {
+    float even, more, less;
+};
+
+inline Margins margins_at(const std::vector<float>& margins, Index j) {
+    const float* const kept = margins.data() + 3 * (j - j % VECTOR) + j % VECTOR;
+    return {kept[0], kept[VECTOR], kept[2 * VECTOR]};
+}
+
 // Whether share times one gain [D] and other times another are surely at least 0 together at every ray; gains are
 // differences of scores that are off by errors [D] each, share and other in 0 .. 1.
-bool one_pays(const double* first, const double* second, double share, double other, Span<const double> errors);
+inline bool one_pays(Span<const double> first, Span<const double> second, double share, double other,
+                     Span<const double> errors) {
+    check_size(first.size(), errors.size(), "first");
+    check_size(second.size(), errors.size(), "second");
+    for (Index d = 0; d < errors.size(); ++d) {
+        const double x = share * first[d], y = other * second[d];
+        const double off = 2.0 * errors[d] * (share + other) + 2.0 * EPSILON * (std::abs(x) + std::abs(y));
+        if (!(off * (1.0 + 8.0 * EPSILON) <= x + y && x + y < INF)) return false;
+    }
+    return true;
+}
 
 // Whether they are in the whole box. share, other: in 0 .. 1, one of them 1; rounding: 0.0 if sums of gains are exact,
 // else 1.0; off: of Precision.
-bool one_pays_in_box(const double* first, const double* second, double share, double other, const double* centre,
-                     const double* radius, Index n_features, double rounding, double off);
+inline bool one_pays_in_box(Span<const double> first, Span<const double> second, double share, double other,
+                            Span<const double> centre, Span<const double> radius, double rounding, double off) {
+    const Index n = centre.size();
+    check_size(radius.size(), n, "radius");
+    check_size(first.size(), n, "first");
+    check_size(second.size(), n, "second");
+    Products products;
+    for (Index d = 0; d < n; ++d) {
+        const double x = share * first[d], y = other * second[d];
+        products.add(x + y, std::abs(x) + std::abs(y), centre[d], radius[d]);
+    }
+    const bool exact = share == 1.0 && other == 1.0;
+    return products.are_at_least(products.error(n + 6, exact ? rounding : 1.0) + (share + other) * off);
+}
 
 // Items, in no order. gains [n, D]; sizes: what a gain is at most; heights: what it is at the centre, as a share of
 // that; steps: what an item pays. By positions in order of height: order: which item it is; left: what it has not been
 // charged yet; scaled [D, n]: gains by size.
 struct Items {
-    Items(Index n_features, Index n_items);
+    Items(Index n_features_, Index n_items) : n_features(n_features_), stride(n_items + VECTOR) {
+        const auto size = static_cast<std::size_t>(stride), width = static_cast<std::size_t>(n_features);
+        gains.resize(width * size);
+        for (auto* const numbers : {&sizes, &heights}) numbers->resize(size);
+        for (auto* const numbers : {&steps, &order, &left}) numbers->resize(size);
+        scaled.resize(width * size);
+    }
 
-    double* gain(Index k) { return gains.data() + k * n_features; }
-    const double* gain(Index k) const { return gains.data() + k * n_features; }
+    Span<double> gain(Index k) { return {gains.data() + k * n_features, n_features}; }
+    Span<const double> gain(Index k) const { return {gains.data() + k * n_features, n_features}; }
 
     Index n_features, stride, n = 0;
     std::vector<double> gains, sizes, heights;
@@ -43,24 +186,99 @@ class Conflicts;
 template <>
 class Conflicts<Cones> : public Items {
   public:
-    Conflicts(const Lists& lists, const Settings& settings, const Cones& cones);
+    Conflicts(const Lists& lists, const Settings& settings, const Cones&)
+        : Items(lists.n_features(), std::min(lists.n_lists(), settings.conflict_lists)),
+          low_(static_cast<std::size_t>(BLOCK)),
+          high_(low_) {}
 
     // By how much conflicts raise the bound of a cone; they need not do more than exceed what is needed.
-    Index run(const Cone& cone, Index needed, Counts& counts);
+    Index run(const Cone& cone, Index needed, Counts& counts) {
+        errors_ = cone.errors;
+        collect(cone);
+        counts.work += cone.n_rows();
+        return can_pay(needed) ? charge(*this, sort(), needed, counts.work) : 0;
+    }
 
     // What `charge` asks; i, j: positions in order of height.
     bool pays_at_centre(Index i) const { return heights[order[i]] > 0.0; }
     Index first_partner(Index) const { return 0; }
-    bool compare(Index i, Index begin, Index end);
+    bool compare(Index i, Index begin, Index end) {
+        return multiples(scaled.data(), stride, n_features, i, begin, end, low_.data(), high_.data());
+    }
     bool promises(Index j, Index begin) const { return low_[j - begin] <= high_[j - begin]; }
-    bool pays(Index i, Index j, Index begin) const;
-    void take(Index j, Index amount);
+    bool pays(Index i, Index j, Index begin) const {
+        const Index first = order[i], second = order[j];
+        const double low = low_[j - begin], high = high_[j - begin];
+        const double multiple = high == INF ? 2.0 * low + 1.0 : 0.5 * (low + high);
+        const double share = multiple / sizes[first], other = 1.0 / sizes[second], larger = std::max(share, other);
+        return one_pays(gain(first), gain(second), share / larger, other / larger, errors_);
+    }
+    void take(Index j, Index amount) {
+        left[j] -= amount;
+        if (left[j] > 0) return;
+        for (Index d = 0; d < n_features; ++d) scaled[d * stride + j] = -1.0F;  // no other makes up for such losses
+    }
     void name(Index, Index) {}
 
   private:
-    void collect(const Cone& cone);
-    bool can_pay(Index needed) const;
-    Index sort();
+    // The gain of a list: of the best row at the centre that costs more, over all of the least cost.
+    void collect(const Cone& cone) {
+        n = 0;
+        for (Index a = 0; a < cone.n_row_lists(); ++a) {
+            const Index begin = cone.ends[a], end = cone.ends[a + 1];
+            Index middle = begin + 1;
+            while (middle < end && cone.costs[middle] == cone.costs[begin]) ++middle;
+            if (middle == end) continue;
+            double top = -INF;
+            Index best = middle;
+            for (Index i = middle; i < end; ++i) {
+                double sum = 0.0;
+                for (Index d = 0; d < n_features; ++d) sum += cone.values[d][i];
+                if (sum > top) {
+                    top = sum;
+                    best = i;
+                }
+            }
+            double total = 0.0, size = 0.0, most = 0.0;
+            for (Index d = 0; d < n_features; ++d) {
+                const double* const scores = cone.values[d];
+                const double lead = scores[best] - *std::max_element(scores + begin, scores + middle);
+                gain(n)[d] = lead;
+                total += lead;
+                size = std::max(size, std::abs(lead));
+                most = std::max(most, lead);
+            }
+            if (!(most > 0.0)) continue;
+            steps[n] = cone.costs[middle] - cone.costs[begin];
+            sizes[n] = size;
+            heights[n++] = total / size;
+        }
+    }
+    // Whether the items that pay at the centre, and those at each ray, pay more than is needed: charges are no more
+    // than what is paid at any weights.
+    bool can_pay(Index needed) const {
+        for (Index d = -1; d < n_features; ++d) {
+            Index paid = 0;
+            for (Index k = 0; k < n; ++k)
+                if ((d < 0 ? heights[k] : gain(k)[d]) >= 0.0) paid = plus(paid, steps[k]);
+            if (paid <= needed) return false;
+        }
+        return true;
+    }
+    // Put the items in order of height, with all of their steps left; return what those have that pay at the centre.
+    Index sort() {
+        for (Index k = 0; k < n; ++k) order[k] = k;
+        std::sort(order.begin(), order.begin() + n,
+                  [this](Index a, Index b) { return heights[a] != heights[b] ? heights[a] < heights[b] : a < b; });
+        Index possible = 0;
+        for (Index x = 0; x < n; ++x) {
+            const Index k = order[x];
+            left[x] = steps[k];
+            if (heights[k] > 0.0) possible = plus(possible, steps[k]);
+            for (Index d = 0; d < n_features; ++d) scaled[d * stride + x] = static_cast<float>(gain(k)[d] / sizes[k]);
+        }
+        return possible;
+    }
 
     Span<const double> errors_;
     std::vector<float> low_, high_;
@@ -70,39 +288,214 @@ class Conflicts<Cones> : public Items {
 template <>
 class Conflicts<Boxes> : public Items {
   public:
-    Conflicts(const Lists& lists, const Settings& settings, const Boxes& boxes);
+    Conflicts(const Lists& lists, const Settings& settings, const Boxes& boxes)
+        : Conflicts(lists.n_features(), settings.levels * std::min(lists.n_lists(), settings.conflict_lists), 0) {
+        levels_ = settings.levels;
+        boxes_ = &boxes;
+        const auto longest = static_cast<std::size_t>(std::max(lists.longest(), PROPAGATION_BLOCK));
+        for (auto* const numbers : {&lead_, &reach_}) numbers->resize(longest);
+        later_.resize(longest);
+    }
     // Room for so many items of so many features, given one by one, and for naming so many pairs of them.
-    Conflicts(Index n_features, Index n_items, Index n_pairs);
+    Conflicts(Index n_features_, Index n_items, Index n_pairs)
+        : Items(n_features_, n_items + 1),
+          most_pairs_(n_pairs),
+          values_(static_cast<std::size_t>(n_features)),
+          starts_(static_cast<std::size_t>(BUCKETS + 1)),
+          level_(sizes.size()),
+          margins_(static_cast<std::size_t>(3 * BLOCK)) {}
 
-    Index run(const Box& box, Index needed, Counts& counts);
+    Index run(const Box& box, Index needed, Counts& counts) {
+        collect(box);
+        counts.work += box.n_survivors();
+        const Index all = n, share = n / SAMPLE;
+        if (share > 1) {
+            // Of many items, a sample tells whether it is worth while: pairs grow with the square of their number.
+            for (Index k = 0; k < all / share; ++k) swap(k, k * share);
+            n = all / share;
+            const auto enough = static_cast<Index>(HOPE * static_cast<double>(needed) / static_cast<double>(share));
+            const Index total = charge_items(enough, counts.work);
+            n = all;
+            if (total <= enough) return total;
+        }
+        return charge_items(needed, counts.work);
+    }
 
     // Begin with items of a box, given one by one; rounding: 0.0 if sums of gains are exact, else 1.0.
-    void begin(Span<const double> centre, Span<const double> radius, double rounding, double off);
-    double* next_gain() { return gain(n); }
+    void begin(Span<const double> centre, Span<const double> radius, double rounding, double off) {
+        centre_ = centre;
+        radius_ = radius;
+        rounding_ = rounding;
+        off_ = off;
+        n = 0;
+        pairs_.clear();
+    }
+    Span<double> next_gain() { return gain(n); }
     // Add the next one; return whether it is of any use.
-    bool add(Index step);
+    bool add(Index step) {
+        Products products;
+        for (Index d = 0; d < n_features; ++d) products.add(gain(n)[d], 0.0, centre_[d], radius_[d]);
+        return add(products.lead, products.reach, step);
+    }
     // Charge conflicts between the items until the charges exceed what is needed; return their sum.
-    Index charge_items(Index needed, Index& compared);
+    Index charge_items(Index needed, Index& compared) {
+        Index possible = 0;
+        for (Index k = 0; k < n; ++k)
+            if (heights[k] >= 0.0) possible = plus(possible, steps[k]);
+        if (possible <= needed) return 0;
+        sort();
+        return charge(*this, possible, needed, compared);
+    }
     const std::vector<std::pair<Index, Index>>& pairs() const { return pairs_; }
 
     // What `charge` asks.
     bool pays_at_centre(Index i) const { return level_[i] >= 0.0F; }
-    Index first_partner(Index i) const;
-    bool compare(Index i, Index begin, Index end);
-    bool promises(Index j, Index begin) const;
-    bool pays(Index i, Index j, Index begin) const;
-    void take(Index j, Index amount);
+    Index first_partner(Index i) const { return starts_[bucket(-level_[i])]; }
+    bool compare(Index i, Index begin, Index end) {
+        return margins_with(scaled.data(), level_.data(), stride, n_axes_, i, begin, end, margins_.data());
+    }
+    bool promises(Index j, Index begin) const {
+        const auto [even, more, less] = margins_at(margins_, j - begin);
+        return std::max(even, std::max(more, less)) >= NEARLY;
+    }
+    // Whether of two items one pays everywhere, in the shares that seem best.
+    bool pays(Index i, Index j, Index begin) const {
+        const auto [even, more, less] = margins_at(margins_, j - begin);
+        const Index first = order[i], second = order[j];
+        double share = 1.0, other = 1.0;
+        if (more > even && more >= less)
+            other = SHARE / (1.0 - SHARE);
+        else if (less > even)
+            share = SHARE / (1.0 - SHARE);
+        share *= sizes[second];
+        other *= sizes[first];
+        const double larger = std::max(share, other);
+        return one_pays_in_box(gain(first), gain(second), share / larger, other / larger, centre_, radius_, rounding_,
+                               off_);
+    }
+    void take(Index j, Index amount) {
+        left[j] -= amount;
+        if (left[j] == 0) level_[j] = GONE;
+    }
     void name(Index i, Index j) {
         if (count(pairs_) < most_pairs_) pairs_.emplace_back(order[i], order[j]);
     }
 
   private:
-    bool add(double lead, double reach, Index step);
-    void collect(const Box& box);
-    void add_levels(const Box& box, Index low, Index high, Index face);
-    double allowance(const Box& box, Index low, Index high, Index ahead) const;
-    void swap(Index x, Index y);
-    void sort();
+    bool add(double lead, double reach, Index step) {
+        if (!(0.0 < reach && reach < INF) || !(std::abs(lead) <= 2.0 * reach)) return false;
+        sizes[n] = reach;
+        heights[n] = lead / reach;
+        steps[n++] = step;
+        return true;
+    }
+    void collect(const Box& box) {
+        begin(box.centre, box.radius, boxes_->rounding(box), boxes_->precision().off);
+        boxes_->view(box, values_);
+        for (Index first = 0; first < box.n_pairs(); first += PROPAGATION_BLOCK) {
+            const Index last = std::min(first + PROPAGATION_BLOCK, box.n_pairs());
+            measure(box.gains, first, last, box, lead_.data(), reach_.data());
+            for (Index p = first; p < last; ++p) {
+                if (box.steps[p] == 0) continue;  // two hypotheses of different statistics may cost the same
+                for (Index d = 0; d < n_features; ++d) gain(n)[d] = box.gains[d][p];
+                add(lead_[p - first], reach_[p - first], box.steps[p]);
+            }
+        }
+        const Index face = box.face();
+        for (Index a = 0; a < box.n_row_lists(); ++a) add_levels(box, box.ends[a], box.ends[a + 1], face);
+    }
+    // Add an item for each level of costs of a list of more hypotheses. It is paid where the best of those that cost
+    // more is above all that cost no more; levels of nearly the same height are one item, paid where the last of them
+    // is.
+    void add_levels(const Box& box, Index low, Index high, Index face) {
+        const Index first = n, size = high - low;
+        score_columns(values_, low, high, centre_.data(), lead_.data());
+        for (Index i = size - 1, best = i; i >= 0; --i) {
+            if (lead_[i] > lead_[best]) best = i;
+            later_[i] = best;  // of the rows from here on
+        }
+        Index cheap = 0, end = 0;
+        double beyond = -1.0, top = 0.0;  // what others of the cheaper rows may be ahead; negative if there are none
+        while (n - first < levels_) {
+            const Index before = end, ahead = cheap, cost = box.costs[low + end];
+            while (end < size && box.costs[low + end] == cost) {
+                if (lead_[end] > lead_[cheap]) cheap = end;
+                ++end;
+            }
+            if (end == size)
+                break;  // as hypotheses of different statistics may cost the same, this may be the first level
+            if (end > 1) {
+                const double more = allowance(box, low + (cheap == ahead ? before : 0), low + end, low + cheap);
+                beyond = cheap == ahead ? std::max(beyond, more) : more;
+            }
+            const Span<double> own = next_gain();
+            const Index best = later_[end];
+            for (Index d = 0; d < n_features; ++d) own[d] = box.values[d][low + best] - box.values[d][low + cheap];
+            if (beyond >= 0.0) {
+                // All others are at most the one and this, and the face's weight is 1 or -1 all over the box.
+                const double gain = own[face];
+                own[face] = gain - centre_[face] * (beyond + rounding_ * EPSILON * (std::abs(gain) + beyond));
+            }
+            if (!add(box.costs[low + end] - cost)) break;
+            const Index k = n - 1;
+            const double height = heights[k];
+            if (height < -1.0) {
+                --n;
+                break;  // and the next ones are lower still
+            }
+            if (k > first && top - height < ALIKE && (height >= 0.0) == (top >= 0.0)) {
+                std::copy(own.begin(), own.end(), gain(k - 1).begin());
+                sizes[k - 1] = sizes[k];
+                heights[k - 1] = heights[k];
+                steps[k - 1] = plus(steps[k - 1], steps[k]);
+                --n;
+            } else {
+                top = height;
+            }
+        }
+    }
+    // By how much rows low .. high may be ahead of one of them in a box, at most; never less than 0.0.
+    double allowance(const Box& box, Index low, Index high, Index ahead) const {
+        double most = 0.0;
+        for (Index i = low; i < high; ++i) {
+            if (i == ahead) continue;
+            Products products;
+            for (Index d = 0; d < n_features; ++d) {
+                const double more = box.values[d][i] - box.values[d][ahead];
+                products.add(more, std::abs(more), centre_[d], radius_[d]);
+            }
+            const double error = products.error(n_features + 6, rounding_) + off_;
+            most = std::max(most, products.lead + (products.reach + error));
+        }
+        return most;
+    }
+    void swap(Index x, Index y) {
+        if (x == y) return;
+        std::swap_ranges(gain(x).begin(), gain(x).end(), gain(y).begin());
+        std::swap(sizes[x], sizes[y]);
+        std::swap(heights[x], heights[y]);
+        std::swap(steps[x], steps[y]);
+    }
+    // Put the items in order of height, as far as buckets tell, with all of their steps left.
+    void sort() {
+        std::fill(starts_.begin(), starts_.end(), 0);
+        for (Index k = 0; k < n; ++k) ++starts_[bucket(heights[k]) + 1];
+        for (Index q = 1; q <= BUCKETS; ++q) starts_[q] += starts_[q - 1];
+        for (Index k = 0; k < n; ++k) order[starts_[bucket(heights[k])]++] = k;
+        for (Index q = BUCKETS; q > 0; --q) starts_[q] = starts_[q - 1];
+        starts_[0] = 0;
+        n_axes_ = 0;
+        for (Index d = 0; d < n_features; ++d) n_axes_ += radius_[d] > 0.0;
+        for (Index x = 0; x < n; ++x) {
+            const Index k = order[x];
+            left[x] = steps[k];
+            level_[x] = static_cast<float>(heights[k]);
+            Index axis = 0;
+            for (Index d = 0; d < n_features; ++d)
+                if (radius_[d] > 0.0)
+                    scaled[stride * axis++ + x] = static_cast<float>(gain(k)[d] * radius_[d] / sizes[k]);
+        }
+    }
 
     Index n_axes_ = 0, most_pairs_ = 0, levels_ = 1;
     const Boxes* boxes_ = nullptr;

@@ -1,8 +1,6 @@
 #include "least_norm.hpp"
 
-#include <algorithm>
-
-#include "vectors.hpp"
+#include "binding.hpp"
 
 namespace lpmert {
 
@@ -299,6 +297,57 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
         }
     }
     return Verdict::undecided;
+}
+
+namespace {
+
+Index checked_separate(LeastNorm& self, Span<const Index> decided, Span<const Index> chosen, Index start,
+                       Corral& corral) {
+    const Lists& lists = self.lists;
+    check_size(chosen.size(), lists.n_lists(), "chosen");
+    check_size(corral.n_features(), lists.n_features(), "the point of the corral");
+    if (decided.size() > 0 && (start < 0 || start >= decided.size()))
+        throw std::invalid_argument("start must be in decided");
+    for (const Index s : decided) {
+        if (s < 0 || s >= lists.n_lists()) throw std::invalid_argument("decided must name lists");
+        if (chosen[s] < 0 || chosen[s] >= lists.length(s))
+            throw std::invalid_argument("chosen must be positions in the decided lists");
+    }
+    return static_cast<Index>(self.separate(decided, chosen.data(), start, corral));
+}
+
+void restart(Corral& self, Span<const double> weights) {
+    check_size(weights.size(), self.n_features(), "weights");
+    self.restart(weights.data());
+}
+
+void take(Corral& self, const Corral& other) {
+    check_size(other.n_features(), self.n_features(), "the point of the corral");
+    self = other;
+}
+
+}  // namespace
+
+void bind_least_norm(nb::module_& module) {
+    nb::class_<Corral> corral(module, "Corral");
+    define_init<Index>(corral, "n_features");
+    define_attribute(corral, "size", &Corral::size);
+    define_attribute(corral, "nbytes", &Corral::bytes);
+    define_attribute(corral, "point",
+                     [](const Corral& self) { return Reals(self.point(), self.point() + self.n_features()); });
+    define_attribute(corral, "multipliers",
+                     [](const Corral& self) { return Reals(self.multipliers(), self.multipliers() + self.size); });
+    define_attribute(corral, "lists",
+                     [](const Corral& self) { return Indices(self.lists(), self.lists() + self.size); });
+    define_attribute(corral, "others",
+                     [](const Corral& self) { return Indices(self.others(), self.others() + self.size); });
+    define(corral, "restart", &restart, "weights");
+    define(corral, "take", &take, "other");
+    nb::class_<LeastNorm> least_norm(module, "LeastNorm");
+    define_init<const Lists&>(least_norm, "lists");
+    define_attribute(least_norm, "programs", &LeastNorm::programs);
+    define_attribute(least_norm, "rounds", &LeastNorm::rounds);
+    define(least_norm, "separate", &checked_separate, "decided", "chosen", "start", "corral");
 }
 
 }  // namespace lpmert

@@ -66,7 +66,7 @@ std::variant<LineSearch<SumOfCosts>, LineSearch<LossOfSums>> new_search(Lists li
     check_size(statistics.rows(), lists.rows(), "the rows of statistics");
     check_size(constant.size(), statistics.columns(), "constant");
     check_kind(kind, parameters.size(), constant.size());
-    return LineSearch<LossOfSums>(lists, LossOfSums(kind, parameters, statistics, constant));
+    return LineSearch<LossOfSums>(lists, LossOfSums(losses));
 }
 
 void check_choice(Choice choice) {

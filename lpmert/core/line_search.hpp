@@ -14,7 +14,7 @@
 
 #include "binding.hpp"
 #include "envelope.hpp"
-#include "loss.hpp"
+#include "ratio.hpp"
 #include "sweep.hpp"
 
 namespace lpmert::lines {
@@ -63,6 +63,61 @@ struct Losses {
 
     static constexpr Members<Index, Span<const double>, Span<const Cost>, Rows<const double>, Span<const double>>
         members{{"kind", "parameters", "costs", "statistics", "constant"}};
+};
+
+// A sum of costs [M]: a level is a whole number.
+class SumOfCosts {
+    Span<const Cost> costs;
+    Cost sum = 0;
+
+  public:
+    using Level = Cost;
+    using Change = Cost;
+
+    explicit SumOfCosts(Span<const Cost> costs_) : costs(costs_) {}
+
+    void clear() { sum = 0; }
+    void choose(Index row) { sum += costs[row]; }
+    Change change(Index leaving, Index entering) const { return costs[entering] - costs[leaving]; }
+    static bool matters(Change change) { return change != 0; }
+    static void prefetch(Change) {}
+    void replace(Change change) { sum += change; }
+    Level level() const { return sum; }
+};
+
+// A ratio metric of the sum of statistics [M, K] and a constant [K].
+class LossOfSums {
+    Losses losses;
+    Reals total;
+
+    const double* of(Index row) const { return losses.statistics[row].data(); }
+
+  public:
+    using Level = double;
+    struct Change {
+        Row leaving, entering;
+    };
+
+    explicit LossOfSums(const Losses& losses_) : losses(losses_) { clear(); }
+
+    void clear() { total.assign(losses.constant.begin(), losses.constant.end()); }
+    void choose(Index row) {
+        const double* const own = of(row);
+        for (std::size_t k = 0; k < total.size(); ++k) total[k] += own[k];
+    }
+    Change change(Index leaving, Index entering) const {
+        return {static_cast<Row>(leaving), static_cast<Row>(entering)};
+    }
+    static bool matters(Change) { return true; }
+    void prefetch(Change change) const {
+        lpmert::prefetch(of(change.leaving));
+        lpmert::prefetch(of(change.entering));
+    }
+    void replace(Change change) {
+        const double *const old = of(change.leaving), *const own = of(change.entering);
+        for (std::size_t k = 0; k < total.size(); ++k) total[k] += own[k] - old[k];
+    }
+    Level level() const { return loss_of_total(losses.kind, losses.parameters, total); }
 };
 
 // A piece of a circle, in radians, and what it costs.

@@ -1,6 +1,6 @@
 #include "lists.hpp"
 
-#include <algorithm>
+#include "binding.hpp"
 
 namespace lpmert {
 
@@ -10,29 +10,22 @@ Index Lists::longest() const {
     return most;
 }
 
-std::vector<double> columns_of(Span<const double> rows, Span<const Index> offsets, Index n_features) {
-    std::vector<double> columns(static_cast<std::size_t>(rows.size()));
-    for (Index s = 0; s + 1 < offsets.size(); ++s) {
-        const Index begin = offsets[s], length = offsets[s + 1] - begin;
-        for (Index i = 0; i < length; ++i) {
-            for (Index d = 0; d < n_features; ++d)
-                columns[begin * n_features + d * length + i] = rows[(begin + i) * n_features + d];
-        }
-    }
-    return columns;
-}
-
-void OwnedLists::lay_out(Index n_features) {
-    columns = columns_of(rows, offsets, n_features);
-    reach.assign(n_features, 0.0);
-    for (std::size_t k = 0; k < rows.size(); ++k) {
-        double& most = reach[k % reach.size()];
-        most = std::max(most, std::abs(rows[k]));
-    }
-}
-
-Lists OwnedLists::view(const Lists& whole) const {
-    return {rows, columns, offsets, costs, reach, whole.spread, whole.cap};
+Lists::Lists(Rows<const double> rows_, Span<const Index> offsets_, Span<const Index> costs_, Span<const double> reach_,
+             Span<const double> spread_, Span<const double> cap_)
+    : rows(rows_), offsets(offsets_), costs(costs_), reach(reach_), spread(spread_), cap(cap_) {
+    const Index n = rows.columns();
+    check_size(costs.size(), rows.rows(), "costs");
+    check_size(reach.size(), n, "reach");
+    check_size(spread.size(), n, "spread");
+    if (rows.rows() > std::numeric_limits<Row>::max()) throw std::invalid_argument("rows must be fewer than 2^31");
+    if (cap.size() > 0) check_size(cap.size(), n + 1, "cap");
+    check_offsets(offsets, rows.rows(), "offsets");
+    std::vector<double> turned(static_cast<std::size_t>(rows.rows() * n));
+    for (Index s = 0; s < n_lists(); ++s)
+        for (Index i = 0; i < length(s); ++i)
+            for (Index d = 0; d < n; ++d) turned[offsets[s] * n + d * length(s) + i] = row(offsets[s] + i)[d];
+    held = std::make_shared<const std::vector<double>>(std::move(turned));
+    columns = *held;
 }
 
 double rounding_bound(const Lists& lists, const double* weights) {
@@ -75,62 +68,104 @@ Decoded decode_clearly(const Lists& lists, const double* weights, Index* selecti
     return found;
 }
 
-Index RowLists::score(Index s, Span<const double> weights, std::vector<double>& scores) const {
-    const Index begin = offsets[s], length = offsets[s + 1] - begin, n = weights.size();
-    if (static_cast<Index>(scores.size()) < length) scores.resize(length);
-    double* const sums = scores.data();
-    const double* const factors = weights.data();
-    const double* own = rows[begin].data();
-    Index best = 0;
-    double top = -std::numeric_limits<double>::infinity();
-    const auto take = [&](Index i, double score) {
-        sums[i] = score;
-        if (score > top) best = i, top = score;
-    };
-    Index i = 0;
-    for (; i + 4 <= length; i += 4, own += 4 * n) {  // four at once: no sum waits for another
-        double first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;
-        for (Index d = 0; d < n; ++d) {
-            first += own[d] * factors[d];
-            second += own[n + d] * factors[d];
-            third += own[2 * n + d] * factors[d];
-            fourth += own[3 * n + d] * factors[d];
+namespace {
+
+// Lists as Python keeps them: rows [M, D] at offsets [S + 1], with the scores of one of them at weights [D].
+class RowLists {
+    Rows<const double> rows;
+    Span<const Index> offsets;
+    Span<const double> weights;
+    std::vector<double> scores;
+
+  public:
+    RowLists(Rows<const double> rows_, Span<const Index> offsets_, Span<const double> weights_)
+        : rows(rows_), offsets(offsets_), weights(weights_) {
+        check_offsets(offsets, rows.rows(), "offsets");
+        check_size(weights.size(), rows.columns(), "weights");
+    }
+
+    // Score one list after the other: each(its number, its scores, the position of the best, the first on ties).
+    template <class Each>
+    void each_list(Each each) {
+        for (Index s = 0; s + 1 < offsets.size(); ++s) {
+            const Index best = score(s);
+            each(s, scores.data(), best);
         }
-        take(i, first);
-        take(i + 1, second);
-        take(i + 2, third);
-        take(i + 3, fourth);
     }
-    for (; i < length; ++i, own += n) {
-        double score = 0.0;
-        for (Index d = 0; d < n; ++d) score += own[d] * factors[d];
-        take(i, score);
-    }
-    return best;
-}
 
-void decode(const RowLists& lists, Span<const double> weights, Span<Index> selection) {
-    std::vector<double> scores;
-    for (Index s = 0; s < lists.n_lists(); ++s) selection[s] = lists.offsets[s] + lists.score(s, weights, scores);
-}
-
-Decoded worst_cost(const RowLists& lists, Span<const Index> costs, Span<const double> weights, double bound) {
-    Decoded found{0, true};
-    std::vector<double> scores;
-    for (Index s = 0; s < lists.n_lists(); ++s) {
-        const Index best = lists.score(s, weights, scores);
-        const Span<const Index> own = costs.part(lists.offsets[s], lists.offsets[s + 1]);
-        const double top = scores[best];
-        Index cost = own[best];
-        for (Index i = 0; i < own.size(); ++i) {
-            if (top - scores[i] <= bound && own[i] != own[best]) {
-                found.clear = false;
-                cost = std::max(cost, own[i]);
+  private:
+    Index score(Index s) {
+        const Index begin = offsets[s], length = offsets[s + 1] - begin, n = weights.size();
+        if (static_cast<Index>(scores.size()) < length) scores.resize(length);
+        double* const sums = scores.data();
+        const double* const factors = weights.data();
+        const double* own = rows[begin].data();
+        Index best = 0;
+        double top = -std::numeric_limits<double>::infinity();
+        const auto take = [&](Index i, double score) {
+            sums[i] = score;
+            if (score > top) best = i, top = score;
+        };
+        Index i = 0;
+        for (; i + 4 <= length; i += 4, own += 4 * n) {  // four at once: no sum waits for another
+            double first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;
+            for (Index d = 0; d < n; ++d) {
+                first += own[d] * factors[d];
+                second += own[n + d] * factors[d];
+                third += own[2 * n + d] * factors[d];
+                fourth += own[3 * n + d] * factors[d];
             }
+            take(i, first);
+            take(i + 1, second);
+            take(i + 2, third);
+            take(i + 3, fourth);
         }
-        found.cost = plus(found.cost, cost);
+        for (; i < length; ++i, own += n) {
+            double score = 0.0;
+            for (Index d = 0; d < n; ++d) score += own[d] * factors[d];
+            take(i, score);
+        }
+        return best;
     }
-    return found;
+};
+
+// The row of each list's winner [S].
+Indices decode(Rows<const double> features, Span<const Index> offsets, Span<const double> weights) {
+    Indices selection;
+    RowLists(features, offsets, weights).each_list([&](Index s, const double*, Index best) {
+        selection.push_back(offsets[s] + best);
+    });
+    return selection;
+}
+
+std::tuple<Index, bool> worst_cost(Rows<const double> features, Span<const Index> offsets, Span<const Index> costs,
+                                   Span<const double> weights, double bound) {
+    check_size(costs.size(), features.rows(), "costs");
+    Decoded found{0, true};
+    RowLists(features, offsets, weights).each_list([&](Index s, const double* scores, Index best) {
+        const Span<const Index> own = costs.part(offsets[s], offsets[s + 1]);
+        found.cost = plus(found.cost, dearest_within(bound, scores, best, own, found.clear));
+    });
+    return {found.cost, found.clear};
+}
+
+std::tuple<Index, bool> checked_decode(const Lists& lists, Span<const double> weights, Span<Index> selection) {
+    check_size(weights.size(), lists.n_features(), "weights");
+    check_size(selection.size(), lists.n_lists(), "selection");
+    std::vector<double> scores(static_cast<std::size_t>(lists.longest()));
+    const auto [cost, clear] = decode_clearly(lists, weights.data(), selection.data(), scores.data());
+    return {cost, clear};
+}
+
+}  // namespace
+
+void bind_lists(nb::module_& module) {
+    nb::class_<Lists> lists(module, "Lists");
+    define_init<Rows<const double>, Span<const Index>, Span<const Index>, Span<const double>, Span<const double>,
+                Span<const double>>(lists, "rows", "offsets", "costs", "reach", "spread", "cap");
+    define(lists, "decode_clearly", &checked_decode, "weights", "selection");
+    define(module, "decode", &decode, "features", "offsets", "weights");
+    define(module, "worst_cost", &worst_cost, "features", "offsets", "costs", "weights", "bound");
 }
 
 }  // namespace lpmert

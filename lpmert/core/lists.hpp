@@ -5,9 +5,11 @@
 // the features themselves are rounded. A lead that is larger than this is a lead of the exact scores.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "arrays.hpp"
@@ -28,8 +30,16 @@ inline Index plus(Index cost, Index more) {
 // Rows [M, D] in order of cost within each list, and the same numbers list by list, feature by feature, in columns.
 // offsets [S + 1]; costs [M]; reach [D]: the largest magnitude of each feature; spread [D]: how far it may be from the
 // exact one; cap: empty, or a unit vector [D] and the least cosine with it.
-struct Lists {
-    Span<const double> rows, columns;
+class Lists {
+    std::shared_ptr<const std::vector<double>> held;
+
+  public:
+    // Raises ValueError unless they fit together.
+    Lists(Rows<const double> rows, Span<const Index> offsets, Span<const Index> costs, Span<const double> reach,
+          Span<const double> spread, Span<const double> cap);
+
+    Rows<const double> rows;
+    Span<const double> columns;
     Span<const Index> offsets, costs;
     Span<const double> reach, spread, cap;
 
@@ -37,22 +47,9 @@ struct Lists {
     Index n_lists() const { return offsets.size() - 1; }
     Index n_rows() const { return offsets[n_lists()]; }
     Index length(Index s) const { return offsets[s + 1] - offsets[s]; }
-    const double* row(Index i) const { return rows.begin() + i * n_features(); }
+    const double* row(Index i) const { return rows[i].begin(); }
     Index longest() const;
 };
-
-// Lists that own their numbers: of a part of the weight space, with a list {normal, 0} for each of its sides.
-struct OwnedLists {
-    std::vector<double> rows, columns, reach;
-    std::vector<Index> offsets, costs;
-
-    // Fill columns and reach from rows and offsets.
-    void lay_out(Index n_features);
-    Lists view(const Lists& whole) const;
-};
-
-// The columns of lists of these rows [M, D].
-std::vector<double> columns_of(Span<const double> rows, Span<const Index> offsets, Index n_features);
 
 // Fill scores [length] of list s. Each is added up in the order of the features; the last block may overlap the one
 // before.
@@ -101,6 +98,20 @@ LPMERT_INLINE Index largest(const double* scores, Index length) {
     return i;
 }
 
+// What a list costs if the dearest of the hypotheses within `bound` of its best one counts; clear: whether these cost
+// the same.
+LPMERT_INLINE Index dearest_within(double bound, const double* scores, Index best, Span<const Index> costs,
+                                   bool& clear) {
+    const double top = scores[best];
+    Index cost = costs.data()[best];
+    bool close = false;  // looked at first, as vectors do that
+    for (Index i = 0; i < costs.size(); ++i) close |= (top - scores[i] <= bound) & (costs.data()[i] != cost);
+    for (Index i = 0; close && i < costs.size(); ++i)
+        if (top - scores[i] <= bound) cost = std::max(cost, costs.data()[i]);
+    clear &= !close;
+    return cost;
+}
+
 // What the difference of two scores may be off by.
 double rounding_bound(const Lists& lists, const double* weights);
 
@@ -114,22 +125,5 @@ struct Decoded {
 
 // Write each list's winner, counted within the list, into selection [S]; scores [longest list] is work space.
 Decoded decode_clearly(const Lists& lists, const double* weights, Index* selection, double* scores);
-
-// Lists as Python keeps them: rows [M, D] at offsets [S + 1].
-struct RowLists {
-    Rows<const double> rows;
-    Span<const Index> offsets;
-
-    Index n_lists() const { return offsets.size() - 1; }
-    // Fill the scores of list s at weights [D]; return the position of the best, the first on ties.
-    Index score(Index s, Span<const double> weights, std::vector<double>& scores) const;
-};
-
-// Write the row of each list's winner into selection [S].
-void decode(const RowLists& lists, Span<const double> weights, Span<Index> selection);
-
-// What weights cost if the dearest of the hypotheses within `bound` of a winner counts; clear: whether these cost the
-// same in every list.
-Decoded worst_cost(const RowLists& lists, Span<const Index> costs, Span<const double> weights, double bound);
 
 }  // namespace lpmert

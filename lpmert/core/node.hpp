@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "binding.hpp"
 #include "lists.hpp"
 
 namespace lpmert::cells {
@@ -59,7 +60,16 @@ using View = std::vector<const double*>;
 
 // Fill scores with the products of columns begin .. end and weights [D], added up feature by feature whatever the width
 // of vectors.
-void score_columns(const View& values, Index begin, Index end, const double* weights, double* scores);
+LPMERT_CLONES inline void score_columns(const View& values, Index begin, Index end, const double* weights,
+                                        double* scores) {
+    const Index n = end - begin;
+    for (Index j = 0; j < n; ++j) scores[j] = 0.0;
+    for (std::size_t d = 0; d < values.size(); ++d) {
+        const double* const own = values[d] + begin;
+        const double weight = weights[d];
+        for (Index j = 0; j < n; ++j) scores[j] += own[j] * weight;
+    }
+}
 
 // own: what the node costs at least by the cheapest survivor of every list; bound: that, raised by conflicts here or in
 // what it is a part of. total [K]: sums of statistics of settled lists, empty for sums of costs. stalled: splits since
@@ -91,6 +101,26 @@ struct Node {
     Index bytes() const {
         return 8 * (count(gains.items) + count(values.items) + 3 * n_survivors()) + 16 * count(ends) + 1000;
     }
+    // Raise ValueError unless what it tells of hypotheses is of these lists; longest: list; statistics have so many
+    // columns.
+    void check(const Lists& lists, Index longest, Index n_columns) const {
+        const auto check_rows = [&](const Buffer<Row>& rows, const char* name) {
+            for (const Row row : rows)
+                if (row < 0 || row >= lists.n_rows())
+                    throw std::invalid_argument(std::string(name) + " must be rows of the lists");
+        };
+        check_rows(cheap, "cheap");
+        check_rows(dear, "dear");
+        check_rows(ids, "ids");
+        check_size(count(dear), n_pairs(), "dear");
+        check_size(count(total), n_columns, "total");
+        check_offsets(ends, n_rows(), "ends");
+        bool fits = n_lists() <= lists.n_lists() && 2 * n_pairs() + n_rows() <= lists.n_rows();
+        for (std::size_t s = 1; fits && s < ends.size(); ++s) fits = ends[s] - ends[s - 1] <= longest;
+        if (!fits) throw std::invalid_argument("a node has more lists or hypotheses than there are");
+        if (!costs.empty()) check_size(count(costs), n_rows(), "costs");
+        if (!steps.empty()) check_size(count(steps), n_pairs(), "steps");
+    }
     // Name all that cannot be looked up in the lists; costs and steps only where they are prices of their own.
     template <class Self, class Visit>
     static void each_field(Self& self, Visit& visit) {
@@ -99,16 +129,27 @@ struct Node {
         visit("stalled", self.stalled);
         visit("age", self.age);
         visit("total", self.total);
-        visit.rows("cheap", self.cheap);
-        visit.rows("dear", self.dear);
-        visit.rows("ids", self.ids);
+        visit("cheap", self.cheap);
+        visit("dear", self.dear);
+        visit("ids", self.ids);
         visit("ends", self.ends);
         if (self.total.empty()) return;
         visit("costs", self.costs);
         visit("steps", self.steps);
     }
-    void resize_pairs(Index n_features, Index n);
-    void swap_rows(Index i, Index j, Index n_features);
+    void resize_pairs(Index n_features, Index n) {
+        const auto size = static_cast<std::size_t>(n);
+        for (auto* const rows : {&cheap, &dear}) rows->resize(size);
+        steps.resize(size);
+        reaches.resize(size);
+        gains.resize(n_features, n);
+    }
+    void swap_rows(Index i, Index j, Index n_features) {
+        std::swap(ids[i], ids[j]);
+        std::swap(costs[i], costs[j]);
+        for (Index d = 0; d < n_features; ++d) std::swap(values[d][i], values[d][j]);
+        if (!row_reaches.empty()) std::swap(row_reaches[i], row_reaches[j]);
+    }
 };
 
 // The hypotheses that may win in a part of the weight space, list by list in order of cost; fixed: of all other lists.
@@ -118,7 +159,22 @@ struct Survivors {
     Index fixed = 0, own = 0;
 
     // The rows of a node, and after them its pairs.
-    Survivors(const Node& node, const Lists& lists);
+    Survivors(const Node& node, const Lists& lists)
+        : ids(node.ids.begin(), node.ids.end()),
+          costs(node.costs.begin(), node.costs.end()),
+          ends(node.ends),
+          fixed(node.own),
+          own(node.own) {
+        for (Index a = 0; a < node.n_row_lists(); ++a) fixed -= costs[ends[a]];
+        for (Index p = 0; p < node.n_pairs(); ++p) {
+            const Index cost =
+                lists.costs[node.cheap[p]];  // by prices it may be another one, which makes no difference
+            ids.insert(ids.end(), {node.cheap[p], node.dear[p]});
+            costs.insert(costs.end(), {cost, cost + node.steps[p]});
+            ends.push_back(count(ids));
+            fixed -= cost;
+        }
+    }
     Index n_lists() const { return count(ends) - 1; }
 };
 
@@ -128,8 +184,10 @@ struct Survivors {
 // between which conflicts are looked for; row_work: what a split costs a survivor; levels: of a list's costs that
 // conflicts may charge in a box, at most.
 struct Settings {
-    Index granularity = 1, leaf_lists = 10, leaf_rows = 2500, conflict_lists = 4000;
-    Index most_stalled = 0, hopeless = 0, row_work = 4, levels = 4;
+    Index granularity, leaf_lists, leaf_rows, conflict_lists, most_stalled, hopeless, row_work, levels;
+
+    static constexpr Members<Index, Index, Index, Index, Index, Index, Index, Index> members{
+        {"granularity", "leaf_lists", "leaf_rows", "conflict_lists", "most_stalled", "hopeless", "row_work", "levels"}};
 };
 
 // How a list stands in a node: `impossible` where none of its hypotheses may be chosen.

@@ -1,20 +1,18 @@
 // Open nodes on their way: as bytes, in which they wait, travel and are kept; and as values by name, for Python.
 //
-// Each kind of node names its fields once, in `each_field(node, visit)`; these are the visitors. Rows in ascending
-// order take a bit for each row up to the last where that is less.
+// Each kind of node names its fields once, in `each_field(node, visit)`; these are the visitors. Rows of lists in
+// ascending order take a bit for each row up to the last where that is less.
 #pragma once
-
-#include <nanobind/stl/string.h>
 
 #include <cstring>
 
-#include "arrays.hpp"
+#include "binding.hpp"
 
 namespace lpmert {
 
 class Packer {
   public:
-    std::vector<std::uint8_t> bytes;
+    Bytes bytes;
 
     template <class T>
     void operator()(const char*, const T& number) {
@@ -22,24 +20,28 @@ class Packer {
     }
     template <class T, class Allocator>
     void operator()(const char*, const std::vector<T, Allocator>& items) {
+        if constexpr (std::is_same_v<T, Row>) {
+            if (append_bits(items)) return;
+        }
         append_size(items.size());
         append(items.data(), items.size() * sizeof(T));
     }
+
+  private:
     template <class Rows>
-    void rows(const char* name, const Rows& rows) {
+    bool append_bits(const Rows& rows) {
         bool ascending = !rows.empty() && rows.back() >= 0 && 8 * rows.size() >= static_cast<std::size_t>(rows.back());
         for (std::size_t i = 1; ascending && i < rows.size(); ++i) ascending = rows[i - 1] < rows[i];
         append_size(ascending ? static_cast<std::size_t>(rows.back()) + 1 : 0);
-        if (!ascending) return (*this)(name, rows);
+        if (!ascending) return false;
         const std::size_t begin = bytes.size();
         bytes.resize(begin + static_cast<std::size_t>(rows.back()) / 8 + 1);
         for (const auto row : rows) {
             const auto place = static_cast<std::size_t>(row);
             bytes[begin + place / 8] = static_cast<std::uint8_t>(bytes[begin + place / 8] | 1 << place % 8);
         }
+        return true;
     }
-
-  private:
     void append(const void* items, std::size_t size) {
         const auto* const first = static_cast<const std::uint8_t*>(items);
         bytes.insert(bytes.end(), first, first + size);
@@ -57,19 +59,13 @@ class Unpacker {
     }
     template <class T, class Allocator>
     void operator()(const char*, std::vector<T, Allocator>& items) {
+        if constexpr (std::is_same_v<T, Row>) {
+            if (take_bits(items)) return;
+        }
         const std::size_t size = take_size();
         const std::uint8_t* const place = take(size, sizeof(T));
         items.resize(size);
         if (size > 0) std::memcpy(items.data(), place, size * sizeof(T));
-    }
-    template <class Rows>
-    void rows(const char* name, Rows& rows) {
-        const std::size_t n = take_size();
-        if (n == 0) return (*this)(name, rows);
-        const std::uint8_t* const bits = take((n - 1) / 8 + 1, 1);
-        rows.clear();
-        for (std::size_t i = 0; i < n; ++i)
-            if (bits[i / 8] >> i % 8 & 1) rows.push_back(static_cast<typename Rows::value_type>(i));
     }
     // Raise ValueError unless that was all.
     void finish() const {
@@ -77,6 +73,16 @@ class Unpacker {
     }
 
   private:
+    template <class Rows>
+    bool take_bits(Rows& rows) {
+        const std::size_t n = take_size();
+        if (n == 0) return false;
+        const std::uint8_t* const bits = take((n - 1) / 8 + 1, 1);
+        rows.clear();
+        for (std::size_t i = 0; i < n; ++i)
+            if (bits[i / 8] >> i % 8 & 1) rows.push_back(static_cast<typename Rows::value_type>(i));
+        return true;
+    }
     const std::uint8_t* take(std::size_t count, std::size_t size) {
         if (count > static_cast<std::size_t>(end_ - next_) / size)
             throw std::invalid_argument("an open node has too few bytes");
@@ -105,10 +111,6 @@ class Describer {
     void operator()(const char* name, const std::vector<T, Allocator>& items) {
         fields[name] = owned(std::vector<T>(items.begin(), items.end()));
     }
-    template <class Rows>
-    void rows(const char* name, const Rows& rows) {
-        (*this)(name, rows);
-    }
 };
 
 // Takes fields from a dictionary; those that are missing stay as they are.
@@ -127,17 +129,13 @@ class Taker {
         const Span<const T> given = vector<T>(array, name);
         items.assign(given.begin(), given.end());
     }
-    template <class Rows>
-    void rows(const char* name, Rows& rows) {
-        (*this)(name, rows);
-    }
 
   private:
     const nb::dict& fields_;
 };
 
 template <class Node>
-std::vector<std::uint8_t> packed(const Node& node) {
+Bytes packed(const Node& node) {
     Packer packer;
     Node::each_field(node, packer);
     return std::move(packer.bytes);
@@ -145,8 +143,8 @@ std::vector<std::uint8_t> packed(const Node& node) {
 
 // Fill a node from bytes; raises ValueError unless there are as many as it takes.
 template <class Node>
-void unpack(const Array& bytes, Node& node) {
-    Unpacker unpacker(vector<std::uint8_t>(bytes, "an open node"));
+void unpack(Span<const std::uint8_t> bytes, Node& node) {
+    Unpacker unpacker(bytes);
     Node::each_field(node, unpacker);
     unpacker.finish();
 }

@@ -126,7 +126,7 @@ double Minorant::lay(Index kind, Span<const double> parameters) {
     return laid.constant - 64.0 * EPSILON * laid.size;
 }
 
-std::pair<Index, bool> Minorant::lay_in_units(const Ratio& ratio, const double* settled, Index n_open) {
+std::pair<Index, bool> Minorant::lay_in_units(const Ratio& ratio, Span<const double> settled, Index n_open) {
     double constant = lay(ratio.kind, ratio.parameters);
     if (constant == INFINITE) return {INFINITE_COST, true};
     double size = std::abs(constant), error = 0.0;
@@ -156,7 +156,8 @@ void check_kind(Index kind, Index n_parameters, Index n_columns) {
     if (!right) throw std::invalid_argument("the metric takes another number of statistics or parameters");
 }
 
-double loss_of_total(Index kind, Span<const double> parameters, const double* total, Index n_columns) {
+double loss_of_total(Index kind, Span<const double> parameters, Span<const double> total) {
+    const Index n_columns = total.size();
     if (kind == metric::BLEU) {
         const double matches = total[0] * total[2] * total[4] * total[6];
         if (matches <= 0.0) return 1.0;
@@ -195,11 +196,6 @@ double height_of_loss(Index kind, double loss) {
     return loss < 1.0 ? -std::log1p(-loss) : INFINITE;
 }
 
-double loss_of_height(Index kind, double height) {
-    const double loss = kind == metric::BLEU ? -std::expm1(-height) : height;
-    return std::max(0.0, loss - 8.0 * EPSILON);
-}
-
 Index height_limit(Index kind, double loss) {
     if (loss >= 1.0) return INFINITE_COST;
     const double height = height_of_loss(kind, loss);
@@ -207,27 +203,96 @@ Index height_limit(Index kind, double loss) {
     return static_cast<Index>(std::ceil((height + slack) / UNIT)) + 1;
 }
 
-Index best_height(Span<const Index> offsets, const Ratio& ratio, Minorant& minorant, Index tangents,
-                  std::vector<Index>& costs) {
+void Ratio::check(Index n_rows) const {
+    check_size(statistics.rows(), n_rows, "statistics");
+    check_size(classes.size(), n_rows, "classes");
+    check_size(statistics.columns(), constant.size(), "a row of statistics");
+    check_size(reach.size(), constant.size(), "reach");
+    check_kind(kind, parameters.size(), constant.size());
+}
+
+DecodedTotal decode_total(const Lists& lists, const Ratio& ratio, const double* weights, Index* selection,
+                          double* scores, Span<double> total) {
+    const double bound = rounding_bound(lists, weights);
+    std::copy(ratio.constant.begin(), ratio.constant.end(), total.begin());
+    bool clear = in_cap(lists, weights);
+    for (Index s = 0; s < lists.n_lists(); ++s) {
+        const Index begin = lists.offsets[s], length = lists.length(s);
+        score_list(lists, s, weights, scores);
+        const Index best = largest(scores, length);
+        selection[s] = best;
+        ratio.add(begin + best, total);
+        const Index own = ratio.classes[begin + best];
+        clear = clear && own != FORBIDDEN;
+        const double least = scores[best] - bound;
+        for (Index i = 0; clear && i < length; ++i) clear = !(scores[i] >= least && ratio.classes[begin + i] != own);
+    }
+    return {ratio.loss(total), clear};
+}
+
+// What Python has of these.
+
+namespace {
+
+// A loss that is no more than any whose height is at least this one.
+double loss_of_height(Index kind, double height) {
+    const double loss = kind == metric::BLEU ? -std::expm1(-height) : height;
+    return std::max(0.0, loss - 8.0 * EPSILON);
+}
+
+double checked_loss(Index kind, Span<const double> parameters, Span<const double> total) {
+    check_kind(kind, parameters.size(), total.size());
+    return loss_of_total(kind, parameters, total);
+}
+
+Reals losses_of_totals(Index kind, Span<const double> parameters, Rows<const double> totals) {
+    check_kind(kind, parameters.size(), totals.columns());
+    Reals losses;
+    for (Index i = 0; i < totals.rows(); ++i) losses.push_back(loss_of_total(kind, parameters, totals[i]));
+    return losses;
+}
+
+std::tuple<double, Reals> lay_minorant(Index kind, Span<const double> parameters, Span<const double> low,
+                                       Span<const double> high, Span<const double> at) {
+    check_kind(kind, parameters.size(), at.size());
+    check_size(low.size(), at.size(), "low");
+    check_size(high.size(), at.size(), "high");
+    Minorant minorant(at.size());
+    minorant.low.assign(low.begin(), low.end());
+    minorant.high.assign(high.begin(), high.end());
+    minorant.at.assign(at.begin(), at.end());
+    const double constant = minorant.lay(kind, parameters);
+    return {constant, std::move(minorant.slopes)};
+}
+
+// The first minorant is laid at `at`, the others where the cheapest rows under those before are, as in the method of
+// Frank and Wolfe; costs are 0 where no selection has a loss below 1.
+std::tuple<Index, Reals, Reals, Reals, Indices> best_height(Ratio ratio, Span<const Index> offsets,
+                                                            Span<const double> at, Index tangents) {
+    ratio.check(ratio.statistics.rows());
+    check_offsets(offsets, ratio.statistics.rows(), "offsets");
+    check_size(at.size(), ratio.n_columns(), "at");
     const Index n_lists = offsets.size() - 1, n_columns = ratio.n_columns();
-    minorant.begin(ratio.constant.data());
+    Minorant minorant(n_columns);
+    minorant.at.assign(at.begin(), at.end());
+    minorant.begin(ratio.constant);
     for (Index s = 0; s < n_lists; ++s)
         minorant.widen(ratio, offsets[s + 1] - offsets[s], [&](Index i) { return offsets[s] + i; });
-    std::vector<double> sums(minorant.at), best = sums;
-    std::vector<Index> laid(static_cast<std::size_t>(offsets[n_lists]));
+    Reals sums(minorant.at), best = sums;
+    Indices costs, laid(static_cast<std::size_t>(offsets[n_lists]));
     Index most = std::numeric_limits<Index>::min();
     for (Index trial = 0; trial < tangents; ++trial) {
-        Index height = minorant.lay_in_units(ratio, ratio.constant.data(), n_lists).first;
+        Index height = minorant.lay_in_units(ratio, ratio.constant, n_lists).first;
         if (height < INFINITE_COST) {
             sums.assign(ratio.constant.begin(), ratio.constant.end());
             for (Index s = 0; s < n_lists; ++s) {
-                Index* const own = laid.data() + offsets[s];
-                const Index size = offsets[s + 1] - offsets[s];
-                for (Index i = 0; i < size; ++i) own[i] = row_cost(ratio, minorant.slopes.data(), offsets[s] + i);
-                const Index first = std::min_element(own, own + size) - own, least = own[first];
-                for (Index i = 0; i < size; ++i) own[i] -= least;
+                const auto own = laid.begin() + offsets[s], end = laid.begin() + offsets[s + 1];
+                for (Index i = offsets[s]; i < offsets[s + 1]; ++i) laid[i] = ratio.cost(minorant.slopes, i);
+                const auto first = std::min_element(own, end);
+                const Index least = *first;
+                ratio.add(first - laid.begin(), sums);
+                for (auto cost = own; cost != end; ++cost) *cost -= least;
                 height += least;
-                for (Index k = 0; k < n_columns; ++k) sums[k] += ratio.statistics[offsets[s] + first][k];
             }
         }
         if (height > most) {
@@ -236,49 +301,52 @@ Index best_height(Span<const Index> offsets, const Ratio& ratio, Minorant& minor
             costs = laid;
         }
         if (height >= INFINITE_COST) break;
-        const double stride = 2.0 / (static_cast<double>(trial) + 2.0);
-        for (Index k = 0; k < n_columns; ++k) minorant.at[k] += stride * (sums[k] - minorant.at[k]);
+        minorant.step_towards(sums, trial);
     }
-    minorant.at = best;
-    return most;
+    return {most, std::move(minorant.low), std::move(minorant.high), std::move(best), std::move(costs)};
 }
 
-void cheapest_of_lists(Span<const double> values, Span<const double> lengths, double multiplier,
-                       Span<const Index> offsets, Span<Index> rows, Span<double> costs) {
-    for (Index s = 0; s < rows.size(); ++s) {
+std::tuple<Indices, Reals> cheapest_of_lists(Span<const double> values, Span<const double> lengths, double multiplier,
+                                             Span<const Index> offsets) {
+    check_size(lengths.size(), values.size(), "lengths");
+    check_offsets(offsets, values.size(), "offsets");
+    Indices rows;
+    Reals costs;
+    for (Index s = 0; s + 1 < offsets.size(); ++s) {
         Index best = offsets[s];
-        double least = values[best] - multiplier * lengths[best];
-        for (Index i = offsets[s] + 1; i < offsets[s + 1]; ++i) {
+        double least = INFINITE;
+        for (Index i = best; i < offsets[s + 1]; ++i) {
             const double cost = values[i] - multiplier * lengths[i];
-            if (cost < least) {
-                best = i;
-                least = cost;
-            }
+            if (cost < least) best = i, least = cost;
         }
-        rows[s] = best;
-        costs[s] = least;
+        rows.push_back(best);
+        costs.push_back(least);
     }
+    return {std::move(rows), std::move(costs)};
 }
 
-DecodedTotal decode_total(const Lists& lists, const Ratio& ratio, const double* weights, Index* selection,
-                          double* scores, double* total) {
-    const double bound = rounding_bound(lists, weights);
-    const Index n_columns = ratio.n_columns();
-    std::copy(ratio.constant.begin(), ratio.constant.end(), total);
-    bool clear = in_cap(lists, weights);
-    for (Index s = 0; s < lists.n_lists(); ++s) {
-        const Index begin = lists.offsets[s], length = lists.length(s);
-        score_list(lists, s, weights, scores);
-        const Index best = largest(scores, length);
-        selection[s] = best;
-        const Span<const double> statistics = ratio.statistics[begin + best];
-        for (Index k = 0; k < n_columns; ++k) total[k] += statistics[k];
-        const Index own = ratio.classes[begin + best];
-        clear = clear && own != FORBIDDEN;
-        const double least = scores[best] - bound;
-        for (Index i = 0; clear && i < length; ++i) clear = !(scores[i] >= least && ratio.classes[begin + i] != own);
-    }
-    return {loss_of_total(ratio.kind, ratio.parameters, total, n_columns), clear};
+// The sums [K] of the winners.
+Reals checked_decode(const Lists& lists, Ratio ratio, Span<const double> weights) {
+    ratio.check(lists.n_rows());
+    check_size(weights.size(), lists.n_features(), "weights");
+    Reals scores(static_cast<std::size_t>(lists.longest())), total(static_cast<std::size_t>(ratio.n_columns()));
+    Indices selection(static_cast<std::size_t>(lists.n_lists()));
+    decode_total(lists, ratio, weights.data(), selection.data(), scores.data(), total);
+    return total;
+}
+
+}  // namespace
+
+void bind_ratio(nb::module_& module) {
+    define(module, "loss_of_total", &checked_loss, "kind", "parameters", "total");
+    define(module, "losses_of_totals", &losses_of_totals, "kind", "parameters", "totals");
+    define(module, "height_of_loss", &height_of_loss, "kind", "loss");
+    define(module, "loss_of_height", &loss_of_height, "kind", "height");
+    define(module, "height_limit", &height_limit, "kind", "loss");
+    define(module, "lay_minorant", &lay_minorant, "kind", "parameters", "low", "high", "at");
+    define(module, "best_height", &best_height, "ratio", "offsets", "at", "tangents");
+    define(module, "cheapest_of_lists", &cheapest_of_lists, "values", "lengths", "multiplier", "offsets");
+    define(module, "decode_total", &checked_decode, "lists", "ratio", "weights");
 }
 
 }  // namespace lpmert

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binding.hpp"
 #include "lists.hpp"
 
 namespace lpmert {
@@ -27,16 +28,47 @@ enum Kind : Index { BLEU, FRACTION, CHRF, PER };
 inline constexpr double UNIT = 0x1p-48;  // height of one unit
 inline constexpr Index FORBIDDEN = -1;   // class of a hypothesis that no weights in the region choose
 
+// Raise ValueError for a kind that there is not, or one that takes another number of parameters and statistics.
+void check_kind(Index kind, Index n_parameters, Index n_columns);
+
+// The loss of sums [K]; whatever is zero it is a number, NaN for an unknown kind only.
+double loss_of_total(Index kind, Span<const double> parameters, Span<const double> total);
+
+// The height of a loss, infinite for a BLEU of 0.
+double height_of_loss(Index kind, double loss);
+
+// A height in units from which on no loss is lower than this one.
+Index height_limit(Index kind, double loss);
+
 // What the hypotheses of lists mean to a ratio metric. statistics [M, K]; constant [K]: of lists that are settled for
 // good; reach [K]: the largest of each statistic; classes [M]: equal within a list where the statistics are.
 struct Ratio {
-    Index kind = 0;
+    Index kind;
     Span<const double> parameters;
     Rows<const double> statistics;
     Span<const double> constant, reach;
     Span<const Index> classes;
 
+    static constexpr Members<Index, Span<const double>, Rows<const double>, Span<const double>, Span<const double>,
+                             Span<const Index>>
+        members{{"kind", "parameters", "statistics", "constant", "reach", "classes"}};
+
     Index n_columns() const { return constant.size(); }
+    // Raise ValueError unless all fit together, and have so many rows.
+    void check(Index n_rows) const;
+    // The loss of sums [K].
+    double loss(Span<const double> total) const { return loss_of_total(kind, parameters, total); }
+    // slopes . statistics of a hypothesis in units.
+    Index cost(Span<const double> slopes, Index row) const {
+        const Span<const double> own = statistics[row];
+        double value = 0.0;
+        for (Index k = 0; k < own.size(); ++k) value += slopes[k] * own[k];
+        return static_cast<Index>(std::floor(value / UNIT));
+    }
+    void add(Index row, Span<double> sums) const {
+        const Span<const double> own = statistics[row];
+        for (Index k = 0; k < own.size(); ++k) sums[k] += own[k];
+    }
 };
 
 // A linear minorant of the height: of the box low, high [K] of the sums, laid where it is good at `at` [K].
@@ -47,8 +79,8 @@ struct Minorant {
     std::vector<double> low, high, at, slopes;
 
     // Begin the box with sums [K] that are settled.
-    void begin(const double* sums) {
-        low.assign(sums, sums + low.size());
+    void begin(Span<const double> sums) {
+        low.assign(sums.begin(), sums.end());
         high = low;
     }
     // Widen the box by what a list may add: the range of each statistic among row(0) .. row(size - 1), of which -1 is
@@ -73,6 +105,13 @@ struct Minorant {
         return any;
     }
 
+    // Take a step from where it is laid towards sums [K] of the cheapest rows under it, as in the method of Frank and
+    // Wolfe; steps: taken before.
+    void step_towards(Span<const double> sums, Index steps) {
+        const double stride = 2.0 / (static_cast<double>(steps) + 2.0);
+        for (Index k = 0; k < sums.size(); ++k) at[k] += stride * (sums[k] - at[k]);
+    }
+
     // Fill the slopes and return a constant so that height(x) >= constant + slopes . x for all whole x in the box.
     //
     // The constant is rounded down by what its computation may be off. It is infinite where every x in the box has a
@@ -80,46 +119,12 @@ struct Minorant {
     double lay(Index kind, Span<const double> parameters);
 
     // Lay it; return (units of the settled sums [K] and the constant, whether any slope is not 0). n_open other lists
-    // add, in units, their `row_cost` each.
-    std::pair<Index, bool> lay_in_units(const Ratio& ratio, const double* settled, Index n_open);
+    // add, in units, the `cost` of a row each.
+    std::pair<Index, bool> lay_in_units(const Ratio& ratio, Span<const double> settled, Index n_open);
 
   private:
     std::vector<double> least_, most_;  // [K] of a list
 };
-
-// Raise ValueError for a kind that there is not, or one that takes another number of parameters and statistics.
-void check_kind(Index kind, Index n_parameters, Index n_columns);
-
-// The loss of sums [K]; whatever is zero it is a number, NaN for an unknown kind only.
-double loss_of_total(Index kind, Span<const double> parameters, const double* total, Index n_columns);
-
-// The height of a loss, infinite for a BLEU of 0.
-double height_of_loss(Index kind, double loss);
-
-// A loss that is no more than any whose height is at least this one.
-double loss_of_height(Index kind, double height);
-
-// A height in units from which on no loss is lower than this one.
-Index height_limit(Index kind, double loss);
-
-// slopes . statistics of a hypothesis in units.
-inline Index row_cost(const Ratio& ratio, const double* slopes, Index row) {
-    const double* statistics = ratio.statistics[row].begin();
-    double value = 0.0;
-    for (Index k = 0; k < ratio.n_columns(); ++k) value += slopes[k] * statistics[k];
-    return static_cast<Index>(std::floor(value / UNIT));
-}
-
-// The highest of the heights in units, which no selection undercuts, by some minorants: the first is laid at `at`, the
-// others where the cheapest rows under those before are, as in the method of Frank and Wolfe. Leaves the box of all
-// sums in the minorant, and where the best one is laid; costs [M]: what each row costs more under it than the cheapest
-// of its list, 0 where no selection has a loss below 1.
-Index best_height(Span<const Index> offsets, const Ratio& ratio, Minorant& minorant, Index tangents,
-                  std::vector<Index>& costs);
-
-// Fill rows [S] with the first row of each list of the least value - multiplier * length, costs [S] with that.
-void cheapest_of_lists(Span<const double> values, Span<const double> lengths, double multiplier,
-                       Span<const Index> offsets, Span<Index> rows, Span<double> costs);
 
 struct DecodedTotal {
     double loss;
@@ -130,6 +135,6 @@ struct DecodedTotal {
 
 // Write each list's winner, counted within the list, and the summed statistics [K]; scores is work space.
 DecodedTotal decode_total(const Lists& lists, const Ratio& ratio, const double* weights, Index* selection,
-                          double* scores, double* total);
+                          double* scores, Span<double> total);
 
 }  // namespace lpmert

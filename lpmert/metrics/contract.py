@@ -176,8 +176,7 @@ def _check_sums(metric: AdditiveMetric, statistics: FloatArray, rows: IntArray, 
 def _check_formula(metric: RatioMetric, totals: FloatArray, losses: FloatArray) -> None:
     from lpmert import core
 
-    formula = np.empty(len(totals))
-    core.losses_of_totals(metric.kind, metric.parameters, totals, formula)
+    formula = core.losses_of_totals(metric.kind, metric.parameters, totals)
     for what, given in (("loss", losses), ("losses_of_totals", np.asarray(metric.losses_of_totals(totals)))):
         if given.shape != formula.shape:
             raise MetricError(
@@ -189,12 +188,11 @@ def _check_formula(metric: RatioMetric, totals: FloatArray, losses: FloatArray) 
             reason = f"`{what}` is {quoted(given[k])} and the formula of its kind {quoted(formula[k])}"
             _refuse(metric, totals, k, f"{reason}; return that, or leave kind out: heuristics take any loss")
     heights = np.array([core.height_of_loss(metric.kind, loss) for loss in formula.tolist()])
-    slopes = np.empty(totals.shape[1])
     for first in range(0, len(totals), max(1, len(totals) // _BOXES)):
         # boxes of all sizes, the first around a single point
         box = totals[first : first + 1 + first // 8]
         low, high = box.min(axis=0), box.max(axis=0)
-        constant = core.lay_minorant(metric.kind, metric.parameters, low, high, totals[first], slopes)
+        constant, slopes = core.lay_minorant(metric.kind, metric.parameters, low, high, totals[first])
         inside = ((totals >= low) & (totals <= high)).all(axis=1)
         wrong = np.flatnonzero(inside & (constant + totals @ slopes > heights + _BOUND_ROUNDING))
         if len(wrong):

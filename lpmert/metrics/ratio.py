@@ -163,9 +163,7 @@ class _Ratio:
 
     def losses_of_totals(self, totals: FloatArray) -> FloatArray:
         """Return the losses [n] of summed statistics [n, K]."""
-        losses = np.empty(len(totals))
-        core.losses_of_totals(self.kind, self.parameters, np.ascontiguousarray(totals, dtype=np.float64), losses)
-        return losses
+        return core.losses_of_totals(self.kind, self.parameters, np.ascontiguousarray(totals, dtype=np.float64))
 
     def score(self, total: FloatArray) -> float:
         """Return the score of summed statistics [K]: 0 to 100 for BLEU and chrF."""

@@ -148,8 +148,7 @@ def test_cheapest_rows_are_the_first_of_the_least_cost() -> None:
     for _ in range(50):
         offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 6, 4))])
         values, lengths = rng.integers(-3, 4, (2, offsets[-1])).astype(float)
-        rows, costs = np.empty(4, dtype=np.int64), np.empty(4)
-        core.cheapest_of_lists(values, lengths, 0.5, offsets, rows, costs)
+        rows, costs = core.cheapest_of_lists(values, lengths, 0.5, offsets)
         for s, (begin, end) in enumerate(itertools.pairwise(offsets.tolist())):
             own = [values[i] - 0.5 * lengths[i] for i in range(begin, end)]
             assert (rows[s], costs[s]) == (begin + own.index(min(own)), min(own))

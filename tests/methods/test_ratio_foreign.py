@@ -191,8 +191,9 @@ def test_losses_of_totals_that_differ_from_the_loss_are_refused() -> None:
 def test_a_bound_above_an_attained_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = core.lay_minorant
 
-    def too_high(kind: int, parameters: FloatArray, *rest: Any) -> float:
-        return float(honest(kind, parameters, *rest)) + 1e-3
+    def too_high(kind: int, parameters: FloatArray, *rest: Any) -> tuple[float, FloatArray]:
+        constant, slopes = honest(kind, parameters, *rest)
+        return constant + 1e-3, slopes
 
     Problem(nbest_of("bleu"), Bleu())
     monkeypatch.setattr(core, "lay_minorant", too_high)
@@ -202,15 +203,15 @@ def test_a_bound_above_an_attained_value_is_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_no_formula_takes_what_is_for_another() -> None:
-    total, slopes = np.array([4.0, 5.0, 3.0]), np.ones(3)
+    total = np.array([4.0, 5.0, 3.0])
     for kind, parameters in ((4, [4.0]), (-1, [4.0]), (BLEU, []), (CHRF, []), (FRACTION, [1.0])):
         with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
             core.loss_of_total(kind, np.array(parameters), total)
         with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
-            core.lay_minorant(kind, np.array(parameters), total, total, total, slopes)
+            core.lay_minorant(kind, np.array(parameters), total, total, total)
     # a fraction has a loss, but no bound
-    assert core.lay_minorant(FRACTION, f_beta().parameters, total, total, total, slopes) == 0.0
-    assert not slopes.any()
+    constant, slopes = core.lay_minorant(FRACTION, f_beta().parameters, total, total, total)
+    assert (constant, slopes.any()) == (0.0, False)
 
 
 def test_a_loss_that_is_neither_a_sum_nor_of_a_known_kind_is_for_heuristics() -> None:

@@ -159,11 +159,13 @@ class CellsSearch(Search):
         self._granularity = self._loss.granularity
         n_features = canonical.n_features
         self._node_settings = NodeSettings(
+            self._granularity,
             self._loss.leaf_lists if settings.leaf_lists is None else settings.leaf_lists,
             _LEAF_ROWS,
             settings.conflict_lists,
             settings.stalled_splits * n_features,
             3 * settings.stalled_splits * n_features if n_features > 1 else 0,
+            self._loss.row_work,
         )
         self._counts = Counts()
         self._exact_leaves = 0

@@ -13,7 +13,7 @@ from lpmert import core
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.nodes import Precision, Survivors, precision_of
 from lpmert.methods.choices.choices import Choices, ChoicesSearch, RatioChoicesSearch, SumChoicesSearch
-from lpmert.methods.choices.ratio import UNIT, close_oracle_height, oracle_height, ratio_lists
+from lpmert.methods.choices.ratio import UNIT, Ratio, close_oracle_height, oracle_height, ratio_lists
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import SortedLists
 from lpmert.search.method import Incumbent
@@ -44,8 +44,13 @@ class Loss(ABC):
     @cached_property
     def in_core(self) -> tuple[Any, Any, Any]:
         """The lists, the ratio metric or `None`, and how selections of small nodes are searched, for the core."""
-        switches = self._choices.switches(self.granularity, cores=True)
-        return self.lists.native(), self._ratio_in_core(), core.ChoiceSettings(*switches, 64, 32)
+        selections = self._choices.core_settings(self.granularity, cores=True, pool_size=64)
+        return self.lists.native(), self.ratio, selections._replace(kept_cores=32)
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """What the hypotheses mean to a ratio metric."""
+        return None
 
     @property
     def least(self) -> int | None:
@@ -56,9 +61,6 @@ class Loss(ABC):
         """What workers need of it: the lists, and the scale of the loss."""
         state = {name: value for name, value in self.__dict__.items() if name != "in_core"}
         return {**state, "_canonical": self._canonical.bare()}
-
-    def _ratio_in_core(self) -> Any:
-        return None
 
     def loss_of(self, cost: int) -> float:
         return 1.0
@@ -139,11 +141,12 @@ class RatioLoss(Loss):
         self._least = self.cost_of(close_oracle_height(self.lists, self._ratio, height, bound))
 
     @property
+    def ratio(self) -> Ratio:
+        return self._ratio
+
+    @property
     def least(self) -> int:
         return self._least
-
-    def _ratio_in_core(self) -> Any:
-        return self._ratio.native()
 
     def loss_of(self, cost: int) -> float:
         return self._canonical.loss_of(cost)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -53,15 +53,17 @@ class Counts(NamedTuple):
         return Counts(*(own + other for own, other in zip(self, others, strict=True)))
 
 
-@dataclass(frozen=True)
-class NodeSettings:
+class NodeSettings(NamedTuple):
     """What the core asks about nodes; see `Settings` in `lpmert/core/node.hpp`."""
 
+    granularity: int
     leaf_lists: int
     leaf_rows: int
     conflict_lists: int
     most_stalled: int
     hopeless: int
+    row_work: int
+    levels: int = 4
 
 
 class NodeSearch:
@@ -69,13 +71,8 @@ class NodeSearch:
 
     def __init__(self, task: CellsTask, weights: FloatArray) -> None:
         self._task, self.loss = task, task.loss
-        self._core = core.cell_search(
-            *self.loss.in_core,
-            self.loss.precision if task.boxed else None,
-            granularity=self.loss.granularity,
-            row_work=self.loss.row_work,
-            **asdict(task.settings),
-        )
+        precision = self.loss.precision if task.boxed else None
+        self._core = core.cell_search(*self.loss.in_core, precision, task.settings)
         self.renew(weights)
 
     def renew(self, weights: FloatArray) -> None:
@@ -90,7 +87,7 @@ class NodeSearch:
     @property
     def least_bound(self) -> int | None:
         """The least bound of an open node, `None` where there is none."""
-        return min(self._core.bounds, default=None)
+        return min(self._core.bounds.tolist(), default=None)
 
     @property
     def top_bound(self) -> int:

@@ -53,7 +53,7 @@ _POOL_BYTES = 1 << 26
 
 class ChoiceSettings(NamedTuple):
     """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; switches
-    turn devices off that never change the optimum.
+    turn devices off that never change the optimum; pool_size, kept_cores: what is remembered at most.
     """
 
     granularity: int
@@ -61,6 +61,8 @@ class ChoiceSettings(NamedTuple):
     look_ahead: bool
     use_cores: bool
     use_witnesses: bool
+    pool_size: int
+    kept_cores: int
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,11 @@ class Choices(Method):
     takes_fractions = True
     takes_caps = True
 
-    def switches(self, granularity: int, *, cores: bool) -> ChoiceSettings:
+    def core_settings(self, granularity: int, *, cores: bool, pool_size: int) -> ChoiceSettings:
         """Return what the core needs to know; cores: whether these are used where nothing is said."""
         use_cores = cores if self.use_cores is None else self.use_cores
-        return ChoiceSettings(granularity, self.sharpness, self.look_ahead, use_cores, self.use_witnesses)
+        own = self.sharpness, self.look_ahead, use_cores, self.use_witnesses
+        return ChoiceSettings(granularity, *own, pool_size, self.kept_cores)
 
     def start(self, task: Task) -> SharedChoices:
         return self.begun(task)
@@ -135,8 +138,7 @@ class ChoicesSearch(Divisible):
         self._lists, self._offsets, self._cap = lists, lists.offsets, cap
         n_lists = len(lists.offsets) - 1
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
-        switches = options.switches(granularity, cores=cores)
-        self._settings = core.ChoiceSettings(*switches, pool_size, options.kept_cores)
+        self._settings = options.core_settings(granularity, cores=cores, pool_size=pool_size)
         self._state = WORKING
         self._exact_decisions = 0
 
@@ -247,7 +249,7 @@ class ChoicesSearch(Divisible):
                 break
             checkpoint()
             self._answer()
-            self._core.work += _ANSWER_ROW_WORK * len(self._lists.costs) + ANSWER_WORK
+            self._core.spend(_ANSWER_ROW_WORK * len(self._lists.costs) + ANSWER_WORK)
 
     def _answer(self) -> None:
         """Decide in exact arithmetic whether the choices that the core asks about go together."""
@@ -314,7 +316,7 @@ class SumChoicesSearch(ChoicesSearch):
         self._core = core.SumChoices(lists.native(), n_fixed, incumbent.cost, incumbent.weights, self._settings)
 
     def _aim(self) -> None:
-        self._core.cost = self.incumbent.cost
+        self._core.aim(self.incumbent.cost)
 
     def _take_found(self) -> None:
         if self._core.cost < self.incumbent.cost:
@@ -369,11 +371,10 @@ class RatioChoicesSearch(ChoicesSearch):
         super().__init__(options, 1, False, lists, incumbent, canonical.cap, prepared.rounding)
         self._ratio, native = ratio, lists.native()
         self._first_weights = incumbent.weights
-        total = np.empty(len(ratio.constant))
-        native.decode_total(ratio.native(), incumbent.weights, total)
+        total = core.decode_total(native, ratio, incumbent.weights)
         self._known = min(1.0, canonical.loss_of(incumbent.cost))
         first = len(canonical.limits), self._known, total, incumbent.weights
-        self._core = core.RatioChoices(native, ratio.native(), *first, self._settings)
+        self._core = core.RatioChoices(native, ratio, *first, self._settings)
         least = prepared.least if least is None else least
         if least is not None:
             self.least = least
@@ -393,11 +394,11 @@ class RatioChoicesSearch(ChoicesSearch):
         return self._prepared._replace(least=self.least)
 
     def _aim(self) -> None:
-        self._core.loss = self._canonical.loss_of(self.incumbent.cost)
-        self._known = self._core.loss
+        self._core.aim(self._canonical.loss_of(self.incumbent.cost))
+        self._known = self._core.cost
 
     def _take_found(self) -> None:
-        loss = self._core.loss
+        loss = self._core.cost
         if loss < self._known:
             self.incumbent.improve(self._canonical.cost_of_loss(loss), self._core.best_weights, "S")
 

@@ -49,9 +49,6 @@ class Ratio(NamedTuple):
     reach: FloatArray
     classes: IntArray
 
-    def native(self) -> core.Ratio:
-        return core.Ratio(self.kind, self.parameters, self.statistics, self.constant, self.reach, self.classes)
-
 
 class Bound(NamedTuple):
     """What a bound without a search rests on: the box low, high [K] of all sums, a minorant on it that is good at `at`
@@ -105,7 +102,7 @@ def best_height(offsets: IntArray, ratio: Ratio, at: FloatArray, tangents: int =
 
     The others are good at sums of hypotheses that were the cheapest under those before.
     """
-    height, low, high, best, costs = core.best_height(ratio.native(), offsets, at, tangents)
+    height, low, high, best, costs = core.best_height(ratio, offsets, at, tangents)
     return height, Bound(low, high, best, costs)
 
 
@@ -121,9 +118,7 @@ def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangent
     The first minorant is laid at what the weights [d] attain, see `best_height`. The costs [M] of the bound are what
     each row costs more than the cheapest of its list.
     """
-    at = np.empty(len(ratio.constant))
-    lists.native().decode_total(ratio.native(), weights, at)
-    return best_height(lists.offsets, ratio, at, tangents)
+    return best_height(lists.offsets, ratio, core.decode_total(lists.native(), ratio, weights), tangents)
 
 
 _LENGTH = {BLEU: 1, CHRF: 0, PER: 1}
@@ -161,7 +156,6 @@ class _Pieces:
     def __init__(self, ratio: Ratio, offsets: IntArray, column: int) -> None:
         self._ratio, self._offsets, self._column = ratio, offsets, column
         self._lengths = np.ascontiguousarray(ratio.statistics[:, column])
-        self._rows, self._least_costs = np.empty(len(offsets) - 1, dtype=np.int64), np.empty(len(offsets) - 1)
         apart, starts = ratio.statistics - self._lengths[:, None], offsets[:-1]
         more = ratio.constant - ratio.constant[column]
         self._least = more + np.minimum.reduceat(apart, starts).sum(axis=0)
@@ -176,11 +170,10 @@ class _Pieces:
         low, high = np.maximum(low, first + self._least), np.minimum(high, last + self._most)
         if (low > high).any():
             return core.INFINITE_COST  # no selection has such a length
-        slopes = np.zeros(len(low))
         found = -1
         for trial in range(_TANGENTS):
             at = np.clip(at, low, high)
-            constant = core.lay_minorant(ratio.kind, ratio.parameters, low, high, at, slopes)
+            constant, slopes = core.lay_minorant(ratio.kind, ratio.parameters, low, high, at)
             if constant == math.inf:
                 return core.INFINITE_COST
             best, sums = self._over_multipliers(constant, slopes, first, last)
@@ -219,8 +212,8 @@ class _Pieces:
         self, constant: float, slopes: FloatArray, values: FloatArray, multiplier: float, end: float
     ) -> tuple[int, FloatArray]:
         """Return the height for a multiplier, rounded down, and the sums [K] of the cheapest rows."""
-        ratio, column, rows, least = self._ratio, self._column, self._rows, self._least_costs
-        core.cheapest_of_lists(values, self._lengths, multiplier, self._offsets, rows, least)
+        ratio, column = self._ratio, self._column
+        rows, least = core.cheapest_of_lists(values, self._lengths, multiplier, self._offsets)
         settled = float(slopes @ ratio.constant) - multiplier * ratio.constant[column]
         beyond = multiplier * end
         total = math.fsum([constant, settled, beyond, *least.tolist()])
