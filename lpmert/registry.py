@@ -178,7 +178,7 @@ FORMATS = Registry(
         "npz": "lpmert.formats.arrays:NPZ",
         "moses": "lpmert.formats.moses:MOSES",
         "mert": "lpmert.formats.mert_data:MERT",
-        "best-of-n": "lpmert.formats.json_lists:BEST_OF_N",
+        "best-of-n": "lpmert.formats.tables:BEST_OF_N",
         "srilm": "lpmert.formats.speech_lists:SRILM",
         "slf": "lpmert.formats.lattices:SLF",
         "kaldi-lattice": "lpmert.formats.lattices:KALDI",

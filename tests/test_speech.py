@@ -12,7 +12,7 @@ import pytest
 from commands import run
 from shared import ROOT
 
-from lpmert.formats.lattices import read_lattices
+import lpmert
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_shell_commands_of_the_page_run(page: str, left: str, tmp_path: Path, mo
 
 
 def test_example_lattices_hold_what_was_said_or_close_to_it() -> None:
-    nbest = read_lattices(ROOT / "examples/speech/lattices", ROOT / "examples/speech/text", n_best=200)
+    nbest = lpmert.read(ROOT / "examples/speech/lattices", references=ROOT / "examples/speech/text", n_best=200)
     assert nbest.n_lists == 12
     assert nbest.names == ("acoustic", "lm", "words")
     words = sum(len(line.split()) - 1 for line in (ROOT / "examples/speech/text").read_text().splitlines())

@@ -6,7 +6,8 @@ import gzip
 import json
 import lzma
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,33 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.compress,
     ".zst": zstandard.ZstdCompressor().compress,
 }
+
+Content = str | bytes
+
+
+def put(folder: Path, files: Mapping[str, Content | None]) -> Path:
+    """Write files below a folder, which is returned; those of `None` go."""
+    for name, content in files.items():
+        path = folder / name
+        path.unlink(missing_ok=True)
+        if content is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+def same(first: NBest, second: NBest, *, named: bool = True) -> bool:
+    """Whether lists are equal; sparse features and dense ones may be. named: whether names must be, too."""
+    names = (first.names, first.statistic_names), (second.names, second.statistic_names)
+    return (
+        (not named or names[0] == names[1])
+        and first.list_ids == second.list_ids
+        and first.texts == second.texts
+        and (first.offsets == second.offsets).all()
+        and first.statistics.tobytes() == second.statistics.tobytes()
+        and first.dense_features().tobytes() == second.dense_features().tobytes()
+    )
+
 
 FEATURES = """FEATURES_TXT_BEGIN_0 3 2 2 lm_0 w_0
 -1.5 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import PATH, POSITIVE, Registered, WholeNumber, parse_weights, seconds, size
+from lpmert.cli.arguments import PATH, POSITIVE, Registered, parse_weights, seconds, size
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.reading import Reading, described, flag, sizes
 from lpmert.cli.running import Quiet, say
@@ -16,10 +16,10 @@ from lpmert.quoting import listed
 from lpmert.registry import FORMATS
 from lpmert.system.files import writing_later
 
-_OF_WRITERS = {"scores_out": "scores", "score_type": "score_type", "form": "form"}
+_OF_WRITERS = {"scores_out": "scores", "score_type": "score_type"}
 """Flags that only writers take, and what they call them."""
 
-_OF_BOTH = ("segment", "text", "separator")
+_OF_BOTH = ("segment", "text")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class _Target:
     to: str | None = option("NAME", "Format of OUT.  [default: told by its ending]", Registered(FORMATS))
     scores_out: str | None = option("FILE", "To mert: the file of scores; OUT has the features.", rare=True)
     score_type: str | None = option("TYPE", "To mert: type of the scores, such as BLEU.", rare=True)
-    form: int | None = option("N", "To SRILM: form of the lists.  [default: 3]", WholeNumber(1, 3), rare=True)
 
 
 @command("convert nbest.moses lists.tsv --references dev.en")

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -209,8 +208,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
     def source(self) -> Any:
         """What to read: files, or files by name of the feature where they are given as NAME=FILE."""
         alone = ["=" in file and not os.path.exists(file) for file in self.data]
-        scores = self.format == "scores" and not (len(self.data) == 1 and os.path.isdir(self.data[0]))
-        if scores or (self.format is None and all(alone)):
+        if self.format == "scores" or (self.format is None and all(alone)):
             return by_name(map(FILE_BY_NAME, self.data), "DATA")
         return self.data[0] if len(self.data) == 1 else self.data
 
@@ -415,8 +413,7 @@ def _default_metric(kind: str) -> str:
     """Return the name of the metric that the reader of a format takes for texts."""
     from lpmert.formats.detect import format_by_name
 
-    parameter = signature(format_by_name(kind).reader).parameters.get("metric")
-    return "wer" if parameter is None else str(parameter.default)
+    return format_by_name(kind).metric
 
 
 def _value(name: str, value: Any) -> Any:

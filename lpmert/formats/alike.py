@@ -49,15 +49,23 @@ class Runs(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """The cells of lines: numbers [n, k], of words their places among the different ones, and texts."""
+    """The cells of lines: numbers [n, k], of words their places among the different ones; words and texts.
+
+    keys [k]: what the caller calls the numbers and words.
+    """
 
     numbers: FloatArray
     words: list[str]
     texts: list[str]
+    keys: list[Any]
 
-    def runs(self, column: int, words: Sequence[Any]) -> Runs:
-        """Return the runs of the words in a column; words: what they are taken for."""
-        places = self.numbers[:, column].astype(np.int64)
+    def column(self, key: Any) -> FloatArray:
+        """Return the numbers [n] with this key."""
+        return self.numbers[:, self.keys.index(key)]
+
+    def runs(self, key: Any, words: Sequence[Any]) -> Runs:
+        """Return the runs of the words with this key; words: what they are taken for."""
+        places = self.column(key).astype(np.int64)
         starts = np.concatenate([[0], np.flatnonzero(np.diff(places)) + 1])
         sizes = np.diff(np.append(starts, len(places))).tolist()
         return Runs([words[place] for place in places[starts].tolist()], sizes)
@@ -68,14 +76,16 @@ class Template:
 
     def __init__(self, style: Style, refused: str = "") -> None:
         self._style, self._refused = style, refused
-        self._literals, self._cells = [""], list[int]()
+        self._literals, self._cells, self._keys = [""], list[int](), list[Any]()
 
-    def add(self, literal: str, cell: Cell | None = None) -> None:
-        """Append a literal, and a cell after it."""
+    def add(self, literal: str, cell: Cell | None = None, key: Any = None) -> None:
+        """Append a literal, and a cell after it that has this key."""
         self._literals[-1] += re.sub(r"[ \t]+", " ", literal) if self._style is Style.BLANK else literal
         if cell is not None:
             self._cells.append(cell)
             self._literals.append("")
+        if cell in (Cell.NUMBER, Cell.COUNT, Cell.WORD):
+            self._keys.append(key)
 
     def read(self, block: Bytes) -> Alike | None:
         """Return the cells of lines, `None` where one differs or has to be looked at."""
@@ -87,7 +97,6 @@ class Template:
                 data.decode()
             except UnicodeDecodeError:
                 return None
-        width = sum(cell in (Cell.NUMBER, Cell.COUNT, Cell.WORD) for cell in self._cells)
-        numbers = np.empty((block.n_lines, width))
+        numbers = np.empty((block.n_lines, len(self._keys)))
         found = read_alike(data, self._literals, self._cells, self._style, self._refused, numbers)
-        return None if found is None else Alike(numbers, *found)
+        return None if found is None else Alike(numbers, *found, self._keys)

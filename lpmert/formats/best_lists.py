@@ -204,23 +204,12 @@ def n_best(
     checked_limits(time_limit, None, None, None, memory_limit)
     given = weights_array(given_weights(weights, "weights"), lattices.names)
     own = [given] * lattices.n_lists
-    return best_lists(lattices, own, whole_number(n, "n", 1), metric, time_limit, memory_limit)
-
-
-def best_lists(
-    lattices: WordGraphs,
-    weights: Sequence[FloatArray],
-    n: int,
-    metric: str | TextMetric,
-    time_limit: float | None = None,
-    memory_limit: int | None = None,
-) -> NBest:
-    """Return the lists of n hypotheses of each lattice by weights [S][D] of its own; raises `LimitError`."""
     with limited(time_limit, memory_limit, lambda why: f"no lists of {n:,} hypotheses each: {why}"):
-        return _best_lists(lattices, weights, n, metric)
+        return measure_texts(best_lists(lattices, own, whole_number(n, "n", 1)), lattices.references, metric)[0]
 
 
-def _best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int, metric: str | TextMetric) -> NBest:
+def best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int) -> NBest:
+    """Return lists of n hypotheses of each lattice by weights [S][D] of its own; the statistics are to be counted."""
     features: list[FloatArray] = []
     texts: list[str] = []
     offsets = [0]
@@ -234,8 +223,7 @@ def _best_lists(lattices: WordGraphs, weights: Sequence[FloatArray], n: int, met
             features.append(row)
             texts.append(lattices.text(words))
         offsets.append(len(texts))
-    lists = NBest(np.array(features), offsets, np.zeros(len(texts)), lattices.names, lattices.list_ids, texts=texts)
-    return measure_texts(lists, lattices.references, metric)[0]
+    return NBest(np.array(features), offsets, np.zeros(len(texts)), lattices.names, lattices.list_ids, texts=texts)
 
 
 def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> list[tuple[tuple[int, ...], FloatArray]]:

@@ -96,16 +96,15 @@ class ColumnsNeeded(DataError):
 class Wanted:
     """The columns as the caller names them; `None` leaves it to the file.
 
-    features: names, patterns such as `LM*`, or `all`. measured: the statistics are to come from the texts. unmeasured:
-    there are none.
+    features: names, patterns such as `LM*`, or `all`. counted: the statistics are to come from the texts; `None`: there
+    are none.
     """
 
     segment: str | None = None
     features: tuple[str, ...] | None = None
     statistics: tuple[str, ...] | None = None
     text: str | None = None
-    measured: bool = False
-    unmeasured: bool = False
+    counted: bool | None = False
 
     @staticmethod
     def of(
@@ -116,17 +115,16 @@ class Wanted:
         statistics: Names = None,
         gain: str | None = None,
         text: str | None = None,
-        measured: bool = False,
-        unmeasured: bool = False,
+        counted: bool | None = False,
     ) -> Wanted:
         """Return what the arguments of `read_table` say; raises `DataError` where they contradict one another."""
-        if gain is not None and (loss is not None or statistics is not None or measured):
+        if gain is not None and (loss is not None or statistics is not None or counted is not False):
             raise DataError("gain takes the place of loss and statistics; give one of them", path=path)
         if loss is not None and statistics is not None:
             raise DataError("give either loss (one column) or statistics (several columns)", path=path)
         one = loss if gain is None else gain
         sums = _split(statistics, "statistics") if one is None else (one,)
-        wanted = Wanted(segment, _split(features, "features"), sums, text, measured, unmeasured)
+        wanted = Wanted(segment, _split(features, "features"), sums, text, counted)
         for what, names in (("features", wanted.features), ("statistics", wanted.statistics)):
             if names == ():
                 raise DataError(f"{what} names no column; give at least one", path=path)
@@ -139,18 +137,18 @@ class Wanted:
         """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known, and
         `DataError` where one that the caller names is not there.
         """
-        known = head.recorded or recognised(head.names)
+        known, read = head.recorded or recognised(head.names), self.counted is False
         segment = self.segment or known.segment
         statistics = known.statistics if self.statistics is None else _marked(self.statistics, head.names)
-        text = self.text or (known.text if self.features is None or self.measured else None)
+        text = self.text or (known.text if self.features is None or not read else None)
         given = [self.segment, *([] if self.statistics is None else statistics), self.text]
         refuse_absent([name for name in given if name is not None], head, path)
         missing = [] if segment or head.spread else ["segment"]
-        as_known = segment == known.segment and (self.measured or statistics == known.statistics != ())
+        as_known = segment == known.segment and (not read or statistics == known.statistics != ())
         if self.features is None and not (as_known and known.features):
             missing.append("features")
-        missing += [] if statistics or self.measured else ["loss"]
-        missing += ["text"] if self.measured and not self.unmeasured and text is None else []
+        missing += ["loss"] if read and not statistics else []
+        missing += ["text"] if self.counted and text is None else []
         if missing:
             likely = self._likely(head, known)
             what = "; ".join(f"{option} ({_OPTIONS[option]})" for option in missing)
@@ -163,7 +161,7 @@ class Wanted:
         others = {segment, text, known.text, *statistics}
         free = [name for name in head.names if name not in others]
         features = known.features if self.features is None else matched(self.features, free, head.names, path)
-        return Columns(segment, features, () if self.measured else statistics, text)
+        return Columns(segment, features, statistics if read else (), text)
 
     def _likely(self, head: Head, known: Columns) -> dict[str, str]:
         """Return columns that may be meant, or a word in capitals, by option."""

@@ -11,11 +11,10 @@ from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.columns import Names, Wanted, losses_of_gains, matched
-from lpmert.formats.format import Format
+from lpmert.formats.format import COUNTED, COUNTING, Format
 from lpmert.formats.graphs import kind_of_graph
 from lpmert.formats.references import utterance_files, with_references
 from lpmert.formats.rows import format_of_name, json_kind
-from lpmert.formats.speech_lists import ROLES
 from lpmert.formats.tables import read_table
 from lpmert.formats.text import words_of
 from lpmert.model.arrays import one_or_more
@@ -35,6 +34,7 @@ logger = logging.getLogger("lpmert")
 _HEAD = 1 << 16
 _SRILM = re.compile(r"NBestList[12]\.0\b|\(-?[0-9.]+\) |(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
+_CHOOSING = ("features", "loss", "gain", "statistics")
 _REMEDY = f"give the format ({{}}, format), one of {listed(FORMATS.own)}, or module:Name"
 
 
@@ -55,8 +55,10 @@ def read(
         Most bytes of a line, 64 MiB by default; other readers take that from `lpmert.system.files.line_limit`.
     **options
         Those of the format's reader, such as `segment` for tables. For all formats: `features` (names, patterns such as
-        `LM*`), `loss`, `gain` or `statistics` choose some of those there are; `references`, with `metric`, `partial`
-        and `by_position` as for `lpmert.formats.speech_lists.read_srilm`, counts the statistics from the texts;
+        `LM*`), `loss`, `gain` or `statistics` choose some of those there are; `references` count the statistics from
+        the texts: words by utterance, or one or more files (Kaldi's `text`, trn, lines `id<tab>text`, or a sentence a
+        line where the ids of lists are numbers of lines), with `metric`, by default word errors, for Moses BLEU;
+        `partial` allows references without a list; `by_position` takes lines for sentences whatever they look like;
         `references=False` reads lists of which nobody knows what hypotheses cost, for `lpmert.rerank`.
 
     Returns
@@ -76,7 +78,7 @@ def read(
     16
     """
     if hasattr(source, "columns") and format is None:  # of pandas, polars or pyarrow
-        return read_table(source, **options)
+        return _read(source, Format("a data frame", read_table), options)
     source = source if isinstance(source, Mapping) else one_or_more(source, "source")
     source = source[0] if isinstance(source, list) and len(source) == 1 else source
     with line_limit(max_line_length), pipes_kept():
@@ -86,22 +88,23 @@ def read(
 def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBest:
     name, kind = _known(format)
     known = kind.reader_options
-    of_texts = "references" in options and "references" not in known
-    chosen, measuring = (
-        {what: options.pop(what) for what in names if what in options and what not in known}
-        for names in (
-            ("features", "loss", "gain", "statistics"),
-            ("references", "metric", "partial", "by_position") if of_texts else (),
-        )
-    )
-    _check_options(known, options, f"reading {name}", source if isinstance(source, str | Path) else None)
+    chosen = {what: options.pop(what) for what in _CHOOSING if what in options and what not in known}
+    path = source if isinstance(source, str | Path) else None
+    options = {what: value for what, value in options.items() if what != "references" or value is not None}
+    _check_options(known, options, f"reading {name}", path)
+    references = options.pop("references", None)
+    counting = {what: options.pop(what) for what in COUNTING if what in options}
+    if counting and references is None:
+        raise DataError(f"{next(iter(counting))} is for texts; give references, too", path=path)
     options |= kind.fixed
-    if kind.pooled or isinstance(source, str | Path | Mapping):
-        nbest = kind.reader(source, **options)
-    else:
+    if kind.told:
+        options[COUNTED] = None if references is False else references is not None
+    if isinstance(source, list) and not kind.pooled:
         nbest = merged([kind.reader(one, **options) for one in source], source)
-    if measuring:
-        nbest = with_references(nbest, **measuring)
+    else:
+        nbest = kind.reader(source, **options)
+    if references not in (None, False):
+        nbest = with_references(nbest, references, **{"metric": kind.metric, **counting})
     return _selected(nbest, **chosen) if chosen else nbest
 
 
@@ -289,8 +292,6 @@ def _by_manifest(path: str | Path, first: str) -> str | None:
 
 
 def _by_folder(folder: Path) -> str | None:
-    if (folder / ROLES).exists():
-        return "scores"
     if any(True for pattern in ("1best_recog", "output.*/1best_recog") for _ in folder.glob(pattern)):
         return "espnet"
     return _by_files(folder)

@@ -20,14 +20,23 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
+COUNTED = "counted"
+COUNTING = ("metric", "partial", "by_position")
+"""Options of `read` for all formats, beside `references`."""
+
+
 @dataclass(frozen=True)
 class Format:
     """A format, as it is registered.
 
     reader(source, **options) returns the lists; writer(lists, path, **options) writes them, `None` where the format is
     only read. pooled: several files are one set of lists. endings: of the names of such files, such as ".lists". fixed:
-    options of both that are not the caller's to set. graphs: for a format of lattices or hypergraphs, what yields each
+    options of both that are not the caller's to set. spoken: whether it holds texts without statistics, so that `read`
+    needs references. metric: on texts, by default. graphs: for a format of lattices or hypergraphs, what yields each
     graph of a `lpmert.formats.graphs.GraphText`, whole, and its utterance if the text says it.
+
+    A reader that has an option `counted` is told where the statistics come from: false, from the file; true, `read`
+    counts them from the texts; `None`, there are none.
     """
 
     description: str
@@ -36,12 +45,19 @@ class Format:
     pooled: bool = False
     endings: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    spoken: bool = False
+    metric: str = "wer"
     graphs: Callable[..., Iterable[tuple[str | None, Any]]] | None = None
 
     @property
     def reader_options(self) -> dict[str, bool]:
-        """The options of the reader, and whether each is needed."""
-        return self._options(self.reader, 1)
+        """The options of the reader and of counting, and whether each is needed."""
+        return self._options(self.reader, 1) | {"references": self.spoken} | dict.fromkeys(COUNTING, False)
+
+    @property
+    def told(self) -> bool:
+        """Whether the reader is told where the statistics come from."""
+        return COUNTED in inspect.signature(self.reader).parameters
 
     @property
     def writer_options(self) -> dict[str, bool]:
@@ -50,7 +66,8 @@ class Format:
 
     def _options(self, function: Callable[..., Any], skipped: int) -> dict[str, bool]:
         parameters = list(inspect.signature(function).parameters.values())[skipped:]
-        return {one.name: one.default is inspect.Parameter.empty for one in parameters if one.name not in self.fixed}
+        inner = {*self.fixed, COUNTED}
+        return {one.name: one.default is inspect.Parameter.empty for one in parameters if one.name not in inner}
 
 
 class NamedRows:

@@ -210,7 +210,7 @@ def _line(links: Links, wanted: IntArray) -> int | None:
     return int(lines[0]) if len(lines) and lines[0] > 0 else None
 
 
-_SLF = re.compile(r"(VERSION|V|UTTERANCE|U|NODES|N|I)=")
+_SLF = re.compile(r"(VERSION|V|UTTERANCE|U|NODES|N|I|base|dir|start|end|lmname|[a-z0-9]+scale|wdpenalty)=")
 _POCKETSPHINX = re.compile(r"# getcwd: |Frames \d+$")
 _SEARCH_GRAPH = re.compile(r"\d+ hyp=\d+ stack=\d+( |$)")
 _CDEC = re.compile(r'\{\s*"rules"\s*:\s*\[\s*\d+\s*,\s*"')

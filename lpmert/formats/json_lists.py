@@ -1,4 +1,4 @@
-"""JSON as people have it: rows in lines, in an array or an object, nested or with arrays as columns; best-of-N sets."""
+"""JSON as people have it: rows in lines, in an array or an object, nested or with arrays as columns."""
 
 from __future__ import annotations
 
@@ -6,25 +6,19 @@ import io
 import json
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.alike import Cell, Style, Template, first_of
 from lpmert.formats.columns import SEGMENT, Columns, Head
-from lpmert.formats.format import Format, Owners
-from lpmert.formats.references import References, with_references
-from lpmert.formats.rows import Block, Choose, json_kind
+from lpmert.formats.rows import Block, Choose, alike_block
 from lpmert.formats.text import Place, unique_keys
-from lpmert.metrics.text import TextMetric
-from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import EMPTY, Bytes, atomic_writer, blocks_of_bytes, decoded, lines_of, open_bytes, whole
+from lpmert.system.files import EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, whole
 
 Record = dict[str, Any]
 
@@ -73,7 +67,11 @@ def _row_blocks(records: Iterator[tuple[Place, Record]], choose: Choose) -> Iter
         records = _by_list(place, record) if second is None else chain([(place, record), second], records)
         place, record = next(records)
     columns = choose(_head(place, record))
-    rows = _rows(chain([(place, record)], records), columns)
+    yield from blocks_of_rows(_rows(chain([(place, record)], records), columns))
+
+
+def blocks_of_rows(rows: Iterator[tuple[Any, tuple[Any, ...]]]) -> Iterator[Block]:
+    """Yield rows, each with its line, some at a time."""
     while block := list(islice(rows, _ROWS)):
         yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
 
@@ -100,12 +98,11 @@ def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
         kind = kinds.get(name, Cell.SKIPPED) if name is not None else None
         if kind in _TYPES and type(value) not in _TYPES[kind]:
             return None
-        template.add(literal, kind)
+        template.add(literal, kind, name)
         found += [name] if name in kinds else []
     rows = template.read(block) if sorted(found) == sorted(names) else None
     if rows is None:
         return None
-    order = [name for name in found if name != columns.text]
     words: list[Any] = rows.words
     if isinstance(at_path(record, names[0]), int):
         if not all(word.isascii() and word.isdigit() and str(int(word)) == word for word in words):
@@ -114,9 +111,8 @@ def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
     elif any("\\" in word for word in words):
         return None
     texts = [json.loads(f'"{text}"') if "\\" in text else text for text in rows.texts]
-    numbers = [rows.numbers[:, order.index(name)] for name in columns.numbers]
-    cells = [rows.runs(order.index(names[0]), words), *numbers, *([] if columns.text is None else [texts])]
-    return Block(range(block.first, block.first + len(rows.numbers)), cells)
+    keys = [names[0], *columns.numbers]
+    return alike_block(block.first, rows, keys, words, None if columns.text is None else texts)
 
 
 def _scalars(line: str) -> Iterator[tuple[str, str | None, Any]]:
@@ -310,152 +306,3 @@ def _refuse_constant(name: str) -> None:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
-
-
-LOSS = "loss"
-
-
-def read_best_of_n(
-    path: str | Path,
-    *,
-    references: References | Sequence[str | Path] | Literal[False] | None = None,
-    metric: str | TextMetric = "wer",
-    partial: bool = False,
-    by_position: bool = False,
-) -> NBest:
-    """Read lines `{"id": ..., "candidates": [{"text": ..., "scores": {name: number, ...}, "loss": number}, ...]}`.
-
-    One array of such objects will do, too. Every candidate has the same scores, in any order, and one of `loss` (a
-    number), `correct` (true or false, or a share from 0 to 1; the loss is 1 less that) or `statistics` (numbers by
-    name, for metrics of several). `text` is a string that all candidates have or none. Other keys are not looked at.
-    With `references` these are not looked at: the statistics are counted from the texts, as by `with_references`, whose
-    `metric`, `partial` and `by_position` these are. Raises `DataError` with file and line.
-    """
-    reader = _Reader(measured=references is None)
-    with open_bytes(path) as stream:
-        kind = json_kind(stream.peek()) or "jsonl"
-        for place, record in json_records(stream, path, kind):
-            for key in ("id", "candidates"):
-                if key not in record:
-                    raise place.error(f"no key {quoted(key)}; the keys are {listed(record)}")
-            reader.add(place, record["id"], record["candidates"])
-    nbest = reader.nbest()
-    return nbest if references is None else with_references(nbest, references, metric, partial, by_position)
-
-
-def write_best_of_n(nbest: NBest, path: str | Path) -> None:
-    """Write lists as JSON lines that `read_best_of_n` reads back to exactly the same lists.
-
-    The file appears whole or not at all and is compressed if its name ends in .gz, .xz or .zst.
-    """
-    features, statistics = nbest.dense_features().tolist(), nbest.statistics.tolist()
-    with atomic_writer(path) as stream:
-        for number, list_id in enumerate(nbest.list_ids):
-            candidates = []
-            for row in range(*nbest.offsets[number : number + 2].tolist()):
-                candidate: dict[str, Any] = {} if nbest.texts is None else {"text": nbest.texts[row]}
-                candidate["scores"] = dict(zip(nbest.names, features[row], strict=True))
-                if nbest.statistic_names == (LOSS,):
-                    candidate[LOSS] = statistics[row][0]
-                else:
-                    candidate["statistics"] = dict(zip(nbest.statistic_names, statistics[row], strict=True))
-                candidates.append(candidate)
-            stream.write(json.dumps({"id": list_id, "candidates": candidates}, allow_nan=False) + "\n")
-
-
-class _Reader:
-    """Gathers the lists of one file."""
-
-    def __init__(self, *, measured: bool) -> None:
-        self.measured = measured
-        self.names: tuple[str, ...] = ()
-        self.statistic_names: tuple[str, ...] = ()
-        self.features: list[list[float]] = []
-        self.statistics: list[list[float]] = []
-        self.texts: list[str] = []
-        self.owners = Owners()
-        self.begun: dict[str, int | None] = {}
-
-    def add(self, place: Place, list_id: Any, candidates: Any) -> None:
-        """Add a list."""
-        if type(list_id) not in (str, int) or list_id == "":
-            raise place.error(f'"id" is {reprlib.repr(list_id)}, not a string or an integer')
-        name = str(list_id)
-        _check_unicode('"id"', name, place)
-        first = self.begun.setdefault(name, place.line)
-        if first != place.line:
-            raise place.error(f"id {quoted(name)} comes twice, first on line {first}")
-        if not isinstance(candidates, list) or not candidates:
-            raise place.error('"candidates" must be an array of at least one candidate')
-        for number, candidate in enumerate(candidates, start=1):
-            if not isinstance(candidate, dict):
-                raise place.error(f"candidate {number} is not an object but {reprlib.repr(candidate)}")
-            self._add_candidate(f"candidate {number}", candidate, place)
-        self.owners.add(name, len(candidates))
-
-    def nbest(self) -> NBest:
-        """Return the lists."""
-        return self.owners.nbest(
-            np.array(self.features),
-            np.array(self.statistics),
-            names=self.names,
-            statistic_names=self.statistic_names,
-            texts=self.texts or None,
-        )
-
-    def _add_candidate(self, what: str, candidate: dict[str, Any], place: Place) -> None:
-        names, features = _named(what, "scores", candidate.get("scores"), self.names, place)
-        statistic_names, statistics = self._outcome(what, candidate, place)
-        if self.features:
-            if ("text" in candidate) != bool(self.texts):
-                raise place.error(f'{what}: some candidates have "text", others not; give it to all or none')
-            if statistic_names != self.statistic_names:
-                trouble = f"{what} has {listed(statistic_names)}, others have {listed(self.statistic_names)}"
-                raise place.error(f"{trouble}; give all the same")
-        if "text" in candidate:
-            if not isinstance(candidate["text"], str):
-                raise place.error(f'{what}: "text" is {reprlib.repr(candidate["text"])}, not a string')
-            self.texts.append(candidate["text"])
-        self.names, self.statistic_names = names, statistic_names
-        self.features.append(features)
-        self.statistics.append(statistics)
-
-    def _outcome(self, what: str, candidate: dict[str, Any], place: Place) -> tuple[tuple[str, ...], list[float]]:
-        given = [key for key in (LOSS, "correct", "statistics") if key in candidate]
-        if not self.measured:
-            return (LOSS,), [0.0]
-        if len(given) != 1:
-            raise place.error(f'{what} must have one of "loss", "correct" and "statistics"; it has {len(given)}')
-        key, value = given[0], candidate[given[0]]
-        if key == "statistics":
-            return _named(what, key, value, self.statistic_names, place)
-        if key == LOSS:
-            return (LOSS,), [place.json_number(value, f'{what}: "loss"')]
-        share = value if isinstance(value, bool) else place.json_number(value, f'{what}: "correct"')
-        if not 0 <= share <= 1:
-            raise place.error(f'{what}: "correct" is {value}, not true, false, or a share from 0 to 1')
-        return (LOSS,), [1.0 - share]
-
-
-def _named(
-    what: str, key: str, value: Any, names: tuple[str, ...], place: Place
-) -> tuple[tuple[str, ...], list[float]]:
-    """Return names and numbers of an object, in the order of names, if there are any yet."""
-    if not isinstance(value, dict) or not value or "" in value:
-        raise place.error(f'{what}: "{key}" must be an object of numbers by name, not {reprlib.repr(value)}')
-    if not names:
-        for name in value:
-            _check_unicode(f"{what}: the name", name, place)
-    names = names or tuple(value)
-    if set(names) != set(value):
-        raise place.error(f'{what}: "{key}" has {listed(value)}; the candidates before have {listed(names)}')
-    return names, [place.json_number(value[name], f"{what}: {key} {quoted(name)}") for name in names]
-
-
-def _check_unicode(what: str, text: str, place: Place) -> None:
-    """Refuse lone surrogates, which JSON can hold, in what has to be printed."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise place.error(f"{what} {quoted(text)} is no text; replace the surrogates in it")
-
-
-BEST_OF_N = Format("JSON lines, one list a line", read_best_of_n, write_best_of_n)

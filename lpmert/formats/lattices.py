@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -45,10 +45,6 @@ from lpmert.system.files import check_lines, line_limit, read_text
 from lpmert.system.memory import give_back, room_for
 from lpmert.system.packing import COMPRESSED_ENDINGS
 from lpmert.system.pipes import pipes_kept
-
-if TYPE_CHECKING:
-    from lpmert.metrics.text import TextMetric
-
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""
@@ -131,7 +127,7 @@ def load_lattices(
     with line_limit(max_line_length), pipes_kept():
         speech = Speech.of(counts, silent, variants)
         parts = _parts(source, format, symbols)
-        return _loaded(parts, references, speech, features, partial=partial, by_position=by_position)
+        return _loaded(parts, references, speech, features, partial, by_position)
 
 
 class _Part(NamedTuple):
@@ -153,7 +149,16 @@ class Speech(NamedTuple):
     @staticmethod
     def of(counts: Counts | None, silent: Iterable[str], variants: bool) -> Speech:
         """Return what the arguments of `load_lattices` say; raises `DataError` for a word under two names."""
-        return Speech(tuple(counts or ()), counted_words(counts or {}), SILENT | frozenset(silent), variants)
+        counted: dict[str, str] = {}
+        for name, words in (counts or {}).items():
+            if isinstance(words, str):
+                trouble = f"must be a sequence of words, not the one string {quoted(words)}"
+                raise DataError(f"counts[{quoted(name)}] {trouble}")
+            for word in words:
+                if counted.setdefault(word, name) != name:
+                    trouble = f"under {quoted(counted[word])} and {quoted(name)}; choose one"
+                    raise DataError(f"counts has {quoted(word)} {trouble}")
+        return Speech(tuple(counts or ()), counted, SILENT | frozenset(silent), variants)
 
     def spoken(self, word: str | None) -> tuple[str | None, str | None]:
         """Return the word of the text, `None` for none, and the name under which it is counted."""
@@ -166,12 +171,11 @@ class Speech(NamedTuple):
 
 def _loaded(
     parts: Sequence[_Part],
-    references: References | Sequence[str | Path],
+    references: References | Sequence[str | Path] | Literal[False],
     speech: Speech,
     features: Names = None,
-    *,
-    partial: bool,
-    by_position: bool,
+    partial: bool = False,
+    by_position: bool = False,
 ) -> Lattices | Hypergraphs:
     """Return what `load_lattices` returns of these graphs, which are emptied."""
     ids = [part.utterance for part in parts]
@@ -183,20 +187,6 @@ def _loaded(
     lattices = _lattices(graphs, spoken, features, speech)
     give_back()
     return lattices
-
-
-def counted_words(counts: Counts) -> dict[str, str]:
-    """Return the name under which each word is counted; raises `DataError` for a word under two names."""
-    counted: dict[str, str] = {}
-    for name, words in counts.items():
-        if isinstance(words, str):
-            raise DataError(f"counts[{quoted(name)}] must be a sequence of words, not the one string {quoted(words)}")
-        for word in words:
-            if counted.setdefault(word, name) != name:
-                raise DataError(
-                    f"counts has {quoted(word)} under {quoted(counted[word])} and {quoted(name)}; choose one"
-                )
-    return counted
 
 
 def _lattices(
@@ -402,7 +392,6 @@ _COSTS = dict.fromkeys(("cost", "graph_cost", "acoustic_cost", "word_cost", "con
 
 def read_lattices(
     source: Sources,
-    references: References | Sequence[str | Path],
     *,
     format: str | None = None,
     n_best: int = 100,
@@ -411,24 +400,20 @@ def read_lattices(
     silent: Iterable[str] = (),
     variants: bool = False,
     symbols: str | Path | None = None,
-    metric: str | TextMetric = "wer",
-    partial: bool = False,
-    by_position: bool = False,
 ) -> NBest:
-    """Read lattices and return their N-best lists.
+    """Read lattices and return their N-best lists, whose statistics are still to be counted.
 
     The arguments are those of `lpmert.load_lattices`, and so are the features. A list has the `n_best` best hypotheses
     with different words by the sum of features times `scales`; without a scale there, the one in the header of the
     lattice counts, as in HTK and SRILM, and without that 1 for scores of a decoder, -1 for costs, and 0 for others. The
-    scores of a hypothesis are those of its best path. metric counts the statistics, as in `read_srilm`. Raises
-    `DataError` with file and, where there is one, line.
+    scores of a hypothesis are those of its best path. Raises `DataError` with file and, where there is one, line.
     """
     if n_best < 1:
         raise DataError(f"n_best is {n_best}; a list needs at least one hypothesis")
     speech = Speech.of(counts, silent, variants)
     parts = _parts(source, format, symbols)
     given = [part.graph.scales if isinstance(part.graph, Links) else {} for part in parts]
-    lattices = _loaded(parts, references, speech, partial=partial, by_position=by_position)
+    lattices = _loaded(parts, False, speech)
     place = source if isinstance(source, str | Path) else None
     for name in scales or {}:
         if name not in lattices.names:
@@ -436,13 +421,13 @@ def read_lattices(
     known = {**_UNSCALED, **_COSTS}
     weights = [{**known, **own, **(scales or {})} for own in given]
     rows = [np.array([own.get(name, 0.0) for name in lattices.names]) for own in weights]
-    return best_lists(lattices, rows, n_best, metric)
+    return best_lists(lattices, rows, n_best)
 
 
 def _format(
     name: str, description: str, graphs: Callable[[GraphText], Iterable[tuple[str | None, Links | Edges]]]
 ) -> Format:
-    return Format(description, read_lattices, pooled=True, fixed={"format": name}, graphs=graphs)
+    return Format(description, read_lattices, pooled=True, fixed={"format": name}, spoken=True, graphs=graphs)
 
 
 SLF = _format("slf", "HTK lattices, one utterance a file", slf_lattices)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.alike import Cell, Style, Template, first_of
 from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
-from lpmert.formats.references import with_references
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, repeated, words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
@@ -27,9 +26,6 @@ from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY, Bytes, atomic_writer, blocks_of_bytes, lines_of, open_bytes
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
-
-if TYPE_CHECKING:
-    from lpmert.metrics.text import TextMetric
 
 SEPARATOR = "|||"
 STATISTICS_LABEL = "statistics:"
@@ -48,15 +44,12 @@ Statistics = tuple[tuple[str, ...] | None, list[float]]
 def read_moses(
     paths: Paths,
     *,
-    references: Paths | Mapping[str, str] | Literal[False] = (),
-    metric: str | TextMetric = "bleu",
     statistics: Paths = (),
     last_field: bool = False,
     statistic_names: Sequence[str] | None = None,
     texts: bool = True,
     group: bool = False,
-    partial: bool = False,
-    by_position: bool = False,
+    counted: bool | None = False,
 ) -> NBest:
     """Read N-best lists in the format of Moses; lists with equal ids in several files (runs) are pooled.
 
@@ -64,28 +57,28 @@ def read_moses(
     underscore in the name, `name= v` (0 where a line lacks them), or plain numbers (feature1, ...). They are the third
     field, or the fourth where the third is one number and the fourth has names. Other fields are not looked at.
 
-    Statistics come from one of: `references`, files with one sentence a line (id 0 is the first line; with `partial`
-    there may be more lines than lists) or with ids (`by_position`, and `False`, as for `with_references`), by `metric`,
-    one of `lpmert.metrics.text` or its name; `statistics`, a file for each of `paths`, whose line has the id and the
-    numbers of the same line; the numbers in the last field, with `last_field`, or without where `write_moses` put them.
-    `statistic_names` names them. Texts are not kept with `texts=False`, so that `NBest.deduplicate` does not look at
-    them. With `group`, lines of a list may lie apart. Raises `DataError` with file and line, and what
-    `lpmert.metrics.text` raises.
+    Unless they are `counted` from the texts, statistics come from one of: `statistics`, a file for each of `paths`,
+    whose line has the id and the numbers of the same line; the numbers in the last field, with `last_field`, or without
+    where `write_moses` put them. `statistic_names` names them. Texts are not kept with `texts=False`, so that
+    `NBest.deduplicate` does not look at them. With `group`, lines of a list may lie apart. Raises `DataError` with file
+    and line.
     """
     files, statistics_files = one_or_more(paths, "paths"), one_or_more(statistics, "statistics")
-    given = () if references is False else references
-    measured = given if isinstance(given, Mapping) else one_or_more(given, "references")
-    _check_sources(files, measured, statistics_files, last_field)
-    pool = _Pool(group, keep_texts=texts or bool(measured))
+    if not files:
+        raise DataError("give at least one file of lists")
+    if sum((bool(counted), bool(statistics_files), last_field)) > 1:
+        raise DataError("give one source of statistics: references, statistics or last_field", path=files[0])
+    if statistics_files and len(statistics_files) != len(files):
+        counts = f"{len(files)} files of lists and {len(statistics_files)} of statistics"
+        raise DataError(f"{counts}; give one for each", path=files[0])
+    pool = _Pool(group, keep_texts=texts or bool(counted))
     for path, beside in zip_longest(files, statistics_files):
         if beside is not None:
             with _beside(beside, path) as statistics_of:
                 pool.add(path, statistics_of, beside=True)
         else:
-            unmeasured = measured or references is False
-            pool.add(path, _unmeasured if unmeasured else _last_field if last_field else _labelled)
-    nbest = pool.nbest(statistic_names)
-    return with_references(nbest, measured, metric, partial, by_position) if measured else nbest
+            pool.add(path, _last_field if last_field else _labelled if counted is False else _uncounted)
+    return pool.nbest(statistic_names)
 
 
 def write_moses(nbest: NBest, path: str | Path) -> None:
@@ -161,7 +154,7 @@ class _Pool:
         first.place.numbers(numbers_of(first.features), "a feature")
         statistic_names, values = statistics_of(first)
         self._check_statistics(first.place, statistic_names, values)
-        of_last = statistics_of is not _unmeasured
+        of_last = statistics_of is not _uncounted
         found = layout.template(text, keep_texts=self._keep_texts, last=of_last).read(block)
         ids = [] if found is None else [word.strip(WHITE) for word in found.words]
         if found is None or len({*ids}) < len(ids) or not all(ids):
@@ -204,18 +197,6 @@ class _Pool:
             statistic_names=self._names if statistic_names is None else statistic_names,
             texts=self._texts if any(self._texts) else None,
         )
-
-
-def _check_sources(
-    files: Sequence[str | Path], references: Collection[object], statistics: Sequence[object], last_field: bool
-) -> None:
-    if not files:
-        raise DataError("give at least one file of lists")
-    if sum((bool(references), bool(statistics), last_field)) > 1:
-        raise DataError("give one source of statistics: references, statistics or last_field", path=files[0])
-    if statistics and len(statistics) != len(files):
-        counts = f"{len(files)} files of lists and {len(statistics)} of statistics"
-        raise DataError(f"{counts}; give one for each", path=files[0])
 
 
 class _Layout(NamedTuple):
@@ -264,7 +245,7 @@ class _Layout(NamedTuple):
                 template.add(field[end:])
             else:
                 kept = (Cell.WORD, Cell.TEXT if keep_texts else Cell.SKIPPED)
-                template.add("", kept[place] if place < len(kept) else Cell.SKIPPED)
+                template.add("", kept[place] if place < len(kept) else Cell.SKIPPED, place)
         return template
 
 
@@ -282,7 +263,7 @@ def _whole_blocks(path: str | Path) -> Iterator[Bytes]:
         raise last.error("no line end here, so the file may be cut off; add one if it is whole")
 
 
-def _unmeasured(_: _Line) -> Statistics:
+def _uncounted(_: _Line) -> Statistics:
     return None, [0.0]
 
 
@@ -471,4 +452,4 @@ class FeatureWriter:
         return " ".join(words)
 
 
-MOSES = Format("Moses, cdec, Joshua, travatar lists", read_moses, write_moses, pooled=True)
+MOSES = Format("Moses, cdec, Joshua, travatar lists", read_moses, write_moses, pooled=True, metric="bleu")

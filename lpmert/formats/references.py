@@ -7,7 +7,7 @@ import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -162,27 +162,20 @@ def _transcripts(rows: Rows, path: str | Path) -> Keyed:
     return _keyed(_by_key(rows), path)
 
 
-def measured(
-    features: ArrayLike,
-    names: Sequence[str],
-    lists: Mapping[str, Sequence[str]],
-    references: References,
-    *options: Any,
-) -> NBest:
-    """Return N-best lists with statistics counted from their texts, as `with_references` with these options does.
+def spoken_lists(features: ArrayLike, names: Sequence[str], lists: Mapping[str, Sequence[str]]) -> NBest:
+    """Return N-best lists whose statistics are still to be counted.
 
     features [M, D] has a row for each hypothesis, `lists` their texts by utterance, in the same order.
     """
     rows = np.array(features, dtype=np.float64)
     texts = [text for hypotheses in lists.values() for text in hypotheses]
     offsets = np.cumsum([0, *map(len, lists.values())])
-    nbest = NBest(rows, offsets, np.zeros(len(rows)), names, list(lists), texts=texts)
-    return with_references(nbest, references, *options)
+    return NBest(rows, offsets, np.zeros(len(rows)), names, list(lists), texts=texts)
 
 
 def with_references(
     nbest: NBest,
-    references: References | Sequence[str | Path] | Literal[False],
+    references: References | Sequence[str | Path],
     metric: str | TextMetric = "wer",
     partial: bool = False,
     by_position: bool = False,
@@ -192,14 +185,10 @@ def with_references(
     `references` are words by utterance, or one or more files: each a Kaldi `text` or trn file, or lines `id<tab>text`,
     or, where the ids of the lists are whole numbers, one sentence a line (id 0 is the first). by_position: lines are
     such sentences, whatever they look like; otherwise they are where no line has a tab, and most neither begin with a
-    word with a digit nor end with a word in parentheses, which may be ids. False: nobody knows what hypotheses cost, as
-    for `lpmert.rerank`, and the statistics stay as they are. Raises `DataError` if a list has no reference, or, unless
-    `partial`, a reference no list.
+    word with a digit nor end with a word in parentheses, which may be ids. Raises `DataError` if a list has no
+    reference, or, unless `partial`, a reference no list.
     """
     from lpmert.model.converters import measure_texts
-
-    if references is False:
-        return nbest
 
     by_list = references_by_list(nbest.list_ids, references, partial, by_position)
     found, summed = measure_texts(nbest, by_list, metric)

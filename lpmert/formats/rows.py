@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.alike import Cell, Style, Template
+from lpmert.formats.alike import Alike, Cell, Style, Template
 from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
 from lpmert.formats.text import Place, repeated
 from lpmert.model.nbest import NBest
@@ -48,11 +48,19 @@ RECORDED = b"lpmert"
 class Block(NamedTuple):
     """Some rows: the line each begins on (in Parquet its number, from 1), and the cells of each wanted column.
 
+    Of several hypotheses of one record, a line may be a pair: the line, and the number of the hypothesis.
+
     Numbers that are known to be finite may be arrays, and the column of ids `Runs`.
     """
 
-    lines: Sequence[int]
+    lines: Sequence[Any]
     columns: list[Any]
+
+
+def alike_block(first: int, found: Alike, keys: Sequence[Any], words: Sequence[Any], texts: list[str] | None) -> Block:
+    """Return the rows of lines that the core read: ids, whose key is the first, numbers and texts."""
+    columns = [found.runs(keys[0], words), *map(found.column, keys[1:]), *([] if texts is None else [texts])]
+    return Block(range(first, first + len(found.numbers)), columns)
 
 
 Choose = Callable[[Head], Columns]
@@ -181,18 +189,10 @@ class _Wanted(NamedTuple):
         kinds |= {self.places[-1]: Cell.TEXT} if self.texts else {}
         template = Template(Style.EXACT, separator)
         for place in range(width):
-            template.add(separator if place else "", kinds.get(place, Cell.SKIPPED))
+            template.add(separator if place else "", kinds.get(place, Cell.SKIPPED), place)
         found = template.read(block)
-        if found is None:
-            return None
-        order = sorted(place for place, kind in kinds.items() if kind != Cell.TEXT)
-        numbers = [found.numbers[:, order.index(self.places[number])] for number in self.numbers]
-        columns = [
-            found.runs(order.index(self.places[0]), found.words),
-            *numbers,
-            *([found.texts] if self.texts else []),
-        ]
-        return Block(range(block.first, block.first + len(found.numbers)), columns)
+        keys = self.places[: len(self.places) - self.texts]
+        return found and alike_block(block.first, found, keys, found.words, found.texts if self.texts else None)
 
 
 def _unquoted(data: bytes) -> bool:

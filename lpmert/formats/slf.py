@@ -63,54 +63,56 @@ def slf_lattices(file: GraphText) -> Iterator[tuple[str | None, Links]]:
     first node, or of the last one if `dir=b`. Raises `DataError` with file and line for whatever is malformed, missing,
     or there twice, numbers of nodes and links that the header denies, and for sub-lattices.
     """
-    yield None, _plain(file) or _one_by_one(file)
+    yield None, _links(*(_plain(file) or _careful(file)))
 
 
-def _one_by_one(file: GraphText) -> Links:
-    reader = _Reader(file.path)
-    for place, line in file.lines():
-        reader.add(place, line)
-    base, scales = reader.base_and_scales()
-    for key, table, part in (("N", reader.nodes, "I"), ("L", reader.links, "J")):
-        reader.size(key, table, part)
-    nodes = reader.all_nodes(base)
-    forward = reader.direction()
-    found = [reader.link(number, base, nodes, forward) for number in range(len(reader.links))]
-    sources, targets = (np.array([ends[place] for ends, _ in found], dtype=np.int64) for place in (0, 1))
-    start, end = (reader.end(*one, len(nodes)) for one in (("start", targets), ("end", sources)))
-    pairs = [(link, nodes[ends[1] if forward else ends[0]]) for ends, link in found]
-    words = [node.word if link.word is None else link.word for link, node in pairs]
-    present = {name for part in (*nodes, *(link for _, link in found)) for name in part.scores}
-    scores = {
-        name: np.array([link.scores.get(name, node.scores.get(name, 0.0)) for link, node in pairs])
-        for name in SCORE_NAMES
-        if name in present
-    }
-    lines = np.array([link.line for _, link in found], dtype=np.int64)
-    links = Links(sources, targets, np.arange(len(words)), words, scores, start, end, lines, scales=scales)
-    return _with_outer(links, nodes[start if forward else end], len(nodes), forward)
+class _Rows(NamedTuple):
+    """Nodes or links in order: words [N] as places in a vocabulary, and scores [N] by name, NaN where a line has none.
+
+    lines [N]: of the file. ends [2, N]: of links, the nodes where they begin and end.
+    """
+
+    words: NDArray[np.integer]
+    vocabulary: list[str | None]
+    scores: dict[str, FloatArray]
+    lines: NDArray[np.integer]
+    ends: NDArray[np.integer]
+
+    @staticmethod
+    def of(parts: Sequence[_Part], ends: Sequence[tuple[int, int]] = ()) -> _Rows:
+        """Return the rows of nodes or links that were read one by one."""
+        places: dict[str | None, int] = {}
+        words = np.array([places.setdefault(part.word, len(places)) for part in parts], dtype=np.int32)
+        names = {name for part in parts for name in part.scores}
+        scores = {name: np.array([part.scores.get(name, math.nan) for part in parts]) for name in names}
+        lines = np.array([part.line for part in parts], dtype=np.int64)
+        return _Rows(words, [*places], scores, lines, np.array(ends, dtype=np.int64).reshape(-1, 2).T)
 
 
-def _with_outer(links: Links, outer: _Part, n_nodes: int, forward: bool) -> Links:
+def _links(reader: _Reader, nodes: _Rows, links: _Rows) -> Links:
     """Return the links, and one more for the word and the scores of the node that no link has them of."""
-    start, end = links.start, links.end
-    sources, targets, nodes = links.sources, links.targets, (*range(n_nodes), end)
+    n_nodes, forward = len(nodes.words), reader.direction()
+    sources, targets = links.ends
+    start, end = (reader.end(*one, n_nodes) for one in (("start", targets), ("end", sources)))
+    at = _appended(*(targets, start) if forward else (sources, end))
+    own = np.array([word is not None for word in links.vocabulary])[links.words]
+    words = np.where(_appended(own, False), _appended(links.words + len(nodes.vocabulary), 0), nodes.words[at])
+    scores = {}
+    for name in SCORE_NAMES:
+        if name in links.scores or name in nodes.scores:
+            values = np.nan_to_num(nodes.scores[name][at]) if name in nodes.scores else np.zeros(len(at))
+            if name in links.scores:
+                values[:-1] = np.where(np.isnan(links.scores[name]), values[:-1], links.scores[name])
+            scores[name] = values
     if forward:  # the new node comes first, so that links go on leading to larger ones
-        sources, targets = _appended(sources + 1, 0), _appended(targets + 1, start + 1)
-        start, end, nodes = 0, end + 1, (start, *range(n_nodes))
+        sources, targets, inner = _appended(sources + 1, 0), _appended(targets + 1, start + 1), (start, *range(n_nodes))
+        start, end = 0, end + 1
     else:
-        sources, targets, end = _appended(sources, end), _appended(targets, n_nodes), n_nodes
-    return links._replace(
-        sources=sources,
-        targets=targets,
-        words=_appended(links.words, len(links.vocabulary)),
-        vocabulary=[*links.vocabulary, outer.word],
-        scores={name: _appended(values, outer.scores.get(name, 0.0)) for name, values in links.scores.items()},
-        start=start,
-        end=end,
-        lines=_appended(links.lines, outer.line),
-        nodes=nodes,
-    )
+        sources, targets, inner = _appended(sources, end), _appended(targets, n_nodes), (*range(n_nodes), end)
+        end = n_nodes
+    lines = _appended(links.lines, nodes.lines[inner[0 if forward else -1]])
+    vocabulary, scales = [*nodes.vocabulary, *links.vocabulary], reader.base_and_scales()[1]
+    return Links(sources, targets, words, vocabulary, scores, start, end, lines, inner, scales)
 
 
 def _appended(values: Any, last: float) -> Any:
@@ -118,8 +120,22 @@ def _appended(values: Any, last: float) -> Any:
     return np.append(values, values.dtype.type(last))
 
 
-def _plain(file: GraphText) -> Links | None:
-    """Return the links of a plain text, `None` for any other, also for one with faults.
+def _careful(file: GraphText) -> tuple[_Reader, _Rows, _Rows]:
+    """Return the nodes and links of a text; raises `DataError` for its first fault."""
+    reader = _Reader(file.path)
+    for place, line in file.lines():
+        reader.add(place, line)
+    base, _ = reader.base_and_scales()
+    for key, table, part in (("N", reader.nodes, "I"), ("L", reader.links, "J")):
+        reader.size(key, table, part)
+    nodes = reader.all_nodes(base)
+    forward = reader.direction()
+    found = [reader.link(number, base, nodes, forward) for number in range(len(reader.links))]
+    return reader, _Rows.of(nodes), _Rows.of([link for _, link in found], [ends for ends, _ in found])
+
+
+def _plain(file: GraphText) -> tuple[_Reader, _Rows, _Rows] | None:
+    """Return the nodes and links of a plain text, `None` for any other, also for one with faults.
 
     Plain is a text with start and end in its header, then all nodes, and then all links, in order and a line each, all
     with the same fields, which are plain numbers, in the same order. Nodes may differ, which takes longer.
@@ -134,83 +150,51 @@ def _plain(file: GraphText) -> Links | None:
             reader.add(place, line)
         if reader.nodes or reader.links or not reader.header.keys() >= {"start", "end", "N", "L"}:
             return None
-        links = _numbers(text[links_at.start() :], ("J", "S", "E"), reader.header["L"][1])
-        base, scales = reader.base_and_scales()
-        if links is None or "W" in links.columns or base == 0:
+        base, _ = reader.base_and_scales()
+        first, later = (text.count("\n", 0, match.start()) + 1 for match in (nodes_at, links_at))
+        links = _alike(text[links_at.start() :], ("J", "S", "E"), reader.header["L"][1], base, later)
+        if links is None or links.vocabulary != [None]:
             return None
-        factor = 1.0 if base in (1.0, math.e) else math.log(base)
-        nodes = _nodes(text[nodes_at.start() : links_at.start()], reader, base, factor)
+        block = text[nodes_at.start() : links_at.start()]
+        nodes = _alike(block, ("I",), reader.header["N"][1], base, first)
         if nodes is None:
-            return None
-        words, vocabulary, given = nodes
-        n_nodes, forward = len(words), reader.direction()
-        start, end = (reader.end(key, (), n_nodes) for key in ("start", "end"))
+            for number, line in enumerate(block.rstrip("\n").split("\n")):
+                reader.add(Place(reader.path, first + number), line)
+            nodes = _Rows.of(reader.all_nodes(base))
+        reader.direction()
+        for key in ("start", "end"):
+            reader.end(key, (), len(nodes.words))
     except DataError:  # the reader of lines says where, and may find another fault before
         return None
-    sources, targets = (links.columns[key].astype(np.int32) for key in "SE")
-    if max(sources.max(), targets.max()) >= n_nodes:
-        return None
-    inner, own = (targets, start) if forward else (sources, end)
-    scores = {}
-    for key, name in _FIELDS.items():
-        if key in links.columns:
-            scores[name] = links.columns[key] * factor
-        elif name in given:
-            scores[name] = given[name][inner]
-    first, later = (text.count("\n", 0, match.start()) + 1 for match in (nodes_at, links_at))
-    lines = np.arange(later, later + links.n_rows, dtype=np.int32)
-    outer = _Part(vocabulary[words[own]], {name: float(values[own]) for name, values in given.items()}, first + own)
-    found = Links(sources, targets, words[inner], vocabulary, scores, start, end, lines, scales=scales)
-    return _with_outer(found, outer, n_nodes, forward)
+    return None if links.ends.max() >= len(nodes.words) else (reader, nodes, links)
 
 
-def _nodes(
-    block: str, reader: _Reader, base: float, factor: float
-) -> tuple[NDArray[np.int32], list[str | None], dict[str, FloatArray]] | None:
-    """Return the words of nodes [N], by their places in a vocabulary, and their scores by name; `None` for odd ones."""
-    table = _numbers(block, ("I",), reader.header["N"][1])
-    if table is not None and "L" not in table.columns:
-        scores = {name: table.columns[key] * factor for key, name in _FIELDS.items() if key in table.columns}
-        if "W" in table.columns:
-            return table.columns["W"].astype(np.int32), [*table.words], scores
-        return np.zeros(table.n_rows, dtype=np.int32), [None], scores
-    for number, line in enumerate(block.rstrip("\n").split("\n"), 1):
-        reader.add(Place(reader.path, number), line)
-        if len(reader.nodes) != number:  # of which the number of a line would not follow
-            return None
-    nodes = reader.all_nodes(base)
-    places: dict[str | None, int] = {}
-    words = np.array([places.setdefault(node.word, len(places)) for node in nodes], dtype=np.int32)
-    names = {name for node in nodes for name in node.scores}
-    return words, [*places], {name: np.array([node.scores.get(name, 0.0) for node in nodes]) for name in names}
+def _alike(block: str, counts: tuple[str, ...], size: str, base: float, first: int) -> _Rows | None:
+    """Return the rows of lines that all have the same fields, the counts first, numbered from 0; `None` for others.
 
-
-class _Table(NamedTuple):
-    """The fields of nodes or links as columns of numbers by key, and the words, by their numbers in the column W."""
-
-    n_rows: int
-    columns: dict[str, FloatArray]
-    words: list[str]
-
-
-def _numbers(block: str, counts: tuple[str, ...], size: str) -> _Table | None:
-    """Return the fields of lines that all have the same ones, the counts first, numbered from 0; `None` for others."""
+    first: the number of the first line.
+    """
     data = block.rstrip("\n").encode() + b"\n"
     written = _KEY.findall(data[: data.index(b"\n")].decode())
     keys = [_SHORT.get(key, key) for key in written]
-    if tuple(written[: len(counts)]) != counts or len({*keys, "I", "J"}) != len(keys) + 1:
+    if tuple(written[: len(counts)]) != counts or len({*keys, "I", "J", "L"}) != len(keys) + 2 or base == 0:
         return None
     template = Template(Style.BLANK)
-    for place, key in enumerate(written):
-        kind = Cell.COUNT if place < len(counts) else Cell.WORD if keys[place] == "W" else Cell.NUMBER
-        template.add(f"{' ' if place else ''}{key}=", kind)
+    for place, key in enumerate(keys):
+        kind = Cell.COUNT if place < len(counts) else Cell.WORD if key == "W" else Cell.NUMBER
+        template.add(f"{' ' if place else ''}{written[place]}=", kind, key)
     found = template.read(Bytes(1, data))
     if found is None or size != str(len(found.numbers)) or any(map(_may_be_quoted, found.words)):
         return None
-    if not np.array_equal(found.numbers[:, 0], np.arange(len(found.numbers))):
+    rows = np.arange(len(found.numbers), dtype=np.int32)
+    if not np.array_equal(found.column(counts[0]), rows):
         return None
-    columns = {key: found.numbers[:, place].copy() for place, key in enumerate(keys)}
-    return _Table(len(found.numbers), columns, found.words)
+    factor = 1.0 if base in (1.0, math.e) else math.log(base)
+    scores = {name: found.column(key) * factor for key, name in _FIELDS.items() if key in keys}
+    words = found.column("W") if "W" in keys else np.zeros(len(rows))
+    vocabulary: list[str | None] = [*found.words] if "W" in keys else [None]
+    ends = np.array([found.column(key) for key in counts[1:]], dtype=np.int32)
+    return _Rows(words.astype(np.int32), vocabulary, scores, rows + first, ends)
 
 
 def _may_be_quoted(word: str) -> bool:

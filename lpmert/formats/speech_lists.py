@@ -1,11 +1,10 @@
-"""N-best lists of speech toolkits, and back: a file for each score (Kaldi, icefall, ESPnet), or utterance (SRILM).
+"""N-best lists of speech toolkits: a file for each score (Kaldi, icefall, ESPnet), or utterance (SRILM).
 
 Source of the forms of SRILM: its manual page nbest-format(5) and its source, lm/src/NBest.cc and Prob.h.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,66 +15,50 @@ import numpy as np
 from lpmert.errors import DataError
 from lpmert.formats.format import Format
 from lpmert.formats.references import (
-    MANIFEST,
     Keyed,
-    References,
-    made_folder,
-    measured,
     read_keyed,
+    spoken_lists,
     utterance_files,
 )
-from lpmert.formats.text import Place, is_word, number_text, placed_lines, words_of
+from lpmert.formats.text import Place, placed_lines, words_of
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import read_text, write_text
-from lpmert.system.packing import COMPRESSED_ENDINGS
 
 Files = Mapping[str, str | Path]
 
 TEXT = "text"
-ROLES = "lists.json"
-"""Says in a folder that `write_scores` wrote which file is what."""
 _RECOG = re.compile(r"([1-9][0-9]*)best_recog")
 _TENSOR = re.compile(r"tensor\(([^,()]*)(, [^()]*)?\)")  # how torch prints a number
 
 
 def read_scores(
-    scores: Files | str | Path,
+    scores: Files,
     *,
     texts: str | Path | None = None,
-    references: References | None = None,
     losses: Files | None = None,
     separator: str = "-",
-    metric: str = "wer",
-    partial: bool = False,
-    by_position: bool = False,
+    counted: bool | None = False,
 ) -> NBest:
     """Read N-best lists from one file of lines `key number` for each feature.
 
-    `scores` are the files by feature, or a folder that `write_scores` wrote, which needs nothing else. A key is the id
-    of its list, the last `separator` in it, and what tells the hypotheses of the list apart. `texts` is a file of lines
-    `key word word ...`. The losses are either in the files of `losses`, by name of the statistic, or the errors of the
-    texts against `references`, which are, as `metric`, `partial` and `by_position`, those of `read_srilm`. Lists and
-    hypotheses keep the order of the first file; the others may have any. Raises `DataError` with file and line where a
-    key is missing or comes twice, or a number is none.
+    `scores` are the files by feature. A key is the id of its list, the last `separator` in it, and what tells the
+    hypotheses of the list apart. `texts` is a file of lines `key word word ...`. The statistics are in the files of
+    `losses`, by name, unless they are `counted` from the texts. Lists and hypotheses keep the order of the first file;
+    the others may have any. Raises `DataError` with file and line where a key is missing or comes twice, or a number is
+    none.
     """
-    place = Path(scores) / ROLES if isinstance(scores, str | Path) else None
-    if isinstance(scores, str | Path):
-        scores, written_texts, written_losses, separator = _roles(Path(scores))
-        texts = written_texts if texts is None else texts
-        losses = written_losses if losses is None and references is None else losses
+    if not isinstance(scores, Mapping):
+        raise DataError("one file a score: give NAME=FILE for each (in Python, files by name)", path=scores)
     if not separator:
-        raise DataError(
-            "separator must not be empty; it stands between the id of a list and the rest of a key", path=place
-        )
-    if (references is None) == (losses is None):
-        raise DataError("give either references (and texts) or losses", path=place)
-    if references is not None and texts is None:
-        raise DataError("word errors need texts: give the file of lines `key word word ...`", path=place)
+        raise DataError("separator must not be empty; it stands between the id of a list and the rest of a key")
+    if (counted is False) == (losses is None):
+        raise DataError("give either references (and texts) or losses")
+    if counted and texts is None:
+        raise DataError("word errors need texts: give the file of lines `key word word ...`")
     for what, named in (("scores", scores), ("losses", losses)):
         if named is not None and not named:
-            raise DataError(f"{what} names no file; give at least one", path=place)
+            raise DataError(f"{what} names no file; give at least one")
     read = {path: read_keyed(path) for path in [*scores.values(), *(losses or {}).values()]}
     words = None if texts is None else read_keyed(texts)
     first_path, first = next(iter(read.items()))
@@ -92,93 +75,23 @@ def read_scores(
     keys = [key for members in lists.values() for key in members]
     columns = {path: _numbers(keyed, keys, path) for path, keyed in read.items()}
     features = np.column_stack([columns[path] for path in scores.values()])
-    by_list = {name: [words[key][1] for key in members] for name, members in lists.items()} if words else {}
-    if references is not None:
-        return measured(features, list(scores), by_list, references, metric, partial, by_position)
     return NBest(
         features,
         offsets=np.cumsum([0, *map(len, lists.values())]),
-        statistics=np.column_stack([columns[path] for path in (losses or {}).values()]),
+        statistics=np.column_stack([columns[path] for path in losses.values()]) if losses else np.zeros(len(keys)),
         names=list(scores),
         list_ids=list(lists),
-        statistic_names=list(losses or {}),
-        texts=[text for members in by_list.values() for text in members] if words else None,
+        statistic_names=list(losses) if losses else None,
+        texts=[words[key][1] for key in keys] if words else None,
     )
 
 
-def write_scores(nbest: NBest, folder: str | Path, *, separator: str = "-") -> None:
-    """Write a file for each feature and statistic, called like it, and `text` where there are texts.
-
-    Keys are list id, separator and the number of the hypothesis, from 1; a file `lists.json` says which file is what.
-    `read_scores` reads the folder back to exactly the same numbers and texts. Raises `DataError` where a name cannot be
-    a file name, two are equal, an id has white space, or a text a line end.
-    """
-    place = Path(folder)
-    files = [*nbest.names, *nbest.statistic_names, *([] if nbest.texts is None else [TEXT])]
-    for name in files:
-        hidden = name.startswith(".") or Path(name).suffix in COMPRESSED_ENDINGS or name == ROLES
-        if hidden or not {"/", "\0"}.isdisjoint(name) or files.count(name) > 1:
-            raise DataError(f"{quoted(name)} cannot be the name of a file here; rename the feature", path=place)
-    for cell in nbest.list_ids:
-        if not is_word(cell):
-            raise DataError(f"list id {quoted(cell)} has white space, which a key cannot; rename it", path=place)
-    if not is_word(separator) or separator[-1].isdigit():
-        raise DataError(
-            f"separator {quoted(separator)} cannot stand before a number in a key; choose another", path=place
-        )
-    for text in nbest.texts or ():
-        if "\n" in text or "\r" in text:
-            raise DataError(f"{quoted(text)} holds a line end; replace it", path=place)
-    keys = [
-        f"{list_id}{separator}{number}"
-        for list_id, size in zip(nbest.list_ids, np.diff(nbest.offsets).tolist(), strict=True)
-        for number in range(1, size + 1)
-    ]
-    made_folder(place)
-    columns: list[Sequence[str]] = [
-        [number_text(number) for number in column]
-        for table in (nbest.dense_features(), nbest.statistics)
-        for column in table.T.tolist()
-    ]
-    if nbest.texts is not None:
-        columns.append(nbest.texts)
-    for name, cells in zip(files, columns, strict=True):
-        write_text(place / name, "".join(f"{key} {cell}\n" for key, cell in zip(keys, cells, strict=True)))
-    roles = {
-        "features": nbest.names,
-        "statistics": nbest.statistic_names,
-        "texts": None if nbest.texts is None else TEXT,
-        "separator": separator,
-    }
-    write_text(place / ROLES, json.dumps(roles, indent=2) + "\n")
-
-
-def _roles(folder: Path) -> tuple[Files, Path | None, Files, str]:
-    """Return the files of features by name, of texts, of statistics by name, and the separator of a folder."""
-    try:
-        roles = json.loads(read_text(folder / ROLES))
-        files = [{name: folder / name for name in roles[what]} for what in ("features", "statistics")]
-        texts = None if roles["texts"] is None else folder / roles["texts"]
-        return files[0], texts, files[1], str(roles["separator"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError("does not say which file is what; give the files as NAME=FILE", path=folder / ROLES) from error
-
-
-def read_espnet(
-    folder: str | Path,
-    references: References,
-    *,
-    scores: Sequence[str] = ("score",),
-    metric: str = "wer",
-    partial: bool = False,
-    by_position: bool = False,
-) -> NBest:
+def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NBest:
     """Read N-best lists that ESPnet wrote: folders `1best_recog`, `2best_recog`, ... with `text` and score files.
 
     They lie in `folder` or, one set a job, in its folders `output.*`. `scores` are the files to take as features;
     the number of words becomes a feature too. An utterance may have fewer hypotheses than others, but none left out in
-    the middle. `references`, `metric`, `partial` and `by_position` are those of `read_srilm`. Raises `DataError` with
-    file and line.
+    the middle. Raises `DataError` with file and line.
     """
     if not checked_sequence(scores, "scores"):
         raise DataError("scores names no file; give at least one")
@@ -194,7 +107,7 @@ def read_espnet(
         raise DataError("no folders 1best_recog, 2best_recog, ... here or in output.*", path=place)
     texts = {utterance: [text for _, text in members] for utterance, members in found.items()}
     features = [row for members in found.values() for row, _ in members]
-    return measured(features, [*scores, "words"], texts, references, metric, partial, by_position)
+    return spoken_lists(features, [*scores, "words"], texts)
 
 
 def _add_rank(found: dict[str, list[tuple[list[float], str]]], rank: int, folder: Path, scores: Sequence[str]) -> None:
@@ -230,8 +143,8 @@ def _numbers(keyed: Keyed, keys: Sequence[str], path: str | Path) -> list[float]
     return numbers
 
 
-SCORES = Format("one file a score", read_scores, write_scores)
-ESPNET = Format("folders that ESPnet wrote", read_espnet)
+SCORES = Format("one file a score", read_scores)
+ESPNET = Format("folders that ESPnet wrote", read_espnet, spoken=True)
 
 
 NAMES = {1: ("score", "words"), 2: ("acoustic", "lm", "words"), 3: ("acoustic", "lm", "words")}
@@ -245,20 +158,10 @@ Hypothesis = tuple[list[float], str]
 """Features and words."""
 
 
-def read_srilm(
-    source: str | Path,
-    references: References,
-    *,
-    metric: str = "wer",
-    partial: bool = False,
-    by_position: bool = False,
-) -> NBest:
+def read_srilm(source: str | Path) -> NBest:
     """Read N-best lists of SRILM, one file an utterance.
 
-    `source` is a folder or a manifest, as for `utterance_files`; `references` a Kaldi `text` or trn file, or words by
-    utterance; with `partial` there may be more references than lists, and `by_position` is that of
-    `lpmert.formats.references.with_references`. The losses are the errors of `metric`, a name in
-    `lpmert.metrics.text`, by default of words. The form of a file is that of its first line:
+    `source` is a folder or a manifest, as for `utterance_files`. The form of a file is that of its first line:
 
     - `NBestList1.0`, or a score in parentheses: lines `(score) word word ...`. Features: score, words.
     - `NBestList2.0`: lines `(score) word ( st: start et: end g: lm a: acoustic ) word ...`; phones and states, which
@@ -280,35 +183,7 @@ def read_srilm(
         names = NAMES[form]
         features += [numbers for numbers, _ in hypotheses]
         texts[utterance] = [words for _, words in hypotheses]
-    return measured(features, names, texts, references, metric, partial, by_position)
-
-
-def write_srilm(nbest: NBest, folder: str | Path, *, form: int = 3) -> None:
-    """Write lists as files `<list id>.nbest.gz` of a folder and a manifest that gives their order.
-
-    `read_srilm` reads them back to exactly the same features and words; losses are not written. Form 3 needs the
-    features acoustic, lm, words; form 1 needs score and words, scores that come from bytelogs, and the number of
-    words of the texts. Raises `DataError` where that is not so, before anything is written.
-    """
-    place = Path(folder)
-    if form not in (1, 3):
-        raise DataError(f"form {form} cannot be written, which needs times; choose 1 or 3", path=place)
-    if nbest.names != NAMES[form] or nbest.texts is None:
-        trouble = f"form {form} holds the features {listed(NAMES[form])} and texts; use select_features"
-        raise DataError(trouble, path=place)
-    files = {}
-    features = nbest.dense_features().tolist()
-    for number, list_id in enumerate(nbest.list_ids):
-        if not is_word(list_id) or not {"/", "\0"}.isdisjoint(list_id) or list_id.startswith("."):
-            raise DataError(f"list id {quoted(list_id)} cannot be a file name; rename it", path=place)
-        start, end = nbest.offsets[number : number + 2].tolist()
-        rows = [_line(form, features[row], nbest.texts[row], list_id, place) for row in range(start, end)]
-        files[f"{list_id}.nbest.gz"] = "".join(rows if form == 3 else ["NBestList1.0\n", *rows])
-    made_folder(place)
-    for name, body in files.items():
-        write_text(place / name, body)
-    manifest = zip(nbest.list_ids, files, strict=True)
-    write_text(place / MANIFEST, "".join(f"{list_id} {name}\n" for list_id, name in manifest))
+    return spoken_lists(features, names, texts)
 
 
 def read_list(path: str | Path) -> tuple[int, list[Hypothesis]]:
@@ -372,21 +247,4 @@ def _score(cell: str, place: Place) -> float:
     return place.number(cell[1:-1], "score") * _BYTELOG
 
 
-def _line(form: int, features: list[float], text: str, list_id: str, folder: Path) -> str:
-    """Return the line of a hypothesis; raises `DataError` unless it reads back as the same."""
-    head = [f"({round(features[0] / _BYTELOG)})"] if form == 1 else list(map(number_text, features))
-    line = " ".join([*head, text] if text else head)
-    try:
-        same = _PARSERS[form](words_of(line), Place(folder)) == (features, text)
-    except DataError:
-        same = False
-    if not same:
-        numbers = ", ".join(f"{name} {number_text(value)}" for name, value in zip(NAMES[form], features, strict=True))
-        needs = "a score from a whole bytelog, the number of words" if form == 1 else "a number of words that is there"
-        shown = f"list {quoted(list_id)}: {quoted(text)} with {numbers}"
-        trouble = f"{shown}; form {form} needs {needs}, and words with single spaces"
-        raise DataError(trouble, path=folder)
-    return line + "\n"
-
-
-SRILM = Format("SRILM lists, one utterance a file", read_srilm, write_srilm)
+SRILM = Format("SRILM lists, one utterance a file", read_srilm, spoken=True)

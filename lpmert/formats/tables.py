@@ -1,4 +1,6 @@
-"""N-best lists from tables with one hypothesis a row (TSV, CSV, JSON, Parquet, data frames), and back."""
+"""N-best lists from tables with one hypothesis a row (TSV, CSV, JSON, Parquet, data frames), from sets of candidates in
+JSON with one list a record, and back.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -26,8 +28,7 @@ from lpmert.formats.columns import (
     truth_as_numbers,
 )
 from lpmert.formats.format import Format, Owners
-from lpmert.formats.json_lists import json_blocks
-from lpmert.formats.references import References, with_references
+from lpmert.formats.json_lists import blocks_of_rows, json_blocks, json_records
 from lpmert.formats.rows import (
     RECORDED,
     Block,
@@ -36,10 +37,12 @@ from lpmert.formats.rows import (
     frame_blocks,
     guess_format,
     import_parquet,
+    json_kind,
     parquet_blocks,
     record_of,
+    to_columns,
 )
-from lpmert.formats.text import number_text, repeated, spells_plainly, trouble_of_number
+from lpmert.formats.text import Place, number_text, repeated, spells_plainly, trouble_of_number
 from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rounds
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
@@ -47,9 +50,6 @@ from lpmert.registry import TABLES
 from lpmert.system.files import atomic_writer, line_limit, open_bytes
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
-
-if TYPE_CHECKING:
-    from lpmert.metrics.text import TextMetric
 
 
 def read_table(
@@ -61,10 +61,7 @@ def read_table(
     statistics: Names = None,
     gain: str | None = None,
     text: str | None = None,
-    references: References | Sequence[str | Path] | Literal[False] | None = None,
-    metric: str | TextMetric = "wer",
-    partial: bool = False,
-    by_position: bool = False,
+    counted: bool | None = False,
     group: bool = False,
     format: str | None = None,
     max_line_length: int | None = None,
@@ -94,15 +91,9 @@ def read_table(
         gain where all gains lie between 0 and 1, or else minus the gain.
     text : str, optional
         The column of the hypothesis itself.
-    references : str, Path, mapping or sequence of files, optional
-        What the texts should be, by list: the statistics are counted from the texts instead of read; see
-        `lpmert.formats.references.with_references`. False: there are neither, as for `lpmert.rerank`.
-    metric : str or TextMetric
-        What is counted then: a name or an object of `lpmert.metrics.text`.
-    partial : bool
-        Whether there may be references without a list.
-    by_position : bool
-        Whether the lines of references are sentences in order, the first for list 0, whatever they look like.
+    counted : bool, optional
+        Whether the statistics are to be counted from the texts, as `lpmert.read` does with `references`, and not read.
+        `None`: nobody knows what hypotheses cost, as for `lpmert.rerank`.
     group : bool
         Gather the rows of a list that lie apart, in order of appearance; otherwise they have to follow one another.
     format : {"tsv", "csv", "jsonl", "json", "parquet"}, optional
@@ -131,8 +122,7 @@ def read_table(
     (250, 25000)
     """
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
-    measured = references is not None
-    wanted = Wanted.of(name, segment, features, loss, statistics, gain, text, measured, references is False)
+    wanted = Wanted.of(name, segment, features, loss, statistics, gain, text, counted)
     if format is not None and format not in TABLES:
         raise DataError(f"no format {quoted(format)}; the formats are {listed(TABLES)}", path=name)
     table = _Table(name, wanted, gain, group)
@@ -146,9 +136,7 @@ def read_table(
                 nbest = table.collected(blocks(stream, path, table.kind, table.choose))
     else:
         nbest = table.collected(frame_blocks(path, table.choose))
-    if gain is not None:
-        return losses_of_gains(nbest)
-    return nbest if references is None else with_references(nbest, references, metric, partial, by_position)
+    return nbest if gain is None else losses_of_gains(nbest)
 
 
 class _Table:
@@ -158,21 +146,22 @@ class _Table:
         self.path, self.kind = path, "frame"
         self._wanted, self._gain, self._group = wanted, gain, group
         self._rows: int | None = None
+        self.columns = Columns(None, (), (), None)
         self._owners = Owners()
         self._begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
         self._last: Any = None
 
     def choose(self, head: Head) -> Columns:
         """Return the wanted columns of a table with this head."""
-        self._columns, self._rows = self._wanted.choose(head, self.path), head.rows
-        return self._columns
+        self.columns, self._rows = self._wanted.choose(head, self.path), head.rows
+        return self.columns
 
     def collected(self, blocks: Iterator[Block]) -> NBest:
         """Return the lists of all rows."""
         texts: list[str] = []
         features, statistics = Growing(), Growing()
         for block in blocks:
-            columns = self._columns
+            columns = self.columns
             if not len(self._owners):
                 room_for(8 * (self._rows or 0) * len(columns.numbers), "reading")
                 features, statistics = Growing(self._rows), Growing(self._rows)
@@ -190,9 +179,9 @@ class _Table:
         return self._owners.nbest(
             features.rows(),
             statistics.rows(),
-            names=columns.features,
-            statistic_names=columns.statistic_names or None,
-            texts=None if columns.text is None else texts,
+            names=self.columns.features,
+            statistic_names=self.columns.statistic_names or None,
+            texts=None if self.columns.text is None else texts,
         )
 
     @property
@@ -204,12 +193,15 @@ class _Table:
     def _unit(self) -> str:
         return "row" if self.kind in ("parquet", "frame") else "line"
 
-    def _error(self, line: int, message: str) -> DataError:
+    def _error(self, line: Any, message: str) -> DataError:
         if self._unit == "row":
             return DataError(f"row {line}: {message}", path=self.path)
+        if isinstance(line, tuple):
+            line, number = line
+            message = f"candidate {number}: {message}"
         return DataError(message, path=self.path, line=line)
 
-    def _add_lists(self, lines: Sequence[int], keys: Any) -> None:
+    def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
         """Append rows by the cells that name their list."""
         first = 0
         for key, size in zip(*keys, strict=True) if isinstance(keys, Runs) else _runs(keys):
@@ -221,7 +213,7 @@ class _Table:
 
     def _check_list(self, line: int, key: Any) -> None:
         """Raise `DataError` for an id that is none, that is written in two ways, or that comes back."""
-        segment = quoted(self._columns.segment or "")
+        segment = quoted(self.columns.segment or "")
         if key is None or key == "":
             raise self._error(line, f"column {segment} is empty; it must say which list the row belongs to")
         if type(key) not in (str, int):
@@ -241,7 +233,7 @@ class _Table:
                 f"{self._unit} {other}; sort the rows, or gather them with group=True (--group)",
             )
 
-    def _numbers(self, cells: Any, name: str, lines: Sequence[int]) -> FloatArray:
+    def _numbers(self, cells: Any, name: str, lines: Sequence[Any]) -> FloatArray:
         if name == self._gain:
             cells = truth_as_numbers(cells, textual=self._textual)
         if isinstance(cells, np.ndarray):
@@ -257,19 +249,19 @@ class _Table:
             size = np.abs(numbers).max(initial=0.0)  # NaN if one is
             if size < EXACT_INTEGERS or (size <= MAGNITUDE_LIMIT and not any(map(rounds, cells))):
                 return numbers
-        troubles = ((line, self._trouble(cell)) for line, cell in zip(lines, cells, strict=True))
+        troubles = ((line, self._trouble(cell, name)) for line, cell in zip(lines, cells, strict=True))
         line, trouble = next(found for found in troubles if found[1])
         raise self._error(line, f"column {quoted(name)} {trouble}")
 
-    def _trouble(self, cell: Any) -> str | None:
+    def _trouble(self, cell: Any, name: str) -> str | None:
         """Say what is wrong with a cell that should be a number."""
         if cell is None or (isinstance(cell, str) and cell == ""):
             return "is empty; every hypothesis needs a number"
-        if str(cell).strip().lower() in ("true", "false"):
+        if name in self.columns.statistics and str(cell).strip().lower() in ("true", "false"):
             return f"is {reprlib.repr(cell)}, not a number; if true is better, read the column as gain (--gain)"
         return trouble_of_number(cell, textual=self._textual, part="the hypothesis")
 
-    def _texts(self, cells: Sequence[Any], lines: Sequence[int], name: str) -> Sequence[str]:
+    def _texts(self, cells: Sequence[Any], lines: Sequence[Any], name: str) -> Sequence[str]:
         if set(map(type, cells)) != {str}:
             line, cell = next(pair for pair in zip(lines, cells, strict=True) if type(pair[1]) is not str)
             raise self._error(line, f"column {quoted(name)} is {reprlib.repr(cell)}, not a string")
@@ -314,7 +306,12 @@ def write_table(
             shown = f"{reprlib.repr(cell)} holds {what}, which {kind.upper()} cannot"
             raise DataError(f"{shown}; replace it, or choose another format", path=path)
     with atomic_writer(path) as stream:
-        _write_rows(stream, kind, header, _cells(nbest), columns, path)
+        if kind == "parquet":
+            pyarrow, parquet = import_parquet(path)
+            table = pyarrow.table(to_columns(nbest, segment=segment, text=text))
+            parquet.write_table(table.replace_schema_metadata({RECORDED: record_of(columns)}), stream.buffer)
+        else:
+            _write_rows(stream, kind, header, _cells(nbest))
 
 
 def _cells(nbest: NBest) -> Iterator[list[Any]]:
@@ -331,14 +328,12 @@ def _strings(cells: Iterable[Any]) -> list[str]:
     return [cell if isinstance(cell, str) else number_text(cell) for cell in cells]
 
 
-def _write_rows(
-    stream: TextIO, kind: str, header: Sequence[str], rows: Iterator[list[Any]], columns: Columns, path: str | Path
-) -> None:
+def _write_rows(stream: TextIO, kind: str, header: Sequence[str], rows: Iterator[list[Any]]) -> None:
     if kind == "tsv":
         stream.writelines("\t".join(_strings(cells)) + "\n" for cells in chain([header], rows))
     elif kind == "csv":
         csv.writer(stream, lineterminator="\n").writerows(map(_strings, chain([header], rows)))
-    elif kind in ("jsonl", "json"):
+    else:
         records = (dict(zip(header, cells, strict=True)) for cells in rows)
         lines = (json.dumps(record, ensure_ascii=False) for record in records)
         if kind == "json":
@@ -347,18 +342,124 @@ def _write_rows(
             stream.write("\n]\n")
         else:
             stream.writelines(f"{line}\n" for line in lines)
-    else:
-        pyarrow, parquet = import_parquet(path)
-        arrays = [pyarrow.array(column) for column in zip(*rows, strict=True)]
-        table = pyarrow.Table.from_arrays(arrays, names=list(header))
-        parquet.write_table(table.replace_schema_metadata({RECORDED: record_of(columns)}), stream.buffer)
 
 
+_LOSS = "loss"
 _REFUSED = {"tsv": ("\t\n\r", "a tab or a line end"), "csv": ("\r", "a carriage return")}
 """Characters that a format cannot hold, or that would not read back as they are."""
+
+
+def read_best_of_n(path: str | Path, *, counted: bool | None = False) -> NBest:
+    """Read lines `{"id": ..., "candidates": [{"text": ..., "scores": {name: number, ...}, "loss": number}, ...]}`.
+
+    One array of such objects will do, too. Every candidate has the same scores, in any order, and one of `loss` (a
+    number), `correct` (true or false, or a share from 0 to 1; the loss is 1 less that) or `statistics` (numbers by
+    name, for metrics of several), which are not looked at where they are `counted` from the texts. `text` is a string
+    that all candidates have or none. Other keys are not looked at. Raises `DataError` with file and line.
+    """
+    table = _Table(path, Wanted(), None, group=False)
+    table.kind = "jsonl"
+    with open_bytes(path) as stream:
+        records = json_records(stream, path, json_kind(stream.peek()) or "jsonl")
+        return table.collected(blocks_of_rows(_candidates(records, table, read=counted is False)))
+
+
+def _candidates(
+    records: Iterator[tuple[Place, dict[str, Any]]], table: _Table, *, read: bool
+) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Yield the place and the cells of each candidate, in the columns of the table, which the first one settles."""
+    begun: dict[str, int | None] = {}
+    for place, record in records:
+        for key in ("id", "candidates"):
+            if key not in record:
+                raise place.error(f"no key {quoted(key)}; the keys are {listed(record)}")
+        list_id, candidates = record["id"], record["candidates"]
+        if type(list_id) not in (str, int) or list_id == "":
+            raise place.error(f'"id" is {reprlib.repr(list_id)}, not a string or an integer')
+        _check_unicode('"id"', str(list_id), place)
+        first = begun.setdefault(str(list_id), place.line)
+        if first != place.line:
+            raise place.error(f"id {quoted(str(list_id))} comes twice, first on line {first}")
+        if not isinstance(candidates, list) or not candidates:
+            raise place.error('"candidates" must be an array of at least one candidate')
+        for number, candidate in enumerate(candidates, start=1):
+            what = f"candidate {number}"
+            if not isinstance(candidate, dict):
+                raise place.error(f"{what} is not an object but {reprlib.repr(candidate)}")
+            scores = _named(what, "scores", candidate.get("scores"), place)
+            outcome = _outcome(what, candidate, place) if read else {}
+            own = Columns("id", tuple(scores), tuple(outcome), TEXT if TEXT in candidate else None)
+            if len(begun) == number == 1:
+                table.columns = own
+                for name in own.numbers:
+                    _check_unicode(f"{what}: the name", name, place)
+            columns = table.columns
+            for key, there, others in (
+                ("scores", own.features, columns.features),
+                ("statistics", own.statistics, columns.statistics),
+            ):
+                if {*there} != {*others}:
+                    trouble = f"{what} has the {key} {listed(there)}; the candidates before have {listed(others)}"
+                    raise place.error(f"{trouble}; give all the same")
+            if own.text != columns.text:
+                raise place.error(f'{what}: some candidates have "text", others not; give it to all or none')
+            numbers = [*map(scores.get, columns.features), *map(outcome.get, columns.statistics)]
+            yield (place.line, number), (list_id, *numbers, *([candidate[TEXT]] if own.text else []))
+
+
+def _outcome(what: str, candidate: dict[str, Any], place: Place) -> dict[str, Any]:
+    """Return the statistics of a candidate by name."""
+    given = [key for key in (_LOSS, "correct", "statistics") if key in candidate]
+    if len(given) != 1:
+        raise place.error(f'{what} must have one of "loss", "correct" and "statistics"; it has {len(given)}')
+    value = candidate[given[0]]
+    if given[0] == "statistics":
+        return _named(what, given[0], value, place)
+    if given[0] == _LOSS:
+        if isinstance(value, bool):
+            raise place.error(f'{what}: "loss" is {value}, not a number; if true is better, call it "correct"')
+        return {_LOSS: value}
+    share = value if isinstance(value, bool) else place.json_number(value, f'{what}: "correct"')
+    if not 0 <= share <= 1:
+        raise place.error(f'{what}: "correct" is {value}, not true, false, or a share from 0 to 1')
+    return {_LOSS: 1.0 - share}
+
+
+def _named(what: str, key: str, value: Any, place: Place) -> dict[str, Any]:
+    if not isinstance(value, dict) or not value or "" in value:
+        raise place.error(f'{what}: "{key}" must be an object of numbers by name, not {reprlib.repr(value)}')
+    return value
+
+
+def _check_unicode(what: str, text: str, place: Place) -> None:
+    """Refuse lone surrogates, which JSON can hold, in what has to be printed."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise place.error(f"{what} {quoted(text)} is no text; replace the surrogates in it")
+
+
+def write_best_of_n(nbest: NBest, path: str | Path) -> None:
+    """Write lists as JSON lines that `read_best_of_n` reads back to exactly the same lists.
+
+    The file appears whole or not at all and is compressed if its name ends in .gz, .xz or .zst.
+    """
+    features, statistics = nbest.dense_features().tolist(), nbest.statistics.tolist()
+    with atomic_writer(path) as stream:
+        for number, list_id in enumerate(nbest.list_ids):
+            candidates = []
+            for row in range(*nbest.offsets[number : number + 2].tolist()):
+                candidate: dict[str, Any] = {} if nbest.texts is None else {TEXT: nbest.texts[row]}
+                candidate["scores"] = dict(zip(nbest.names, features[row], strict=True))
+                if nbest.statistic_names == (_LOSS,):
+                    candidate[_LOSS] = statistics[row][0]
+                else:
+                    candidate["statistics"] = dict(zip(nbest.statistic_names, statistics[row], strict=True))
+                candidates.append(candidate)
+            stream.write(json.dumps({"id": list_id, "candidates": candidates}, allow_nan=False) + "\n")
+
 
 TSV = Format("table with tabs", read_table, write_table, fixed={"format": "tsv"})
 CSV = Format("table with commas", read_table, write_table, fixed={"format": "csv"})
 JSONL = Format("JSON lines, one hypothesis a line", read_table, write_table, fixed={"format": "jsonl"})
 JSON = Format("JSON document: records, or arrays for columns", read_table, write_table, fixed={"format": "json"})
 PARQUET = Format("Parquet table", read_table, write_table, fixed={"format": "parquet"})
+BEST_OF_N = Format("JSON lines, one list a line", read_best_of_n, write_best_of_n)

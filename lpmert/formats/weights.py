@@ -50,24 +50,8 @@ SETTINGS = (MOSES, OLD_MOSES, TRAVATAR, JOSHUA)
 """Forms of files that may have weights of other features, and hold more than weights."""
 
 _HEADING = re.compile(r"\[(.+)\][ \t]*")
-_OLD_LABELS = {
-    "weight-d": "d",
-    "weight-l": "lm",
-    "weight-t": "tm",
-    "weight-w": "w",
-    "weight-generation": "g",
-    "weight-lex": "lex",
-    "weight-i": "I",
-    "weight-lr": "lr",
-    "weight-u": "u",
-    "weight-bl": "bl",
-    "weight-slm": "slm",
-    "weight-dlm": "dlm",
-    "weight-glm": "glm",
-    "weight-wt": "wt",
-    "weight-pp": "pp",
-    "weight-pb": "pb",
-}
+_OLD_LABELS = {"weight-l": "lm", "weight-t": "tm", "weight-generation": "g", "weight-i": "I"}
+_OLD_LABELS |= {f"weight-{x}": x for x in ("d", "w", "lex", "lr", "u", "bl", "slm", "dlm", "glm", "wt", "pp", "pb")}
 """Sections of an old moses.ini, and what its n-best lists call their features: the long and short names of parameters
 in moses/Parameter.cpp, of which scripts/training/mert-moses.pl before 2013 used the first seven.
 """

@@ -24,7 +24,6 @@ import lpmert
 import lpmert.api
 from lpmert.errors import DataError
 from lpmert.formats.mert_data import SCORE_TYPES, write_mert_data
-from lpmert.formats.moses import read_moses
 from lpmert.formats.weights import keeps_loss, read_weights, weights_text
 from lpmert.metrics.text import BleuTexts
 from lpmert.model.nbest import NBest
@@ -435,7 +434,7 @@ def test_pooled_runs_reach_at_least_what_moses_found_with_400_restarts(here: Pat
     for number in range(1, runs + 1):
         (here / f"run{number}").write_text("".join(by_run[number]), encoding="utf-8")
         references = [folder / f"news5.reference.{one}.xz" for one in range(3)]
-        nbest = read_moses(here / f"run{number}", references=references, metric=BleuTexts(tokenize="none"))
+        nbest = lpmert.read(here / f"run{number}", "moses", references=references, metric=BleuTexts(tokenize="none"))
         write_mert_data(nbest, here / f"features{number}", scores=here / f"scores{number}")
     (here / "init.opt").write_text(" ".join(["0.0714"] * 14) + "\n")
     files = [",".join(f"{what}{number}" for number in range(1, runs + 1)) for what in ("features", "scores")]

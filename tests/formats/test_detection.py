@@ -38,7 +38,6 @@ FORMATS = {
     "moses": "lists.txt.xz",
     "mert": "run1.features.dat",
     "best-of-n": "candidates.jsonl",
-    "scores": "folder",
 }
 
 
@@ -254,10 +253,14 @@ def test_only_lists_whose_ids_are_numbers_are_matched_by_line(tmp_path: Path) ->
 
 
 def test_scores_may_be_given_as_names_and_files(tmp_path: Path) -> None:
-    write(lists(), tmp_path / "folder", "scores")
-    (tmp_path / "folder" / "lists.json").unlink()
-    files = [f"{name}={tmp_path}/folder/{name}" for name in ("am_0", "lm_0")]
-    assert loss_of("solve", *files, "--losses", f"loss={tmp_path}/folder/loss") == optimum(lists())
+    nbest, keys = lists(), [f"{one}-{number}" for one in "ba" for number in range(3)]
+    columns = {"am": nbest.features[:, 0], "lm": nbest.features[:, 1], "loss": nbest.statistics[:, 0]}
+    for name, column in columns.items():
+        rows = zip(keys, column.tolist(), strict=True)
+        (tmp_path / name).write_text("".join(f"{key} {value}\n" for key, value in rows))
+    files = [f"{name}={tmp_path}/{name}" for name in ("am", "lm")]
+    for options in ((), ("--from", "scores")):
+        assert loss_of("solve", *files, *options, "--losses", f"loss={tmp_path}/loss") == optimum(nbest)
 
 
 def test_scores_of_mert_data_are_found_beside_the_features(tmp_path: Path) -> None:
@@ -366,7 +369,7 @@ def test_what_cannot_be_told_asks_for_the_format(tmp_path: Path) -> None:
 
 def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None:
     write(lists(), tmp_path / "x.npz")
-    with pytest.raises(DataError, match="reading npz takes no option 'segment'; its options are none"):
+    with pytest.raises(DataError, match="reading npz takes no option 'segment'; its options are references, metric"):
         read(tmp_path / "x.npz", segment="id")
     with pytest.raises(DataError, match="reading srilm needs the option 'references'"):
         read(tmp_path, "srilm")

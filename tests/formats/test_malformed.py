@@ -8,7 +8,7 @@ import json
 import re
 import struct
 import zipfile
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import damaged, examples, read_or_refused, wrong_documents
-from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, binary_mert, single_precision
+from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, Content, binary_mert, put, single_precision
 
 import lpmert
 from lpmert import DataError, NBest, read, read_table
 from lpmert.formats.references import read_transcripts, utterance_files
 from lpmert.formats.weights import read_weights
+from lpmert.model.converters import measure_texts
 
-Content = str | bytes
 Row = tuple[Content, int | None, str]
 """What a file holds, the line that is wrong, and what the message says."""
 
@@ -219,6 +219,11 @@ TABLE: list[Case] = [
         (HEAD + GOOD + "a\t1\t1e151\t3\n", 3, "column 'lm' is '1e151', beyond 1e[+]150; rescale it"),
         (HEAD.encode() + GOOD.encode() + b"a\t1\t\xff\t3\n", 3, "byte 0xff is not UTF-8"),
         ("one\ntwo\n", 1, "no column 'utt'"),
+        (
+            HEAD + 2 * "b\t1\t2\t3\n" + GOOD + "b\t1\t2\t3\n",
+            5,
+            "list 'b' comes back here; it began on line 2 and another list on line 4; .*--group",
+        ),
     ]),
     *of("csv", "dev.csv", [
         ("", None, "empty file"),
@@ -249,6 +254,11 @@ TABLE: list[Case] = [
         (GOOD_OBJECT + "[1, 2]\n", 2, r"not a JSON object but \[1, 2\]"),
         (GOOD_OBJECT + "\n" + GOOD_OBJECT, 2, "empty line"),
         (GOOD_OBJECT + GOOD_OBJECT.replace("lm", "am"), 2, "the key 'am' occurs twice"),
+        (
+            GOOD_OBJECT.replace('"a"', "1") + GOOD_OBJECT.replace('"a"', '"1"'),
+            2,
+            "list '1' is 1 on line 1; write all ids of lists as strings, or all as numbers",
+        ),
         (GOOD_OBJECT + "[" * 100_000 + "\n", 2, "not one JSON object"),
     ]),
     *of("json", "x.json", [
@@ -295,28 +305,29 @@ TABLE: list[Case] = [
         (SET + SECOND.replace('"scores": {"a": 1, "b": 2}, ', ""), 2, 'candidate 1: "scores" must be an object'),
         (SET + SECOND.replace('{"a": 1, "b": 2}', "[1, 2]"), 2, 'candidate 1: "scores" must be an object'),
         (SET + SECOND.replace('{"a": 1, "b": 2}', '{"": 1}'), 2, 'candidate 1: "scores" must be an object'),
-        (SET + SECOND.replace(', "b": 2', ""), 2, '"scores" has a; the candidates before have a, b'),
-        (SET + SECOND.replace('"b": 2', '"c": 2'), 2, '"scores" has a, c; the candidates before have a, b'),
+        (SET + SECOND.replace(', "b": 2', ""), 2, "candidate 1 has the scores a; the candidates before have a, b"),
+        (SET + SECOND.replace('"b": 2', '"c": 2'), 2, "the scores a, c; the candidates before have a, b"),
         (SET + SECOND.replace('"b": 2', '"a": 2'), 2, "the key 'a' occurs twice"),
-        (SET + SECOND.replace('"b": 2', '"b": "2"'), 2, "candidate 1: scores 'b' is '2', not a number"),
-        (SET + SECOND.replace('"b": 2', '"b": true'), 2, "candidate 1: scores 'b' is True, not a number"),
+        (SET + SECOND.replace('"b": 2', '"b": "2"'), 2, "candidate 1: column 'b' is '2', not a number"),
+        (SET + SECOND.replace('"b": 2', '"b": true'), 2, "candidate 1: column 'b' is True, not a number"),
         (SET + SECOND.replace('"b": 2', '"b": NaN'), 2, "NaN is not a finite number"),
-        (SET + SECOND.replace('"b": 2', '"b": 1e400'), 2, "candidate 1: scores 'b' is inf, not a finite number"),
-        (SET + SECOND.replace('"b": 2', '"b": 1' + "0" * 400), 2, "candidate 1: scores 'b' is .*, not a finite number"),
+        (SET + SECOND.replace('"b": 2', '"b": 1e400'), 2, "candidate 1: column 'b' is inf, not a finite number"),
+        (SET + SECOND.replace('"b": 2', '"b": 1' + "0" * 400), 2, "candidate 1: column 'b' is .*, not a finite number"),
         (SET + SECOND.replace('"b": 2', '"b": 1e151'), 2, "beyond 1e[+]150"),
         (SET + SECOND.replace(', "loss": 0', ""), 2, 'one of "loss", "correct" and "statistics"; it has 0'),
         (SET + SECOND.replace('"loss": 0', '"loss": 0, "correct": 1'), 2, "it has 2"),
-        (SET + SECOND.replace('"loss": 0', '"loss": null'), 2, 'candidate 1: "loss" is None, not a number'),
+        (SET + SECOND.replace('"loss": 0', '"loss": null'), 2, "candidate 1: column 'loss' is empty"),
+        (SET + SECOND.replace('"loss": 0', '"loss": true'), 2, '"loss" is True, .* call it "correct"'),
         (SET + SECOND.replace('"loss": 0', '"correct": 2'), 2, '"correct" is 2, not true, false, or a share'),
         (
             SET + SECOND.replace('"loss": 0', '"statistics": {"x": 1}'),
             2,
-            '"statistics" has x; the candidates before have loss',
+            "candidate 1 has the statistics x; the candidates before have loss",
         ),
-        (SECOND.replace('"loss": 0', '"statistics": {"x": 1}') + SET, 2, "candidate 1 has loss, others have x"),
+        (SECOND.replace('"loss": 0', '"statistics": {"x": 1}') + SET, 2, "statistics loss; .* before have x"),
         (SET + SECOND.replace('"text": "x", ', ""), 2, 'some candidates have "text", others not'),
         (SECOND.replace('"text": "x", ', "") + SET, 2, 'some candidates have "text", others not'),
-        (SET + SECOND.replace('"text": "x"', '"text": 3'), 2, '"text" is 3, not a string'),
+        (SET + SECOND.replace('"text": "x"', '"text": 3'), 2, "candidate 1: column 'text' is 3, not a string"),
         (SET.encode() + SECOND.encode().replace(b"x", b"\xff"), 2, "byte 0xff is not UTF-8"),
     ]),
     *of("moses", "lists.txt", [
@@ -542,16 +553,6 @@ TABLE: list[Case] = [
 # fmt: on
 
 
-def put(folder: Path, files: Mapping[str, Content | None]) -> Path:
-    for name, content in files.items():
-        path = folder / name
-        path.unlink(missing_ok=True)
-        if content is not None:
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return folder
-
-
 @pytest.mark.parametrize(("kind", "files", "where", "message"), TABLE, ids=range(len(TABLE)))
 def test_what_is_wrong_is_told_with_file_and_line(
     tmp_path: Path, kind: str, files: dict[str, Content | None], where: str, message: str
@@ -562,6 +563,107 @@ def test_what_is_wrong_is_told_with_file_and_line(
     place, _, said = str(caught.value).partition(": ")
     assert place == str(tmp_path / where)
     assert re.search(message, said), said
+
+
+TABLE_OF_3: dict[str, Any] = {"list": ["a", "a"], "f": [1, 2], "loss": [0, 1]}
+TWO = NBest([[1.0, 0], [0, 1]], [0, 1, 2], [0, 1], names=["a", "b"], texts=["x", "y"])
+TIMES = [np.array([1, 2], dtype=f"{kind}") for kind in ("M8[ns]", "M8[us]", "M8[D]", "m8[ns]")]
+AROUND: dict[str, Content] = {
+    **{f"lists/{name}": content for name, content in (("one", FORM_3), ("two", FORM_1))},
+    "alone/one": FORM_3,
+    "x.tsv": "utt\tam\tlm\terrors\na\t1\t2\t3\n",
+    "y.tsv": "list\ta\tb\tloss\ttext\n0\t1\t0\t0\tx\n1\t0\t1\t1\ty\n",
+    "moses": MOSES,
+    "short": "a\n",
+    "long": "a\nb\nc\n",
+    "two": "a\nb\n",
+    "u1": "u1 ||| a ||| 1\n",
+    "am": "one-1 1\n",
+    "text": "one-1 a\n",
+    "dev.txt": "utt am lm errors\n",
+    "empty.txt": "",
+    "dev.jsonl": GOOD_OBJECT.replace("3", '"x"') + GOOD_OBJECT.replace("3", "4"),
+}
+NO_SET = "must be a sequence, not a set, which has no order; give a list"
+
+
+def of_scores(**options: Any) -> Callable[[], object]:
+    return lambda: read(options.pop("files", {"am": "am"}), **options)
+
+
+def of_moses(paths: Any = "moses", **options: Any) -> Callable[[], object]:
+    return lambda: read(paths, "moses", **options)
+
+
+# fmt: off
+ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
+    ("either loss .* or statistics", lambda: read_table("x.tsv", **COLUMNS, statistics=["am"])),
+    ("statistics names no column", lambda: read_table("x.tsv", **{**COLUMNS, "loss": None}, statistics=[])),
+    ("features names no column", lambda: read_table("x.tsv", **{**COLUMNS, "features": []})),
+    ("features names the column 'am' twice", lambda: read_table("x.tsv", **{**COLUMNS, "features": "am,am"})),
+    ("no format 'xml'; the formats are tsv, csv, jsonl, json", lambda: read_table("x.tsv", **COLUMNS, format="xml")),
+    ("cannot tell the format; give format, one of tsv, csv", lambda: read_table("dev.txt", **COLUMNS)),
+    ("empty.txt: empty file", lambda: read_table("empty.txt", **COLUMNS)),
+    ("dev.jsonl:2: column 'errors' is 4, not a string",
+     lambda: read_table("dev.jsonl", segment="utt", features="am", loss="lm", text="errors")),
+    ("neither a path nor a table with named columns: 7", lambda: read_table(7)),
+    ("all the same number of rows", lambda: read_table({"a": [1], "b": [1, 2]})),
+    ("column 'a' is no row of values", lambda: read_table({"a": np.ones((2, 2))})),
+    ("no rows", lambda: read_table({"list": [], "a": [], "loss": []})),
+    ("row 2: list '1' is 1 on row 1; write all ids", lambda: read_table({**TABLE_OF_3, "list": (1, "1")})),
+    ("row 2: list 1 is '1' on row 1; write all ids", lambda: read_table({**TABLE_OF_3, "list": ("1", 1)})),
+    *(("row 1: column 'f' is np", lambda times=times: read_table({**TABLE_OF_3, "f": times})) for times in TIMES),
+    *(("row 1: column 'list' is np", lambda times=times: read_table({**TABLE_OF_3, "list": times})) for times in TIMES),
+    ("metric is for texts; give references, too", lambda: read("y.tsv", metric="wer")),
+    ("short: 1 lines, too few for list 1", of_moses(references="short")),
+    ("long:3: no list for this line", of_moses(references="long")),
+    ("two: 2 lines, but long has 3", of_moses(references=["long", "two"])),
+    ("long:1: no reference for utterance 'u1', but one for 'a'", of_moses("u1", references="long")),
+    ("moses:1: no statistics; give references", of_moses()),
+    ("give one source of statistics", of_moses(last_field=True, references="moses")),
+    ("1 files of lists and 2 of statistics", of_moses(statistics=["moses", "moses"])),
+    ("at least one file", of_moses([])),
+    ("2 files of features and 1 of scores", lambda: read(["am", "am"], "mert", scores="am")),
+    ("either references .* or losses", of_scores()),
+    ("either references .* or losses", of_scores(texts="am", references=SPOKEN, losses={"am": "am"})),
+    ("word errors need texts", of_scores(references=SPOKEN)),
+    ("scores names no file", of_scores(files={}, losses={"am": "am"})),
+    ("losses names no file", of_scores(losses={})),
+    ("alone: one file a score: give NAME=FILE for each", lambda: read("alone", "scores", references=SPOKEN)),
+    ("no list for the reference of 'two-x'", of_scores(texts="text", references=SPOKEN)),
+    ("no reference for utterance 'one'", of_scores(texts="text", references={"x": "a"}, partial=True)),
+    ("scores must be a sequence", lambda: read(".", "espnet", references=SPOKEN, scores="score")),
+    ("scores names no file", lambda: read(".", "espnet", references=SPOKEN, scores=())),
+    ("no reference for utterance 'one'", lambda: read("alone", "srilm", references={"two": "a dog"}, partial=True)),
+    ("no list for the reference of 'two-x'.*partial=True", lambda: read("alone", "srilm", references=SPOKEN)),
+    ("two: form 1, but the files before have the features acoustic", lambda: read("lists", "srilm", references=SPOKEN)),
+    ("two columns would be called 'list'", lambda: lpmert.to_columns(NBest([[1.0]], [0, 1], [0], names=["list"]))),
+    # the order of a set of strings is another in each process
+    (f"^source {NO_SET}", lambda: read({"y.tsv"})),
+    (f"^features {NO_SET}", lambda: read("y.tsv", features={"a", "b"})),
+    (f"^features {NO_SET}", lambda: read_table("y.tsv", features={"a", "b"})),
+    (f"^statistics {NO_SET}", lambda: read_table("y.tsv", statistics={"loss"})),
+    (f"^references {NO_SET}", lambda: read("y.tsv", text="text", references={"y.tsv"})),
+    (f"^names {NO_SET}", lambda: TWO.select_features({"a", "b"})),
+    (f"^references {NO_SET}", lambda: measure_texts(TWO, {"x", "y"}, "wer")),
+    (f"^statistics {NO_SET}", of_moses(statistics={"moses"})),
+    (f"^scores {NO_SET}", lambda: read(".", "espnet", references=SPOKEN, scores={"score"})),
+    (f"^source {NO_SET}", lambda: lpmert.load_lattices({"y.tsv"}, "y.tsv")),
+    (f"^methods {NO_SET}", lambda: lpmert.compare(TWO, {"och", "grid"}, seeds=1)),
+    (f"^groups {NO_SET}", lambda: lpmert.tune(TWO, groups={"x", "y"})),
+    (f"^names {NO_SET}",
+     lambda: lpmert.Lattices([[1.0, 2.0]], [0, 1], [0], [1], words=["a"], references=["a"], names={"a", "b"})),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("message", "call"), ARGUMENTS, ids=range(len(ARGUMENTS)))
+def test_arguments_that_do_not_fit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, call: Callable[[], object]
+) -> None:
+    monkeypatch.chdir(put(tmp_path, AROUND))
+    with pytest.raises(DataError, match=message):
+        call()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -772,15 +874,4 @@ def test_json_of_wrong_types_is_refused_with_its_path(
     for text in wrong_documents(document):
         path.write_text(text + "\n")
         refused += read_or_refused(path, lambda: read(path)) is None
-    assert refused > 3
-
-
-def test_a_folder_of_scores_with_wrong_roles_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "scores"
-    lpmert.write(NBest([[1, 0], [0, 1]], [0, 2], [0, 1], texts=["u", "v"]), folder, "scores")
-    roles = folder / "lists.json"
-    refused = 0
-    for text in wrong_documents(json.loads(roles.read_text())):
-        roles.write_text(text)
-        refused += read_or_refused(folder, lambda: read(folder)) is None
     assert refused > 3

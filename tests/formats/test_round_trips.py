@@ -24,7 +24,7 @@ from mutations import examples
 from oracle import best_loss
 from scipy import sparse
 from shared import SHARED_DATA, needs_shared
-from written_lists import DIALECTS, LISTS, PACKINGS, binary_mert, single_precision
+from written_lists import DIALECTS, LISTS, PACKINGS, binary_mert, same, single_precision
 
 from lpmert import DataError, NBest, read, read_table, write
 from lpmert.formats.detect import detect
@@ -50,7 +50,6 @@ groups = st.sampled_from(
     ["LM_0", "LM_1", "LM_2", "TM0_0", "a_b", "a=", "b:", "a_00", "=_0", "1", "a_1", "_0", "LM", "="]
 )
 field_text = texts("\n\r").filter(lambda text: "|||" not in text and text.strip(WHITE) == text)
-key = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=" "), min_size=1, max_size=5)
 plain = texts("\0")
 
 
@@ -79,7 +78,6 @@ FORMATS = {
     "moses": Way("lists.txt", labels(WHITE + "|") | groups, field_text.filter(bool), field_text),
     "mert": Way("run1.features.dat", labels(WHITE) | groups, labels(WHITE), None, statistics=KEPT),
     "best-of-n": Way("candidates.jsonl"),
-    "scores": Way("folder", st.sampled_from(["am", "l m", "é", "x-1", "errors"]), key, texts("\n\r")),
 }
 WRITTEN = pytest.mark.parametrize("kind", FORMATS)
 
@@ -103,19 +101,6 @@ def written(folder: Path, kind: str, nbest: NBest, packing: str = "") -> Path:
     return path
 
 
-def same(first: NBest, second: NBest, *, named: bool = True) -> bool:
-    """Whether lists are equal; sparse features and dense ones may be. named: whether names must be, too."""
-    names = (first.names, first.statistic_names), (second.names, second.statistic_names)
-    return (
-        (not named or names[0] == names[1])
-        and first.list_ids == second.list_ids
-        and first.texts == second.texts
-        and (first.offsets == second.offsets).all()
-        and first.statistics.tobytes() == second.statistics.tobytes()
-        and first.dense_features().tobytes() == second.dense_features().tobytes()
-    )
-
-
 @WRITTEN
 @examples(60)
 @given(data=st.data())
@@ -126,9 +111,7 @@ def test_written_lists_read_back_exactly(
     ids = data.draw(st.lists(way.ids, min_size=1, max_size=4, unique=True))
     offsets = np.cumsum([0, *(data.draw(st.integers(1, 3)) for _ in ids)])
     size, width = int(offsets[-1]), len(way.statistics) or data.draw(st.integers(1, 3))
-    names = data.draw(
-        st.lists(way.names, min_size=width + 1, max_size=width + 3 if kind != "scores" else 4, unique=True)
-    )
+    names = data.draw(st.lists(way.names, min_size=width + 1, max_size=width + 3, unique=True))
 
     def rows(columns: int) -> Any:
         return np.array([data.draw(st.lists(finite, min_size=columns, max_size=columns)) for _ in range(size)])
@@ -145,7 +128,7 @@ def test_written_lists_read_back_exactly(
         words,
     )
     folder = tmp_path_factory.mktemp("lists")
-    packing = data.draw(st.sampled_from([*PACKINGS])) if kind not in ("npz", "scores") else ""
+    packing = data.draw(st.sampled_from([*PACKINGS])) if kind != "npz" else ""
     try:
         path = written(folder, kind, nbest, packing)
     except DataError:
@@ -276,7 +259,7 @@ def test_a_frame_is_read_like_a_file(tmp_path: Path, kind: str) -> None:
     assert same(read_table(table, segment="utt", features="am,lm", loss="errors", text="hyp"), LISTS)
 
 
-READ_BY_CONTENT = [kind for kind in FORMATS if kind not in ("json", "scores")]
+READ_BY_CONTENT = [kind for kind in FORMATS if kind != "json"]
 
 
 @pytest.mark.parametrize("kind", READ_BY_CONTENT)
@@ -321,35 +304,10 @@ def test_binary_mert_data_are_the_same_lists(tmp_path: Path, seed: int, packed: 
     assert same(read(tmp_path / f"run.features.dat{'.gz' * packed}"), expected)
 
 
-def test_srilm_lists_of_both_forms_read_back_exactly(tmp_path: Path) -> None:
-    bytelog = 1024.0 / 10000.5 / np.log(10)  # as SRILM computes a score from a bytelog
-    rows = {3: [[-1.5, 1e-300, 2.0], [0.1, -(2.0**53), 0.0]], 1: [[-2500 * bytelog, 2.0], [10**9 * bytelog, 0.0]]}
-    for form, names in ((3, ["acoustic", "lm", "words"]), (1, ["score", "words"])):
-        nbest = NBest(rows[form], [0, 2], [0.0, 0.0], names, ["u.1-x"], texts=["é \u3000", ""])
-        for folder in ("first", "second"):
-            write(nbest, tmp_path / f"{form}{folder}", "srilm", form=form)
-            again = read(tmp_path / f"{form}{folder}", "srilm", references={"u.1-x": ""})
-            assert (again.names, again.list_ids, again.texts) == (nbest.names, nbest.list_ids, nbest.texts)
-            assert again.dense_features().tobytes() == nbest.dense_features().tobytes()
-        first, second = (
-            {p.name: p.read_bytes() for p in (tmp_path / f"{form}{x}").iterdir()} for x in ("first", "second")
-        )
-        assert first == second
-
-
 def one(**changes: Any) -> NBest:
     return NBest(**{"features": [[1.0], [2.0]], "offsets": [0, 2], "statistics": [0, 1], **changes})
 
 
-WORDS = ["acoustic", "lm", "words"]
-SPOKEN: dict[str, Any] = {"names": WORDS, "texts": ["a b", "a b"], "list_ids": ["x"]}
-
-
-def spoken(row: list[float], **changes: Any) -> NBest:
-    return one(**{"features": [row, row], **SPOKEN, **changes})
-
-
-SCORED = spoken([-1.0, 2.0], names=["score", "words"])
 UNWRITABLE: list[tuple[str, NBest, dict[str, Any], str]] = [
     ("tsv", one(texts=["x", "y\nz"]), {}, "holds a tab or a line end"),
     ("tsv", one(names=["a\tb"]), {}, "holds a tab or a line end"),
@@ -373,22 +331,8 @@ UNWRITABLE: list[tuple[str, NBest, dict[str, Any], str]] = [
     ("mert", one(), {"scores": "y"}, "give the type of the scores, such as BLEU"),
     ("mert", one(), {"scores": "x", "score_type": "X"}, "features and scores need a file each"),
     ("mert", one(), {"score_type": "X"}, "call this one like run1.features.dat"),
-    ("scores", one(texts=["x", "y\nz"]), {}, "line end"),
-    *(("scores", one(names=[name]), {}, "cannot be the name of a file") for name in ("a/b", "..", "am.gz", "loss")),
-    ("scores", one(names=["text"], texts=["x", "y"]), {}, "cannot be the name of a file"),
-    ("scores", one(list_ids=["a b"]), {}, "white space"),
-    *(("scores", one(), {"separator": bad}, f"separator '{bad}' cannot") for bad in (" ", "", "-1")),
-    ("srilm", spoken([-1, -2, 2]), {"form": 2}, "form 2 cannot be written"),
-    ("srilm", spoken([-1, -2, 2]), {"form": 1}, "form 1 holds the features score, words"),
-    ("srilm", spoken([-1, -2, 2], names=WORDS[::-1]), {}, "form 3 holds the features acoustic, lm, words"),
-    ("srilm", spoken([-1, -2, 2], texts=None), {}, "and texts"),
-    ("srilm", spoken([-1, -2, 2], texts=["a  b", ""]), {}, "single spaces"),
-    ("srilm", spoken([-1, -2, 2], texts=["a\nb", ""]), {}, "single spaces"),
-    *(("srilm", spoken([-1, -2, 2], list_ids=[bad]), {}, "cannot be a file name") for bad in ("a/b", "a b", ".a")),
-    ("srilm", SCORED, {"form": 1}, "form 1 needs a score from a whole bytelog"),
-    ("srilm", spoken([0.0, 1.0], names=["score", "words"]), {"form": 1}, "needs .* the number of words"),
-    ("srilm", spoken([-1, -2, 2.5]), {}, "a number of words that is there"),
-    ("srilm", spoken([-1, -2, 3]), {}, "a number of words that is there"),
+    ("scores", one(), {}, "format scores is only read"),
+    ("srilm", one(), {}, "format srilm is only read"),
     ("slf", one(), {}, "format slf is only read"),
 ]
 

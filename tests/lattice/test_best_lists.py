@@ -184,4 +184,4 @@ def test_the_time_limit_of_whoever_asks_for_lists_counts() -> None:
         pytest.raises(lpmert.LimitError, match=r"nothing read: the time limit of 0\.3 s is over"),
         limited(0.3, None, "nothing read: {}".format),
     ):
-        best_lists.best_lists(graphs, [np.ones(2)], 10**9, "wer")
+        best_lists.best_lists(graphs, [np.ones(2)], 10**9)

@@ -14,7 +14,6 @@ from shared import ROOT
 import lpmert
 from lpmert import Region
 from lpmert.cli.main import main
-from lpmert.formats.lattices import read_lattices
 
 LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
 REGION = ("--fix", "acoustic=1", "--bounds", "lm:1..30,words:-20..20")
@@ -49,7 +48,7 @@ def test_solve_proves_the_least_loss_of_all_paths_and_says_how_many_there_are() 
 def test_n_best_makes_lists_of_lattices() -> None:
     options = ("--n-best", "20", "--scales", "lm=9.5", "--scales", "words=0")
     found = json.loads(done(on_lattices("solve", *options, *REGION, "--json")))
-    lists = read_lattices(LATTICES, TEXT, n_best=20, scales={"lm": 9.5, "words": 0.0})
+    lists = lpmert.read(LATTICES, references=TEXT, n_best=20, scales={"lm": 9.5, "words": 0.0})
     assert found["fingerprint"] == lists.fingerprint
     assert "may win in a cone" not in done(on_lattices("solve", *options, *REGION))
 
@@ -70,7 +69,7 @@ def test_nbest_writes_the_best_hypotheses_which_solve_opens(tmp_path: Path) -> N
     outcome = on_lattices("nbest", "--weights", "lm=9.5,acoustic=1,words=0", "-n", "7", "-o", path)
     assert done(outcome) == ""
     assert f"{path}: 12 lists, 84 hypotheses; features acoustic, lm, words; statistics loss" in outcome.stderr
-    lists = read_lattices(LATTICES, TEXT, n_best=7, scales={"lm": 9.5, "words": 0.0})
+    lists = lpmert.read(LATTICES, references=TEXT, n_best=7, scales={"lm": 9.5, "words": 0.0})
     assert lpmert.read(path).texts == lists.texts
     assert (
         json.loads(done(run("solve", path, *REGION, "--json")))["loss"]
@@ -183,7 +182,7 @@ def test_missing_references_and_wrong_data_are_told(tmp_path: Path) -> None:
 def test_convert_and_compare_make_lists_of_lattices_where_asked(tmp_path: Path) -> None:
     out = tmp_path / "x.npz"
     done(run("convert", LATTICES, out, "--references", TEXT, "--n-best", "3"))
-    assert lpmert.read(out).fingerprint == read_lattices(LATTICES, TEXT, n_best=3).fingerprint
+    assert lpmert.read(out).fingerprint == lpmert.read(LATTICES, references=TEXT, n_best=3).fingerprint
     outcome: Any = on_lattices("compare", "--n-best", "5", "--methods", "grid", "--seeds", "1", *REGION)
     assert "grid" in done(outcome)
 

@@ -19,7 +19,7 @@ import lpmert
 from lpmert import DataError, Region
 from lpmert.formats import slf
 from lpmert.formats.graphs import GraphText
-from lpmert.formats.lattices import load_lattices, read_lattices
+from lpmert.formats.lattices import load_lattices
 
 SPEECH = ROOT / "examples" / "speech"
 
@@ -49,9 +49,9 @@ def links(parts: slf.Links) -> list[tuple[object, ...]]:
 
 
 def same_both_ways(text: str) -> None:
-    in_bulk = slf._plain(GraphText("x", text))
-    assert in_bulk is not None
-    by_line = slf._one_by_one(GraphText("x", text))
+    plain = slf._plain(GraphText("x", text))
+    assert plain is not None
+    in_bulk, by_line = slf._links(*plain), slf._links(*slf._careful(GraphText("x", text)))
     assert links(in_bulk) == links(by_line)
     assert (in_bulk.start, in_bulk.end) == (by_line.start, by_line.end)
 
@@ -160,7 +160,7 @@ def test_damaged_files_are_refused_or_read_in_bulk_as_they_are_line_by_line(
         regular = slf._plain(GraphText("x", text)) is not None
     except DataError:
         with pytest.raises(DataError):
-            slf._one_by_one(GraphText("x", text))
+            slf._careful(GraphText("x", text))
         return
     if regular:
         same_both_ways(text)
@@ -215,12 +215,12 @@ def test_all_paths_do_at_least_as_well_as_the_best_ones_and_better_than_few() ->
     whole = load_lattices(SPEECH / "lattices", SPEECH / "text")
     optimum = lpmert.minimize(whole, region=region)
     assert optimum.status.proved
-    lists = read_lattices(SPEECH / "lattices", SPEECH / "text", n_best=100, scales={"lm": 9.5, "words": 0.0})
+    lists = lpmert.read(SPEECH / "lattices", references=SPEECH / "text", n_best=100, scales={"lm": 9.5, "words": 0.0})
     best = lpmert.minimize(lists, region=region)
     on_all = lpmert.evaluate(whole, best)
     assert on_all.loss >= optimum.loss
     for weights in ([1.0, 9.5, 0.0], [1.0, 5.0, -3.0], [1.0, 20.0, 7.0]):
         # the best path is the first of an N-best list made with these weights
         scales = dict(zip(whole.names, weights, strict=True))
-        first = read_lattices(SPEECH / "lattices", SPEECH / "text", n_best=1, scales=scales)
+        first = lpmert.read(SPEECH / "lattices", references=SPEECH / "text", n_best=1, scales=scales)
         assert lpmert.evaluate(whole, weights).loss == lpmert.evaluate(first, [1.0, 1.0, 1.0]).loss

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import math
+import re
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,18 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import damaged, examples, read_or_refused
+from written_lists import put
 
 import lpmert
 from lpmert import DataError
 from lpmert.formats.detect import detect
-from lpmert.formats.graphs import Edges, GraphText
+from lpmert.formats.graphs import Edges, GraphText, Links
 from lpmert.formats.lattices import load_lattices
 from lpmert.formats.search_graphs import links_of_lattice
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.registry import FORMATS
-
-Found = dict[str, dict[str, float]]
 
 COMPACT = """one\x20
 0\t1\t5\t4.5,120.25,3_3_4
@@ -168,172 +168,233 @@ KINDS = {
 }
 
 
-def written(tmp_path: Path, content: str, name: str = "x") -> Path:
-    path = tmp_path / name
-    path.write_text(content)
-    return path
+REST = "I=0\nI=1\nJ=0 S=0 E=1 W=x a=-1\n"
+ON_LINKS = """# made by hand, after the HTK book
+VERSION=1.1
+UTTERANCE=one
+lmscale=2.00  wdpenalty=-0.50
+acscale=1.00
+N=4   L=5
+I=0 t=0.00
+I=1 t=0.20
+I=2 t=0.40
+I=3 t=0.60
+J=0 S=0 E=1 W=the v=1 a=-10.0 l=-1.0
+J=1 S=0 E=1 W=a v=0 a=-10.5 l=-1.0
+J=2 S=1 E=2 W=cat v=0 a=-20 l=-2
+J=3 S=1 E=2 W=cut v=0 a=-19 l=-3
+J=4 S=2 E=3 W=!NULL v=0 a=-1 l=-0.5
+"""
+ON_NODES = """VERSION=1.0
+start=4
+end=0
+N=5\tL=6
+I=0\tt=0.60\tW=!SENT_END\tv=1
+I=1\tt=0.20\tW=cat\tv=1
+I=2\tt=0.20\tW=cut\tv=2
+I=3\tt=0.00\tW=the\tv=1
+I=4\tt=0.00\tW=!SENT_START\tv=1
+J=0\tS=4\tE=3\ta=-1.0\tp=0.5
+J=1\tS=3\tE=1\ta=-2.5\tp=0.5
+J=2\tS=3\tE=2\ta=-2.0\tp=1e-300
+J=3\tS=1\tE=0\ta=-3.0\tp=0.5
+J=4\tS=2\tE=0\ta=-4.0\tp=0
+J=5\tS=4\tE=1\ta=-5.0\tp=0.1
+"""
 
 
-def hypotheses(source: Any, n_references: list[str] | None = None, **more: Any) -> dict[str, Found]:
-    """Texts of all paths with their features, by utterance; each text must come once."""
-    ids = ["x"] if n_references is None else n_references
-    lattices = load_lattices(source, dict.fromkeys(ids, ""), **more)
-    found: dict[str, Found] = {}
-    lists = lpmert.n_best(lattices, [1.0] * len(lattices.names), n=1000)
-    assert lists.texts is not None
-    for number, list_id in enumerate(lists.list_ids):
-        begin, end = lists.offsets[number : number + 2].tolist()
-        rows = lists.dense_features()[begin:end].tolist()
-        own = [dict(zip(lists.names, row, strict=True)) for row in rows]
-        found[list_id] = dict(zip(lists.texts[begin:end], own, strict=True))
-        assert len(found[list_id]) == end - begin
-    return found
+LONG = {"S": "START", "E": "END", "W": "WORD", "a": "acoustic", "l": "language", "N": "NODES", "L": "LINKS"}
+LONG_NAMES = re.sub(r"\b([SEWalNL])=", lambda match: f"{LONG[match[1]]}=", ON_LINKS)
+DEAD = ON_NODES.replace("N=5\tL=6", "N=7\tL=8") + "I=5 W=dead\nI=6 W=end\nJ=6 S=3 E=5 a=0\nJ=7 S=6 E=1 a=0\n"
+ENDS = "N=2 L=1\nI=0 W=one\nI=1 W=two\nJ=0 S=0 E=1 a=-1\n"
+OF_NODES = "N=3 L=2\nI=0\nI=1 W=x a=-1 l=-2\nI=2\nJ=0 S=0 E=1 a=-5\nJ=1 S=1 E=2 l=-7\n"
+SAME_WORDS = """N=4 L=5
+I=0
+I=1
+I=2
+I=3
+J=0 S=0 E=1 W=<sil> a=-1 l=0
+J=1 S=0 E=2 W=x a=-9 l=-1
+J=2 S=1 E=2 W=x a=-7 l=-1
+J=3 S=2 E=3 W=y a=-1 l=-1
+J=4 S=2 E=3 W=++um++ a=-3 l=0
+"""
+LACKING = (
+    "start=0 end=2\nN=3 L=3\nI=0\nI=1\nI=2\nJ=0 S=0 E=1 W=a a=-2.5 l=-1\nJ=1 S=0 E=1 W=b l=-3\nJ=2 S=1 E=2 W=!NULL\n"
+)
+COUNTS = {"silences": ["<sil>"], "fillers": ["++um++", "++ah++"]}
+UNIT = math.log(1.0001)
 
 
-def near(found: Found, expected: dict[str, dict[str, float]]) -> None:
-    assert found.keys() == expected.keys()
-    for text, features in expected.items():
-        assert found[text] == pytest.approx(features, abs=1e-9)
+def rows_of(names: str, **rows: tuple[float, ...]) -> dict[str, dict[str, float]]:
+    """Features by text, in which _ is a blank."""
+    return {text.replace("_", " "): dict(zip(names.split(), row, strict=True)) for text, row in rows.items()}
 
 
-@pytest.mark.parametrize("content", [COMPACT, PLAIN])
-def test_kaldi_lattices_have_graph_and_acoustic_costs_with_those_of_the_last_state(
-    tmp_path: Path, content: str
+KALDI_NAMES = "acoustic_cost graph_cost words"
+KALDI = rows_of(
+    KALDI_NAMES,
+    the_cat=(200.25, 6.5, 2), the=(199.75, 7.0, 1), a_cat=(201.0, 6.0, 2), a=(200.5, 6.5, 1),
+)  # fmt: skip
+ON_LINKS_ROWS = rows_of(  # with the scales of the header: -38, -38.5, -39, -39.5; both words cost the same
+    "acoustic lm words",
+    the_cat=(-31, -3.5, 2), a_cat=(-31.5, -3.5, 2), the_cut=(-30, -4.5, 2), a_cut=(-30.5, -4.5, 2),
+)  # fmt: skip
+ON_NODES_ROWS = rows_of("acoustic words", the_cat=(-6.5, 2), the_cut=(-7, 2), cat=(-8, 1))
+
+
+def ordered(rows: dict[str, dict[str, float]], *texts: str) -> dict[str, dict[str, float]]:
+    return {text: rows[text] for text in texts}
+
+
+# fmt: off
+PATHS: list[tuple[str, dict[str, Any], dict[str, dict[str, dict[str, float]]]]] = [
+    *((content, {"symbols": "@words.txt"}, {"one": KALDI, "two": rows_of(KALDI_NAMES, a=(2, 1, 1))})
+      for content in (COMPACT, PLAIN)),
+    (ACCEPTOR, {}, {"x": rows_of("cost words", the_cat=(0.75, 2), the=(2.25, 1), a_cat=(2.25, 2), a=(3.75, 1))}),
+    (TRANSDUCER, {},
+     {"x": rows_of("cost words", the_cat=(0.75, 2), the=(0.625, 1), cat=(0.25, 1)) | {"": {"cost": 0.125}}}),
+    ("0 1 5 0.5\n0 1 7\n1 2 0\n2 1\n", {"symbols": "@words.txt"},
+     {"x": rows_of("cost words", the=(1.5, 1), cat=(1, 1))}),
+    (SPHINX, {"variants": True}, {"x": rows_of("acoustic words", cat=(-30720 * UNIT, 1), cut=(-39936 * UNIT, 1))}),
+    (GRAPH, {}, {
+        "0": rows_of("transition words", the_house=(-4, 2), a_big_house=(-5, 3)),
+        "1": rows_of("transition words", yes=(-1.5, 1)),
+    }),
+    (EXTENDED, {}, {"0": rows_of("core1 core2 core3 pp_a", the_house=(0, -2, -3.5, 0), a_big_house=(1, -3, -2, 1))}),
+    (OLDER, {}, {"0": rows_of("d w tm1 tm2 lm lm-2", contributes_70=(-2, -2, 0.5, -1.25, -16, -3))}),
+    (PHRASES, {}, {"x": rows_of("LM0 WordPenalty0", the_house=(-3, -2), a_big_house=(-4, -3))}),
+    (ON_LINKS, {}, {"x": ON_LINKS_ROWS}),
+    (ON_LINKS, {"scales": {"lm": 0}}, {"x": ordered(ON_LINKS_ROWS, "the cut", "a cut", "the cat", "a cat")}),
+    (ON_LINKS, {"n_best": 1}, {"x": ordered(ON_LINKS_ROWS, "the cat")}),
+    (ON_LINKS, {"n_best": 1, "counts": {"fillers": ["!NULL"]}},
+     {"x": rows_of("acoustic lm words fillers", the_cat=(-31, -3.5, 2, 1))}),
+    (LONG_NAMES, {}, {"x": ON_LINKS_ROWS}),
+    (ON_NODES, {}, {"x": ON_NODES_ROWS}),
+    (ON_NODES, {"scales": {"words": -2.0}}, {"x": ordered(ON_NODES_ROWS, "cat", "the cat", "the cut")}),
+    (DEAD, {}, {"x": ON_NODES_ROWS}),
+    # words of the first and last node count whatever the direction
+    *((header + ENDS, {}, {"x": rows_of("acoustic words", one_two=(-1, 2))}) for header in ("", "dir=f\n", "dir=b\n")),
+    ("N=1 L=0\nI=0 W=yes\n", {}, {"x": rows_of("words", yes=(1,))}),
+    # scores of nodes stand for those that links lack
+    (OF_NODES, {}, {"x": rows_of("acoustic lm words", x=(-5, -9, 1))}),
+    ("dir=b\n" + OF_NODES, {}, {"x": rows_of("acoustic lm words", x=(-6, -7, 1))}),
+    (LACKING, {}, {"x": rows_of("acoustic lm words", b=(0, -3, 1), a=(-2.5, -1, 1))}),
+    # paths with the same words are one hypothesis with the scores of the best
+    (SAME_WORDS, {"counts": COUNTS},
+     {"x": rows_of("acoustic lm words silences fillers", x_y=(-9, -2, 2, 1, 0), x=(-11, -1, 1, 1, 1))}),
+    (SAME_WORDS, {"counts": COUNTS, "scales": {"silences": -2.0, "fillers": 5.0}},
+     {"x": rows_of("acoustic lm words fillers", x=(-12, -1, 1, 1), x_y=(-10, -2, 2, 0))}),
+    # words are unquoted as in HTK
+    *((f"N=2 L=1\nI=0\nI=1\nJ=0 S=0 E=1 W={written} a=-1\n", {}, {"x": {word: {"acoustic": -1, "words": 1}}})
+      for written, word in {
+          '"the"': "the", "'the'": "the", r"\'em": "'em", "'em": "'em", "'n'": "n", '"': '"', r"na\303\257ve": "naïve",
+          r"a\\b": r"a\b", r"\"x": '"x', "naïve": "naïve", "a=b": "a=b", "#1": "#1", "x\u00a0y": "x\u00a0y",
+      }.items()),
+    # logarithms become natural ones, and probabilities logarithms
+    *((f"base={base}\nN=2 L=1\n{REST.replace('-1', shown)}", {}, {"x": rows_of("acoustic words", x=(value, 1))})
+      for base, shown, value in (
+          ("2.718282", "-2", -2), ("10", "-2", -2 * math.log(10)), ("1.0001", "-2", -2 * UNIT), ("1", "-2", -2),
+          ("0", "0.25", math.log(0.25)),
+      )),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("content", "options", "expected"), PATHS, ids=range(len(PATHS)))
+def test_a_file_means_these_paths(
+    tmp_path: Path, content: str, options: dict[str, Any], expected: dict[str, dict[str, dict[str, float]]]
 ) -> None:
-    table = written(tmp_path, SYMBOLS, "words.txt")
-    found = hypotheses(written(tmp_path, content), ["one", "two"], symbols=table)
-    names = ("acoustic_cost", "graph_cost", "words")
-    expected = {
-        "the cat": (200.25, 6.5, 2),
-        "the": (199.75, 7.0, 1),
-        "a cat": (201.0, 6.0, 2),
-        "a": (200.5, 6.5, 1),
-    }
-    near(found["one"], {text: dict(zip(names, row, strict=True)) for text, row in expected.items()})
-    near(found["two"], {"a": {"acoustic_cost": 2.0, "graph_cost": 1.0, "words": 1.0}})
-    numbers = hypotheses(written(tmp_path, content), ["one", "two"])
-    assert set(numbers["one"]) == {"5 7", "5", "6 7", "6"}
+    """Texts with their features, those of lattices in HTK's format in their order, the best first."""
+    path = put(tmp_path, {"x": content, "words.txt": SYMBOLS}) / "x"
+    options = {name: tmp_path / one[1:] if name == "symbols" else one for name, one in options.items()}
+    lists = lpmert.read(path, references=dict.fromkeys(expected, ""), **options)
+    assert lists.list_ids == tuple(expected)
+    assert lists.texts is not None
+    for number, rows in enumerate(expected.values()):
+        own = range(*lists.offsets[number : number + 2].tolist())
+        texts = [lists.texts[row] for row in own]
+        assert (texts if detect(path) == "slf" else sorted(texts)) == (
+            list(rows) if detect(path) == "slf" else sorted(rows)
+        )
+        for row, text in zip(own, texts, strict=True):
+            found = dict(zip(lists.names, lists.dense_features()[row].tolist(), strict=True))
+            assert found == pytest.approx(dict.fromkeys(lists.names, 0.0) | rows[text], rel=1e-6, abs=1e-9)
 
 
-def test_acceptors_and_transducers_have_costs_and_the_words_of_their_output(tmp_path: Path) -> None:
-    found = hypotheses(written(tmp_path, ACCEPTOR))
-    expected = {"the cat": (0.75, 2), "the": (2.25, 1), "a cat": (2.25, 2), "a": (3.75, 1)}
-    near(found["x"], {text: {"cost": cost, "words": words} for text, (cost, words) in expected.items()})
-    found = hypotheses(written(tmp_path, TRANSDUCER))
-    expected = {"the cat": (0.75, 2), "the": (0.625, 1), "cat": (0.25, 1), "": (0.125, 0)}
-    near(found["x"], {text: {"cost": cost, "words": words} for text, (cost, words) in expected.items()})
-    numbered = "0 1 5 0.5\n0 1 7\n1 2 0\n2 1\n"
-    found = hypotheses(written(tmp_path, numbered), symbols=written(tmp_path, SYMBOLS, "words.txt"))
-    near(found["x"], {"the": {"cost": 1.5, "words": 1.0}, "cat": {"cost": 1.0, "words": 1.0}})
+def test_words_of_kaldi_without_symbols_are_numbers(tmp_path: Path) -> None:
+    lists = lpmert.read(put(tmp_path, {"x": PLAIN}) / "x", references={"one": "", "two": ""})
+    assert set(lists.texts or ()) == {"5 7", "5", "6 7", "6"}
 
 
-def test_pocketsphinx_lattices_have_natural_logarithms_and_the_words_of_nodes(tmp_path: Path) -> None:
-    found = hypotheses(written(tmp_path, SPHINX), variants=True)
-    unit = math.log(1.0001)
-    near(
-        found["x"],
-        {
-            "cat": {"acoustic": -30720 * unit, "words": 1.0},
-            "cut": {"acoustic": -39936 * unit, "words": 1.0},
-        },
-    )
-
-
-def test_moses_search_graphs_have_a_path_for_each_derivation(tmp_path: Path) -> None:
-    found = hypotheses(written(tmp_path, GRAPH), ["0", "1"])
-    near(
-        found["0"],
-        {"the house": {"transition": -4.0, "words": 2.0}, "a big house": {"transition": -5.0, "words": 3.0}},
-    )
-    near(found["1"], {"yes": {"transition": -1.5, "words": 1.0}})
-    found = hypotheses(written(tmp_path, EXTENDED), ["0"])
-    near(
-        found["0"],
-        {
-            "the house": {"core1": 0.0, "core2": -2.0, "core3": -3.5, "pp_a": 0.0},
-            "a big house": {"core1": 1.0, "core2": -3.0, "core3": -2.0, "pp_a": 1.0},
-        },
-    )
-    found = hypotheses(written(tmp_path, OLDER), ["0"])
-    scores = {"d": -2.0, "w": -2.0, "tm1": 0.5, "tm2": -1.25, "lm": -16.0, "lm-2": -3.0}
-    near(found["0"], {"contributes 70": scores})
+def test_the_penalty_of_words_is_a_logarithm_too() -> None:
+    content = "base=10\nwdpenalty=-2\nN=2 L=1\nI=0\nI=1\nJ=0 S=0 E=1 W=x a=-2\n"
+    graph = graph_of("slf", content)
+    assert isinstance(graph, Links)
+    assert graph.scales["words"] == pytest.approx(-2 * math.log(10))
 
 
 def test_sentences_of_moses_have_references_by_line(tmp_path: Path) -> None:
-    references = written(tmp_path, "a big house\nno\n", "reference.txt")
-    lattices = load_lattices(written(tmp_path, GRAPH), references)
+    put(tmp_path, {"x": GRAPH, "reference.txt": "a big house\nno\n", "other.txt": "the house\nyes\n"})
+    lattices = load_lattices(tmp_path / "x", tmp_path / "reference.txt")
     assert lattices.references == (("a big house",), ("no",))
     assert lpmert.evaluate(lattices, [1, 0]).loss == 2 + 1
     assert lpmert.evaluate(lattices, [-1, 0]).loss == 1
-    both = load_lattices(written(tmp_path, GRAPH), [references, written(tmp_path, "the house\nyes\n", "other.txt")])
+    both = load_lattices(tmp_path / "x", [tmp_path / "reference.txt", tmp_path / "other.txt"])
     assert both.references == (("a big house", "the house"), ("no", "yes"))
 
 
-def test_a_hypergraph_of_phrases_is_a_lattice(tmp_path: Path) -> None:
-    found = hypotheses(written(tmp_path, PHRASES))
-    near(
-        found["x"],
-        {
-            "the house": {"LM0": -3.0, "WordPenalty0": -2.0},
-            "a big house": {"LM0": -4.0, "WordPenalty0": -3.0},
-        },
-    )
-
-
-def edges_of(kind: str, content: str) -> Edges:
+def graph_of(kind: str, content: str) -> Links | Edges:
     ((utterance, graph),) = FORMATS.build(kind).graphs(GraphText("x", content))
     assert utterance is None
-    assert isinstance(graph, Edges)
     return graph
 
 
-def rows(edges: Edges) -> list[tuple[int, tuple[int, ...], tuple[str | int, ...], dict[str, float]]]:
+Row = tuple[int, tuple[int, ...], tuple[str | int, ...], dict[str, float]]
+EDGES: list[tuple[str, str, int, list[Row]]] = [
+    (
+        "hypergraph", CHART, 2,
+        [
+            (0, (), ("the", "house"), {"LM": -2.0, "PhrasePenalty_1": 1.0}),
+            (0, (), ("a", "house"), {"LM": -2.5}),
+            (1, (), ("of",), {"LM": -1.0}),
+            (2, (1, 0), (0, "my", 1), {"LM": -4.0}),
+        ],
+    ),
+    (
+        "hypergraph", JOSHUA, 5,
+        [
+            (2, (), ("the", "house"), {"lm_0": -2.0, "WordPenalty": -0.869}),
+            (2, (), ("a", "house"), {"lm_0": -2.5}),
+            (5, (2,), ("of", 0), {"lm_0": -1.0}),
+        ],
+    ),
+    (
+        "cdec", CDEC, 2,
+        [
+            (0, (), (), {"f1": -2.0, "f2": -99.0}),
+            (1, (), ("Z",), {"g": 0.5}),
+            (2, (0, 1), (1, "X", 0), {"f1": -0.5, "f2": -0.75}),
+        ],
+    ),
+    ("travatar", TRAVATAR, 0, [(0, (1,), ("go", 0), {"w": 2.0}), (1, (), ("he",), {"lm": -1.5})]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "content", "goal", "expected"), EDGES)
+def test_edges_have_these_tails_outputs_and_features(kind: str, content: str, goal: int, expected: list[Row]) -> None:
+    edges = graph_of(kind, content)
+    assert isinstance(edges, Edges)
     scores = [
         {name: column[place] for name, column in edges.scores.items() if column[place]}
         for place in range(len(edges.heads))
     ]
-    return list(zip(edges.heads, edges.tails, edges.outputs, scores, strict=True))
-
-
-def test_edges_of_charts_put_the_texts_of_their_tails_in_any_order() -> None:
-    edges = edges_of("hypergraph", CHART)
-    assert rows(edges) == [
-        (0, (), ("the", "house"), {"LM": -2.0, "PhrasePenalty_1": 1.0}),
-        (0, (), ("a", "house"), {"LM": -2.5}),
-        (1, (), ("of",), {"LM": -1.0}),
-        (2, (1, 0), (0, "my", 1), {"LM": -4.0}),
-    ]
-    assert edges.goal == 2
-
-
-def test_edges_of_joshua_follow_the_number_of_their_node() -> None:
-    edges = edges_of("hypergraph", JOSHUA)
-    assert rows(edges) == [
-        (2, (), ("the", "house"), {"lm_0": -2.0, "WordPenalty": -0.869}),
-        (2, (), ("a", "house"), {"lm_0": -2.5}),
-        (5, (2,), ("of", 0), {"lm_0": -1.0}),
-    ]
-    assert edges.goal == 5
-
-
-def test_edges_of_cdec_have_the_words_of_their_rules() -> None:
-    edges = edges_of("cdec", CDEC)
-    assert rows(edges) == [
-        (0, (), (), {"f1": -2.0, "f2": -99.0}),
-        (1, (), ("Z",), {"g": 0.5}),
-        (2, (0, 1), (1, "X", 0), {"f1": -0.5, "f2": -0.75}),
-    ]
-    assert edges.goal == 2
-
-
-def test_edges_of_travatar_lead_to_node_0() -> None:
-    edges = edges_of("travatar", TRAVATAR)
-    assert rows(edges) == [(0, (1,), ("go", 0), {"w": 2.0}), (1, (), ("he",), {"lm": -1.5})]
-    assert edges.goal == 0
+    assert list(zip(edges.heads, edges.tails, edges.outputs, scores, strict=True)) == expected
+    assert edges.goal == goal
 
 
 def test_hypergraphs_are_searched_over_all_derivations(tmp_path: Path) -> None:
-    chart = load_lattices(written(tmp_path, CHART), {"x": "of my a house"})
+    chart = load_lattices(put(tmp_path, {"x": CHART}) / "x", {"x": "of my a house"})
     assert isinstance(chart, lpmert.Hypergraphs)
     assert chart.names == ("LM", "PhrasePenalty_1")
     problem = LatticeProblem(chart)
@@ -345,15 +406,16 @@ def test_hypergraphs_are_searched_over_all_derivations(tmp_path: Path) -> None:
         assert problem.text(0, way) == text
         assert problem.features(0, way).tolist() == features
     assert lpmert.minimize(chart).loss == 0
-    cdec = load_lattices(written(tmp_path, CDEC), {"x": "Z X"})
+    cdec = load_lattices(put(tmp_path, {"x": CDEC}) / "x", {"x": "Z X"})
     assert cdec.names == ("f1", "f2", "g")
     assert lpmert.evaluate(cdec, [1, 1, 1]).loss == 0
-    travatar = load_lattices(written(tmp_path, TRAVATAR), {"x": "go he now"})
+    travatar = load_lattices(put(tmp_path, {"x": TRAVATAR}) / "x", {"x": "go he now"})
     assert lpmert.evaluate(travatar, {"w": 1, "lm": 1}).loss == 1
 
 
 def test_words_of_hypergraphs_are_counted_and_left_out(tmp_path: Path) -> None:
-    chart = load_lattices(written(tmp_path, CHART), {"x": "my house"}, silent=["of"], counts={"articles": ["the", "a"]})
+    path, counts = put(tmp_path, {"x": CHART}) / "x", {"articles": ["the", "a"]}
+    chart = load_lattices(path, {"x": "my house"}, silent=["of"], counts=counts)
     assert chart.names == ("LM", "PhrasePenalty_1", "articles")
     problem = LatticeProblem(chart)
     (way,) = problem.decode(CallerWeights(np.array([1.0, 0.0, 0.0]))).winners[0].ways
@@ -362,10 +424,7 @@ def test_words_of_hypergraphs_are_counted_and_left_out(tmp_path: Path) -> None:
 
 
 def test_lattices_beside_hypergraphs_are_hypergraphs_too(tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "chart").write_text(CHART)
-    (folder / "phrases").write_text(PHRASES)
+    folder = put(tmp_path, {"folder/chart": CHART, "folder/phrases": PHRASES}) / "folder"
     both = load_lattices(folder, {"chart": "of my a house", "phrases": "a big house"})
     assert isinstance(both, lpmert.Hypergraphs)
     assert both.names == ("LM", "PhrasePenalty_1", "LM0", "WordPenalty0")
@@ -378,7 +437,7 @@ def test_lattices_beside_hypergraphs_are_hypergraphs_too(tmp_path: Path) -> None
 
 def test_hypergraphs_with_a_cycle_are_refused_with_their_file(tmp_path: Path) -> None:
     content = TRAVATAR.replace('{"id": 1, "head": 1, "trg"', '{"id": 1, "head": 1, "tails": [0], "trg"')
-    path = written(tmp_path, content.replace('"words": ["he"]', '"words": ["he", -1]'))
+    path = put(tmp_path, {"x": content.replace('"words": ["he"]', '"words": ["he", -1]')}) / "x"
     with pytest.raises(DataError, match="cycle") as caught:
         load_lattices(path, {"x": "a"})
     assert caught.value.path == str(path)
@@ -407,8 +466,7 @@ def test_content_tells_the_format_plain_compressed_and_in_archives(tmp_path: Pat
     ids = [name or "x" for name, _ in graphs]
     whole = load_lattices(path, dict.fromkeys(ids, "a"))
     assert whole.list_ids == tuple(ids)
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder/x").write_bytes(content)
+    put(tmp_path, {"folder/x": content})
     assert detect(tmp_path / "folder") == kind
     assert load_lattices(tmp_path / "folder", dict.fromkeys(ids, "a")).fingerprint == whole.fingerprint
 
@@ -463,60 +521,132 @@ CYCLE = "0 1 a\n1 2 b\n2 1 c\n1 3 d\n3\n"
     ],
 )
 def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, content: str, line: int | None, message: str) -> None:
-    path = written(tmp_path, content)
+    path = put(tmp_path, {"x": content}) / "x"
     with pytest.raises(DataError, match=message) as caught:
         load_lattices(path, dict.fromkeys(["x", "u", "0", "1"], "a"), partial=True)
     assert caught.value.path == str(path)
     assert caught.value.line == line or line is None
 
 
-def test_symbols_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    references = {"one": "a", "two": "a"}
-    lattices = written(tmp_path, PLAIN)
-    for table, where, message in (
-        ("<eps> 0\nthe 5\n", lattices, "label 6 is not among the symbols"),
-        ("the\n", tmp_path / "words.txt", "'the' should be a word and its number"),
-        ("the 5\na 5\n", tmp_path / "words.txt", "5 is the number of 'the' already"),
-        ("", tmp_path / "words.txt", "empty file"),
-    ):
-        with pytest.raises(DataError, match=message) as caught:
-            load_lattices(lattices, references, symbols=written(tmp_path, table, "words.txt"))
-        assert caught.value.path == str(where)
-    with pytest.raises(DataError, match="the labels are words; leave the symbols out"):
-        load_lattices(written(tmp_path, ACCEPTOR), {"x": "a"}, symbols=written(tmp_path, SYMBOLS, "words.txt"))
+@pytest.mark.parametrize(
+    ("content", "options", "where", "message"),
+    [
+        (PLAIN, {"symbols": "<eps> 0\nthe 5\n"}, "x", "label 6 is not among the symbols"),
+        (PLAIN, {"symbols": "the\n"}, "words.txt", "'the' should be a word and its number"),
+        (PLAIN, {"symbols": "the 5\na 5\n"}, "words.txt", "5 is the number of 'the' already"),
+        (PLAIN, {"symbols": ""}, "words.txt", "empty file"),
+        (ACCEPTOR, {"symbols": SYMBOLS}, "x", "the labels are words; leave the symbols out"),
+        (EXTENDED, {"features": ["nothing"]}, "", "nothing"),
+        (ON_LINKS, {"n_best": 0}, "", "n_best is 0"),
+        (ON_LINKS, {"scales": {"language": 1.0}}, "x", "scales has 'language'; the features are acoustic, lm, words"),
+        (ON_LINKS, {"counts": {"lm": ["x"]}}, "", "counts has a name that is a feature already"),
+        (ON_LINKS, {"counts": {"silences": "<sil>"}}, "", "must be a sequence of words"),
+        (ON_LINKS, {"counts": {"a": ["x"], "b": ["x"]}}, "", "counts has 'x' under 'a' and 'b'"),
+        (
+            "N=3 L=2\nI=2\n" + REST.replace("a=-1", "a=1e150") + "J=1 S=1 E=2 a=1e150\n", {}, "",
+            "lattice 'x': the scores of a path add up beyond",
+        ),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_a_lattice_is_refused(
+    tmp_path: Path, content: str, options: dict[str, Any], where: str, message: str
+) -> None:
+    put(tmp_path, {"x": content, "words.txt": options.get("symbols", "")})
+    options = {name: tmp_path / "words.txt" if name == "symbols" else one for name, one in options.items()}
+    with pytest.raises(DataError, match=message) as caught:
+        lpmert.read(tmp_path / "x", references=dict.fromkeys(["x", "0", "one", "two"], "a"), partial=True, **options)
+    assert not where or caught.value.path == str(tmp_path / where)
 
 
 def test_features_are_chosen_by_name_and_pattern(tmp_path: Path) -> None:
-    path = written(tmp_path, EXTENDED)
-    lattices = load_lattices(path, {"0": "a"}, features=["core*"])
-    assert lattices.names == ("core1", "core2", "core3")
+    path = put(tmp_path, {"x": EXTENDED}) / "x"
+    assert load_lattices(path, {"0": "a"}, features=["core*"]).names == ("core1", "core2", "core3")
     assert load_lattices(path, {"0": "a"}, features="pp_a").names == ("pp_a",)
     with pytest.raises(DataError, match="nothing"):
         load_lattices(path, {"0": "a"}, features=["nothing"])
 
 
-PIECES = (
-    b"0",
-    b"1",
-    b"9",
-    b" ",
-    b"\n",
-    b"\t",
-    b"-",
-    b".",
-    b",",
-    b"=",
-    b"|",
-    b"[",
-    b"{",
-    b'"',
-    b"#",
-    b"x",
-    b"\xff",
-    b"",
-)
+def folder_with(tmp_path: Path, **contents: str) -> Path:
+    files = {f"lattices/{name}.slf.gz": gzip.compress(content.encode()) for name, content in contents.items()}
+    return put(tmp_path, {**files}) / "lattices"
 
 
+def test_lattices_become_lists(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, one=ON_LINKS, two=ON_LINKS.replace("cut", "cot"))
+    nbest = lpmert.read(folder, references={"one": "a cat", "two": "the dog"}, n_best=3, counts={"silences": ["<sil>"]})
+    assert nbest.names == ("acoustic", "lm", "words", "silences")
+    assert nbest.list_ids == ("one", "two")
+    assert nbest.offsets.tolist() == [0, 3, 6]
+    assert nbest.dense_features()[:3].tolist() == [[-31, -3.5, 2, 0], [-31.5, -3.5, 2, 0], [-30, -4.5, 2, 0]]
+    assert nbest.texts == ("the cat", "a cat", "the cut", "the cat", "a cat", "the cot")
+    assert nbest.statistics[:, 0].tolist() == [1, 0, 2, 1, 2, 1]
+
+
+def test_lattices_must_hold_the_same_scores(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, one=ON_LINKS, two=ON_NODES)
+    with pytest.raises(DataError, match=r"two\.slf\.gz: no lm scores, which other lattices have"):
+        lpmert.read(folder, references={"one": "a cat", "two": "the dog"})
+
+
+number = st.floats(-100, 100) | st.integers(-4, 4).map(float) | st.sampled_from([5e-324, -1e17, 0.1])
+
+
+def escaped(word: str) -> str:
+    """A word as HTK writes it."""
+    return re.sub(r"""^["']|\\""", lambda match: f"\\{ord(match[0]):03o}", word)
+
+
+word = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=" "), min_size=1, max_size=4)
+scores = st.dictionaries(st.sampled_from(["a", "l", "n", "r", "x1"]), number | st.floats(-1e150, 1e150), max_size=3)
+
+
+@examples(100)
+@given(data=st.data())
+def test_written_lattices_are_read_as_they_are(data: st.DataObject) -> None:
+    """Parallel links, each with a word and scores of its own, against the scores and words that were written."""
+    links = data.draw(st.lists(st.tuples(word, scores), min_size=1, max_size=4))
+    forward = data.draw(st.booleans())
+    shared = data.draw(scores)  # of the node that has them where links have none
+    nodes = [
+        " ".join([f"{key}={value!r}" for key, value in shared.items()]) if own == forward else "" for own in (0, 1)
+    ]
+    lines = [
+        f"dir={'f' if forward else 'b'} start=0 end=1",
+        f"N=2 L={len(links)}",
+        f"I=0 {nodes[0]}",
+        f"I=1 {nodes[1]}",
+    ]
+    for place, (said, own) in enumerate(links):
+        lines.append(" ".join([f"J={place} S=0 E=1 W={escaped(said)}", *(f"{key}={own[key]!r}" for key in own)]))
+    graph = graph_of("slf", "\n".join(lines) + "\n")
+    assert isinstance(graph, Links)
+    names = {"a": "acoustic", "l": "lm", "n": "ngram", "r": "pronunciation", "x1": "x1"}
+    present = {key for one in (shared, *(own for _, own in links)) for key in one}
+    assert {*graph.scores} == {names[key] for key in present}
+    at = graph.words[: len(links)].tolist()
+    assert [graph.vocabulary[place] for place in at] == [said for said, _ in links]
+    for key in present:
+        expected = [own.get(key, shared.get(key, 0.0)) for _, own in links]
+        assert graph.scores[names[key]][: len(links)].tolist() == expected
+
+
+def test_many_paths_with_the_same_words_are_found_at_once() -> None:
+    steps = [(node, word, -float(k)) for node in range(200) for k in range(4) for word in ("a", "b" if node else "c")]
+    lattices = lpmert.Lattices(  # 8 ** 200 paths, 2 ** 200 texts
+        [[score] for _, _, score in steps],
+        [0, len(steps)],
+        [node for node, _, _ in steps],
+        [node + 1 for node, _, _ in steps],
+        [word for _, word, _ in steps],
+        ["a"],
+    )
+    found = lpmert.n_best(lattices, [1.0], n=50)
+    assert found.texts is not None
+    assert len({*found.texts}) == 50
+    assert not found.dense_features().any()
+
+
+PIECES = [*(bytes([one]) for one in b'019 \n\t-.,=|[{"#x\xff'), b""]
 WHOLE = [
     *KINDS.items(),
     ("kaldi-lattice", COMPACT),
@@ -588,7 +718,7 @@ def test_sentences_are_analysed_by_mecab_itself(tmp_path: Path) -> None:
         module.Tagger()
     except RuntimeError:
         pytest.skip("MeCab has no dictionary")
-    path = written(tmp_path, "one すもももももももものうち\n")
+    path = put(tmp_path, {"x": "one すもももももももものうち\n"}) / "x"
     lattices = load_lattices(path, {"one": "すもも も もも も もも の うち"}, format="mecab")
     best = lpmert.n_best(lattices, {"word_cost": -1, "connection_cost": -1, "words": 0}, n=1)
     assert best.texts == (" ".join(module.Tagger("-Owakati").parse("すもももももももものうち").split()),)
@@ -597,4 +727,4 @@ def test_sentences_are_analysed_by_mecab_itself(tmp_path: Path) -> None:
 def test_without_mecab_its_format_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "MeCab", None)
     with pytest.raises(DataError, match=r"MeCab is not installed: pip install 'lpmert\[mecab\]'"):
-        load_lattices(written(tmp_path, "one x\n"), {"one": "x"}, format="mecab")
+        load_lattices(put(tmp_path, {"x": "one x\n"}) / "x", {"one": "x"}, format="mecab")
