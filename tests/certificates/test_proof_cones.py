@@ -12,7 +12,7 @@ import pytest
 from strategies import KINDS, Lists, random_lists
 
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.regions import Shape, Whole, cover, midpoint, orthants
+from lpmert.certificates.check.regions import Shape, Whole, midpoint, orthants
 from lpmert.certificates.check.tree import Part, narrowed, whole_part
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES, CONES, Record
@@ -38,16 +38,21 @@ def lists_and_cone(kind: str, seed: int, tree: str, splits: int = 40) -> tuple[L
     exponents = dict.fromkeys(lists.nbest.names, 0)
     proof = claimed(lists.nbest, exponents)
     rng = np.random.default_rng(seed)
-    shapes = [*cover(len(exponents), {"split": tree})]
+    shapes = [*whole_part(proof).shape.parts({"split": tree})]
     cone = narrowed(proof, whole_part(proof), shapes[rng.integers(len(shapes))])
     for _ in range(int(rng.integers(0, splits)) if len(exponents) > 1 else 0):
         p, q = (int(k) for k in rng.permutation(len(exponents))[:2])
         record: Record = {"split": [max(p, q)] if cone.shape.boxed else [p, q]}
         if cone.shape.boxed and rng.random() < 0.1:
             record = {"corners": rng.choice([1, -1], len(exponents) - 1).tolist()}
-        parts = cone.shape.parts(record)
+        parts = [*cone.shape.parts(record)]
         cone = narrowed(proof, cone, parts[rng.integers(len(parts))])
     return lists, proof, cone
+
+
+def everywhere(n_features: int) -> Shape:
+    """All weights."""
+    return Shape(np.zeros((0, n_features), dtype=object))
 
 
 def inside(shape: Shape, rng: np.random.Generator) -> list[int]:
@@ -131,15 +136,15 @@ def test_the_parts_of_a_box_cover_it(n_features: int) -> None:
     rng = np.random.default_rng(n_features)
     for _ in range(30):
         vector = rng.integers(-9, 10, n_features).tolist()
-        holding = [shape for shape in cover(n_features, {"split": BOXES}) if holds(shape, vector)]
+        holding = [shape for shape in everywhere(n_features).parts({"split": BOXES}) if holds(shape, vector)]
         assert holding
         shape = holding[0]
         for _ in range(int(rng.integers(0, 12)) if n_features > 1 else 0):
-            parts = shape.parts({"split": [int(rng.integers(1, n_features))]})
+            parts = [*shape.parts({"split": [int(rng.integers(1, n_features))]})]
             assert len(parts) == 2
             shape = next(own for own in parts if holds(own, vector))
             assert shape.boxed
-        cones = shape.parts({"corners": rng.choice([1, -1], n_features - 1).tolist()})
+        cones = [*shape.parts({"corners": rng.choice([1, -1], n_features - 1).tolist()})]
         assert len(cones) == factorial(n_features - 1)
         assert any(holds(cone, vector) for cone in cones)
         assert all(holds(shape, list(ray)) for cone in cones for ray in cone.rays)

@@ -8,7 +8,7 @@ from strategies import KINDS, Lists
 from test_proof_cones import EXPONENTS, claimed, lists_and_cone
 
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.regions import Shape, cover
+from lpmert.certificates.check.regions import Shape
 from lpmert.certificates.check.tree import Part, narrowed, whole_part
 from lpmert.certificates.format import BOXES
 from lpmert.certificates.write import cones
@@ -26,7 +26,7 @@ def test_the_writer_leaves_what_the_checker_leaves(kind: str, seed: int) -> None
     _, proof, part = lists_and_cone(kind, seed, BOXES, 10)
     for splits in range(6):
         n, boxed = len(part.shape.rays), part.shape.boxed
-        parts = [part.shape] if n < 2 else part.shape.parts({"split": [1] if boxed else [0, 1]})
+        parts = [part.shape] if n < 2 else [*part.shape.parts({"split": [1] if boxed else [0, 1]})]
         for shape in parts:
             assert same(left_inside(proof, part, shape), narrowed(proof, part, shape))
         part = narrowed(proof, part, parts[splits % len(parts)])
@@ -43,7 +43,7 @@ def tied(spread: int) -> tuple[ProofLists, Shape]:
         np.array(rows, dtype=float), np.array([0, 4, 6, 8, 11]), np.array([0.0, 1, 2, 3, 0, 1, 0, 1, 0, 1, 2])
     )
     proof = claimed(lists.nbest, EXPONENTS)
-    return proof, next(iter(cover(2, {"split": BOXES})))
+    return proof, next(iter(whole_part(proof).shape.parts({"split": BOXES})))
 
 
 @pytest.mark.parametrize("spread", [0, 2**40, 2**48, 2**50, 2**51, 2**52])

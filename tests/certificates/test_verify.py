@@ -233,7 +233,6 @@ class TestIndependence:
             "lpmert.certificates.check.tree",
             "lpmert.certificates.check.verify",
             "lpmert.certificates.format",
-            "lpmert.certificates.verified",
             "lpmert.errors",
             "lpmert.formats",
             "lpmert.formats.text",

@@ -9,7 +9,7 @@ import numpy as np
 
 from lpmert import core
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.regions import Shape, cover
+from lpmert.certificates.check.regions import Shape
 from lpmert.certificates.check.tree import Part, closed, may_undercut, narrowed, priced, settled, whole_part
 from lpmert.certificates.format import Record
 from lpmert.certificates.write.attainability import Inside
@@ -73,7 +73,7 @@ class ConeTree:
         self._add(root)
         everywhere = whole_part(self._lists)
         waiting: list[tuple[Part, Shape, int]]
-        waiting = [(everywhere, shape, -1) for shape in reversed([*cover(self._n_features, root)])]
+        waiting = [(everywhere, shape, -1) for shape in reversed([*everywhere.shape.parts(root)])]
         while waiting:
             checkpoint()
             whole, shape, stalled = waiting.pop()
@@ -83,7 +83,7 @@ class ConeTree:
             if record is not None:
                 self._add(record)
                 stalled = 0 if "corners" in record else stalled
-                waiting += [(cone, own, stalled) for own in reversed(cone.shape.parts(record))]
+                waiting += [(cone, own, stalled) for own in reversed([*cone.shape.parts(record)])]
 
     def _close(self, cone: Part, stalled: int) -> Record | None:
         """Close a cone, or return the record that divides it."""
