@@ -128,11 +128,7 @@ def narrowed(lists: ProofLists, part: Part, shape: Shape) -> Part:
     """
     checkpoint(len(part.rows) * _SCORE_BYTES * len(shape.rays))
     part = part._replace(shape=shape)
-    return settled(lists, part.only(_survivors(lists, part)) if len(shape.rays) else part)
-
-
-def settled(lists: ProofLists, part: Part) -> Part:
-    """Return a part with what the lists of which all survivors are worth the same are worth, and the others."""
+    part = part.only(_survivors(lists, part)) if len(shape.rays) else part
     least, most = part.worth(lists)
     differs: BoolArray = (least != most).any(axis=0)
     if differs.all():
