@@ -6,8 +6,8 @@ from .api import certify as certify
 from .api import check as check
 from .api import evaluate as evaluate
 from .api import minimize as minimize
+from .certificates.check.verify import Verified as Verified
 from .certificates.check.verify import verify as verify
-from .certificates.verified import Verified as Verified
 from .checked import Check as Check
 from .comparing.compare import compare as compare
 from .comparing.comparison import Comparison as Comparison

@@ -1,4 +1,6 @@
-"""Units of work give the same answers wherever they are done, and those of workers that die are done again."""
+"""Units of work give the same answers wherever they are done, and those of workers that die are done again: of threads,
+processes and Dask clusters.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,10 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import CancelledError
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -33,10 +36,12 @@ from lpmert.system.scratch import scratch_folder
 from lpmert.unseen.estimate import expected_of
 from lpmert.workers import (
     SERIAL,
+    Cluster,
     Pending,
     Processes,
     Threads,
     Workers,
+    _hand_over,
     checked_backend,
     current_workers,
     using_workers,
@@ -44,10 +49,11 @@ from lpmert.workers import (
 )
 
 
-def scaled(base: np.ndarray, factor: float) -> np.ndarray:
+def doubled(base: np.ndarray, more: np.ndarray) -> np.ndarray:
     """A unit; what it is called with is its own to change."""
     assert base.flags.writeable
-    return base * factor
+    assert more.flags.writeable
+    return 2.0 * base + more
 
 
 def slow(base: np.ndarray, seconds: float) -> float:
@@ -64,38 +70,69 @@ def failing(_: np.ndarray, text: str) -> None:
 
 
 class Killer:
-    """A callback that kills one of the processes at every other call, until so many have been killed."""
+    """A callback that kills a worker at random, at one call in so many, until so many have been killed."""
 
-    def __init__(self, hands: Processes, times: int, seed: int) -> None:
-        self.hands, self.left, self.calls = hands, times, 0
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, pids: Callable[[], Sequence[int]], times: int, every: int) -> None:
+        self.pids, self.left, self.every, self.calls = pids, times, every, 0
+        self.killed: set[int] = set()
+        self.rng = np.random.default_rng(times)
 
     def __call__(self, _: object = None) -> bool:
         self.calls += 1
-        pids = self.hands.pids
-        if self.left and pids and self.calls % 2 == 0:
-            with suppress(ProcessLookupError):  # it was found dead already
-                os.kill(int(self.rng.choice(pids)), signal.SIGKILL)
+        alive = [pid for pid in self.pids() if pid and pid not in self.killed]
+        if self.left and alive and self.rng.random() < 1 / self.every:
+            victim = int(self.rng.choice(alive))
+            with suppress(ProcessLookupError):  # it is gone already, and nobody knows yet
+                os.kill(victim, signal.SIGKILL)
                 self.left -= 1
+            self.killed.add(victim)
         return False
 
 
-@pytest.fixture(params=["serial", "threads", "processes"])
-def hands(request: pytest.FixtureRequest) -> Iterator[Workers]:
-    if request.param == "processes":
-        yield request.getfixturevalue("processes")
-        return
-    with Workers() if request.param == "serial" else Threads(2) as found:
+@pytest.fixture(scope="module")
+def distributed() -> Any:
+    """The library, which takes long to import."""
+    return pytest.importorskip("distributed", reason="needs lpmert[dask]")
+
+
+@pytest.fixture(scope="module")
+def local(distributed: Any) -> Iterator[Any]:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as found:
         yield found
 
 
+def address_of(local: Any) -> str:
+    return str(local.scheduler_address).removeprefix("tcp://")
+
+
+@pytest.fixture
+def hands(request: pytest.FixtureRequest) -> Iterator[Workers]:
+    """Workers of the kind that the test names."""
+    if request.param == "processes":
+        yield request.getfixturevalue("processes")
+        return
+    made = {"serial": Workers, "one thread": lambda: Threads(1), "threads": lambda: Threads(3)}
+    if request.param == "cluster":
+        made["cluster"] = lambda: Cluster(address_of(request.getfixturevalue("local")))
+    with made[request.param]() as found:
+        yield found
+
+
+OTHERS = ("threads", "processes", "cluster")
+ALL = ("serial", "one thread", *OTHERS)
+
+
+@pytest.mark.parametrize("hands", ALL, indirect=True)
 def test_answers_come_in_order_from_what_is_shared(hands: Workers) -> None:
-    base = np.arange(1000.0)
+    base = np.arange(100_000.0)
     shared = hands.share(base)
-    answers = list(hands.map(scaled, shared, [(float(k),) for k in range(5)]))
-    assert all(np.array_equal(answer, k * base) for k, answer in enumerate(answers))
+    answers = list(hands.map(doubled, shared, [(np.full(100_000, float(k)),) for k in range(5)]))
+    assert all(np.array_equal(answer, 2.0 * base + k) for k, answer in enumerate(answers))
 
 
+@pytest.mark.parametrize("hands", ALL, indirect=True)
 def test_an_error_in_a_unit_is_raised(hands: Workers) -> None:
     pending = hands.submit(failing, hands.share(np.ones(1)), "no good")
     with pytest.raises(MethodError, match="no good"):
@@ -247,7 +284,7 @@ def test_no_room_for_what_is_shared_is_told_with_a_remedy(monkeypatch: pytest.Mo
 
 def test_what_cannot_be_sent_is_told_with_a_remedy(processes: Processes) -> None:
     with pytest.raises(MethodError, match=r"cannot pickle .*lock.*; use one job"):
-        processes.submit(scaled, processes.share(np.ones(1)), threading.Lock()).wait()
+        processes.submit(doubled, processes.share(np.ones(1)), threading.Lock()).wait()
 
 
 def test_workers_that_die_while_they_wait_are_replaced() -> None:
@@ -310,69 +347,64 @@ def test_backends_are_known_by_name() -> None:
     assert current_workers() is SERIAL
 
 
-@pytest.mark.parametrize("method", ["cells", "choices", "groups", "lp-mert", "auto"])
-def test_processes_search_as_one_thread_does(method: str, processes: Processes) -> None:
-    with long_searches(20 * SLICE), with_workers(processes):
-        nbest = noise_of(3)
-        with with_workers(SERIAL):
-            alone = lpmert.minimize(nbest, method=method)
+KINDS = (
+    ("cells", "loss"),
+    ("choices", "loss"),
+    ("groups", "loss"),
+    ("lp-mert", "loss"),
+    ("cells", "bleu"),
+    ("choices", "bleu"),
+    ("choices", "chrf"),
+)
+ALIKE = (*KINDS, ("auto", "loss"), ("groups", "bleu"), ("groups", "chrf"))
+
+
+def lists_for(metric: str) -> lpmert.NBest:
+    return noise_of(3) if metric == "loss" else counted(3, metric)
+
+
+@pytest.mark.parametrize("hands", OTHERS, indirect=True)
+@pytest.mark.parametrize(("method", "metric"), ALIKE)
+def test_all_workers_search_as_one_thread_does(hands: Workers, method: str, metric: str) -> None:
+    nbest = lists_for(metric)
+    with long_searches(20 * SLICE):
+        alone = lpmert.minimize(nbest, method=method, metric=metric)
         assert alone.status is Status.OPTIMAL
-        assert same(alone, lpmert.minimize(nbest, method=method))
+        with with_workers(hands):
+            assert same(alone, lpmert.minimize(nbest, method=method, metric=metric))
 
 
-@pytest.mark.parametrize("method", ["choices", "groups"])
-@pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_processes_search_selections_for_ratios_as_one_thread_does(
-    metric: str, method: str, processes: Processes
-) -> None:
-    with long_searches():
-        nbest = counted(1, metric)
-        alone = lpmert.minimize(nbest, metric=metric, method=method)
-        assert alone.status is Status.OPTIMAL
-        for hands in (processes, Threads(5)):
-            with with_workers(hands):
-                assert same(alone, lpmert.minimize(nbest, metric=metric, method=method))
-
-
+@pytest.mark.parametrize("hands", ["one thread", *OTHERS], indirect=True)
 @pytest.mark.parametrize("metric", ["wer", "bleu"])
-def test_lattices_are_searched_alike_by_all_workers(metric: str, processes: Processes) -> None:
+def test_lattices_are_searched_alike_by_all_workers(metric: str, hands: Workers) -> None:
     with long_searches():
         alone = search_lattices(1, metric)
         assert alone.status is Status.OPTIMAL
         assert alone.counters["lattice_cones"] > 10
-        for hands in (Threads(1), Threads(3), processes):
-            with with_workers(hands), using_workers("threads", 2):
-                assert same(alone, search_lattices(1, metric))
+        with with_workers(hands), using_workers("threads", 2):
+            assert same(alone, search_lattices(1, metric))
 
 
-def test_folds_are_fitted_alike_by_all_workers(processes: Processes) -> None:
+@pytest.mark.parametrize("what", ["folds", "methods"])
+def test_folds_and_methods_are_searched_alike_by_all_workers(what: str, processes: Processes) -> None:
     nbest = problem_of(1, 24, 3)
 
-    def found() -> tuple[object, ...]:
-        tuned = lpmert.tune(nbest, folds=4)
-        assert tuned.estimate is not None
-        return tuned.weights.tolist(), tuned.estimate.to_dict(), expected_of(nbest, Och(restarts=2), folds=4)
-
-    alone = found()
-    for hands in (Threads(1), Threads(2), Threads(3), processes):
-        with with_workers(hands):
-            assert found() == alone
-
-
-def test_methods_are_compared_alike_by_all_workers(processes: Processes) -> None:
-    nbest = problem_of(1, 24, 3)
-
-    def found(**settings: object) -> dict[str, object]:
+    def found(**settings: object) -> object:
+        if what == "folds":
+            tuned = lpmert.tune(nbest, folds=4)
+            assert tuned.estimate is not None
+            return tuned.weights.tolist(), tuned.estimate.to_dict(), expected_of(nbest, Och(restarts=2), folds=4)
         own = {"own": lambda lists, seed: [1.0, seed, lists.n_lists]}
         named = {"och": Och(restarts=2), "average": "average"}
         compared = lpmert.compare(nbest, named, seeds=2, cv=3, repeat=1, callables=own, **settings).to_dict()
         return timeless(compared)
 
     alone = found()
-    for hands in (Threads(1), Threads(3), processes):
+    for hands in (Threads(1), Threads(2), Threads(3), processes):
         with with_workers(hands):
             assert found(jobs=2) == alone
-    assert found(jobs=2, backend="threads") == alone
+    if what == "methods":
+        assert found(jobs=2, backend="threads") == alone
 
 
 def timeless(value: Any) -> Any:
@@ -460,39 +492,150 @@ def surroundings(_: None) -> tuple[bool, bool]:
     return out_of_time(), current_workers() is SERIAL
 
 
-KINDS = (
-    ("cells", "loss"),
-    ("choices", "loss"),
-    ("groups", "loss"),
-    ("lp-mert", "loss"),
-    ("cells", "bleu"),
-    ("choices", "bleu"),
-    ("choices", "chrf"),
-)
-
-
-def check_kills(method: str, metric: str, kills: int) -> None:
+def check_kills(workers: Workers, pids: Callable[[], Sequence[int]], method: str, metric: str, kills: int) -> None:
     """Search with workers that are killed until so many have been, and see whether anything is lost."""
     own: dict[str, Any] = {"method": method, "metric": metric}
-    with long_searches(20 * SLICE), Processes(2) as hands:
-        nbest = noise_of(3) if metric == "loss" else counted(3, metric)
-        kill = Killer(hands, kills, seed=kills)
+    nbest, kill = lists_for(metric), Killer(pids, kills, every=2)
+    with long_searches(20 * SLICE):
         alone = lpmert.minimize(nbest, **own)
         assert alone.status is Status.OPTIMAL
-        for _ in range(2 * kills):
-            with with_workers(hands):
+        for _ in range(4 * kills):
+            with with_workers(workers):
                 assert same(alone, lpmert.minimize(nbest, callback=kill, **own))
             if not kill.left:
                 return
     raise AssertionError(f"{kill.left} of {kills} workers were not killed in {kill.calls} calls")
 
 
-@pytest.mark.parametrize(("method", "metric"), [KINDS[0], KINDS[5], *(many_more(*kind) for kind in KINDS[1:5])])
-def test_killed_workers_change_nothing(method: str, metric: str) -> None:
-    check_kills(method, metric, 2)
+FAST = [KINDS[0], KINDS[5]]
+
+
+@pytest.mark.parametrize(("method", "metric"), [*FAST, *(many_more(*kind) for kind in KINDS[1:5])])
+def test_killed_processes_change_nothing(method: str, metric: str) -> None:
+    with Processes(2) as hands:
+        check_kills(hands, lambda: hands.pids, method, metric, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "metric"), KINDS)
-def test_many_killed_workers_change_nothing(method: str, metric: str) -> None:
-    check_kills(method, metric, 15)
+def test_many_killed_processes_change_nothing(method: str, metric: str) -> None:
+    with Processes(2) as hands:
+        check_kills(hands, lambda: hands.pids, method, metric, 15)
+
+
+@pytest.mark.parametrize(
+    ("method", "metric", "kills"),
+    [*((*kind, 2) for kind in FAST), *(pytest.param(*kind, 4, marks=pytest.mark.slow) for kind in KINDS)],
+)
+def test_workers_of_a_cluster_that_die_change_nothing(local: Any, method: str, metric: str, kills: int) -> None:
+    def pids() -> list[int]:
+        return [nanny.pid for nanny in local.workers.values()]
+
+    with Cluster(address_of(local)) as hands:
+        check_kills(hands, pids, method, metric, kills)
+
+
+GOING: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "the Dask scheduler is gone": ("_CONNECT_SECONDS", lambda mortal: mortal.close()),
+    "there are no workers any more": ("_WORKER_SECONDS", lambda mortal: mortal.scale(0)),
+}
+"""What is said, what is waited for, and what makes it so: what starts workers gives up on those that die at once."""
+
+
+@pytest.mark.parametrize("call", [1, 3, 8])
+@pytest.mark.parametrize("said", GOING)
+def test_a_scheduler_or_workers_that_go_for_good_change_nothing(
+    call: int, said: str, distributed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting, end = GOING[said]
+    monkeypatch.setattr(f"lpmert.workers.{waiting}", 1)
+    nbest, calls = lists_for("loss"), count(1)
+    with long_searches(20 * SLICE), distributed.LocalCluster(n_workers=1, dashboard_address=None) as mortal:
+        alone = lpmert.minimize(nbest, method="cells")
+
+        def leave(_: object) -> None:
+            if next(calls) == call:
+                end(mortal)
+
+        backend = f"dask://{address_of(mortal)}"
+        found = lpmert.minimize(nbest, method="cells", backend=backend, callback=leave)
+    assert next(calls) > call
+    assert same(alone, found)
+    assert said_by(caplog) == [f"{backend}: {said}; this process goes on alone"]
+
+
+def said_by(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.message for one in caplog.records if one.name == "lpmert" and one.levelname == "WARNING"]
+
+
+def test_workers_that_come_back_are_used_again(
+    distributed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("lpmert.workers._WORKER_SECONDS", 1)
+    with (
+        distributed.LocalCluster(n_workers=1, dashboard_address=None, host="127.0.0.1") as local,
+        Cluster(address_of(local)) as workers,
+    ):
+        shared = workers.share(os.getpid())
+        assert not workers.submit(in_process, shared).wait()
+        local.scale(0)
+        assert workers.submit(in_process, shared).wait()
+        assert len(said_by(caplog)) == 1
+        local.scale(1)
+        local.wait_for_workers(1, timeout=60)
+        while workers.absent():
+            time.sleep(0.1)
+        assert not workers.submit(in_process, shared).wait()
+
+
+def in_process(number: int) -> bool:
+    """A unit: whether it is done in the process of this number."""
+    return os.getpid() == number
+
+
+def test_a_cluster_without_workers_is_refused_but_the_time_limit_comes_first(
+    distributed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        long_searches(),
+        distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as local,
+    ):
+        backend = f"dask://{address_of(local)}"
+        began = time.monotonic()
+        found = lpmert.minimize(noise_of(3), method="cells", backend=backend, time_limit=1.0)
+        assert found.status is Status.TIME_LIMIT
+        assert time.monotonic() - began < 40.0
+        monkeypatch.setattr("lpmert.workers._WORKER_SECONDS", 1)
+        with pytest.raises(MethodError, match="no workers that data could be sent to"):
+            lpmert.minimize(noise_of(3), method="cells", backend=backend)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["before", "while it is fetched"])
+def test_an_answer_whose_worker_dies_while_it_is_fetched_comes_all_the_same(local: Any, moment: str) -> None:
+    """Dask knows the answer, and loses it with its worker: then it is made again."""
+    with Cluster(address_of(local)) as workers:
+        shared = workers.share(3)
+        task = workers._client.submit(tripled, 3, pure=False)
+        while not task.done():
+            time.sleep(0.05)
+        (holder,) = workers._client.who_has(task)[task.key]
+        (nanny,) = [one for one in local.workers.values() if one.worker_address == holder]
+        future: Future[Any] = Future()
+        if moment == "before":
+            os.kill(nanny.pid, signal.SIGKILL)
+        workers._client.loop.add_callback(_hand_over, workers._client, task, future)
+        if moment != "before":
+            os.kill(nanny.pid, signal.SIGKILL)
+        assert future.result(timeout=120).sum() == 3 * 4_000_000
+        assert workers.submit(tripled, shared).wait().sum() == 3 * 4_000_000
+
+
+def tripled(number: int) -> np.ndarray:
+    """A unit with a large answer, which takes a while to fetch."""
+    return np.full(4_000_000, float(number))
+
+
+def test_where_no_scheduler_answers_that_is_said() -> None:
+    with pytest.raises(MethodError, match="no Dask scheduler answers there"):
+        lpmert.minimize(noise_of(3), backend="dask://127.0.0.1:9")

@@ -77,8 +77,7 @@ class CertificateReader:
         self.line = 0
         self.path = path
         self._on_line = on_line
-        self._ahead = ""
-        self.lines = lines(path)
+        self._lines = lines(path)
 
     def header(self) -> Header:
         """Return the header, which comes first."""
@@ -100,22 +99,14 @@ class CertificateReader:
             raise CertificateError("the tree ends while parts of it are open")
         return _object(text.removesuffix(","))
 
-    def follows(self, key: str) -> bool:
-        """Whether there is a next record, and it has this key."""
-        self._ahead = self._ahead or self._next()
-        return self._ahead != END and key in _object(self._ahead.removesuffix(","))
-
     def end(self) -> None:
         """Raise `CertificateError` unless the tree and the file end here."""
-        if self._next() != END or next(self.lines, None) is not None:
+        if self._next() != END or next(self._lines, None) is not None:
             raise CertificateError("the tree is closed, but something follows")
 
     def _next(self) -> str:
-        ahead, self._ahead = self._ahead, ""
-        if ahead:
-            return ahead
         try:
-            self.line, text = next(self.lines)
+            self.line, text = next(self._lines)
         except StopIteration:
             raise CertificateError("the file is cut short") from None
         except DataError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 import lpmert
-from lpmert.cli.arguments import PATH, POSITIVE, seconds, size
+from lpmert.cli.arguments import PATH, seconds, size
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question
@@ -38,7 +38,6 @@ class _Limits:
 
     time_limit: float | None = option("SECONDS", "Give up after this time.", seconds)
     memory_limit: int | None = option("SIZE", MEMORY, size, rare=True)
-    jobs: int = option("N", "Processes for a tree of cones.", POSITIVE, default=1)
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,6 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: _Told) -> None:
             ties=lists.ties,
             time_limit=limits.time_limit,
             memory_limit=limits.memory_limit,
-            jobs=limits.jobs,
             on_line=(lambda _: None) if out.quiet else _told(claim.certificate),
         )
     if out.as_json:

@@ -93,15 +93,6 @@ def possible_winners(features: FloatArray, offsets: IntArray) -> IntArray:
     possible winner are kept as well; with one feature, or more than ten, all are.
     """
 
-def mark_left_in_box(
-    points: FloatArray, features: FloatArray, rows: IntArray, starts: IntArray, left: NDArray[np.bool_]
-) -> None:
-    """Write which rows [n] of features [M, d] are left in a box into left [n]: of each list, from its start to the
-    next, what the best at the centre does not beat, and the first of these only if no other one beats it.
-
-    points [d, d]: the centre, and half of each side. No product and no sum may be rounded.
-    """
-
 class Corral:
     """Where a linear program starts and what it leaves: some rows and the least-norm point of their hull.
 

@@ -1,8 +1,7 @@
 // Hypotheses that win nowhere in a part of the weight space, as another one of their list is at least as good there.
 //
-// In a cone: who is beaten at all rays by one and the same hypothesis, by more than rounding, is beaten by it
-// everywhere in it (lemma K1 of proofs/cones.md). In a box: the difference of two scores is least at the corner where
-// every side lowers it, as in lemma B1 of proofs/boxes.md.
+// Who is beaten at all rays of a cone by one and the same hypothesis, by more than rounding, is beaten by it everywhere
+// in it (lemma K1 of proofs/cones.md).
 #include <algorithm>
 
 #include "binding.hpp"
@@ -151,63 +150,8 @@ Indices possible_winners(Rows<const double> features, Span<const Index> offsets)
     return found;
 }
 
-// A box of points [d, d]: its centre, and half of each side. Nothing is rounded, who asks has seen to that.
-struct ExactBox {
-    Rows<const double> points;
-
-    // Whether one row scores at least as much as another everywhere.
-    bool beats(Span<const double> winner, Span<const double> loser) const {
-        double spare = 0.0;
-        for (Index d = 0; d < winner.size(); ++d) spare += points[0][d] * (winner[d] - loser[d]);
-        for (Index k = 1; k < points.rows() && spare >= 0.0; ++k) {
-            double change = 0.0;
-            for (Index d = 0; d < winner.size(); ++d) change += points[k][d] * (winner[d] - loser[d]);
-            spare -= std::abs(change);
-        }
-        return spare >= 0.0;
-    }
-
-    double at_centre(Span<const double> row) const {
-        double score = 0.0;
-        for (Index d = 0; d < row.size(); ++d) score += points[0][d] * row[d];
-        return score;
-    }
-};
-
-void mark_left_in_box(Rows<const double> points, Rows<const double> features, Span<const Index> rows,
-                      Span<const Index> starts, Span<bool> left) {
-    const ExactBox box{points};
-    check_size(points.columns(), features.columns(), "a point");
-    check_size(points.rows(), features.columns(), "points");
-    check_size(left.size(), rows.size(), "left");
-    if (points.rows() == 0) throw std::invalid_argument("points must not be empty");
-    for (const Index row : rows)
-        if (row < 0 || row >= features.rows()) throw std::invalid_argument("rows must be rows of features");
-    for (Index a = 0; a < starts.size(); ++a) {
-        const Index low = starts[a], high = a + 1 < starts.size() ? starts[a + 1] : rows.size();
-        if (low < 0 || high <= low || high > rows.size())
-            throw std::invalid_argument("starts must increase within the rows");
-        Index best = low;
-        double top = -std::numeric_limits<double>::infinity();
-        for (Index i = low; i < high; ++i) {
-            const double score = box.at_centre(features[rows[i]]);
-            if (score > top) best = i, top = score;
-        }
-        Index first = best;
-        for (Index i = low; i < high; ++i) {
-            left[i] = i == best || !box.beats(features[rows[best]], features[rows[i]]);
-            if (left[i] && i < first) first = i;
-        }
-        for (Index i = first + 1; i < high && left[first]; ++i)
-            left[first] = !(left[i] && box.beats(features[rows[i]], features[rows[first]]));
-    }
-}
-
 }  // namespace
 
-void bind_winners(nb::module_& module) {
-    define(module, "possible_winners", &possible_winners, "features", "offsets");
-    define(module, "mark_left_in_box", &mark_left_in_box, "points", "features", "rows", "starts", "left");
-}
+void bind_winners(nb::module_& module) { define(module, "possible_winners", &possible_winners, "features", "offsets"); }
 
 }  // namespace lpmert

@@ -13,7 +13,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lpmert.errors import DataError
 from lpmert.formats.arrays import read_npz, write_npz
@@ -21,6 +21,7 @@ from lpmert.formats.references import made_folder
 from lpmert.looping.decoder import Decoded
 from lpmert.looping.steps import Step
 from lpmert.quoting import quoted
+from lpmert.system.deadline import unheeded
 from lpmert.system.files import read_text, write_text
 from lpmert.system.scratch import owned
 from lpmert.values import are_texts_by_name
@@ -30,16 +31,21 @@ logger = logging.getLogger("lpmert")
 _SETTINGS, _STEP = "settings.json", "step.json"
 
 
+T = TypeVar("T")
+
+
 class Journal:
-    """The folder of a loop.
+    """The folder of a loop; without one, nothing is kept.
 
     settings: what must be the same when a loop goes on, down to the order of weights. Raises `DataError` if there is a
     loop already and it is not to be resumed, if it had other settings, or none.
     """
 
-    def __init__(self, folder: str | Path, settings: Mapping[str, Any], *, resume: bool) -> None:
-        self._folder = made_folder(folder)
+    def __init__(self, folder: str | Path | None, settings: Mapping[str, Any], *, resume: bool) -> None:
         self._waiting: deque[Callable[[], None]] = deque()
+        self._folder = None if folder is None else made_folder(folder)
+        if self._folder is None:
+            return
         place = self._folder / _SETTINGS
         plain = json.loads(json.dumps(settings))
         with owned(place, self._folder, wait=True):  # loops that begin at once
@@ -49,71 +55,75 @@ class Journal:
                         "has a loop already; resume it (--resume), or give another folder", path=self._folder
                     )
                 _compare(_read(place), plain, self._folder)
-            elif self._place(1).exists():
+            elif _iteration(self._folder, 1).exists():
                 raise DataError(f"has iterations, but no {_SETTINGS}; the folder was changed", path=self._folder)
             else:
                 _write(place, plain)
 
     def decoded(self, number: int, part: str, weights: Mapping[str, float]) -> tuple[Decoded, float] | None:
         """Return what was decoded in an iteration, and in how many seconds; `None` if that is not there."""
-        place = self._place(number) / f"{part}.json"
-        if not place.exists():
-            return None
-        found = _read(place)
-        try:
-            before, seconds, own = [*found["weights"].items()], float(found["seconds"]), found["own"]
-            if own is not None and not are_texts_by_name(own):
-                raise TypeError("outputs that are no texts")
-            if not math.isfinite(seconds):
-                raise ValueError("seconds that are not finite")
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise DataError(f"not what a loop writes ({quoted(error)}); the folder was changed", path=place) from error
-        if before != [*weights.items()]:
-            raise DataError("was decoded with other weights than this loop has; the folder was changed", path=place)
-        return Decoded(read_npz(place.with_suffix(".npz")), own), seconds
+
+        def of(place: Path) -> tuple[Decoded, float]:
+            found = _read(place)
+            own, seconds = found["own"], float(found["seconds"])
+            if [*found["weights"].items()] != [*weights.items()]:
+                raise ValueError("weights of another decoding")
+            if not math.isfinite(seconds) or (own is not None and not are_texts_by_name(own)):
+                raise ValueError("seconds that are not finite, or outputs that are no texts")
+            return Decoded(read_npz(place.with_suffix(".npz")), own), seconds
+
+        return self._known(number, f"{part}.json", of)
 
     def keep_decoded(
         self, number: int, part: str, weights: Mapping[str, float], decoded: Decoded, seconds: float
     ) -> None:
         """Keep what was decoded."""
         own = None if decoded.own is None else dict(decoded.own)
-        content = {"weights": dict(weights), "own": own, "seconds": seconds}
 
-        def write() -> None:
-            folder = made_folder(self._place(number))
+        def write(folder: Path) -> None:
             write_npz(decoded.lists, folder / f"{part}.npz")
-            _write(folder / f"{part}.json", content)
+            _write(folder / f"{part}.json", {"weights": dict(weights), "own": own, "seconds": seconds})
 
-        self._keep(write)
+        self._keep(number, write)
 
     def step(self, number: int, names: Sequence[str]) -> Step | None:
         """Return the step after an iteration, with weights of these names; `None` if it is not there."""
-        place = self._place(number) / _STEP
-        if not place.exists():
-            return None
-        try:
-            return Step.of(_read(place), names)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise DataError(f"not what a loop writes ({error}); the folder was changed", path=place) from error
+        return self._known(number, _STEP, lambda place: Step.of(_read(place), names))
 
     def keep_step(self, number: int, step: Step) -> None:
         """Keep a step."""
-        self._keep(lambda: _write(made_folder(self._place(number)) / _STEP, step.to_dict()))
+        self._keep(number, lambda folder: _write(folder / _STEP, step.to_dict()))
 
-    def _keep(self, write: Callable[[], None]) -> None:
-        """Write something after all that waits; where there is no room, a line says so, and it waits, too."""
-        self._waiting.append(write)
+    def _known(self, number: int, name: str, of: Callable[[Path], T]) -> T | None:
+        """Return what a file of an iteration holds; `None` if it is not there."""
+        if self._folder is None or not (place := _iteration(self._folder, number) / name).exists():
+            return None
         try:
-            while self._waiting:
-                self._waiting[0]()
-                self._waiting.popleft()
+            return of(place)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise DataError(f"not what a loop writes ({quoted(error)}); the folder was changed", path=place) from error
+
+    def _keep(self, number: int, write: Callable[[Path], None]) -> None:
+        """Write into the folder of an iteration what waits and this; where there is no room, a line says so, and it
+        waits, too.
+        """
+        if self._folder is None:
+            return
+        folder = _iteration(self._folder, number)
+        self._waiting.append(lambda: write(made_folder(folder)))
+        try:
+            with unheeded():
+                while self._waiting:
+                    self._waiting[0]()
+                    self._waiting.popleft()
         except DataError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
             logger.error("%s; the loop goes on, and tries again whenever it has more to keep", error)
 
-    def _place(self, number: int) -> Path:
-        return self._folder / f"{number:03d}"
+
+def _iteration(folder: Path, number: int) -> Path:
+    return folder / f"{number:03d}"
 
 
 def _compare(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:

@@ -17,7 +17,7 @@ from lpmert.errors import DataError, DecoderError, FloatArray, LpmertError, Meth
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.looping.decoder import Cost, Decoded, Decoder, Measure, check_decoder, checked
 from lpmert.looping.journal import Journal
-from lpmert.looping.looped import Iteration, Looped
+from lpmert.looping.looped import Consistency, Iteration, Looped
 from lpmert.looping.pool import Growth, Pool, consistency, warning
 from lpmert.looping.steps import AVERAGE, Step, Stepping, angle_between, check_first
 from lpmert.model.problem import Problem
@@ -53,25 +53,18 @@ class Part:
     """
 
     def __init__(
-        self, name: str, decoder: Decoder, measure: Measure, n: int, journal: Journal | None, where: str = ""
+        self, name: str, decoder: Decoder, measure: Measure, n: int, journal: Journal, where: str = ""
     ) -> None:
         self.measure, self._where = measure, where
         self._name, self._decoder, self._n, self._journal = name, decoder, n, journal
         self._ids: tuple[str, ...] | None = None
-        self._known: dict[tuple[float, ...], Output] = {}
 
     def output(self, number: int, weights: Mapping[str, float]) -> Output:
         """Return what the decoder makes of weights, from the journal if it is there.
 
         Raises `DecoderError`, and `OutOfTime` at the deadline of the loop.
         """
-        key = tuple(weights.values())
-        if key not in self._known:
-            self._known[key] = self._output(number, weights)
-        return self._known[key]
-
-    def _output(self, number: int, weights: Mapping[str, float]) -> Output:
-        known = None if self._journal is None else self._journal.decoded(number, self._name, weights)
+        known = self._journal.decoded(number, self._name, weights)
         if known is None:
             checkpoint()
             started = time.perf_counter()
@@ -87,9 +80,8 @@ class Part:
             self._ids = decoded.ids
         measured = replace(decoded, lists=self.measure.lists(decoded.lists))
         output = Output(measured, self.measure.own(measured, measured.lists), seconds)
-        if known is None and self._journal is not None:  # what cannot be used is not kept
-            with unheeded():
-                self._journal.keep_decoded(number, self._name, weights, decoded, seconds)
+        if known is None:  # what cannot be used is not kept
+            self._journal.keep_decoded(number, self._name, weights, decoded, seconds)
         return output
 
 
@@ -106,18 +98,18 @@ class Rounds:
         held_out: Part | None,
         stepping: Stepping,
         pool: Pool,
-        journal: Journal | None,
+        journal: Journal,
         deadline: Deadline,
         patience: int,
         on_iteration: Callable[[Iteration], object] | None,
     ) -> None:
         self._part, self._held_out, self._stepping, self._pool = part, held_out, stepping, pool
         self._journal, self._deadline, self._patience = journal, deadline, patience
-        self._tell = on_iteration
+        self._tell = on_iteration or (lambda _: None)
+        self._told = 0
         self.done: list[Iteration] = []
         self.warnings: list[str] = []
         self.reason, self.finished = "", True
-        self._pending: Iteration | None = None
         self._centre: Iteration | None = None
         """The last iteration that was accepted: where steps start."""
 
@@ -127,126 +119,117 @@ class Rounds:
         return min(self.done, key=lambda one: one.loss)
 
     def run(self, weights: Mapping[str, float], most: int) -> None:
-        """Decode and step, at most so many times; raises `OutOfTime` at the deadline, `DecoderError`."""
+        """Decode, merge, minimise, select and decode again, at most so many times, until there is a reason to stop.
+
+        Raises `OutOfTime` at the deadline, `DecoderError`.
+        """
         angle: float | None = None
         for number in range(1, most + 1):
-            iteration, growth = self._decode(number, weights)
-            self._pending = iteration
-            angle = self._next_angle(iteration, angle)
-            self.reason = self._ended(iteration, growth, angle)
+            output, held_out = self._decoded(number, weights)
+            growth, hypotheses, fits = self._merged(number, weights, output)
+            centre = self._centre
+            confirmed = centre is None or self._stepping.explores or output.cost.loss <= centre.loss
+            iteration = Iteration(
+                number=number,
+                weights=dict(weights),
+                loss=output.cost.loss,
+                score=output.cost.score,
+                rate=output.cost.rate,
+                unit=self._part.measure.unit,
+                held_out_loss=None if held_out is None else held_out.cost.loss,
+                held_out_unit=None if self._held_out is None else self._held_out.measure.unit,
+                accepted=confirmed,
+                hypotheses=hypotheses,
+                new_hypotheses=growth.hypotheses,
+                new_words=growth.words,
+                grown_lists=growth.lists,
+                consistency=fits,
+                seconds={"decode": output.seconds + (0.0 if held_out is None else held_out.seconds), "search": 0.0},
+            )
+            self.done.append(iteration)
+            if centre is None or confirmed:
+                centre, self._centre, angle = iteration, iteration, None
+            else:  # after a step that was not confirmed, half as far
+                apart = angle_between(_vector(weights), _vector(centre.weights)) / 2.0
+                angle = apart if angle is None else min(apart, angle / 2.0)
+            self.reason = self._ended(growth, angle)
             if not self.reason and number == most:
                 self.reason, self.finished = f"{most} iterations were allowed", False
+            if not self.reason:
+                step = self._step(number, centre.weights, angle)
+                seconds = {**iteration.seconds, "search": step.seconds}
+                self.done[-1] = replace(
+                    iteration, pool_loss=step.loss, lower_bound=step.lower_bound, angle=angle, seconds=seconds
+                )
+                self.reason, weights = self._stepping.said(step) if step.stays else "", step.weights
+            self._report()
             if self.reason:
-                self._finish(iteration)
                 return
-            step = self._step(number, angle)
-            if step.stays:
-                self.reason = self._stepping.said(step)
-            self._finish(
-                replace(iteration, pool_loss=step.loss, lower_bound=step.lower_bound, angle=angle), step.seconds
-            )
-            if step.stays:
-                return
-            weights = step.weights
 
     def stop(self, reason: str) -> None:
         """End where a limit came; a decoding that was over counts. Raises `LpmertError` if there is none."""
-        if self._pending is not None:
-            self._finish(self._pending)
         if not self.done:
             raise LpmertError(f"{reason} before the first decoding was over")
+        self._report()
         self.reason, self.finished = reason, False
 
-    def _decode(self, number: int, weights: Mapping[str, float]) -> tuple[Iteration, Growth]:
+    def _report(self) -> None:
+        """Tell of the last iteration, if that is still to be done."""
+        if self._told < len(self.done):
+            self._told = len(self.done)
+            with unheeded():
+                self._tell(self.done[-1])
+
+    def _decoded(self, number: int, weights: Mapping[str, float]) -> tuple[Output, Output | None]:
         output = self._part.output(number, weights)
-        held_out = None if self._held_out is None else self._held_out.output(number, weights)
-        lost = self._pool.without(output.decoded.lists.list_ids)
+        return output, None if self._held_out is None else self._held_out.output(number, weights)
+
+    def _merged(self, number: int, weights: Mapping[str, float], output: Output) -> tuple[Growth, int, Consistency]:
+        """Add a decoding to the pool; return what was new, how much there is now, and how the two fit."""
+        found = output.decoded.lists
+        given = {*found.list_ids}
+        lost = [name for name in self._pool.list_ids if name not in given]
         if lost:
             self.warnings.append(
                 f"iteration {number}: the decoder gave no hypotheses of {len(lost)} of {len(output.decoded.ids)} "
                 f"inputs, and some before: {listed(lost)}; see that its output is whole"
             )
-        growth = self._pool.add(output.decoded.lists)
-        vector = _vector(weights)
-        lists = self._pool.lists(vector)
-        fits = consistency(
-            self._pool, Problem(lists, self._part.measure.metric), output.decoded, self._part.measure, vector
-        )
+        growth, lists = self._pool.add(found), self._pool.lists()
+        problem = Problem(lists, self._part.measure.metric)
+        fits = consistency(self._pool, problem, output.decoded, self._part.measure, _vector(weights))
         said = warning(fits, self._pool.equal_words)
         if said is not None:
             self.warnings.append(f"iteration {number}: {said}")
-        centre = self._centre
-        iteration = Iteration(
-            number=number,
-            weights=dict(weights),
-            loss=output.cost.loss,
-            score=output.cost.score,
-            rate=output.cost.rate,
-            unit=self._part.measure.unit,
-            held_out_loss=None if held_out is None else held_out.cost.loss,
-            held_out_unit=None if self._held_out is None else self._held_out.measure.unit,
-            accepted=centre is None or self._stepping.explores or output.cost.loss <= centre.loss,
-            hypotheses=lists.n_hypotheses,
-            new_hypotheses=growth.hypotheses,
-            new_words=growth.words,
-            grown_lists=growth.lists,
-            consistency=fits,
-            pool_loss=None,
-            lower_bound=None,
-            angle=None,
-            seconds={"decode": output.seconds + (0.0 if held_out is None else held_out.seconds)},
-        )
-        return iteration, growth
+        return growth, lists.n_hypotheses, fits
 
-    def _next_angle(self, iteration: Iteration, angle: float | None) -> float | None:
-        """Return how far the next step may go: after one that was not accepted, half as far."""
-        centre = self._centre
-        if centre is None or iteration.accepted:
-            self._centre = iteration
-            return None
-        apart = angle_between(_vector(iteration.weights), _vector(centre.weights)) / 2.0
-        return apart if angle is None else min(apart, angle / 2.0)
-
-    def _ended(self, iteration: Iteration, growth: Growth, angle: float | None) -> str:
-        """Return why no further decoding is worth it, if so."""
-        runs = [*self.done, iteration]
-        if angle is not None and angle < LEAST_ANGLE:
-            return "steps became too small"
-        if iteration.accepted and iteration.number > 1 and not growth.hypotheses:
-            return "no list grew"
-        for what, losses in (("", [one.loss for one in runs]), ("held-out ", [one.held_out_loss for one in runs])):
-            known = [loss for loss in losses if loss is not None]
-            if len(known) == len(runs) and len(runs) - 1 - int(np.argmin(known)) >= self._patience:
-                return f"the {what}loss has not come down for {self._patience} iterations"
-        return ""
-
-    def _step(self, number: int, angle: float | None) -> Step:
-        before = {} if self._centre is None else self._centre.weights
-        start = _vector(before)
+    def _step(self, number: int, start: Mapping[str, float], angle: float | None) -> Step:
+        """Minimise on the pool and select, or take the step from the journal."""
         method, searching = self._stepping.method, self._stepping.within(angle)
         if method is not None and searching is not None and searching is not method:
             self.warnings.append(
                 f"iteration {number}: {method.name} cannot keep to an angle; {searching.name} searched within it"
             )
-        known = None if self._journal is None else self._journal.step(number, tuple(before))
-        if known is not None:
-            self._stepping.remember(known, start)
-            return known
-        checkpoint()
-        step = self._stepping.step(self._pool.lists(start), start, angle, self._deadline)
-        checkpoint()  # a search that was cut short is not kept
-        self._stepping.remember(step, start)
-        if self._journal is not None:
-            with unheeded():
-                self._journal.keep_step(number, step)
+        step = self._journal.step(number, tuple(start))
+        if step is None:
+            checkpoint()
+            step = self._stepping.step(self._pool.lists(), _vector(start), angle, self._deadline)
+            checkpoint()  # a search that was cut short is not kept
+            self._journal.keep_step(number, step)
+        self._stepping.remember(step, _vector(start))
         return step
 
-    def _finish(self, iteration: Iteration, seconds: float = 0.0) -> None:
-        self._pending = None
-        self.done.append(replace(iteration, seconds={**iteration.seconds, "search": seconds}))
-        if self._tell is not None:
-            with unheeded():
-                self._tell(self.done[-1])
+    def _ended(self, growth: Growth, angle: float | None) -> str:
+        """Return why no further decoding is worth it, if so."""
+        last = self.done[-1]
+        if angle is not None and angle < LEAST_ANGLE:
+            return "steps became too small"
+        if last.accepted and last.number > 1 and not growth.hypotheses:
+            return "no list grew"
+        held_out = [one.held_out_loss for one in self.done if one.held_out_loss is not None]
+        for what, losses in (("", [one.loss for one in self.done]), ("held-out ", held_out)):
+            if losses and len(losses) - 1 - int(np.argmin(losses)) >= self._patience:
+                return f"the {what}loss has not come down for {self._patience} iterations"
+        return ""
 
 
 def _vector(weights: Mapping[str, float]) -> FloatArray:
@@ -304,7 +287,7 @@ def loop(
     method : str or Method
         How a pool is searched, as for `minimize`; or "average", for weights that hold on other inputs. Steps of methods
         that do not look for the least loss ("stabilised", "annealing", "likelihood", ...) need no confirmation.
-    equal_words : {"all", "latest", "best"}
+    equal_words : {"all", "latest"}
         What the pool keeps of hypotheses with the same words and other features.
     held_out : Decoder, optional
         The same decoder with other inputs, decoded in each iteration; nothing is fitted to them.
@@ -409,7 +392,7 @@ def loop(
     memory = None if limits.memory_limit is None else Allowance(limits.memory_limit)
     deadline = Deadline(seconds, None, lambda: interrupts.pressed, memory)
     pool = Pool(equal_words)
-    journal = None if folder is None else Journal(folder, settings, resume=resume)  # once nothing else can be refused
+    journal = Journal(folder, settings, resume=resume)  # once nothing else can be refused
     rounds = Rounds(
         part=Part("decoded", decoder, measure, n, journal),
         held_out=None if held_out is None else Part("held-out", held_out, aside, n, journal, ", held-out inputs"),

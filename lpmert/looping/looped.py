@@ -57,13 +57,13 @@ class Iteration:
         What the pool held after the decoding, what of it was new, and in how many lists.
     consistency : Consistency
         How well the pool speaks for the decoder.
+    seconds : mapping from str to float
+        For decoding and for the search.
     pool_loss, lower_bound : float, optional
         Least loss found on the pool for the next decoding, within `angle` of the best weights, and its proven bound;
         `None` in the last iteration.
     angle : float, optional
         In degrees; `None` for no limit.
-    seconds : mapping from str to float
-        For decoding and for the search.
     """
 
     number: int
@@ -80,10 +80,10 @@ class Iteration:
     new_words: int
     grown_lists: int
     consistency: Consistency
-    pool_loss: float | None
-    lower_bound: float | None
-    angle: float | None
     seconds: Mapping[str, float]
+    pool_loss: float | None = None
+    lower_bound: float | None = None
+    angle: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain numbers and dictionaries."""

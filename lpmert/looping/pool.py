@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,10 +15,11 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.quoting import listed, quoted
 
-POLICIES = ("all", "latest", "best")
-"""What counts of equal words in a list: all their features, those of the last decoding that gave them, or the best."""
+POLICIES = ("all", "latest")
+"""What counts of equal words in a list: all their features, or those of the last decoding that gave them."""
 
 _DECIMALS = 6
+"""To which features are rounded when they are compared; those that came first are kept as they are."""
 
 Words = tuple[str, str | bytes]
 """List and text of a hypothesis; without texts, its statistics stand for them."""
@@ -30,17 +31,6 @@ class Growth(NamedTuple):
     hypotheses: int
     words: int
     lists: int
-
-
-class Spread(NamedTuple):
-    """How many words of a list came with several features, and the feature that differs most.
-
-    median: over these words, of its greatest less its least value.
-    """
-
-    words: int
-    feature: str
-    median: float
 
 
 @dataclass
@@ -55,17 +45,15 @@ class Pool:
 
     Parameters
     ----------
-    equal_words : {"all", "latest", "best"}
+    equal_words : {"all", "latest"}
         What counts of hypotheses of a list with equal words: a decoder that prunes may give other features for the
         same words at other weights.
-    decimals : int
-        To which features are rounded when they are compared; those that came first are kept as they are.
     """
 
-    def __init__(self, equal_words: str = "all", decimals: int = _DECIMALS) -> None:
+    def __init__(self, equal_words: str = "all") -> None:
         if equal_words not in POLICIES:
             raise DataError(f"equal_words must be one of {listed(POLICIES)}, not {quoted(equal_words)}")
-        self.equal_words, self._decimals = equal_words, decimals
+        self.equal_words = equal_words
         self._lists: dict[str, dict[str | bytes, dict[bytes, _Hypothesis]]] = {}
         self._decodings = 0
         self._like: NBest | None = None
@@ -91,31 +79,32 @@ class Pool:
             if not known:
                 new += 1
                 grown.add(name)
-            key = (np.round(row, self._decimals) + 0.0).tobytes()
+            key = (np.round(row, _DECIMALS) + 0.0).tobytes()
             if key not in known:
                 hypotheses += 1
                 known[key] = _Hypothesis(row, statistics, self._decodings)
             known[key].decoding = self._decodings
         return Growth(hypotheses, new, len(grown))
 
-    def without(self, names: Collection[str]) -> list[str]:
-        """Return the lists of the pool that are not among these."""
-        known = {*names}
-        return [name for name in self._lists if name not in known]
+    @property
+    def list_ids(self) -> tuple[str, ...]:
+        """The lists that have hypotheses."""
+        return tuple(self._lists)
 
-    def lists(self, weights: FloatArray) -> NBest:
-        """Return what there is to choose from, of equal words as the policy says; weights [D] tell which is best."""
+    def lists(self) -> NBest:
+        """Return what there is to choose from, of equal words as the policy says."""
         if self._like is None:
             raise DataError("the pool is empty; add lists to it first")
         features, statistics, texts, sizes = [], [], [], []
         for by_words in self._lists.values():
             size = 0
             for words, known in by_words.items():
-                for one in self._counting([*known.values()], weights):
-                    features.append(one.features)
-                    statistics.append(one.statistics)
-                    texts.append(words)
-                    size += 1
+                last = max(one.decoding for one in known.values())
+                counting = [one for one in known.values() if self.equal_words == "all" or one.decoding == last]
+                features += [one.features for one in counting]
+                statistics += [one.statistics for one in counting]
+                texts += [words] * len(counting)
+                size += len(counting)
             sizes.append(size)
         return NBest(
             np.array(features),
@@ -133,8 +122,10 @@ class Pool:
         return sum(map(len, self._lists.values()))
 
     @property
-    def spread(self) -> Spread | None:
-        """How far features of equal words are apart; `None` where each has the same every time."""
+    def spread(self) -> tuple[int, float, str]:
+        """How many words of a list came with several features; over these, the median of the greatest less the least
+        value of the feature that differs most; and which that is. 0 and empty where each has the same every time.
+        """
         several = [
             np.ptp([one.features for one in known.values()], axis=0)
             for by_words in self._lists.values()
@@ -142,18 +133,10 @@ class Pool:
             if len(known) > 1
         ]
         if not several or self._like is None or self._like.texts is None:
-            return None
+            return 0, 0.0, ""
         medians = np.median(several, axis=0)
         most = int(np.argmax(medians))
-        return Spread(len(several), self._like.names[most], float(medians[most]))
-
-    def _counting(self, known: list[_Hypothesis], weights: FloatArray) -> list[_Hypothesis]:
-        if self.equal_words == "latest":
-            last = max(one.decoding for one in known)
-            return [one for one in known if one.decoding == last]
-        if self.equal_words == "best":
-            return [max(known, key=lambda one: float(one.features @ weights))]
-        return known
+        return len(several), float(medians[most]), self._like.names[most]
 
 
 def words_of(lists: NBest) -> Iterator[Words]:
@@ -190,7 +173,7 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
     margin = _ROUNDING * float(np.abs(scores).max(initial=0.0))
     pooled = zip(lists.list_ids, scores[rows].tolist(), strict=True)
     errors = sum(score > best.get(name, -np.inf) + margin for name, score in pooled)
-    spread = pool.spread
+    equal_words, spread, feature = pool.spread
     return Consistency(
         lists=lists.n_lists,
         own_differs=differs,
@@ -198,9 +181,9 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
         pool_loss=found.loss,
         own_loss=measure.own(decoded, decoded.lists, {*lists.list_ids}).loss,
         words=pool.n_words,
-        equal_words=0 if spread is None else spread.words,
-        spread=0.0 if spread is None else spread.median,
-        feature="" if spread is None else spread.feature,
+        equal_words=equal_words,
+        spread=spread,
+        feature=feature,
     )
 
 

@@ -11,8 +11,9 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -45,13 +46,11 @@ _BLOCK = 1 << 16
 _SHOWN = 80
 _GRACE_SECONDS = 5.0
 """How long a program may take to end once its input is closed."""
-_ASKED_SECONDS = 0.2
+_LOOK_SECONDS = 0.2
 """How often the deadlines are looked at while a program computes; while it writes, after each block."""
-_LAST_BLOCKS = 16
-"""How much is read of the messages of a program that has failed: all, or so much of what never ends."""
-_ENDED_SECONDS = 0.05
-"""How often to look whether a program has ended that still may write messages."""
-_SEEN_SECONDS = 1.0
+_MESSAGE_SECONDS = 1.0
+"""How long to wait for the last messages of a program that was killed: what left its group may hold them open."""
+_GROUP_SECONDS = 1.0
 """How often to look which processes a program has; a look reads a line for each process of the machine."""
 
 
@@ -80,52 +79,51 @@ class Launch:
             raise DecoderError(f"timeout must be a positive number of seconds, not {quoted(self.timeout)}")
 
     @property
-    def deadline(self) -> float | None:
+    def deadline(self) -> float:
         """When a decoding that begins now is over, as a `time.monotonic()`."""
-        return None if self.timeout is None else time.monotonic() + self.timeout
+        return math.inf if self.timeout is None else time.monotonic() + self.timeout
 
-    def program(self, command: Sequence[str] | None = None) -> Program:
-        """Start the program, or with other words; raises `DecoderError`."""
-        return Program(self.command if command is None else command, self.folder, self.environment)
+    def started(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start the program with these words, in a process group of its own; raises `DecoderError`."""
+        try:
+            with kept_from_children():
+                return subprocess.Popen(
+                    [*command],
+                    cwd=self.folder,
+                    env={**os.environ, **(self.environment or {})},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+        except (OSError, ValueError) as error:
+            why = reason_of(error) if isinstance(error, OSError) else str(error)
+            if self.folder is not None and not Path(self.folder).is_dir():
+                why = f"there is no folder {quoted(str(self.folder))} to run it in"
+            raise DecoderError(f"the decoder {quoted(command[0])} cannot be started: {why}") from error
 
 
 class Program:
-    """A program that runs in a process group of its own, until `end`, at the latest that of the `with` block.
+    """A program that runs until `end`, at the latest that of the `with` block.
 
-    command: its words; folder: where it runs; environment: variables besides those of this process. Raises
-    `DecoderError` if it cannot be started.
+    command: its words, where they are not those of the launch. Raises `DecoderError` if it cannot be started.
     """
 
-    def __init__(
-        self, command: Sequence[str], folder: str | Path | None = None, environment: Mapping[str, str] | None = None
-    ) -> None:
-        self._name = quoted(Path(command[0]).name)
-        self._lines, self._begun = deque[bytes](), bytearray()
-        self._written = 0
-        self._messages, self._talks = b"", True
-        self._seen, self._group = -math.inf, list[int]()
+    def __init__(self, launch: Launch, command: Sequence[str] | None = None) -> None:
+        words = launch.command if command is None else command
+        self._name = quoted(Path(words[0]).name)
+        self._unread, self._written = bytearray(), 0
+        self._group, self._looked = list[int](), -math.inf
+        self._process = launch.started(words)
+        self._input, self._output, errors = (
+            cast(IO[bytes], stream) for stream in (self._process.stdin, self._process.stdout, self._process.stderr)
+        )
+        os.set_blocking(self._input.fileno(), False)
+        self._messages = b""
+        self._listener = threading.Thread(target=self._listen, args=(errors,), daemon=True)
+        self._listener.start()
         with ExitStack() as stack:
-            try:
-                with kept_from_children():
-                    self._process = subprocess.Popen(
-                        [*command],
-                        cwd=folder,
-                        env={**os.environ, **(environment or {})},
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.PIPE,
-                        start_new_session=True,
-                    )
-            except (OSError, ValueError) as error:
-                why = reason_of(error) if isinstance(error, OSError) else str(error)
-                if folder is not None and not Path(folder).is_dir():
-                    why = f"there is no folder {quoted(str(folder))} to run it in"
-                raise DecoderError(f"the decoder {quoted(command[0])} cannot be started: {why}") from error
-            self._input, self._output, self._errors = (
-                stack.enter_context(cast(IO[bytes], stream))
-                for stream in (self._process.stdin, self._process.stdout, self._process.stderr)
-            )
-            os.set_blocking(self._input.fileno(), False)
+            stack.enter_context(self._output)
             stack.enter_context(undone_by_abort(self._kill))
             stack.enter_context(counting(self._processes))
             self._closing = stack.pop_all()
@@ -138,13 +136,11 @@ class Program:
     ) -> None:
         self.end(wait=error is None)
 
-    def ask(self, request: str, deadline: float | None) -> None:
+    def ask(self, request: str, deadline: float) -> None:
         """Hand a line to the program; raises `DecoderError` if it has ended, does not take all of it in time, or has
         written more than it was asked for before.
         """
-        stray = b"\n".join((*self._lines, self._begun))
-        if not stray and _ready(self._output):
-            stray = os.read(self._output.fileno(), _BLOCK)
+        stray = self._unread or (self._ready(self._output, selectors.EVENT_READ, 0.0) and self._block(deadline))
         if stray:
             raise self.failure(
                 f"wrote {_beginning(stray)} without being asked; its standard output must hold one line for each input "
@@ -159,76 +155,71 @@ class Program:
             except OSError as error:
                 raise self.ended() from error
 
-    def line(self, deadline: float | None) -> str:
+    def line(self, deadline: float) -> str:
         """Return the next line that the program writes, without its end.
 
         deadline: a `time.monotonic()`. Raises `DecoderError` where it is over, the program ends, it writes too much, or
         the line is not UTF-8.
         """
-        while not self._lines:
+        searched = 0
+        while (end := self._unread.find(b"\n", searched)) < 0:
+            searched = len(self._unread)
+            if searched > longest_line.get():
+                raise self.failure(
+                    f"wrote a line of more than {longest_line.get():,} bytes, {_beginning(self._unread)}; each answer "
+                    "must end with a line feed, and n limits how many hypotheses it may have"
+                )
             block = self._block(deadline)
             if not block:
                 raise self.ended()
-            begun, end, rest = block.partition(b"\n")
-            self._begun += begun
-            if len(self._begun) > longest_line.get():
-                raise self.failure(
-                    f"wrote a line of more than {longest_line.get():,} bytes, {_beginning(self._begun)}; each answer "
-                    "must end with a line feed, and n limits how many hypotheses it may have"
-                )
-            if end:
-                *whole, last = rest.split(b"\n")
-                self._lines.extend((bytes(self._begun), *whole))
-                self._begun = bytearray(last)
-        line = self._lines.popleft()
+            self._unread += block
+        line = bytes(self._unread[:end])
+        del self._unread[: end + 1]
         try:
             return line.decode()
         except UnicodeDecodeError as error:
             raise self.failure(f"wrote a line that is not UTF-8: {quoted(line[:_SHOWN])}") from error
 
-    def output(self, deadline: float | None, place: Path | None = None) -> None:
+    def output(self, deadline: float, place: Path | None = None) -> None:
         """Copy all that the program writes into a file, or drop it, until it has ended well.
 
         Raises `DecoderError` where the deadline is over, the program fails, or it writes too much, `DataError` for a
         file that cannot be written.
         """
-        with suppress(OSError):
-            self._input.close()
+        self._close_input()
         target = Path(os.devnull) if place is None else place
         with writing_to(target), target.open("wb") as file:
             while block := self._block(deadline):
                 file.write(block)
-        while (code := self._wait(_ASKED_SECONDS)) is None:
+        while (code := self._code_within(_LOOK_SECONDS)) is None:
             self._look(deadline)
         if code:
             raise self.failure(_ending(code))
 
     def end(self, *, wait: bool = True) -> None:
         """End the program and what it has started; wait: give it time to end by itself."""
-        with suppress(OSError):
-            self._input.close()
+        self._close_input()
         if wait:
-            self._wait(_GRACE_SECONDS)
+            self._code_within(_GRACE_SECONDS)
         self._kill()
         self._process.wait()
-        with suppress(OSError):
-            self._closing.close()
+        self._closing.close()
 
     def failure(self, why: str) -> DecoderError:
-        """Return the error that says why the program is of no use, with its last words."""
-        for _ in range(_LAST_BLOCKS):
-            if not self._listen(0.0):
-                break
-        return DecoderError(f"the decoder {self._name} {why}{''.join(self._last_words())}")
+        """Kill the program, and return the error that says why it is of no use, with its last words."""
+        self._kill()
+        self._listener.join(_MESSAGE_SECONDS)
+        lines = [line.rstrip() for line in self._messages.decode(errors="replace").splitlines() if line.strip()]
+        words = "".join(f"\n  {shortened(line)}" for line in lines[-_LAST_LINES:])
+        return DecoderError(f"the decoder {self._name} {why}{words}")
 
     def ended(self) -> DecoderError:
         """Return the error of a program that ended though more was expected of it."""
-        code = self._wait(_GRACE_SECONDS)
-        if code is None:
-            return self.failure("closed its output before it had answered")
-        return self.failure(f"{_ending(code)} before it had answered")
+        code = self._code_within(_GRACE_SECONDS)
+        what = "closed its output" if code is None else _ending(code)
+        return self.failure(f"{what} before it had answered")
 
-    def _block(self, deadline: float | None) -> bytes:
+    def _block(self, deadline: float) -> bytes:
         """Return what the program has written since the last call, at its end nothing."""
         self._await(self._output, selectors.EVENT_READ, deadline)
         block = os.read(self._output.fileno(), _BLOCK)
@@ -240,74 +231,49 @@ class Program:
             )
         return block
 
-    def _await(self, stream: IO[bytes], event: int, deadline: float | None) -> None:
-        """Return once the program has written, or can take more; its messages are read meanwhile."""
-        while True:
+    def _await(self, stream: IO[bytes], event: int, deadline: float) -> None:
+        """Return once the program has written, or can take more."""
+        self._look(deadline)
+        while not self._ready(stream, event, _LOOK_SECONDS):
             self._look(deadline)
-            with selectors.DefaultSelector() as selector:
-                selector.register(stream, event)
-                if self._talks:
-                    selector.register(self._errors, selectors.EVENT_READ)
-                ready = [key.fileobj for key, _ in selector.select(_ASKED_SECONDS)]
-            if self._errors in ready:
-                self._take_messages()
-            if stream in ready:
-                return
 
-    def _wait(self, seconds: float) -> int | None:
-        """Return the exit code of the program once it has ended, `None` if that takes longer; read its messages."""
-        until = time.monotonic() + seconds
-        while (code := self._process.poll()) is None and (left := until - time.monotonic()) > 0.0:
-            if self._talks:
-                self._listen(min(left, _ENDED_SECONDS))
-            else:
-                with suppress(subprocess.TimeoutExpired):
-                    self._process.wait(left)
-        return code
+    @staticmethod
+    def _ready(stream: IO[bytes], event: int, seconds: float) -> bool:
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, event)
+            return bool(selector.select(seconds))
 
-    def _listen(self, seconds: float) -> bool:
-        """Take messages of the program if there are any within so many seconds, and return whether there were."""
-        heard = self._talks and _ready(self._errors, seconds)
-        if heard:
-            self._take_messages()
-        return heard
-
-    def _take_messages(self) -> None:
-        """Read what the program has written to its standard error, and keep the end of it."""
-        block = os.read(self._errors.fileno(), _BLOCK)
-        self._messages, self._talks = (self._messages + block)[-_LAST_BYTES:], bool(block)
-
-    def _look(self, deadline: float | None) -> None:
+    def _look(self, deadline: float) -> None:
         checkpoint()
-        if deadline is not None and time.monotonic() >= deadline:
-            raise self._too_slow()
+        if time.monotonic() >= deadline:
+            raise self.failure("was stopped at its time limit")
 
-    def _too_slow(self) -> DecoderError:
-        self._kill()
-        return self.failure("was stopped at its time limit")
+    def _listen(self, errors: IO[bytes]) -> None:
+        """Keep the end of what the program writes to its standard error, until all that hold it have closed it."""
+        with errors:
+            while block := os.read(errors.fileno(), _BLOCK):
+                self._messages = (self._messages + block)[-_LAST_BYTES:]
+
+    def _code_within(self, seconds: float) -> int | None:
+        """Return the exit code of the program once it has ended, `None` if that takes longer."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(seconds)
+        return None
 
     def _processes(self) -> list[int]:
         """Return the processes of the program's group, which may change: as they were up to a second ago."""
         now = time.monotonic()
-        if now >= self._seen + _SEEN_SECONDS:
-            self._seen, self._group = now, group_of(self._process.pid)
+        if now >= self._looked + _GROUP_SECONDS:
+            self._looked, self._group = now, group_of(self._process.pid)
         return self._group
 
     def _kill(self) -> None:
         with suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _last_words(self) -> Iterator[str]:
-        text = self._messages.decode(errors="replace")
-        for line in [line.rstrip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]:
-            yield f"\n  {shortened(line)}"
-
-
-def _ready(stream: IO[bytes], seconds: float = 0.0) -> bool:
-    """Whether there is something to read, or the end, within so many seconds."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(stream, selectors.EVENT_READ)
-        return bool(selector.select(seconds))
+    def _close_input(self) -> None:
+        with suppress(OSError):
+            self._input.close()
 
 
 def _beginning(line: bytes | bytearray) -> str:
@@ -406,7 +372,7 @@ class Command:
             write_text(files["weights"], weights_text(self._names, values, same, like=self._like)[0])
             places = {name: str(path) for name, path in files.items()} | {"n": str(n)}
             words = [_filled(word, places, by_name) for word in self._launch.command]
-            with self._launch.program(words) as program:
+            with Program(self._launch, words) as program:
                 program.output(deadline, files.get(self._stdout))
                 try:
                     return self._read(files["lists"], files["own"])
@@ -504,23 +470,23 @@ class Worker:
         """
         weights, n = named_weights(weights), whole_number(n, "n", 1, DecoderError)
         if self._program is None:
-            self._program = self._launch.program()
+            self._program = Program(self._launch)
         program, deadline = self._program, self._launch.deadline
         try:
             self._decodings += 1
             asked = {"decoding": self._decodings, "weights": weights, "n": n, "inputs": self.inputs}
             program.ask(json.dumps(asked, allow_nan=False), deadline)
             answers = self._answers(program, deadline)
+            try:
+                return _decoded([answers[one] for one in self.inputs], tuple(weights))
+            except DataError as error:
+                raise program.failure(f"gave lists that cannot be used: {error}") from error
         except BaseException:
             self._program = None
             program.end(wait=False)
             raise
-        try:
-            return _decoded([answers[one] for one in self.inputs], tuple(weights))
-        except DataError as error:
-            raise program.failure(f"gave lists that cannot be used: {error}") from error
 
-    def _answers(self, program: Program, deadline: float | None) -> dict[str, dict[str, Any]]:
+    def _answers(self, program: Program, deadline: float) -> dict[str, dict[str, Any]]:
         answers: dict[str, dict[str, Any]] = {}
         expected = {*self.inputs}
         while len(answers) < len(self.inputs):

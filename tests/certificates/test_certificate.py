@@ -55,16 +55,11 @@ def test_a_certificate_is_one_json_document_whose_numbers_can_be_read(tmp_path: 
     assert {name: float.fromhex(text) for name, text in found["weights"].items()} == HEADER.weights
 
 
-@pytest.mark.parametrize("name", ["c.json", "c.json.gz"])
-def test_the_same_proof_gives_the_same_bytes(tmp_path: Path, name: str) -> None:
-    assert write(tmp_path / name).read_bytes() == write(tmp_path / f"again-{name}").read_bytes()
-
-
-def test_a_second_run_writes_the_same_certificate(tmp_path: Path) -> None:
+def test_a_second_run_writes_the_same_bytes(tmp_path: Path) -> None:
     nbest, _ = base("selections")
-    for name in ("first.json", "second.json"):
+    for name in ("first.json.gz", "second.json.gz"):
         write_certificate(tmp_path / name, nbest, lpmert.minimize(nbest), kind="selections")
-    assert (tmp_path / "first.json").read_bytes() == (tmp_path / "second.json").read_bytes()
+    assert (tmp_path / "first.json.gz").read_bytes() == (tmp_path / "second.json.gz").read_bytes()
 
 
 def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -105,31 +100,27 @@ def all_read(path: Path) -> list[object]:
     return read
 
 
-@pytest.mark.parametrize("lines", range(5))
-def test_a_file_that_is_cut_short_is_refused(tmp_path: Path, lines: int) -> None:
+def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "c.json")
     all_read(path)
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
-    with pytest.raises(CertificateError, match="cut short"):
-        all_read(path)
+    whole = path.read_text().splitlines(keepends=True)
+    assert len(whole) == 5
+    for lines in range(5):
+        path.write_text("".join(whole[:lines]))
+        with pytest.raises(CertificateError, match="cut short"):
+            all_read(path)
 
 
-@pytest.mark.parametrize("cut", [5, 40, 0.5, -9, -1])
-def test_a_compressed_file_that_is_cut_short_is_refused(tmp_path: Path, cut: float) -> None:
+def test_a_compressed_file_that_is_cut_short_or_has_a_wrong_byte_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "c.json.gz")
     data = path.read_bytes()
-    path.write_bytes(data[: int(cut * len(data)) if isinstance(cut, float) else cut])
-    with pytest.raises(CertificateError):
-        all_read(path)
-
-
-def test_a_compressed_file_with_a_wrong_byte_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "c.json.gz")
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0x10
-    path.write_bytes(data)
-    with pytest.raises(CertificateError):
-        all_read(path)
+    half = len(data) // 2
+    changed = bytearray(data)
+    changed[half] ^= 0x10
+    for content in (changed, *(data[:end] for end in (5, 40, half, -9, -1))):
+        path.write_bytes(content)
+        with pytest.raises(CertificateError):
+            all_read(path)
 
 
 def test_a_compressed_file_may_have_any_name(tmp_path: Path) -> None:
@@ -161,15 +152,14 @@ VALUES = [None, True, -1, 2.5, "7/0", "1e9", "nan", [], {}, ["1"], {"am": 1}, {"
 MAY_BE = {"found_by": [value for value in VALUES if isinstance(value, str)], "limits": [[]], "equations": [[]]}
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [(key, value) for key in KEYS for value in VALUES if value not in MAY_BE.get(key, [])]
-)
-def test_a_header_with_a_value_of_another_type_is_refused(tmp_path: Path, key: str, value: object) -> None:
-    changed = document("cones")
-    changed[key] = value
-    (tmp_path / "c.json").write_text(layout(changed))
-    with pytest.raises(CertificateError):
-        lpmert.verify(tmp_path / "c.json", base("cones")[0])
+@pytest.mark.parametrize("key", KEYS)
+def test_a_header_with_a_value_of_another_type_is_refused(tmp_path: Path, key: str) -> None:
+    for value in VALUES:
+        if value in MAY_BE.get(key, []):
+            continue
+        (tmp_path / "c.json").write_text(layout(document("cones") | {key: value}))
+        with pytest.raises(CertificateError):
+            lpmert.verify(tmp_path / "c.json", base("cones")[0])
 
 
 def test_a_version_of_the_future_is_named(tmp_path: Path) -> None:

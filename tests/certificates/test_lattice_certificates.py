@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import oracle
@@ -131,10 +132,7 @@ def test_an_equation_that_is_changed_breaks_a_certificate_of_lattices(tmp_path: 
             continue
         lattices, path = drawn.lattices(), tmp_path / f"{seed}.json"
         lpmert.certify(lattices, lpmert.minimize(lattices, region=region), path, region=region)
-        first, *rest = path.read_text(encoding="utf-8").split("\n", 1)
-        header = json.loads(first.removesuffix(', "tree": [') + "}")
-        header["equations"] = [["2", "1", "-3"]]
-        path.write_text("\n".join([json.dumps(header)[:-1] + ', "tree": [', *rest]), encoding="utf-8")
+        path.write_text(_changed(path, {"equations": [["2", "1", "-3"]]}), encoding="utf-8")
         with pytest.raises(CertificateError):
             lpmert.verify(path, lattices)
         refused += 1
@@ -172,36 +170,18 @@ def test_changed_certificates_of_lattices_are_refused_or_still_true(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("limits", [[]]),
-        ("limits", [["0x1p+0"]]),
-        ("limits", [["0x0p+0", "0x0p+0"]]),
-        ("equations", [["1", "0"], ["0", "1"]]),
-    ],
-)
-def test_limits_and_equations_that_cannot_be_are_refused(key: str, value: object, proof: tuple[Lattices, Path]) -> None:
-    lattices, path = proof
-    first, *rest = path.read_text(encoding="utf-8").split("\n", 1)
-    header = json.loads(first.removesuffix(', "tree": [') + "}")
-    names = [*header, "equations"] if key == "equations" else [*header]
-    header = {name: value if name == key else header[name] for name in names}
-    path.write_text("\n".join([json.dumps(header)[:-1] + ', "tree": [', *rest]), encoding="utf-8")
-    with pytest.raises(CertificateError, match="must have 2 numbers" if key == "limits" else "leave no weights"):
-        lpmert.verify(path, lattices)
-
-
-@pytest.mark.parametrize(
     ("changes", "why"),
     [
+        ({"limits": [[]]}, "must have 2 numbers"),
+        ({"limits": [["0x1p+0"]]}, "must have 2 numbers"),
+        ({"limits": [["0x0p+0", "0x0p+0"]]}, "must have 2 numbers"),
+        ({"equations": [["1", "0"], ["0", "1"]]}, "leave no weights"),
         ({"limits": [["0x1p+0", "0x0p+0"], ["-0x1p+0", "0x0p+0"]]}, "leave no weights"),
         ({"limits": [["0x1p+0", "0x0p+0"]], "equations": [["1", "0"]]}, "leave no weights"),
         ({"loss": "1" + 400 * "0"}, "weights lose 2, not 1"),
     ],
 )
-def test_claims_beyond_all_bounds_are_refused(
-    changes: dict[str, object], why: str, proof: tuple[Lattices, Path]
-) -> None:
+def test_claims_that_cannot_be_are_refused(changes: dict[str, object], why: str, proof: tuple[Lattices, Path]) -> None:
     lattices, path = proof
     path.write_text(_changed(path, changes), encoding="utf-8")
     with pytest.raises(CertificateError, match=why):
@@ -224,8 +204,11 @@ def test_another_rule_for_ties_proves_nothing_over_lattices(ties: str, tmp_path:
 def _changed(path: Path, changes: dict[str, object]) -> str:
     """The text of a certificate whose header says something else."""
     first, *rest = path.read_text(encoding="utf-8").split("\n", 1)
-    header = json.loads(first.removesuffix(', "tree": [') + "}") | changes
-    return "\n".join([json.dumps(header)[:-1] + ', "tree": [', *rest])
+    return "\n".join([json.dumps(_header(first) | changes)[:-1] + ', "tree": [', *rest])
+
+
+def _header(text: str) -> dict[str, Any]:
+    return dict(json.loads(text.partition("\n")[0].removesuffix(', "tree": [') + "}"))
 
 
 def test_certificates_of_hypergraphs_prove_the_optimum_of_all_derivations(tmp_path: Path) -> None:
@@ -269,11 +252,10 @@ def test_a_certificate_does_not_hold_for_other_lattices(proof: tuple[Lattices, P
 
 def test_a_certificate_with_another_claim_breaks(proof: tuple[Lattices, Path]) -> None:
     lattices, path = proof
-    first, *rest = path.read_text(encoding="utf-8").split("\n", 1)
+    text = path.read_text(encoding="utf-8")
     for key in ("loss", "bound"):
-        header = json.loads(first.removesuffix(', "tree": [') + "}")
-        header[key] = str(int(header[key]) - 1)
-        path.write_text("\n".join([json.dumps(header)[:-1] + ', "tree": [', *rest]), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
+        path.write_text(_changed(path, {key: str(int(_header(text)[key]) - 1)}), encoding="utf-8")
         with pytest.raises(CertificateError):
             lpmert.verify(path, lattices)
 

@@ -174,14 +174,6 @@ def test_a_region_holds_for_all_weights() -> None:
     assert all(0 <= one.weights["lm"] <= 0.5 + 1e-12 for one in found.iterations)
 
 
-def test_a_region_with_a_cosine_is_refused() -> None:
-    toy = Toy()
-    region = lpmert.Region(cosine=0.5, around=[1, 0, 0])
-    with pytest.raises(lpmert.RegionError, match="limits its steps"):
-        lpmert.loop(toy, START, references=toy.references, region=region)
-    assert not toy.asked
-
-
 class Fragile(Toy):
     """A decoder that breaks down far from where it starts: it then shows the worst it has."""
 
@@ -360,26 +352,6 @@ def test_a_finished_loop_is_not_decoded_again(tmp_path: Path) -> None:
     assert not again.asked
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"n": 4}, "n = 3, not 4"),
-        ({"seed": 1}, "seed"),
-        ({"references": {f"u{k}": "x" for k in range(12)}}, "references"),
-        ({"region": lpmert.Region(nonnegative=True)}, "region"),
-        ({"equal_words": "best"}, "equal_words"),
-    ],
-)
-def test_a_loop_with_other_settings_does_not_go_on(tmp_path: Path, change: dict[str, object], named: str) -> None:
-    toy = Toy()
-    settings = {"references": toy.references, "n": 3, "folder": tmp_path}
-    lpmert.loop(toy, START, iterations=2, **settings)  # type: ignore[arg-type]
-    with pytest.raises(lpmert.DataError, match=named):
-        lpmert.loop(toy, START, resume=True, **{**settings, **change})  # type: ignore[arg-type]
-    with pytest.raises(lpmert.DataError, match="has a loop already"):
-        lpmert.loop(toy, START, **settings)  # type: ignore[arg-type]
-
-
 def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
     toy = Toy()
 
@@ -469,9 +441,3 @@ def test_stabilised_tuning_that_is_killed_remembers_its_history(
         monkeypatch.setattr(journal, "_write", write)
         found = lpmert.loop(Toy(2), START, references=toy.references, folder=folder, resume=True, **settings)
         assert plain(found) == whole
-
-
-def test_a_loop_refuses_a_history_of_its_own() -> None:
-    toy = Toy()
-    with pytest.raises(lpmert.MethodError, match="leave state and earlier out"):
-        lpmert.loop(toy, START, references=toy.references, method=Stabilised(earlier=[]))

@@ -12,45 +12,49 @@ from looping.test_loop import START, Toy
 import lpmert
 from lpmert.metrics.text import BleuTexts
 
+TIED = lpmert.Region(linear=[lpmert.Linear({"am": 1, "lm": -1}, lower=0, upper=0)])
+"""First weights outside a region could be the best of all iterations, and the answer would not be in it."""
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (
+        {"region": lpmert.Region(bounds={"lm": (0.02, None)}, fixed={"am": 1})},
+        "outside the region: lm >= 0.02 does not",
+    ),
+    ({"region": lpmert.Region(fixed={"am": 2})}, "the region fixes am at 2, but the first weights have 1"),
+    ({"region": TIED}, "outside the region: am=1,lm=-1 = 0 does not"),
+    ({"region": lpmert.Region(fixed={"acoustic": 1})}, "no feature 'acoustic'"),
+    ({"region": lpmert.Region(cosine=0.5, around=[1, 0, 0])}, "limits its steps"),
+    ({"equal_words": "no"}, "equal_words must be one of"),
+    ({"metric": "foo"}, "no metric 'foo' on texts"),
+    ({"metric": 3}, "no metric 3 on texts"),
+    ({"metric": BleuTexts(tokenize="zzz")}, "no tokenizer 'zzz'"),
+    ({"search_seconds": -1}, "search_seconds must be a number of at least 0, or None; got -1"),
+    ({"time_limit": "x"}, "time_limit must be"),
+    ({"on_iteration": 3}, "on_iteration must be a function, or None; got 3"),
+    ({"folder": 3}, "folder must be a path, or None, not 3"),
+    ({"references": 3}, "references must be texts by list, a file or several files, not 3"),
+    ({"references": []}, "references must be texts by list, a file or several files"),
+    ({"references": [1]}, "references must be texts by list, a file or several files"),
+    ({"references": {"u0": 3}}, "references by list must be texts by the names of lists"),
+    ({"method": lpmert.methods.Stabilised(earlier=[])}, "leave state and earlier out"),
+    *(
+        ({what: given}, f"^{what} must be an object with a method decode, such as")
+        for what in ("decoder", "held_out")
+        for given in (None, 3, b"x", [], lpmert.Worker)
+        if what == "decoder" or given is not None
+    ),
+]
 
-@pytest.mark.parametrize(
-    ("region", "message"),
-    [
-        (lpmert.Region(bounds={"lm": (0.02, None)}, fixed={"am": 1}), "outside the region: lm >= 0.02 does not hold"),
-        (lpmert.Region(fixed={"am": 2}), "the region fixes am at 2, but the first weights have 1"),
-        (
-            lpmert.Region(linear=[lpmert.Linear({"am": 1, "lm": -1}, lower=0, upper=0)]),
-            "outside the region: am=1,lm=-1 = 0 does not",
-        ),
-        (lpmert.Region(fixed={"acoustic": 1}), "no feature 'acoustic'"),
-    ],
-)
-def test_first_weights_outside_the_region_are_refused_before_anything_is_decoded(
-    region: lpmert.Region, message: str, tmp_path: Path
+
+@pytest.mark.parametrize(("change", "named"), REFUSED)
+def test_what_cannot_be_used_is_refused_first_and_leaves_no_folder(
+    tmp_path: Path, change: dict[str, Any], named: str
 ) -> None:
-    """They could be the best of all iterations, and the answer would not be in the region."""
     toy = Toy()
-    with pytest.raises(lpmert.RegionError, match=message):
-        lpmert.loop(toy, START, references=toy.references, n=3, region=region, folder=tmp_path / "loop")
-    assert not toy.asked
-    assert not (tmp_path / "loop").exists()
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"equal_words": "no"}, "equal_words must be one of"),
-        ({"metric": "foo"}, "no metric 'foo' on texts"),
-        ({"metric": 3}, "no metric 3 on texts"),
-        ({"metric": BleuTexts(tokenize="zzz")}, "no tokenizer 'zzz'"),
-        ({"search_seconds": -1}, "search_seconds must be a number of at least 0, or None; got -1"),
-        ({"time_limit": "x"}, "time_limit must be"),
-    ],
-)
-def test_what_cannot_be_used_leaves_no_folder(tmp_path: Path, change: dict[str, Any], named: str) -> None:
-    toy = Toy()
+    arguments = {"decoder": toy, "references": toy.references, "n": 3, "folder": tmp_path / "loop", **change}
+    if "held_out" in change:
+        arguments["held_out_references"] = toy.references
     with pytest.raises(lpmert.LpmertError, match=named):
-        lpmert.loop(toy, START, **{"references": toy.references, "folder": tmp_path / "loop", **change})
+        lpmert.loop(weights=START, **arguments)
     assert not toy.asked
     assert not (tmp_path / "loop").exists()
 
@@ -86,25 +90,6 @@ class Gives:
         return self.given
 
 
-@pytest.mark.parametrize("given", [None, 3, b"x", [], lpmert.Worker])
-@pytest.mark.parametrize("what", ["decoder", "held_out"])
-def test_what_cannot_decode_is_refused_before_anything_is_decoded(given: Any, what: str, tmp_path: Path) -> None:
-    toy = Toy()
-    decoders: dict[str, Any] = {"decoder": toy, "held_out": Toy(), what: given}
-    if decoders["held_out"] is None:
-        return
-    with pytest.raises(lpmert.DecoderError, match=f"^{what} must be an object with a method decode, such as"):
-        lpmert.loop(
-            **decoders,
-            weights=START,
-            references=toy.references,
-            held_out_references=toy.references,
-            folder=tmp_path / "kept",
-        )
-    assert not toy.asked
-    assert not (tmp_path / "kept").exists()
-
-
 LISTS = Toy().lists(START, 3)
 
 
@@ -124,35 +109,33 @@ def test_what_a_decoder_may_not_return_is_told_with_the_iteration(given: Any, me
 
 
 @pytest.mark.parametrize(
-    ("argument", "message"),
+    ("words", "options", "message"),
     [
-        ({"on_iteration": 3}, "on_iteration must be a function, or None; got 3"),
-        ({"folder": 3}, "folder must be a path, or None, not 3"),
-        ({"references": 3}, "references must be texts by list, a file or several files, not 3"),
-        ({"references": []}, "references must be texts by list, a file or several files"),
-        ({"references": [1]}, "references must be texts by list, a file or several files"),
-        ({"references": {"u0": 3}}, "references by list must be texts by the names of lists"),
+        ([], {}, "must be the words of a program"),
+        (["decode"], {}, "does not get the weights"),
+        (["decode", "{weights}", "{list}"], {}, r"\{list\} in the command is none of"),
+        (["decode", "{weight:bm}"], {}, "no feature 'bm'"),
+        (["decode", "{weights}", "{lists}"], {"stdout": "lists"}, "either in the file"),
+        (["decode", "{weights}"], {"stdout": "own"}, "either in the file"),
+        (["decode", "{weights}", "{lists}", "{own}"], {"stdout": "own"}, "come twice"),
+        (["decode", "{weights}", "{"], {}, "for braces"),
+        (["decode", "{weights}"], {"names": 3}, "names must be the names of the features, not 3"),
+        (["decode", "{weights}"], {"names": "am"}, "names must be the names of the features, not 'am'"),
+        (
+            ["decode", "{weights}"],
+            {"reading": "moses"},
+            "reading must be arguments of lpmert.read by name, not 'moses'",
+        ),
+        (
+            ["decode", "{weights}"],
+            {"references": 3},
+            "references must be texts by list, a file or several files, not 3",
+        ),
     ],
 )
-def test_arguments_of_other_types_are_refused_before_anything_is_decoded(argument: Any, message: str) -> None:
-    toy = Toy()
+def test_a_command_that_cannot_work_is_refused_at_once(words: list[str], options: dict[str, Any], message: str) -> None:
     with pytest.raises(lpmert.LpmertError, match=message):
-        lpmert.loop(toy, START, **{"references": toy.references, **argument})
-    assert not toy.asked
-
-
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ({"names": 3}, "names must be the names of the features, not 3"),
-        ({"names": "am"}, "names must be the names of the features, not 'am'"),
-        ({"reading": "moses"}, "reading must be arguments of lpmert.read by name, not 'moses'"),
-        ({"references": 3}, "references must be texts by list, a file or several files, not 3"),
-    ],
-)
-def test_arguments_of_commands_have_types(argument: Any, message: str) -> None:
-    with pytest.raises(lpmert.LpmertError, match=message):
-        lpmert.Command(["decode", "{weights}"], **{"names": ["am"], **argument})
+        lpmert.Command(words, **{"names": ["am", "lm"], **options})
 
 
 @pytest.mark.parametrize(

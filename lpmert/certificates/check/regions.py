@@ -65,13 +65,15 @@ class Shape(NamedTuple):
             none[k] = self.nowhere_negative(exact(k))
         return none
 
-    def parts(self, record: Record) -> list[Shape]:
+    def parts(self, record: Record) -> Iterable[Shape]:
         """Return the parts into which a record divides it, which cover it: K2, B2 and B5.
 
         Every split needs longer rays: so no more than about d _MOST_BITS can lie within each other.
         """
         self._check_length()
         n, rays = len(self.rays), self.rays
+        if not n:
+            return _cover(rays.shape[1], record)
         if set(record) == {"split"} and self.boxed:
             (k,) = integers(record["split"], 1)
             if 0 < k < n:
@@ -103,7 +105,7 @@ def orthants(n_features: int) -> Iterator[Whole]:
         yield np.diag(np.array(signs, dtype=object))
 
 
-def cover(n_features: int, record: Record) -> Iterable[Shape]:
+def _cover(n_features: int, record: Record) -> Iterable[Shape]:
     """Return the parts into which a record divides all weights, which cover them: the faces of a cube, or orthants."""
     if n_features and record == {"split": CONES}:
         return (Shape(rays) for rays in orthants(n_features))

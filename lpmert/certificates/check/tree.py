@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from math import inf
 from operator import eq
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.certificates.check.lists import EPSILON, Price, ProofLists
-from lpmert.certificates.check.regions import Shape, Whole, cover
+from lpmert.certificates.check.regions import Shape, Whole
 from lpmert.certificates.format import CertificateReader, Record, integers, typed
 from lpmert.errors import BoolArray, CertificateError, FloatArray, IntArray
 from lpmert.system.deadline import checked, checkpoint
@@ -127,11 +128,7 @@ def narrowed(lists: ProofLists, part: Part, shape: Shape) -> Part:
     """
     checkpoint(len(part.rows) * _SCORE_BYTES * len(shape.rays))
     part = part._replace(shape=shape)
-    return settled(lists, part.only(_survivors(lists, part)) if len(shape.rays) else part)
-
-
-def settled(lists: ProofLists, part: Part) -> Part:
-    """Return a part with what the lists of which all survivors are worth the same are worth, and the others."""
+    part = part.only(_survivors(lists, part)) if len(shape.rays) else part
     least, most = part.worth(lists)
     differs: BoolArray = (least != most).any(axis=0)
     if differs.all():
@@ -306,43 +303,24 @@ def _checked(lists: ProofLists, part: Part, entries: list[Any], assumed: Mapping
     return [dict(zip(numbers[start:end], chosen[start:end], strict=True)) for start, end in pairwise(ends)]
 
 
-def check_tree(reader: CertificateReader, lists: ProofLists, own: Callable[[], bool] = lambda: True) -> float:
-    """Check a whole tree, or the leaves of it that are one's own, and return the least excess over the target.
+def check_tree(reader: CertificateReader, lists: ProofLists) -> float:
+    """Check a whole tree, and return the least excess over the target, infinite if nothing can be attained at all.
 
-    own: whether the leaf on the line at hand is to be checked here. It is infinite if nothing can be attained at all.
     Raises `CertificateError` where something is not shown.
     """
-    least, root = inf, whole_part(lists)
-    way: list[Shape] = []  # to the shape at hand, each a part of the one before
-    above: list[Part] = []  # what may win in them, as far as that is known
-    waiting: list[Iterator[Shape]] = [iter([root.shape])]  # those not looked at yet beside every shape on the way
+    least = inf
+    waiting: list[Iterator[Part]] = [iter([whole_part(lists)])]  # what is open beside every part on the way
     while waiting:
-        shape = next(waiting[-1], None)
-        if shape is None:
+        part = next(waiting[-1], None)
+        if part is None:
             waiting.pop()
             continue
-        depth = len(waiting) - 1
-        way[depth:], above[depth:] = [shape], []
         record = reader.record()
-        if "split" in record or "corners" in record:
-            waiting.append(iter(shape.parts(record) if depth else cover(lists.features.shape[1], record)))
+        if part.take is None and record.keys() & {"split", "corners"}:
+            waiting.append(map(partial(narrowed, lists, part), part.shape.parts(record)))
             continue
-        if not own() and "take" not in record:  # else refused below, by all: each must skip what others close
-            while reader.follows("take"):
-                reader.record()
-            continue
-        for shape in way[len(above) :]:
-            above.append(narrowed(lists, above[-1], shape) if above else root)
-        bound, parts = closed(lists, above[-1], record)
-        least = min(least, bound)
-        nodes = [parts]  # those not looked at yet beside every node on the way
-        while nodes:
-            part = next(nodes[-1], None)
-            if part is None:
-                nodes.pop()
-                continue
-            bound, parts = closed(lists, part, reader.record())
-            least = min(least, bound)
-            nodes.append(parts)
+        excess, open_parts = closed(lists, part, record)
+        least = min(least, excess)
+        waiting.append(open_parts)
     reader.end()
     return least

@@ -1,14 +1,12 @@
 """Check a certificate against the lists it is about, independently of every search engine.
 
-Only the lists, the metric and exact arithmetic are used. Several processes read the whole tree, and each closes its
-share of the leaves.
+Only the lists, the metric and exact arithmetic are used.
 """
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator
-from hashlib import sha256
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,18 +14,87 @@ from typing import TYPE_CHECKING, Any
 from lpmert.certificates.check.lists import Claim, ProofLists
 from lpmert.certificates.check.regions import cap_of
 from lpmert.certificates.check.tree import check_tree
-from lpmert.certificates.format import CertificateReader
-from lpmert.certificates.verified import Verified
-from lpmert.errors import CertificateError, FloatArray, MethodError
+from lpmert.certificates.format import CertificateReader, Header
+from lpmert.errors import CertificateError, FloatArray
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.contract import check_statistics, metric_of
 from lpmert.model.nbest import NBest
-from lpmert.quoting import LONGEST_REFUSAL, quoted, shortened
+from lpmert.quoting import LONGEST_REFUSAL, shortened
 from lpmert.system.deadline import limited
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from lpmert.metrics.text import TextMetric
     from lpmert.model.graphs import WordGraphs
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a certificate proves.
+
+    Decoding with the `weights` loses `loss`, without ties; no weights decode without ties to less than `bound`, or none
+    that have a positive product with every one of the `limits`, the product 0 with every one of the `equations` and at
+    least the `cosine` with the weights `around`, if there are any.
+    Both are exact, but for BLEU, which is compared exactly and given to the nearest multiple of 2**-64. Weights are
+    those near the ones given that fulfil the equations: each of these sets the last weight that it can. `records`
+    counts the parts of the tree.
+    """
+
+    claim: Header
+    records: int
+
+    @property
+    def loss(self) -> Fraction:
+        """What decoding with the weights loses."""
+        return self.claim.loss
+
+    @property
+    def bound(self) -> Fraction:
+        """What no weights undercut."""
+        return self.claim.bound
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weights by name."""
+        return self.claim.weights
+
+    @property
+    def limits(self) -> tuple[dict[str, float], ...]:
+        """The limits, each with a number by name."""
+        return tuple(dict(zip(self.weights, row, strict=True)) for row in self.claim.limits)
+
+    @property
+    def equations(self) -> tuple[dict[str, Fraction], ...]:
+        """The equations, each with a number by name."""
+        return tuple(dict(zip(self.weights, row, strict=True)) for row in self.claim.equations)
+
+    @property
+    def cosine(self) -> Fraction | None:
+        """The least cosine with the weights `around`, if there is one."""
+        return self.claim.cosine or None
+
+    @property
+    def around(self) -> dict[str, float] | None:
+        """The weights by name around which the cosine holds, if there is one."""
+        return dict(zip(self.weights, self.claim.around, strict=True)) if self.claim.cosine else None
+
+    @property
+    def proved(self) -> bool:
+        """Whether the loss is the least one."""
+        return self.bound == self.loss
+
+    def __str__(self) -> str:
+        """Return one sentence."""
+        parts = ((len(self.limits), "limits"), (len(self.equations), "equations"))
+        named = [f"{count} {what}" for count, what in parts if count]
+        named += [f"a cosine of {float(self.cosine):g}"] if self.cosine else []
+        within = f" within {' and '.join(named)}" if named else ""
+        least = "is the least" if self.proved else f"is at most {float(self.loss - self.bound):.10g} above the least"
+        return (
+            f"certificate holds: loss {float(self.loss):.10g} {least}{within} "
+            f"({self.claim.metric}, ties: {self.claim.ties}; {self.records} records)"
+        )
 
 
 def verify(
@@ -38,7 +105,6 @@ def verify(
     ties: str = "first",
     time_limit: float | None = None,
     memory_limit: int | None = None,
-    jobs: int = 1,
     on_line: Callable[[int], object] = lambda _: None,
 ) -> Verified:
     """Check that a certificate proves its claim for these lists, this metric and this rule for ties.
@@ -54,11 +120,9 @@ def verify(
     time_limit : float, optional
         Seconds.
     memory_limit : int, optional
-        Bytes that all processes may hold; by default what they hold at the beginning and nine tenths of what is free.
-    jobs : int
-        Number of processes that check a tree together, this one among them, at least 1; the outcome is the same.
+        Bytes that the process may hold; by default what it holds at the beginning and nine tenths of what is free.
     on_line : callable, optional
-        Gets the number of each line that is checked, the first one being 1; of one process's lines among several.
+        Gets the number of each line that is checked, the first one being 1.
 
     Returns
     -------
@@ -72,7 +136,7 @@ def verify(
     LimitError
         If a limit ended the check before it was known whether it holds.
     DataError, MetricError, MethodError
-        If there is no such file, or the metric or the number of jobs does not fit.
+        If there is no such file, or the metric or a limit cannot be used.
 
     Notes
     -----
@@ -89,8 +153,6 @@ def verify(
     >>> found.loss, found.proved
     (Fraction(912, 1), True)
     """
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise MethodError(f"jobs must be a whole number of at least 1; got {quoted(jobs)}")
     if time_limit is not None or memory_limit is not None:
         from lpmert.values import checked_limits
 
@@ -102,12 +164,12 @@ def verify(
 
     try:
         with limited(time_limit, memory_limit, lambda why: placed(f"not checked further: {why}")):
-            return _verified(reader, nbest, metric, ties, jobs)
+            return _verified(reader, nbest, metric, ties)
     except CertificateError as error:
         raise CertificateError(placed(shortened(str(error), LONGEST_REFUSAL))) from error
 
 
-def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str, jobs: int) -> Verified:
+def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str) -> Verified:
     header = reader.header()
     if not isinstance(nbest, NBest):
         from lpmert.certificates.check.lattices import claimed_lists  # which needs more than lists do
@@ -135,8 +197,7 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
     lists.weigh()
-    shared = jobs > 1 and Path(reader.path).is_file()
-    least = check_shares(reader, lists, jobs) if shared else check_tree(reader, lists)
+    least = check_tree(reader, lists)
     if not claim.reached(least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]):
         raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     return Verified(header, reader.line - 2)
@@ -153,62 +214,3 @@ def claim_of(metric: Metric, statistics: FloatArray, ties: str) -> Claim:
     from lpmert.certificates.check.ratio import RatioClaim  # with the formulas, which sums do without
 
     return RatioClaim(metric, statistics)
-
-
-_SHARE = 400
-"""Lines in a row that are one process's, after which it finds the cones above anew."""
-
-Share = tuple[float, bool, int, str, str]
-"""The least excess, whether the bound was met, the last line read, what is wrong there, and the digest of the lines."""
-
-
-def check_shares(reader: CertificateReader, lists: ProofLists, jobs: int) -> float:
-    """Check a tree as `check_tree` does, with the same outcome, by this process and so many less one others."""
-    from lpmert.workers import Processes  # which one process does without
-
-    with Processes(jobs - 1) as others:
-        context = others.share((reader.path, pickle.dumps(lists)))
-        pending = [others.submit(_checked, context, number, jobs, _SHARE) for number in range(1, jobs)]
-        shares = [_share(reader, lists, 0, jobs, _SHARE)]
-        for number, other in enumerate(pending, 1):
-            if number * _SHARE <= reader.line:  # else the tree ended before there was a leaf for it
-                shares.append(other.wait())
-    for _, met, line, *_ in shares:
-        reader.line = max(reader.line, line)
-        lists.claim.met = lists.claim.met or met
-    refused = [(line, error) for _, _, line, error, _ in shares if error]
-    if refused:
-        reader.line, error = min(refused)
-        raise CertificateError(error)
-    if len({digest for *_, digest in shares}) > 1:
-        raise CertificateError("the file changed while it was read")
-    return min(bound for bound, *_ in shares)
-
-
-def _checked(context: tuple[str | Path, bytes], *which: int) -> Share:
-    """Do as `_share`, in another process."""
-    path, lists = context
-    reader = CertificateReader(path)
-    reader.header()
-    return _share(reader, pickle.loads(lists), *which)  # noqa: S301 - by a process of ours
-
-
-def _share(reader: CertificateReader, lists: ProofLists, number: int, jobs: int, size: int) -> Share:
-    """Return what a share shows.
-
-    size: lines in a row that belong to one of so many jobs.
-    """
-    digest = sha256()
-    reader.lines = _digested(reader.lines, digest)
-    try:
-        least = check_tree(reader, lists, lambda: reader.line // size % jobs == number)
-    except CertificateError as error:
-        return inf, False, reader.line, str(error), ""
-    return least, lists.claim.met, reader.line, "", digest.hexdigest()
-
-
-def _digested(lines: Iterator[tuple[int, str]], digest: Any) -> Iterator[tuple[int, str]]:
-    """Yield lines, each as it goes into the digest of all."""
-    for line, text in lines:
-        digest.update(text.encode())
-        yield line, text

@@ -23,7 +23,6 @@ from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
 from lpmert.numeric.cone import Cap, project, reach_cap
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, sorted_lists
-from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import in_decimals
 
 _EXACT_BITS = 53
@@ -51,12 +50,11 @@ class Feasibility(Protocol):
 
 
 class Anywhere:
-    """Decides whether any weights make choices: by the point of least norm, else by linear programs, always exactly."""
+    """Decides whether any weights make choices: by the point of least norm, and where rounding hides it exactly."""
 
     def __init__(self, lists: ProofLists) -> None:
         n_features = lists.features.shape[1]
         self._lists = lists
-        self._optimizer = LinOptimizer(lists.features, lists.offsets)
         unsorted = sorted_lists(lists.features, lists.offsets, np.zeros(len(lists.features), dtype=np.int64))
         self._least_norm = core.LeastNorm(unsorted.native())
         self._corral, self._nowhere = core.Corral(n_features), np.zeros(n_features)
@@ -66,7 +64,6 @@ class Anywhere:
         answer = self._in_doubles(chosen)
         exact = self._lists.bits <= _EXACT_BITS
         if answer is None or not (exact or answer.selection is None or self._confirmed(answer, chosen)):
-            # Features had to be rounded to doubles, and with these something else is so.
             return self._exactly(chosen)
         return answer
 
@@ -84,7 +81,7 @@ class Anywhere:
         return True
 
     def _in_doubles(self, chosen: Choices) -> SelectionOrCore | None:
-        """Return the answer, `None` if a core of features as doubles is none of the exact ones."""
+        """Return the answer, `None` where rounding hides it or a core of the doubles is none of the exact features."""
         lists, corral = self._lists, self._corral
         decided = np.array(list(chosen), dtype=np.int64)
         positions = np.full(len(lists.offsets) - 1, -1)
@@ -99,18 +96,7 @@ class Anywhere:
             multipliers = rational.farkas([_difference(lists, *pair) for pair in pairs])
             if multipliers is not None:
                 return SelectionOrCore(None, _lines(lists, pairs, multipliers))
-        return self._by_programs(chosen)
-
-    def _by_programs(self, chosen: Choices) -> SelectionOrCore | None:
-        verdict = self._optimizer.solve(chosen)
-        if verdict.attainable:
-            exact = rational.round_to_floats(verdict.exact_weights or ())
-            return self._witnessed(exact if verdict.weights is None else verdict.weights, chosen)
-        pairs = [(row, other) for _, row, other in verdict.core]
-        multipliers = list(verdict.multipliers)
-        if not rational.adds_up_to_zero([_difference(self._lists, *pair) for pair in pairs], multipliers):
-            return None
-        return SelectionOrCore(None, _lines(self._lists, pairs, multipliers))
+        return None
 
     def _witnessed(self, weights: FloatArray, chosen: Choices) -> SelectionOrCore:
         """Return the selection at weights that surely make the choices; in the other lists rounding may decide."""

@@ -7,10 +7,9 @@ from itertools import product
 
 import numpy as np
 
-from lpmert import core
 from lpmert.certificates.check.lists import ProofLists
-from lpmert.certificates.check.regions import Shape, cover
-from lpmert.certificates.check.tree import Part, closed, may_undercut, narrowed, priced, settled, whole_part
+from lpmert.certificates.check.regions import Shape
+from lpmert.certificates.check.tree import Part, closed, may_undercut, narrowed, priced, whole_part
 from lpmert.certificates.format import Record
 from lpmert.certificates.write.attainability import Inside
 from lpmert.certificates.write.selections import SelectionTree, point
@@ -47,18 +46,6 @@ _LARGEST_STEPS = 1 << 60
 """What the steps of all lists together may come to in the core."""
 
 
-def left_inside(lists: ProofLists, part: Part, shape: Shape) -> Part:
-    """Return what `narrowed` does: what is left of a part inside a shape that lies in its own; in a box where doubles
-    are exact, the core finds the same sooner.
-    """
-    points = shape.points
-    if not shape.boxed or lists.errors(points).any():
-        return narrowed(lists, part, shape)
-    left = np.empty(len(part.rows), dtype=np.bool_)
-    core.mark_left_in_box(np.ascontiguousarray(points), lists.features, part.rows, part.starts, left)
-    return settled(lists, part._replace(shape=shape).only(left))
-
-
 class ConeTree:
     """A tree that grows."""
 
@@ -73,17 +60,17 @@ class ConeTree:
         self._add(root)
         everywhere = whole_part(self._lists)
         waiting: list[tuple[Part, Shape, int]]
-        waiting = [(everywhere, shape, -1) for shape in reversed([*cover(self._n_features, root)])]
+        waiting = [(everywhere, shape, -1) for shape in reversed([*everywhere.shape.parts(root)])]
         while waiting:
             checkpoint()
             whole, shape, stalled = waiting.pop()
-            cone = left_inside(self._lists, whole, shape)
+            cone = narrowed(self._lists, whole, shape)
             stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0
             record = self._close(cone, stalled)
             if record is not None:
                 self._add(record)
                 stalled = 0 if "corners" in record else stalled
-                waiting += [(cone, own, stalled) for own in reversed(cone.shape.parts(record))]
+                waiting += [(cone, own, stalled) for own in reversed([*cone.shape.parts(record)])]
 
     def _close(self, cone: Part, stalled: int) -> Record | None:
         """Close a cone, or return the record that divides it."""

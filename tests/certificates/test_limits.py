@@ -1,0 +1,285 @@
+"""Certificates are written and checked within limits; work that they end says how far it was, and claims nothing."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from certificates import BASES, base, document, layout
+from commands import run
+from drawn_lattices import Drawn
+
+import lpmert
+from lpmert import CertificateError, LimitError, MethodError, NBest, verify
+from lpmert.certificates.check import lattices as check
+from lpmert.certificates.write.certify import compact, write_certificate
+from lpmert.cli import progress
+from lpmert.system import deadline
+from lpmert.system.deadline import Deadline, OutOfTime, Pace
+
+MIB = 1 << 20
+TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
+COLUMNS = ("--segment", "list", "--features", "am,lm", "--loss", "errors")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "certificate.json"
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How many looks at the limits are left."""
+    looks = [inf]
+
+    def expired(_: Deadline) -> bool:
+        looks[0] -= 1
+        return looks[0] < 0
+
+    monkeypatch.setattr(Deadline, "expired", property(expired))
+    return looks
+
+
+@pytest.mark.parametrize("name", ["cones", "boxes", "selections", "bleu cones", "f1"])
+def test_a_limit_at_any_moment_leaves_no_certificate(path: Path, name: str, left: list[float]) -> None:
+    nbest = base(name)[0]
+    result = lpmert.minimize(nbest)
+    left[0] = 1_000_000
+    lpmert.certify(nbest, result, path)
+    total = 1_000_000 - int(left[0])
+    assert total >= 10
+    path.unlink()
+    for looks in (*range(0, total, 1 + total // 6), total - 1):
+        left[0] = looks
+        with pytest.raises(LimitError, match="no certificate written: "):
+            lpmert.certify(nbest, result, path)
+        assert not list(path.parent.iterdir())
+
+
+@pytest.mark.parametrize("limits", [{"time_limit": 0}, {"memory_limit": 1 << 40, "time_limit": 0.0}])
+def test_lattices_keep_to_limits_too(path: Path, limits: dict[str, Any]) -> None:
+    lattices = Drawn(3, "integers", 2, 2).lattices()
+    result = lpmert.minimize(lattices)
+    with pytest.raises(LimitError, match=r"no certificate written: the time limit of 0 s is over; .*\(time_limit\)"):
+        lpmert.certify(lattices, result, path, **limits)
+    assert not path.exists()
+    lpmert.certify(lattices, result, path)
+    with pytest.raises(LimitError, match="not checked further: the time limit"):
+        lpmert.verify(path, lattices, **limits)
+    assert lpmert.verify(path, lattices).proved
+
+
+def test_stages_are_told_small_lattices_first_then_records(path: Path) -> None:
+    lattices = Drawn(3, "integers", 2, 3).lattices()
+    told: list[tuple[str, int, int | None]] = []
+    lpmert.certify(lattices, lpmert.minimize(lattices), path, on_stage=lambda *stage: told.append(stage))
+    sizes = [len(lattices.graph(k).targets) for k in range(lattices.n_lists)]
+    links = [(done, parts) for stage, done, parts in told if stage.startswith("links of lattices")]
+    assert list(dict.fromkeys(links)) == [(sum(sorted(sizes)[:k]), sum(sizes)) for k in range(len(sizes))]
+    records = [(done, parts) for stage, done, parts in told if stage == "records of the certificate"]
+    n_lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert records == [(k, None) for k in range(1, n_lines - 1)]  # without the first line and the last
+
+
+def test_more_orthants_than_cones_that_a_lattice_may_take_are_refused_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lattices = Drawn(3, "integers", 2, 2).lattices()
+    result = lpmert.minimize(lattices)
+    monkeypatch.setattr(check, "_MOST_CONES", 3)
+    monkeypatch.setattr(check, "_labels", None)  # nothing is looked for
+    with pytest.raises(CertificateError, match="2 features is too large for a certificate"):
+        lpmert.certify(lattices, result, path)
+
+
+@pytest.mark.parametrize(
+    ("seconds_left", "hopeless"),
+    [
+        (None, False),  # there is no limit
+        (95, False),  # less than a tenth of the time has passed: too little is known
+        (90, False),  # 10 s for 2 of 100 parts: 490 s more, and 900 would be ten times what is left
+        (66, True),  # 34 s for 2: 1,666 s more, and 660 would be
+        (0, True),
+    ],
+)
+def test_work_is_given_up_where_ten_times_the_time_would_not_do(
+    seconds_left: float | None, hopeless: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now: list[float | None] = [100.0]
+    monkeypatch.setattr(deadline, "time_left", lambda: now[0])
+    pace = Pace(100, "work")
+    now[0] = seconds_left
+    if hopeless:
+        with pytest.raises(OutOfTime, match=r"work would take [0-9,]+ s more at the pace so far"):
+            pace.check(2)
+    else:
+        pace.check(2)
+    pace.check(100)
+
+
+@pytest.mark.parametrize("given", [None, 1000])
+def test_the_command_gives_the_certificate_what_the_search_left_of_its_time(
+    given: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "lists.tsv"
+    table.write_text(TABLE)
+    limits: list[float | None] = []
+
+    def certify(*_: object, time_limit: float | None, **__: object) -> None:
+        limits.append(time_limit)
+        raise LimitError("no certificate written: the time limit is over")
+
+    monkeypatch.setattr(lpmert, "certify", certify)
+    time_limit = () if given is None else ("--time-limit", given)
+    outcome = run("solve", table, *COLUMNS, "--certificate", tmp_path / "c.json", *time_limit)
+    assert outcome.exit_code == 3, outcome.output
+    assert "lpmert: stopped by a limit: no certificate written" in outcome.stderr
+    assert "loss" in outcome.stdout  # the result is there
+    (left,) = limits
+    assert left is None if given is None else left is not None and 0 < left < given
+
+
+def test_progress_tells_what_is_left_at_the_pace_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    now = [0.0]
+    monkeypatch.setattr(progress, "say", said.append)
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
+    told = progress.Stages(slower=True)
+    for seconds, done, parts in ((0.5, 1, 100), (2.0, 10, 100), (4.0, 7, None)):
+        now[0] = seconds
+        told("links", done, parts)
+    # 10 of 100 in 2 s: 90 more in 18 s
+    assert said == ["links: 10 of 100; 18.0s more at this pace, or longer", "links: 7"]
+
+
+@pytest.mark.parametrize("limits", [{"time_limit": 0}, {"memory_limit": 1}], ids=["time", "memory"])
+def test_a_limit_is_no_refusal_and_names_itself(path: Path, limits: dict[str, Any]) -> None:
+    nbest, text = base("boxes")
+    path.write_text(text)
+    with pytest.raises(LimitError) as told:
+        verify(path, nbest, **limits)
+    message = str(told.value)
+    assert message.startswith(f"{path}: not checked further: the ")
+    assert [name in message for name in ("(time_limit)", "(memory_limit)")] == [
+        name in limits for name in ("time_limit", "memory_limit")
+    ]
+    assert not any(word in message for word in ("verified", "holds", "proved", "refused"))
+    assert verify(path, nbest).proved
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_wherever_a_limit_comes_the_check_is_as_without_or_says_that_it_did_not_end(
+    path: Path, name: str, left: list[float]
+) -> None:
+    nbest, text = base(name)
+    path.write_text(text)
+    left[0] = 1_000_000
+    whole = verify(path, nbest)
+    total = 1_000_000 - int(left[0])
+    assert total >= whole.records  # every line looks at the limits
+    told: list[int] = []
+    verify(path, nbest, on_line=told.append)
+    assert told == list(range(1, len(text.splitlines()) + 1))
+    for last in {*range(0, total, 1 + total // 40), total - 1}:
+        left[0] = last
+        with pytest.raises(LimitError, match="not checked further"):
+            verify(path, nbest)
+    left[0] = total
+    assert verify(path, nbest) == whole
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_certificate_that_does_not_hold_is_not_accepted_within_limits_either(path: Path, name: str) -> None:
+    changed = document(name)
+    changed["tree"] = changed["tree"][:-1]
+    path.write_text(layout(changed))
+    with pytest.raises(CertificateError):
+        verify(path, base(name)[0], time_limit=1e6, memory_limit=1 << 50)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"time_limit": -1}, {"time_limit": "5"}, {"memory_limit": 0}, {"memory_limit": 1.5}]
+)
+def test_limits_that_are_none_are_refused(path: Path, limits: dict[str, Any]) -> None:
+    nbest, text = base("boxes")
+    with pytest.raises(MethodError, match="must be a"):
+        lpmert.certify(nbest, lpmert.minimize(nbest), path, **limits)
+    path.write_text(text)
+    with pytest.raises(MethodError, match="must be a"):
+        verify(path, nbest, **limits)
+
+
+def written(path: Path, nbest: NBest, records: list[dict[str, object]]) -> Path:
+    """A certificate whose header is right and whose tree is another one."""
+    write_certificate(path, nbest, lpmert.minimize(nbest, method="cells"))
+    header = path.read_text().split("\n")[0]
+    path.write_text("\n".join([header, ",\n".join(map(compact, records)), "]}", ""]))
+    return path
+
+
+def test_a_deep_tree_of_choices_holds_what_is_chosen_once_a_level(path: Path) -> None:
+    n_lists, size = 200, 20
+    # each list's first hypothesis is as good as free: the tree can choose it in one list after the other
+    features = np.random.default_rng(0).normal(size=(n_lists * size, 2))
+    losses = np.tile(np.arange(size) % 2, n_lists).astype(float)
+    nbest = NBest(features, np.arange(0, n_lists * size + 1, size), losses)
+    chain: list[dict[str, object]] = [{"branch": 0}]
+    chain += [{"take": [k - 1, 0], "branch": k} for k in range(1, n_lists)]
+    written(path, nbest, chain)
+    verify_refused = pytest.raises(CertificateError, match="the tree ends while parts of it are open")
+    tracemalloc.start()
+    try:
+        with verify_refused:
+            verify(path, nbest)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # ten choices a level that undercut, each with what is chosen above it: 200 * 10 dictionaries of 100 entries on
+    # average, 10 MB and more; one a level takes a tenth of that, and what is left of the rows 200 * 4000 * 8 / 2 bytes
+    assert peak < 8 * MIB
+
+
+def test_a_deep_tree_of_boxes_is_refused_where_its_rays_are_too_long(path: Path) -> None:
+    nbest = base("boxes")[0]
+    d = nbest.n_features
+    written(path, nbest, [{"split": "boxes"}, *({"split": [1 + k % (d - 1)]} for k in range(2000 * d))])
+    with pytest.raises(CertificateError, match="a ray is beyond the range of double precision") as told:
+        verify(path, nbest)
+    assert int(str(told.value).removeprefix(f"{path}:").split(":")[0]) < 1000 * d
+
+
+def test_the_orthants_of_many_features_are_not_all_made_first(path: Path) -> None:
+    width = 48
+    rng = np.random.default_rng(0)
+    nbest = NBest(rng.normal(size=(120, width)), np.arange(0, 121, 2), rng.integers(0, 2, 120).astype(float))
+    written(path, nbest, [{"split": "cones"}])
+    with pytest.raises(CertificateError, match="the tree ends while parts of it are open"):
+        verify(path, nbest)
+
+
+def test_a_line_that_would_not_fit_when_it_is_read_ends_the_check(path: Path, fresh_memory: int) -> None:
+    nbest = base("boxes")[0]
+    written(path, nbest, [{"cores": [[]] * (4 * MIB)}])
+    with pytest.raises(LimitError, match=r"certificate\.json:2: .*memory limit"):
+        verify(path, nbest, memory_limit=fresh_memory + 200 * MIB)
+
+
+@pytest.mark.parametrize("option", ["--time-limit", "--memory-limit"])
+def test_the_command_has_an_exit_code_for_limits(path: Path, tmp_path: Path, option: str) -> None:
+    table = tmp_path / "lists.tsv"
+    table.write_text(TABLE)
+    columns = (table, *COLUMNS)
+    solved = run("solve", *columns, "--certificate", path, "--quiet")
+    assert solved.exit_code == 0, solved.output
+    roomy = run("verify", path, *columns, option, "1000000000000", "--json")
+    assert roomy.exit_code == 0, roomy.output
+    assert json.loads(roomy.stdout)["proved"]
+    if option == "--time-limit":
+        outcome = run("verify", path, *columns, option, "0")
+        assert (outcome.exit_code, outcome.stdout) == (3, "")
+        assert outcome.stderr.startswith(f"lpmert: stopped by a limit: {path}: not checked further: the time")

@@ -1,0 +1,268 @@
+"""Parts of a certificate's tree, against fractions: nothing is dropped that could win, no bound is too high."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations, pairwise, product
+from math import factorial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from certificates import random_nbest
+from strategies import KINDS, Lists, random_lists
+
+import lpmert
+from lpmert import CertificateError, NBest, verify
+from lpmert.certificates.check.lists import Price, ProofLists
+from lpmert.certificates.check.regions import Shape, Whole, midpoint, orthants
+from lpmert.certificates.check.tree import Part, closed, narrowed, whole_part
+from lpmert.certificates.check.verify import claim_of
+from lpmert.certificates.format import BOXES, CONES, Record
+from lpmert.certificates.write.certify import write_certificate
+from lpmert.metrics.base import SumOfLosses
+from lpmert.numeric.rational import solve_integers
+
+TREES = (BOXES, CONES)
+EXPONENTS = {"feature1": 0, "feature2": 0}
+
+
+def claimed(nbest: NBest, exponents: dict[str, int]) -> ProofLists:
+    """Lists whose summed losses are to be bounded."""
+    claim = claim_of(SumOfLosses(), nbest.statistics, "first")
+    proof = ProofLists(nbest, claim, "first", exponents)
+    claim.take([], Fraction(0))
+    proof.weigh()
+    return proof
+
+
+def lists_and_cone(kind: str, seed: int, tree: str, splits: int = 40) -> tuple[Lists, ProofLists, Part]:
+    """Random lists and a random cone after fewer than so many splits, and what the checker keeps in it."""
+    lists = random_lists(kind, seed, most_features=4)
+    exponents = dict.fromkeys(lists.nbest.names, 0)
+    proof = claimed(lists.nbest, exponents)
+    rng = np.random.default_rng(seed)
+    shapes = [*whole_part(proof).shape.parts({"split": tree})]
+    cone = narrowed(proof, whole_part(proof), shapes[rng.integers(len(shapes))])
+    for _ in range(int(rng.integers(0, splits)) if len(exponents) > 1 else 0):
+        p, q = (int(k) for k in rng.permutation(len(exponents))[:2])
+        record: Record = {"split": [max(p, q)] if cone.shape.boxed else [p, q]}
+        if cone.shape.boxed and rng.random() < 0.1:
+            record = {"corners": rng.choice([1, -1], len(exponents) - 1).tolist()}
+        parts = [*cone.shape.parts(record)]
+        cone = narrowed(proof, cone, parts[rng.integers(len(parts))])
+    return lists, proof, cone
+
+
+def everywhere(n_features: int) -> Shape:
+    """All weights."""
+    return Shape(np.zeros((0, n_features), dtype=object))
+
+
+def inside(shape: Shape, rng: np.random.Generator) -> list[int]:
+    """Random weights inside a part, in whole numbers."""
+    if shape.boxed:
+        shares = [1000, *rng.integers(-999, 1000, len(shape.rays) - 1).tolist()]
+    else:
+        shares = rng.integers(1, 1000, len(shape.rays)).tolist()
+    return [sum(x * value for x, value in zip(shares, column, strict=True)) for column in zip(*shape.rays, strict=True)]
+
+
+def corners(shape: Shape) -> Whole:
+    """The rays of a part: of a box these lead to its corners."""
+    if not shape.boxed:
+        return shape.rays
+    signs = np.array([(1, *own) for own in product((1, -1), repeat=len(shape.rays) - 1)], dtype=object)
+    return np.asarray(signs @ shape.rays)
+
+
+def scores(proof: ProofLists, row: int, rays: Sequence[Sequence[int]] | Whole) -> list[Fraction]:
+    return [Fraction(sum(x * r for x, r in zip(proof.whole[row], ray, strict=True))) for ray in rays]
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bound_is_below_the_cost_of_every_choice_inside_and_only_what_is_beaten_is_dropped(
+    kind: str, tree: str
+) -> None:
+    for seed in range(10, 22):
+        _, proof, cone = lists_and_cone(kind, seed, tree)
+        rng = np.random.default_rng(seed)
+        bounds = proof.offsets.tolist()
+        for _ in range(5):
+            point = inside(cone.shape, rng)
+            cost = 0
+            for a, b in pairwise(bounds):
+                values = [scores(proof, row, [point])[0] for row in range(a, b)]
+                cost += min(proof.worth[0][a + k] for k, value in enumerate(values) if value == max(values))
+            assert cone.box(proof)[0][0] <= cost
+        kept, rays = set(cone.rows.tolist()), corners(cone.shape)
+        for a, b in pairwise(bounds):
+            own = {row: scores(proof, row, rays) for row in range(a, b)}
+            left = [row for row in own if not any(beats(own[other], own[row]) for other in own if other != row)]
+            if kept & set(own):
+                assert not {*left} - kept
+            else:  # settled: what may win costs the same
+                assert len({proof.worth[0][row] for row in left}) == 1
+
+
+def beats(winner: list[Fraction], loser: list[Fraction]) -> bool:
+    return all(x >= y for x, y in zip(winner, loser, strict=True))
+
+
+def test_the_parts_of_a_cone_cover_it() -> None:
+    """A point of the cone has non-negative shares in one of the two halves, whatever the edge."""
+    rng = np.random.default_rng(0)
+    rays = np.array([[3, 1, 0], [0, 5, -2], [1, 0, 4]], dtype=object)
+    for p, q in combinations(range(3), 2):
+        ray = midpoint(rays[p], rays[q])
+        halves = []
+        for replaced in (p, q):
+            half = rays.copy()
+            half[replaced] = ray
+            halves.append(half.astype(float))
+        for shares in rng.random((200, 3)):
+            point = shares @ rays.astype(float)
+            assert any((np.linalg.solve(half.T, point) >= -1e-9).all() for half in halves)
+
+
+@pytest.mark.parametrize("n_features", range(1, 6))
+def test_the_parts_of_a_box_cover_it(n_features: int) -> None:
+    """Every vector is in a face, every point of a box in one of its halves and in a cone over its corners."""
+    rng = np.random.default_rng(n_features)
+    for _ in range(30):
+        vector = rng.integers(-9, 10, n_features).tolist()
+        holding = [shape for shape in everywhere(n_features).parts({"split": BOXES}) if holds(shape, vector)]
+        assert holding
+        shape = holding[0]
+        for _ in range(int(rng.integers(0, 12)) if n_features > 1 else 0):
+            parts = [*shape.parts({"split": [int(rng.integers(1, n_features))]})]
+            assert len(parts) == 2
+            shape = next(own for own in parts if holds(own, vector))
+            assert shape.boxed
+        cones = [*shape.parts({"corners": rng.choice([1, -1], n_features - 1).tolist()})]
+        assert len(cones) == factorial(n_features - 1)
+        assert any(holds(cone, vector) for cone in cones)
+        assert all(holds(shape, list(ray)) for cone in cones for ray in cone.rays)
+
+
+def holds(shape: Shape, vector: list[int]) -> bool:
+    """Whether a part holds weights: solved in fractions for the multiples of its rays."""
+    shares = solve_integers([list(column) for column in zip(*shape.rays, strict=True)], vector)
+    assert shares is not None
+    if shape.boxed:
+        return shares[0] >= 0 and all(abs(share) <= shares[0] for share in shares[1:])
+    return all(share >= 0 for share in shares)
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_what_is_nowhere_negative_is_so_at_every_corner_and_nothing_else(tree: str) -> None:
+    rng = np.random.default_rng(7)
+    found = set()
+    for seed in range(300):
+        _, _, cone = lists_and_cone(sorted(KINDS)[seed % len(KINDS)], seed, tree, 6)
+        vector = rng.integers(-5, 6, len(cone.shape.rays)).tolist()
+        products = [sum(x * y for x, y in zip(vector, ray, strict=True)) for ray in corners(cone.shape)]
+        assert cone.shape.nowhere_negative(np.array(vector, dtype=object)) == (min(products) >= 0)
+        found.add(min(products) >= 0)
+    assert found == {True, False}
+
+
+def test_orthants_are_all_there_and_their_rays_independent() -> None:
+    found = list(orthants(3))
+    assert len(found) == len({str(rays) for rays in found}) == 8
+    assert all(abs(round(np.linalg.det(rays.astype(float)))) == 1 for rays in found)
+
+
+@pytest.mark.parametrize("bits", [20, 40, 51, 52, 53, 60, 899])
+def test_scores_are_called_exact_only_where_they_are(bits: int) -> None:
+    features = np.array([[1.0, 2.0**-3], [2.0, 1.0]])
+    proof = claimed(Lists(features, np.array([0, 2]), np.array([0.0, 1.0])).nbest, EXPONENTS)
+    ray = (2**bits - 1, 3)
+    exact = [sum(Fraction(x) * r for x, r in zip(row, ray, strict=True)) for row in proof.features.tolist()]
+    computed = (proof.features @ np.array(ray, dtype=float)).tolist()
+    error = abs(Fraction(computed[1] - computed[0]) - (exact[1] - exact[0]))
+    assert error <= proof.errors(np.array([ray], dtype=float))[0]
+    assert (proof.errors(np.array([ray], dtype=float))[0] == 0) == (bits < 50)
+
+
+def any_pair(proof: ProofLists, cone: Part, rng: np.random.Generator) -> list[int]:
+    """Two lists, another hypothesis of each than its cheapest, and small multipliers: a conflict if they balance."""
+    entry: list[int] = []
+    several = np.flatnonzero(cone.sizes > 1)
+    for a in rng.choice(several, 2, replace=False):
+        row = cone.rows[cone.starts[a] + rng.integers(1, cone.sizes[a])]
+        entry += [*proof.places[row], int(rng.integers(1, 5))]
+    return entry
+
+
+def accepted(proof: ProofLists, cone: Part, cores: list[list[int]]) -> float | None:
+    """The bound that the checker gives a cone with these cores, `None` if it refuses them."""
+    target = cone.box(proof)[0][0]
+    try:
+        return target + closed(proof, cone._replace(price=Price([1], target)), {"cores": cores})[0]
+    except CertificateError:
+        return None
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_no_choice_inside_a_cone_costs_less_than_its_conflicts_say(tree: str) -> None:
+    """Of pairs drawn at random the checker takes those that balance, from whoever they come."""
+    rng = np.random.default_rng(0)
+    taken = refused = 0
+    for kind, seed in ((kind, seed) for kind in KINDS for seed in range(700, 720)):
+        _, proof, cone = lists_and_cone(kind, seed, tree, 8)
+        cores: list[list[int]] = []
+        bound = cone.box(proof)[0][0]
+        for _ in range(60 if np.count_nonzero(cone.sizes > 1) > 1 else 0):
+            pair = any_pair(proof, cone, rng)
+            found = accepted(proof, cone, [*cores, pair])
+            if found is None or found == float("inf"):
+                refused += 1
+                continue
+            taken += 1
+            cores.append(pair)
+            bound = max(bound, found)
+        for _ in range(10):
+            point = inside(cone.shape, rng)
+            cost = 0
+            for a, b in pairwise(proof.offsets.tolist()):
+                own = [sum(x * y for x, y in zip(row, point, strict=True)) for row in proof.whole[a:b]]
+                best = [proof.worth[0][a + k] for k, value in enumerate(own) if value == max(own)]
+                cost += max(best)  # where hypotheses tie, the lemma speaks of none of them
+            assert bound <= cost
+    assert min(taken, refused) > 100
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**40, 0.3])
+def test_conflicts_close_boxes_whatever_losses_are_worth(tmp_path: Path, scale: float) -> None:
+    """Steps beyond the core's whole numbers are divided first: 0.3 times a loss has no small common unit."""
+    nbest = random_nbest(3, n_lists=40, n_features=3, longest=6)
+    nbest = NBest(nbest.features, nbest.offsets, np.round(nbest.statistics * 10) * scale)
+    path = tmp_path / "c.json"
+    write_certificate(path, nbest, lpmert.minimize(nbest))
+    assert verify(path, nbest).proved
+    closed_so = [one["cores"] for one in json.loads(path.read_text())["tree"] if one.keys() == {"cores"}]
+    assert len(closed_so) > 10
+    assert max(map(len, closed_so)) > 3
+
+
+@pytest.mark.parametrize("spread", [0, 2**40, 2**48, 2**50, 2**51, 2**52])
+def test_ties_at_the_edge_of_a_box_fall_whether_doubles_are_exact_or_not(spread: int) -> None:
+    """Hypotheses (x, y) and a box x = 1, |y| <= 1: the first is beaten at one end by none, at the other in a tie.
+
+    spread: between two hypotheses of the third list, so that features take many bits.
+    """
+    rows = [[0, 0], [1, 1], [1, -1], [0.5, 0.5], [2, 1], [2, 0], [0, 0], [1 + spread, 0]]
+    rows += [[0, 0], [0.5, 0.25], [1, 5]]
+    losses = np.array([0.0, 1, 2, 3, 0, 1, 0, 1, 0, 1, 2])
+    proof = claimed(Lists(np.array(rows, dtype=float), np.array([0, 4, 6, 8, 11]), losses).nbest, EXPONENTS)
+    box = next(iter(whole_part(proof).shape.parts({"split": BOXES})))
+    if spread in (0, 2**52):  # scores are exact, or rounded
+        assert proof.errors(box.points).any() == (spread > 0)
+    # 1 + y and (1 + y) / 2 are at least 0: the first and the fourth fall to the second, but not the third. In the other
+    # list neither is as good as the other one everywhere, the third is settled, and the first of the last one falls to
+    # the second, though not to the third, which is the best at the centre.
+    assert narrowed(proof, whole_part(proof), box).rows.tolist() == [1, 2, 4, 5, 9, 10]
