@@ -16,7 +16,7 @@ from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, paths_of, sizes
 from lpmert.cli.report import Page
-from lpmert.cli.reports import check_report, evaluation_report, result_report, summary, warning_lines
+from lpmert.cli.reports import check_report, evaluation_report, result_report
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import ScaledSearch, Start, Unseen, configured, progress_of
 from lpmert.cli.weights_out import WeightsOut
@@ -227,7 +227,8 @@ def say_outcome(outcome: Result | Check, *, shown: bool) -> None:
     from lpmert.result import Result
 
     result = outcome if isinstance(outcome, Result) else outcome.optimum
-    for line in [""] if shown else [summary(result), *warning_lines(outcome)]:
+    told = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in outcome.warnings)]
+    for line in [""] if shown else told:
         say(line)
 
 
