@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import MetricName, Registered
+from lpmert.cli.arguments import METRIC, Registered
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.running import put
 from lpmert.quoting import quoted
@@ -26,7 +26,7 @@ class _What:
     heading = "Output"
 
     method: str | None = argument("[METHOD]", Registered(METHODS), required=False)
-    metric: str | None = option("NAME", "Describe a metric and its options instead.", MetricName())
+    metric: str | None = option("NAME", "Describe a metric and its options instead.", METRIC)
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 

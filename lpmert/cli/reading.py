@@ -14,15 +14,15 @@ import click
 
 from lpmert.cli.arguments import (
     FILE_BY_NAME,
+    METRIC,
     PATH,
     POSITIVE,
-    MetricName,
     Registered,
     assignment,
     by_name,
     column_names,
-    finite,
     named,
+    pairs,
 )
 from lpmert.cli.options import argument, option
 from lpmert.quoting import listed, quoted
@@ -68,7 +68,7 @@ class _Columns:
     gain: str | None = option("COLUMN", "Column to maximise, or of true and false.")
     statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.", column_names)
     references: tuple[str, ...] = option("FILE", "Compare the texts with these.", default=())
-    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: told by the columns]", MetricName())
+    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: told by the columns]", METRIC)
     options: tuple[tuple[str, str], ...] = option(
         "--set NAME=VALUE", "Option of the method, or with metric.NAME of the metric: see `lpmert methods`.",
         assignment, default=(), rare=True,
@@ -112,9 +112,7 @@ class _Lattices:
     n_best: int | None = option(
         "N", "The N best hypotheses of each.  [default: all; 100 where only lists will do]", POSITIVE
     )
-    scales: tuple[tuple[str, float], ...] = option(
-        "NAME=NUMBER", "With N best hypotheses: weight of a score.", named(finite, "NUMBER"), default=()
-    )
+    scales: dict[str, float] | None = option("A=1,B=0.5", "With N best hypotheses: weights of the scores.", pairs)
     counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
         "NAME=WORD,WORD", "Count these words, which are none of the text.", named(column_names, "WORD,WORD"), default=()
     )
@@ -420,7 +418,7 @@ def _default_metric(kind: str) -> str:
 
 
 def _value(name: str, value: Any) -> Any:
-    if name in ("losses", "scales", "counts"):
+    if name in ("losses", "counts"):
         return by_name(value, flag(name))
     if name == "drop_texts":
         return not value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -110,21 +111,28 @@ def solve(
 
 
 def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts) -> None:
-    """Write the proof of an optimum, if there is a file for it, in the time that the search has left."""
+    """Write the proof of an optimum, if there is a file for it, in the time that the search has left.
+
+    Ctrl-C ends this alone: the outcome has been delivered.
+    """
     import lpmert
+    from lpmert.system.deadline import Deadline, OutOfTime, heeding
 
     if proof.certificate is None:
         return
-    if stop.pressed:
-        say("no certificate written: interrupted")
-    elif result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
-        say(f"no certificate written: {result.message}")
-    else:
+    with stop, Deadline(stop=lambda: stop.pressed).running(), heeding():
+        if not stop.pressed and result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
+            say(f"no certificate written: {result.message}")
+            return
         arguments = search.arguments(data)
         settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
         left = None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
         on_stage = None if out.quiet else Stages(slower=True)
-        lpmert.certify(data, result, proof.certificate, time_limit=left, on_stage=on_stage, **settings)
+        with suppress(OutOfTime):
+            if not stop.pressed:
+                lpmert.certify(data, result, proof.certificate, time_limit=left, on_stage=on_stage, **settings)
+                return
+        say("no certificate written: interrupted")
 
 
 @command("check dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")

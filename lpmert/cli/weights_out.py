@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import PATH, names_by_name
+from lpmert.cli.arguments import PATH
+from lpmert.cli.arguments import roles as roles_of
 from lpmert.cli.options import option
 from lpmert.cli.running import Output, put
 
@@ -36,7 +37,7 @@ class WeightsOut:
         "and .config, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True,
     )  # fmt: skip
     roles: dict[str, str] = option(
-        "ROLE=FEATURE,...", "What features are to a toolkit named by --write, such as acoustic=am.", names_by_name,
+        "ROLE=FEATURE,...", "What features are to a toolkit named by --write, such as acoustic=am.", roles_of,
         default="", show_default=False, rare=True,
     )  # fmt: skip
 

@@ -461,9 +461,9 @@ def test_lattices_show_their_paths_and_texts(tmp_path: Path) -> None:
     page = parts(tmp_path / "r.html")
     assert "Lattices" in page.texts["h2"]
     assert f"3 lattices with {lattices.n_links:,} links" in page.all_text
-    loss = lpmert.evaluate(lattices, [0.0, 1.0, -1.0], metric="wer").loss
+    rate = lpmert.evaluate(lattices, [0.0, 1.0, -1.0], metric="wer").rates["error_rate"]
     assert page.texts["td"][: len(lattices.names)]
-    assert f"{loss:g}" in page.texts["td"]
+    assert f"{100 * rate:.2f}%" in page.texts["td"]
     assert page.texts["ins"]
 
 
