@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from lpmert.cli.options import option
 from lpmert.metrics.columns import TEXT_METRICS
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS, METRICS, Registry
@@ -136,6 +137,17 @@ def size(text: str) -> int:
     if value == 0:
         raise click.BadParameter(f"{quoted(text)} is less than a byte; give at least one byte.")
     return value
+
+
+def time_limit(default: str = "none") -> Any:
+    """Return the field of a dataclass that is the time limit of a command."""
+    return option("SECONDS", f"Stop after this time.  [default: {default}]", seconds)
+
+
+def memory_limit(of: str) -> Any:
+    """Return the field of a dataclass that is the memory limit of a command; of: whose memory."""
+    default = "[default: what they have and 0.9 of what is free]"
+    return option("SIZE", f"Most memory of {of}, such as 500MB.  {default}", size, rare=True)
 
 
 def pattern(text: str) -> re.Pattern[str]:

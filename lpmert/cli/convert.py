@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import PATH, POSITIVE, Registered, WholeNumber, parse_weights, seconds, size
+from lpmert.cli.arguments import PATH, POSITIVE, Registered, WholeNumber, memory_limit, parse_weights, time_limit
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.reading import Reading, described, flag, sizes
 from lpmert.cli.running import Quiet, say
@@ -86,8 +86,8 @@ class _Best:
     n: int = option("-n N", "Most hypotheses of a list.", POSITIVE, default=100)
     output: str = option("-o --output FILE", "Where the lists go.", PATH, required=True)
     to: str | None = option("NAME", "Format of FILE.  [default: told by its ending]", Registered(FORMATS))
-    time_limit: float | None = option("SECONDS", "Give up after this time.", seconds)
-    memory_limit: int | None = option("SIZE", "Most memory of the process, such as 500MB.", size)
+    time_limit: float | None = time_limit()
+    memory_limit: int | None = memory_limit("the process")
 
 
 @command("nbest lattices/ --references text --weights acoustic=1,lm=12 -n 100 -o lists.tsv")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, seconds, size
+from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, memory_limit, time_limit
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.reports import looped_report
 from lpmert.cli.running import ExitCode, Output, delivering, logging_to_stderr, say
@@ -38,8 +38,8 @@ class _Loop:
     forget: bool = option("", "Keep nothing on disk.", default=False)
     resume: bool = option("", "Go on with the loop in that folder.", default=False)
     iterations: int | None = option("N", "Most decodings.", POSITIVE)
-    time_limit: float | None = option("SECONDS", "Most seconds for everything.", seconds)
-    memory_limit: int | None = option("SIZE", "Most memory of process and decoder, such as 500MB.", size, rare=True)
+    time_limit: float | None = time_limit()
+    memory_limit: int | None = memory_limit("process and decoder")
     seed: int | None = option("N", "Of all that is random.", NATURAL, rare=True)
     jobs: int | None = option("N", "Threads of a search.", POSITIVE)
     picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.", PATH)

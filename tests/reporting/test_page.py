@@ -453,6 +453,47 @@ def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
     assert "best of grid" in page.all_text
 
 
+@pytest.mark.parametrize(
+    ("columns", "options", "name", "figure", "bound"),
+    [
+        (["reward"], ["--gain", "reward"], "reward", "9", "at most"),
+        (["right"], ["--gain", "right"], "accuracy", "75.00% (1 wrong)", "at most"),
+        (
+            ["errors", "words"],
+            ["--statistics", "errors,words", "--metric", "wer"],
+            "WER",
+            "10.00% (2 errors)",
+            "at least",
+        ),
+    ],
+    ids=["gain", "right", "wer"],
+)
+def test_the_page_speaks_of_losses_as_the_terminal_does(
+    tmp_path: Path, columns: list[str], options: list[str], name: str, figure: str, bound: str
+) -> None:
+    # four lists of two; whatever the weights, the third has no better hypothesis than a bad one
+    rows = {"reward": ["4", "1", "0", "3", "0", "0", "2", "1"], "right": list("10010010"), "errors": list("03302000")}
+    features = ["1\t0", "0\t1"]
+    with (tmp_path / "x.tsv").open("w") as file:
+        file.write("\t".join(["list", "a", "b", *columns]) + "\n")
+        for row in range(8):
+            own = features[row % 2 if row != 3 and row != 2 else 1 - row % 2]
+            values = [rows[columns[0]][row], *(["5"] if len(columns) > 1 else [])]
+            file.write("\t".join([str(row // 2), own, *values]) + "\n")
+    data = [tmp_path / "x.tsv", "--segment", "list", "--features", "a,b", *options]
+    shown = run("solve", *data, "--report", tmp_path / "r.html")
+    assert shown.exit_code == 0, shown.output
+    terminal = dict(line.split(maxsplit=1) for line in shown.stdout.splitlines() if line.startswith(name))
+    page = parts(tmp_path / "r.html")
+    assert page.texts["h1"] == [f"Proved: no weights do better than {name} {terminal[name]}."]
+    assert terminal[name] == figure
+    assert bound in page.texts["dt"]
+    assert not re.search(r"\bloss\b", page.all_text)
+    drawn = "".join(svg for _, svg in page.pictures)
+    assert f">{name}" in drawn
+    assert ">loss" not in drawn
+
+
 def test_lattices_show_their_paths_and_texts(tmp_path: Path) -> None:
     speech = Path(__file__).resolve().parents[2] / "examples" / "speech"
     lattices = lpmert.load_lattices(speech / "lattices", speech / "text").restrict([0, 1, 2])
