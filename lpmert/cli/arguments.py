@@ -6,7 +6,8 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -274,16 +275,32 @@ def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFil
     Raises `click.BadParameter` for this option where a text is no weights, or not those of the features, `DataError`
     where that is so of a file.
     """
-    from lpmert.errors import DataError
     from lpmert.formats.weights import given_weights
 
-    try:
+    with _told_of(option, features):
         found: WeightsFile = given_weights(text, option)
         found.of_features(features)
+        return found
+
+
+def scores_by_name(text: str) -> dict[str, float]:
+    """Return weights of scores by name, from pairs, JSON or a file; raises as `parse_weights`."""
+    from lpmert.formats.weights import given_weights
+
+    with _told_of("--scales"):
+        return dict(given_weights(text, "--scales").by_name)
+
+
+@contextmanager
+def _told_of(option: str, features: Sequence[str] = ()) -> Iterator[None]:
+    """Turn a `DataError` about the text of an option, rather than a file, into wrong usage."""
+    from lpmert.errors import DataError
+
+    try:
+        yield
     except DataError as error:
         if error.path != option:
             raise
         message = re.sub(rf"^{re.escape(option)}(:\d+)?: ", "", str(error))
-        there = "" if listed(features) in message else f"; the features are {listed(features)}"
+        there = f"; the features are {listed(features)}" if features and listed(features) not in message else ""
         raise click.BadParameter(f"{message}{there}.", param_hint=option) from error
-    return found

@@ -22,7 +22,7 @@ from lpmert.cli.arguments import (
     by_name,
     column_names,
     named,
-    pairs,
+    scores_by_name,
 )
 from lpmert.cli.options import argument, option
 from lpmert.quoting import listed, quoted
@@ -111,7 +111,9 @@ class _Lattices:
     n_best: int | None = option(
         "N", "The N best hypotheses of each.  [default: all; 100 where only lists will do]", POSITIVE
     )
-    scales: dict[str, float] | None = option("A=1,B=0.5", "With N best hypotheses: weights of the scores.", pairs)
+    scales: dict[str, float] | None = option(
+        "WEIGHTS", "With N best hypotheses: weights of scores, pairs am=1,lm=12 or a file.", scores_by_name
+    )
     counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
         "NAME=WORD,WORD", "Count these words, which are none of the text.", named(column_names, "WORD,WORD"), default=()
     )

@@ -101,8 +101,8 @@ def method_on_lattices(method: Method) -> Method:
         return found
     able = [name for name in METHODS.own if name in ("auto", "cells") or METHODS.build(name).takes_lattices]
     raise MethodError(
-        f"method {quoted(method.name)} needs N-best lists: make them with --n-best, lpmert nbest or lpmert.n_best; all "
-        f"paths of lattices are searched by {listed(able)}"
+        f"method {quoted(method.name)} needs N-best lists: make them with --n-best or lpmert.n_best; all paths "
+        f"of lattices are searched by {listed(able)}"
     )
 
 
