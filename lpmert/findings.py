@@ -62,6 +62,31 @@ class Unit:
         decimals = min(_MOST_DECIMALS, max(0, _DIGITS - math.ceil(math.log10(size)))) if size else 0
         return _rounded(value, decimals, self.factor if bound else 0.0)
 
+    @property
+    def label(self) -> str:
+        """What an axis of figures is called."""
+        return f"{self.name} in %" if self.percent else self.name
+
+    def figures(self, losses: FloatArray) -> FloatArray:
+        """Return losses as the figures that are drawn."""
+        return (self.offset + self.factor * losses) * (100.0 if self.percent else 1.0)
+
+    def own(self, loss: float | None, n_lists: int) -> str:
+        """Return what a single one of the lists costs: as many as it counts, or its part of a mean."""
+        if loss is None or self.counts:
+            return number(loss)
+        factor = self.factor if abs(self.factor) == 1.0 else self.factor * n_lists
+        return Unit(self.name, factor, self.offset, self.percent).short(loss)
+
+    def interval(self, low: float | None, high: float | None, *, sign: bool = True) -> str:
+        """Return the interval of a difference between losses, or without signs of losses; nothing if it is unknown."""
+        if low is None or high is None:
+            return ""
+        ends = sorted((low, high), key=lambda end: self.factor * end)
+        if sign:
+            return f"[{', '.join(self.difference(end, sign=True) for end in ends)}]"
+        return " to ".join(map(self.short, ends))
+
     def difference(self, losses: float, *, sign: bool = False) -> str:
         """Return the figure that a difference between losses makes, with its sign if that is asked for."""
         value = self.factor * losses + 0.0

@@ -13,8 +13,9 @@ import numpy as np
 
 from lpmert.api import problem_of
 from lpmert.errors import DataError, MetricError
+from lpmert.findings import LOSS
 from lpmert.formats.weights import given_weights
-from lpmert.quoting import listed, number, quoted
+from lpmert.quoting import listed, quoted
 from lpmert.reporting import pictures
 from lpmert.reporting.decisions import changes as changed_lists
 from lpmert.reporting.documents import Material, documents
@@ -36,7 +37,7 @@ _SIZE = 7.0, 3.6
 
 
 def progress(result: Result) -> Figure:
-    """Draw the best loss and the bound over the time of a search.
+    """Draw the best weights and the bound over the time of a search.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def progress(result: Result) -> Figure:
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     >>> figure = lpmert.plots.progress(lpmert.minimize(lists))
     """
-    return pictures.progress(result.to_dict(), *_SIZE)
+    return pictures.progress(result.to_dict(), result.unit or LOSS, *_SIZE)
 
 
 def profile(
@@ -105,7 +106,7 @@ def profile(
     """
     material = _material(result, data, metric)
     found = material.profile(material.place(weight), _window(material, window))
-    return pictures.profile(found, weight, _title(result), result.loss, *_SIZE)
+    return pictures.profile(found, weight, _title(result), result.loss, material.unit, *_SIZE)
 
 
 def surface(
@@ -168,7 +169,8 @@ def surface(
         inside = np.array([one for one in there if one is not None]).reshape(-1, 2)
         if len(inside):
             ways[name] = inside
-    return pictures.surface(found, (names[0], names[1]), {}, ways, f"{_title(result)}: {number(result.loss)}", 7.2, 5.6)
+    label = f"{_title(result)}: {material.unit.name} {material.unit.short(result.loss)}"
+    return pictures.surface(found, (names[0], names[1]), {}, ways, material.unit, label, 7.2, 5.6)
 
 
 def changes(
@@ -214,7 +216,7 @@ def changes(
     known = [(name, difference) for name, difference in found if difference is not None]
     if len(known) < len(found):
         raise MetricError(f"metric {quoted(problem.metric.name)} gives lists no loss of their own")
-    return pictures.changes(known)
+    return pictures.changes(known, problem.unit)
 
 
 def save(figure: Figure, path: str | Path) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.model.arrays import BEYOND_DOUBLES, checked_sequence, is_rounded
+from lpmert.model.graphs import WordGraphs
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
 
@@ -82,7 +83,8 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
     Returns
     -------
     Reranked
-        The picks; scores are compared exactly, and the first one of equals is picked.
+        The picks; scores are compared exactly, and the first one of equals is picked. Weights that are all 0 are warned
+        of, as by `check`.
 
     Raises
     ------
@@ -98,6 +100,7 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
     >>> lpmert.rerank(lists, {"count": 0, "logit": 1}, vote=True).texts
     ('5',)
     """
+    from lpmert.api import told
     from lpmert.formats.weights import given_weights
     from lpmert.metrics.base import SumOfLosses
     from lpmert.model.problem import Problem
@@ -107,7 +110,7 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
     lists, firsts = (nbest, np.arange(nbest.n_hypotheses)) if vote is False else _voted(nbest, answers)
     nothing = np.zeros(lists.n_hypotheses)
     blank = NBest(lists.features, lists.offsets, nothing, lists.names, lists.list_ids, texts=lists.texts)
-    found = Problem(blank, SumOfLosses()).evaluate(given_weights(weights))
+    found = told(Problem(blank, SumOfLosses()), given_weights(weights))
     rows = blank.offsets[:-1] + found.selection
     texts = None if blank.texts is None else tuple(blank.texts[row] for row in rows.tolist())
     return Reranked(blank.list_ids, firsts[rows] - nbest.offsets[:-1], texts, found.tied_lists)
@@ -276,15 +279,16 @@ class Reranker:
         Raises
         ------
         ValueError
-            Where X, y and groups do not fit each other, X and y are not finite numbers, or groups are missing.
+            Where X, y and groups do not fit each other, X and y are not finite numbers, groups are missing, or X holds
+            lattices.
         DataError, MetricError, MethodError, RegionError
             As by `minimize`.
         """
         from lpmert.api import minimize
         from lpmert.unseen.tune import tune
 
-        nbest = X if isinstance(X, NBest) else self._lists(X, y, groups)
-        self.n_features_in_ = nbest.n_features + (not isinstance(X, NBest) and self.group_column is not None)
+        nbest = X if self._list_like(X) else self._lists(X, y, groups)
+        self.n_features_in_ = nbest.n_features + (nbest is not X and self.group_column is not None)
         search: Any = tune if self.method == TUNE else minimize
         # the average starts from where line searches end: a proof of the optimum would be thrown away
         settings: dict[str, Any] = {"quick": True, "method": "och"} if self.method == TUNE else {}
@@ -308,7 +312,7 @@ class Reranker:
         Raises `ValueError` unless X has the columns that `fit` saw.
         """
         self._check_fitted()
-        features = X.dense_features() if isinstance(X, NBest) else self._split(X, seen=True)[0]
+        features = X.dense_features() if self._list_like(X) else self._split(X, seen=True)[0]
         return np.asarray(features @ self.coef_)
 
     def predict(self, X: ArrayLike | NBest) -> FloatArray:
@@ -318,7 +322,7 @@ class Reranker:
     def choose(self, X: ArrayLike | NBest, groups: ArrayLike | None = None) -> IntArray:
         """Return the row picked in each group, in the order in which the groups first come; the first one of equals."""
         self._check_fitted()
-        if isinstance(X, NBest):
+        if self._list_like(X):
             scores, numbers = self.predict(X), X.list_index
         else:
             features, numbers = self._grouped(X, groups, seen=True)
@@ -334,7 +338,7 @@ class Reranker:
         from lpmert.metrics.contract import metric_of
 
         self._check_fitted()
-        nbest = X if isinstance(X, NBest) else self._lists(X, y, groups, seen=True)
+        nbest = X if self._list_like(X) else self._lists(X, y, groups, seen=True)
         metric = metric_of(self.metric, nbest.statistic_names)
         rows = self.choose(nbest)
         loss = metric.loss(nbest.statistics[rows].sum(axis=0))
@@ -424,6 +428,15 @@ class Reranker:
         if names is None or self.group_column not in names:
             raise ValueError(f"no column {quoted(self.group_column)} in X; pass a data frame that has it")
         return names.index(self.group_column)
+
+    def _list_like(self, X: Any) -> TypeGuard[NBest]:
+        """Whether these are lists, rather than rows; raises `ValueError` for lattices."""
+        if isinstance(X, WordGraphs):
+            raise ValueError(
+                f"{type(X).__name__.lower()} hold too many paths for rows: pass lists of the best ones, "
+                "lpmert.n_best(lattices, weights), or tune on all paths by lpmert.tune(lattices)"
+            )
+        return isinstance(X, NBest)
 
     def _check_fitted(self) -> None:
         if hasattr(self, "coef_"):

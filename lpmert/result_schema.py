@@ -79,6 +79,15 @@ _CHOICE: dict[str, Json] = {
     "signature": _described(_STRING, "every setting that changes the numbers"),
     "fingerprint": _described(_STRING, "SHA-256 of the lists"),
 }
+_UNIT = _object(
+    {
+        "name": _STRING,
+        "factor": _described(_NUMBER, "the figure that users know is offset + factor * loss"),
+        "offset": _NUMBER,
+        "percent": _described(_TRUTH, "whether that is a share, shown in percent"),
+        "counts": _described(_STRING, "of a share, what losses count"),
+    }
+)
 _POINT: Json = {**_array_of(_MAYBE, 3), "prefixItems": [_NUMBER, _MAYBE, _NUMBER]}
 _CELL = _object(
     {
@@ -106,18 +115,7 @@ _RESULT = _object(
         "free": _array(_STRING, "features whose weight could as well be another"),
         "region": _by_name(_NUMBER, "how far inside each limit the weights are"),
         "unseen": _by_name(_NUMBER, "what is to be expected on unseen lists; empty unless it was asked for"),
-        "unit": _or_null(
-            _object(
-                {
-                    "name": _STRING,
-                    "factor": _described(_NUMBER, "the figure that users know is offset + factor * loss"),
-                    "offset": _NUMBER,
-                    "percent": _described(_TRUTH, "whether that is a share, shown in percent"),
-                    "counts": _described(_STRING, "of a share, what losses count"),
-                }
-            ),
-            "how losses read in the unit of the metric",
-        ),
+        "unit": _or_null(_UNIT, "how losses read in the unit of the metric"),
         "limiting": _array(_STRING, "limits beyond which the cell goes on"),
         "cell": _or_null(_CELL),
         "counters": _by_name(_NUMBER, "what was counted"),
@@ -233,6 +231,8 @@ _SCHEMAS: Mapping[str, Json] = {
             "optimum": _or_null(_OPTIMUM),
             "methods": _array(_ENTRY, "in the order given"),
             "cross_validation": _or_null(_CROSS_VALIDATION),
+            "unit": _UNIT,
+            "held_out_unit": _or_null(_UNIT),
         }
     ),
     "tuning": _object(
@@ -243,6 +243,7 @@ _SCHEMAS: Mapping[str, Json] = {
             "averaged": _AVERAGED,
             "estimate": _or_null(_UNSEEN, "by cross-validation"),
             "held_out": _or_null(_UNSEEN),
+            "held_out_unit": _or_null(_UNIT),
             "optimism": _described(_MAYBE, "share of the loss on unseen lists that the one on these leaves out"),
             "notes": _array(_STRING, "what to keep in mind"),
             "n_lists": _WHOLE,

@@ -62,6 +62,14 @@ def test_tuned_weights_are_those_of_tune() -> None:
     assert lpmert.Reranker(method="auto").fit(nbest).n_features_in_ == 3
 
 
+def test_lattices_are_refused_with_the_remedy() -> None:
+    lattices = lpmert.Lattices([[1.0], [2.0]], [0, 2], [0, 0], [1, 1], ["a", "b"], ["a"])
+    model = lpmert.Reranker(method="auto").fit([[1.0], [2.0]], [0, 1], ["a", "a"])
+    for use in (model.fit, model.predict, model.choose, model.score):
+        with pytest.raises(ValueError, match=r"lattices hold too many paths.*lpmert\.n_best"):
+            use(lattices)
+
+
 def test_gains_are_losses_turned() -> None:
     features, losses, groups = data()
     model = lpmert.Reranker(method="auto", gain=True).fit(features, 10 - losses, groups)

@@ -116,7 +116,7 @@ def main():
     print(f"optimum: {found.optimum.loss:g} wrong, {found.optimum.status.value}")
     print(*found.unseen.notes, sep="\n")
     if asked.picture:
-        write_picture(cross_validation(found.unseen.to_dict()), asked.picture)
+        write_picture(cross_validation(found.unseen.to_dict(), found.unit), asked.picture)
     if asked.table:
         with open(asked.table, "w", encoding="utf-8") as file:
             file.writelines(f"{row}\n" for row in rows)

@@ -6,13 +6,15 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from lpmert.cli.options import option
 from lpmert.metrics.columns import TEXT_METRICS
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS, METRICS, Registry
@@ -28,7 +30,6 @@ else:
 Value = TypeVar("Value")
 Range = tuple[float | None, float | None]
 
-_PAIR = 2
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -51,10 +52,10 @@ POSITIVE, NATURAL, PARTS = WholeNumber(min=1), WholeNumber(min=0), WholeNumber(m
 
 
 class Registered(NameType):
-    """The name of what is registered, or module:Name, looked for in the current folder too."""
+    """The name of what is registered, or module:Name, looked for in the current folder too; or one of the others."""
 
-    def __init__(self, registry: Registry) -> None:
-        self.registry, self.name = registry, registry.kind
+    def __init__(self, registry: Registry, others: Collection[str] = ()) -> None:
+        self.registry, self.name, self.others = registry, registry.kind, others
 
     def get_metavar(self, *_: Any, **__: Any) -> str:
         """Return what stands for the value in the help: there are too many names to list them."""
@@ -65,7 +66,7 @@ class Registered(NameType):
         if ":" in value:
             if os.getcwd() not in sys.path:
                 sys.path.append(os.getcwd())
-        elif value not in self.registry.own and value not in self.registry.names():
+        elif value not in self.others and value not in self.registry.own and value not in self.registry.names():
             self.fail(f"{self.registry.unknown(value)}.", param, ctx)
         return value
 
@@ -75,15 +76,8 @@ class Registered(NameType):
         return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
 
 
-class MetricName(Registered):
-    """The name of a metric, on statistics or on texts."""
-
-    def __init__(self) -> None:
-        super().__init__(METRICS)
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name if there is such a metric."""
-        return value if value in TEXT_METRICS else super().convert(value, param, ctx)
+METRIC = Registered(METRICS, TEXT_METRICS)
+"""The name of a metric, on statistics or on texts."""
 
 
 def column_names(text: str) -> tuple[str, ...]:
@@ -95,6 +89,19 @@ def column_names(text: str) -> tuple[str, ...]:
     if twice:
         raise click.BadParameter(f"{quoted(twice[0])} is given twice.")
     return names
+
+
+def method_names(text: str) -> tuple[str, ...]:
+    """Return names of methods, separated by commas; raises `click.BadParameter` for others."""
+    return tuple(Registered(METHODS).convert(name, None, None) for name in column_names(text))
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Return two names separated by a comma; raises `click.BadParameter` for anything else."""
+    match column_names(text):
+        case first, second:
+            return first, second
+    raise click.BadParameter(f"{text} is not two features, such as am,lm.")
 
 
 def finite(text: str) -> float:
@@ -113,13 +120,54 @@ def seconds(text: str) -> float:
     return value
 
 
-def names_by_name(text: str) -> dict[str, str]:
-    """Return names by name from acoustic=ac_cost,lm=lm_cost; raises `click.BadParameter` for anything else."""
-    parts = [pair.partition("=") for pair in text.split(",") if text]
-    pairs = [(name.strip(), other.strip()) for name, _, other in parts]
-    if not all(map(all, pairs)) or len(dict(pairs)) < len(pairs):
-        raise click.BadParameter(f"{quoted(text)} does not give each name once, as in acoustic=ac_cost,lm=lm_cost.")
-    return dict(pairs)
+def share(text: str) -> float:
+    """Return a share from 0 to 1, also written as 5%; raises `click.BadParameter` for anything else."""
+    number = text.strip()
+    value = seconds(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    if value > 1:
+        raise click.BadParameter(f"{quoted(text)} is more than the whole; for 5 % give 0.05 or 5%.")
+    return value
+
+
+def size(text: str) -> int:
+    """Return the bytes of a size such as 500MB, 2GiB or 1000000; raises `click.BadParameter` for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower(), re.ASCII)
+    if match is None or (match[3] and not match[2]):
+        raise click.BadParameter(f"{quoted(text)} is not a size; give bytes, or for example 500MB or 2GiB.")
+    value = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2]])
+    if value == 0:
+        raise click.BadParameter(f"{quoted(text)} is less than a byte; give at least one byte.")
+    return value
+
+
+def time_limit(default: str = "none") -> Any:
+    """Return the field of a dataclass that is the time limit of a command."""
+    return option("SECONDS", f"Stop after this time.  [default: {default}]", seconds)
+
+
+def memory_limit(of: str) -> Any:
+    """Return the field of a dataclass that is the memory limit of a command; of: whose memory."""
+    default = "[default: what they have and 0.9 of what is free]"
+    return option("SIZE", f"Most memory of {of}, such as 500MB.  {default}", size, rare=True)
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Return a regular expression; raises `click.BadParameter` for what is none."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"not a regular expression: {error}.") from error
+
+
+def backend(text: str) -> str:
+    """Return the name of workers; raises `click.BadParameter` for anything else."""
+    from lpmert.errors import MethodError
+    from lpmert.workers import checked_backend
+
+    try:
+        return checked_backend(text)
+    except MethodError as error:
+        raise click.BadParameter(f"{error}.") from error
 
 
 def named(convert: Callable[[str], Value], kind: str) -> Callable[[str], tuple[str, Value]]:
@@ -138,6 +186,9 @@ def named(convert: Callable[[str], Value], kind: str) -> Callable[[str], tuple[s
 FILE_BY_NAME = named(str, "FILE")
 """A file for a feature or a statistic: NAME=FILE."""
 
+assignment = named(str.strip, "VALUE, such as restarts=20")
+"""The value of an option of a method: NAME=VALUE."""
+
 
 def by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
     """Return values by name; raises `click.UsageError` where a name comes twice."""
@@ -149,64 +200,38 @@ def by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
     return found
 
 
-def pair(text: str) -> tuple[str, str]:
-    """Return two names separated by a comma; raises `click.BadParameter` for anything else."""
-    names = column_names(text)
-    if len(names) != _PAIR:
-        raise click.BadParameter(f"{text} is not two features, such as am,lm.")
-    return names[0], names[1]
+def _listed_by_name(
+    text: str, mark: str, convert: Callable[[str], Value | None], what: str, example: str
+) -> dict[str, Value]:
+    """Return values by name from pairs with a mark in each and a comma between any two.
+
+    convert: returns `None` for no such value. Raises `click.BadParameter` for anything else.
+    """
+    found: dict[str, Value] = {}
+    for part in text.split(","):
+        name, _, given = part.rpartition(mark)
+        value = convert(given)
+        if not name.strip() or value is None:
+            raise click.BadParameter(f"{quoted(part)} is not {what}, such as {example}.")
+        if name.strip() in found:
+            raise click.BadParameter(f"{quoted(name.strip())} is given twice.")
+        found[name.strip()] = value
+    return found
 
 
-def pattern(text: str) -> re.Pattern[str]:
-    """Return a regular expression; raises `click.BadParameter` for what is none."""
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise click.BadParameter(f"not a regular expression: {error}.") from error
+def pairs(text: str) -> dict[str, float]:
+    """Return numbers by name from ac=1,lm=0.5; raises `click.BadParameter` for anything else."""
+    return _listed_by_name(text, "=", _finite_number, "a name with a number", "ac=1,lm=0.5")
 
 
-def method_names(text: str) -> tuple[str, ...]:
-    """Return names of methods, separated by commas; raises `click.BadParameter` for others."""
-    return tuple(Registered(METHODS).convert(name, None, None) for name in column_names(text))
+def roles(text: str) -> dict[str, str]:
+    """Return features by what they are, from acoustic=ac_cost,lm=lm_cost; raises as `pairs`."""
+    return _listed_by_name(text, "=", lambda name: name.strip() or None, "a role with a feature", "acoustic=am")
 
 
-def share(text: str) -> float:
-    """Return a share from 0 to 1, also written as 5%; raises `click.BadParameter` for anything else."""
-    number = text.strip()
-    value = seconds(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
-    if value > 1:
-        raise click.BadParameter(f"{quoted(text)} is more than the whole; for 5 % give 0.05 or 5%.")
-    return value
-
-
-def assignment(text: str) -> tuple[str, str]:
-    """Return name and value from restarts=20; raises `click.BadParameter` for anything else."""
-    name, equals, value = text.partition("=")
-    if not name.strip() or not equals:
-        raise click.BadParameter(f"{quoted(text)} is not of the form NAME=VALUE, such as restarts=20.")
-    return name.strip(), value.strip()
-
-
-def size(text: str) -> int:
-    """Return the bytes of a size such as 500MB, 2GiB or 1000000; raises `click.BadParameter` for anything else."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower(), re.ASCII)
-    if match is None or (match[3] and not match[2]):
-        raise click.BadParameter(f"{quoted(text)} is not a size; give bytes, or for example 500MB or 2GiB.")
-    value = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2]])
-    if value == 0:
-        raise click.BadParameter(f"{quoted(text)} is less than a byte; give at least one byte.")
-    return value
-
-
-def backend(text: str) -> str:
-    """Return the name of workers; raises `click.BadParameter` for anything else."""
-    from lpmert.errors import MethodError
-    from lpmert.workers import checked_backend
-
-    try:
-        return checked_backend(text)
-    except MethodError as error:
-        raise click.BadParameter(f"{error}.") from error
+def bounds(text: str) -> dict[str, Range]:
+    """Return ranges by name from lm:0..,ctc:0..1,am:..2; raises as `pairs`."""
+    return _listed_by_name(text, ":", _range, "a feature with its limits", "lm:0.. or ctc:0..1")
 
 
 def scale(text: str) -> Scale:
@@ -216,28 +241,6 @@ def scale(text: str) -> Scale:
     if not name.strip() or not value:
         raise click.BadParameter(f"{quoted(text)} is not a feature with a weight other than 0, such as am=1.")
     return Scale(name.strip(), value)
-
-
-def bounds(text: str) -> dict[str, Range]:
-    """Return ranges by name from lm:0..,ctc:0..1,am:..2; raises `click.BadParameter` for anything else."""
-    found: dict[str, Range] = {}
-    for part in text.split(","):
-        name, _, ends = part.rpartition(":")
-        limits = _range(ends)
-        if not name.strip() or limits is None:
-            raise click.BadParameter(f"{quoted(part)} is not a feature with its limits, such as lm:0.. or ctc:0..1.")
-        if name.strip() in found:
-            raise click.BadParameter(f"{quoted(name.strip())} is given twice.")
-        found[name.strip()] = limits
-    return found
-
-
-def pairs(text: str) -> dict[str, float]:
-    """Return numbers by name from ac=1,lm=0.5; raises `click.BadParameter` for anything else."""
-    named = _named_weights([part.strip() for part in text.split(",")])
-    if named is None:
-        raise click.BadParameter(f"{quoted(text)} is not a list of features with a number each, such as ac=1,lm=0.5.")
-    return named
 
 
 def linear(text: str) -> Linear:
@@ -258,41 +261,46 @@ def _range(text: str) -> Range | None:
     return None if not dots or wrong or ends == [None, None] else (ends[0], ends[1])
 
 
-def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFile:
-    """Return weights from a file or from numbers, name=value pairs or JSON, see `given_weights`.
-
-    Raises `click.BadParameter` for this option where a text is no weights, or not those of the features, `DataError`
-    where that is so of a file.
-    """
-    from lpmert.errors import DataError
-    from lpmert.formats.weights import given_weights
-
-    try:
-        found: WeightsFile = given_weights(text, option)
-        found.of_features(features)
-    except DataError as error:
-        if error.path != option:
-            raise
-        message = re.sub(rf"^{re.escape(option)}(:\d+)?: ", "", str(error))
-        there = "" if listed(features) in message else f"; the features are {listed(features)}"
-        raise click.BadParameter(f"{message}{there}.", param_hint=option) from error
-    return found
-
-
-def _named_weights(parts: Sequence[str]) -> dict[str, float] | None:
-    named = {}
-    for part in parts:
-        name, _, text = part.rpartition("=")
-        weight = _finite_number(text)
-        if weight is None or not name.strip() or name.strip() in named:
-            return None
-        named[name.strip()] = weight
-    return named
-
-
 def _finite_number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFile:
+    """Return weights from a file or from numbers, name=value pairs or JSON, see `given_weights`.
+
+    Raises `click.BadParameter` for this option where a text is no weights, or not those of the features, `DataError`
+    where that is so of a file.
+    """
+    from lpmert.formats.weights import given_weights
+
+    with _told_of(option, features):
+        found: WeightsFile = given_weights(text, option)
+        found.of_features(features)
+        return found
+
+
+def scores_by_name(text: str) -> dict[str, float]:
+    """Return weights of scores by name, from pairs, JSON or a file; raises as `parse_weights`."""
+    from lpmert.formats.weights import given_weights
+
+    with _told_of("--scales"):
+        return dict(given_weights(text, "--scales").by_name)
+
+
+@contextmanager
+def _told_of(option: str, features: Sequence[str] = ()) -> Iterator[None]:
+    """Turn a `DataError` about the text of an option, rather than a file, into wrong usage."""
+    from lpmert.errors import DataError
+
+    try:
+        yield
+    except DataError as error:
+        if error.path != option:
+            raise
+        message = re.sub(rf"^{re.escape(option)}(:\d+)?: ", "", str(error))
+        there = f"; the features are {listed(features)}" if features and listed(features) not in message else ""
+        raise click.BadParameter(f"{message}{there}.", param_hint=option) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,9 @@ import click
 from lpmert.cli.arguments import PATH, POSITIVE, by_name, method_names, named, parse_weights, seconds
 from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
+from lpmert.cli.reports import compared_report
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import HeldOut, Search, Start, Unseen, progress_of
-from lpmert.cli.text import interval, side_by_side
 from lpmert.comparing.compare import (
     DEFAULT_METHODS,
     DEFAULT_ON_LATTICES,
@@ -21,17 +21,15 @@ from lpmert.comparing.compare import (
     REPETITIONS,
     SEEDS,
 )
-from lpmert.comparing.comparison import summary
 from lpmert.quoting import duration, visible
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from lpmert.comparing.comparison import Comparison, Run
+    from lpmert.comparing.comparison import Run
     from lpmert.findings import Unit
     from lpmert.search.method import Method
 
 
-_BEST_OF = (1, 2, 5, 10)
 _DEFAULT = f"{','.join(DEFAULT_METHODS)}; of lattices {','.join(DEFAULT_ON_LATTICES)}"
 
 
@@ -137,9 +135,10 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
                 raise click.exceptions.Exit(code)
             if not out.quiet and out.output is None and not out.as_json:
                 say("")
-            deliver(comparison.to_json, lambda: str(Tables(comparison, unit, there)))
+            comparison = replace(comparison, unit=unit, held_out_unit=there)
+            deliver(comparison.to_json, lambda: compared_report(comparison.to_dict()))
             if picture is not None and comparison.unseen is not None:
-                write_picture(cross_validation(comparison.unseen.to_dict()), picture)
+                write_picture(cross_validation(comparison.unseen.to_dict(), unit), picture)
     raise click.exceptions.Exit(code)
 
 
@@ -147,105 +146,3 @@ def _say_run(unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
     seed = "" if run.seed is None else f", seed {run.seed}"
     there = "" if run.held_out_loss is None or held_out is None else f", held out {held_out.short(run.held_out_loss)}"
     say(f"{visible(name)}{seed}: {unit.name} {unit.text(run.loss)}{there}, {duration(run.seconds)}")
-
-
-@dataclass(frozen=True)
-class Tables:
-    """A comparison as text, in the units of its lists and of those held out."""
-
-    of: Comparison
-    unit: Unit
-    held_out: Unit | None
-
-    def __str__(self) -> str:
-        """Return tables, notes and the verdict: what is best."""
-        tables = [self._rows(), self._stability(), self._unseen()]
-        parts = [side_by_side(list(zip(*rows, strict=True))) for rows in tables if len(rows) > 1]
-        return "\n\n".join(part for part in (*parts, "\n".join(map(visible, self._notes())), self._best()) if part)
-
-    def _best(self) -> str:
-        optimum, unit = self.of.optimum, self.unit
-        if optimum is None or optimum.lower_bound is None:
-            return click.style(f"no bound on {unit.name} is known", fg="yellow", bold=True)
-        if optimum.status.proved:
-            return click.style(f"optimum: {unit.name} {unit.text(optimum.loss)}, proved", fg="green", bold=True)
-        bound = f"{unit.bound} {unit.short(optimum.lower_bound, bound=True)}"
-        found = f"best found: {unit.name} {unit.text(optimum.loss)}, {bound} ({optimum.message})"
-        return click.style(found, fg="yellow", bold=True)
-
-    def _of(self, losses: float | None, *, held_out: bool = False) -> str:
-        unit = self.held_out if held_out else self.unit
-        return "-" if losses is None or unit is None else unit.short(losses)
-
-    def _by(self, losses: float | None) -> str:
-        """Return a spread or an excess."""
-        return "-" if losses is None else self.unit.difference(abs(losses)).lstrip("-")
-
-    def _rows(self) -> list[list[str]]:
-        """Return the cells of the table, its heading first."""
-        held_out = any(entry.held_out_losses for entry in self.of.entries)
-        distance = "to optimum" if self.of.proved else "to bound"
-        heading = [self.unit.name, "runs", "mean", "best", "Delta", "S", distance]
-        rows = [[*heading, *(["held out"] if held_out else []), "p", "time"]]
-        for entry in self.of.entries:
-            loss = summary(entry.losses)
-            difference = entry.training if entry.held_out is None else entry.held_out
-            figures = [*(self._of(loss[name]) for name in ("mean", "best"))]
-            figures += [self._by(one) for one in (loss["delta"], loss["deviation"], self.of.excess(entry.best))]
-            figures += [self._of(summary(entry.held_out_losses)["mean"], held_out=True)] if held_out else []
-            p_value = "-" if difference is None else f"{difference.p_value:.3f}"
-            rows.append([entry.name, str(len(entry.runs)), *figures, p_value, duration(entry.seconds)])
-        return rows
-
-    def _notes(self) -> list[str]:
-        """Return what is odd about single entries, a line each."""
-        notes = [] if self.of.complete else ["not all runs were made"]
-        for entry in self.of.entries:
-            best = entry.best
-            if not best.inside:
-                notes.append(f"{entry.name}: these weights lie outside the region")
-            elif self.of.wins_by_ties(best):
-                notes.append(f"{entry.name}: below the optimum only by ties, in {best.tied_lists:,} lists")
-            elif best.tied_lists:
-                notes.append(f"{entry.name}: {best.tied_lists:,} lists are tied at its best weights")
-        if self.of.unseen is not None:
-            drawn = f"{self.of.unseen.folds}-fold cross-validation, {self.of.unseen.repetitions} times"
-            notes += [f"{drawn}: intervals of 95 % for lists from the same source", *self.of.unseen.notes]
-        return notes
-
-    def _unseen(self) -> list[list[str]]:
-        """Return the cells of the table of cross-validation, its heading first; empty without one."""
-        if self.of.unseen is None:
-            return []
-        unit, entries = self.unit, self.of.unseen.entries
-        held_out = any(entry.held_out is not None for entry in entries)
-        heading = [unit.name, "on these", "on unseen", "+-", "optimism", *(["held out"] if held_out else [])]
-        rows = [[*heading, "difference", "95 %", "p"]]
-        for entry in entries:
-            optimism = "-" if entry.optimism is None else f"{100 * entry.optimism:.1f} %"
-            figures = [self._of(entry.here), self._of(entry.loss.value), self._by(entry.loss.half_width), optimism]
-            figures += [self._of(entry.held_out, held_out=True)] if held_out else []
-            compared = ["-", "", "-"]
-            if entry.difference is not None and entry.p_value is not None:
-                compared = [unit.difference(entry.difference.value, sign=True), interval(unit, entry.difference)]
-                compared.append(f"{entry.p_value:.3f}")
-            rows.append([entry.name, *figures, *compared])
-        return rows
-
-    def _stability(self) -> list[list[str]]:
-        """Return the cells of the table of what several runs are worth; empty if no method made several."""
-        several = [entry for entry in self.of.entries if len(entry.runs) > 1]
-        held_out = any(entry.held_out_losses for entry in several)
-        rows = [["best of runs", *map(str, _BEST_OF), *(["Pearson", "Spearman"] if held_out else [])]]
-        for entry in several:
-            curve = {point.runs: point for point in entry.best_of()}
-            correlations = [_short(entry.pearson), _short(entry.spearman)] if held_out else []
-            rows.append([entry.name, *(self._of(curve[n].loss) for n in _BEST_OF), *correlations])
-            if held_out:
-                there = (self._of(curve[n].held_out_loss, held_out=True) for n in _BEST_OF)
-                rows.append(["  held out", *there, *("" for _ in correlations)])
-        return rows if several else []
-
-
-def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

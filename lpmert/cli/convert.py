@@ -1,17 +1,15 @@
-"""`lpmert convert` and `nbest`: from one format of N-best lists to another, and from lattices to lists."""
+"""`lpmert convert`: from one format of N-best lists to another, and from lattices to lists."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import click
 
-from lpmert.cli.arguments import PATH, POSITIVE, Registered, parse_weights, seconds, size
+from lpmert.cli.arguments import PATH, Registered, WholeNumber
 from lpmert.cli.options import argument, command, option
-from lpmert.cli.reading import Reading, described, flag, sizes
+from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.running import Quiet, say
-from lpmert.cli.solve import Given
 from lpmert.quoting import listed
 from lpmert.registry import FORMATS
 from lpmert.system.files import writing_later
@@ -47,6 +45,9 @@ class _Target:
 def convert(source: _Source, to: _Target, out: Quiet) -> None:
     """Convert the N-best lists in IN to another format, exactly: reading OUT gives the same numbers.
 
+    Of lattices the N best hypotheses of each are written (--n-best N --scales am=1,lm=12), with different words; of all
+    paths with the same words the best one gives the scores. Sums and comparisons are exact.
+
     Several IN are pooled by list. Files with one score each (--from scores) are NAME=FILE, one for each feature. The
     help of a flag says to which formats it belongs. docs/formats.md describes all of them.
     """
@@ -74,40 +75,3 @@ def convert(source: _Source, to: _Target, out: Quiet) -> None:
     write(nbest, to.target, kind, **writing)
     if not out.quiet:
         say(f"{to.target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
-
-
-@dataclass(frozen=True)
-class _Best:
-    """How many hypotheses, and where they go."""
-
-    heading = "Output"
-
-    n: int = option("-n N", "Most hypotheses of a list.", POSITIVE, default=100)
-    output: str = option("-o --output FILE", "Where the lists go.", PATH, required=True)
-    to: str | None = option("NAME", "Format of FILE.  [default: told by its ending]", Registered(FORMATS))
-    time_limit: float | None = option("SECONDS", "Give up after this time.", seconds)
-    memory_limit: int | None = option("SIZE", "Most memory of the process, such as 500MB.", size)
-
-
-@command("nbest lattices/ --references text --weights acoustic=1,lm=12 -n 100 -o lists.tsv")
-def nbest(lattices: Reading, given: Given, best: _Best, out: Quiet) -> None:
-    """Write the N best hypotheses of the lattices in DATA, with different words, which `lpmert solve` opens.
-
-    Of all paths with the same words the best one gives the scores. Sums and comparisons are exact.
-    """
-    import lpmert
-    from lpmert.formats.detect import format_of_target, write
-
-    kind = best.to or format_of_target(best.output)
-    if not lattices.whole:
-        raise click.UsageError(f"{lattices.name} holds N-best lists already, or --n-best asks for some; here it is -n.")
-    with writing_later(best.output):
-        data: Any = lattices.read_whole()
-    if not out.quiet:
-        say(f"{lattices.name}: {sizes(data)}")
-    weights = parse_weights(given.weights, data.names, "--weights")
-    limits: dict[str, Any] = {"time_limit": best.time_limit, "memory_limit": best.memory_limit}
-    lists = lpmert.n_best(data, weights, n=best.n, metric=lattices.text_metric, **limits)
-    write(lists, best.output, kind)
-    if not out.quiet:
-        say(f"{best.output}: {sizes(lists)}; {described(lists)}")

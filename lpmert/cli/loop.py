@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, seconds, size
+from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, memory_limit, time_limit
 from lpmert.cli.options import argument, command, option
+from lpmert.cli.reports import looped_report
 from lpmert.cli.running import ExitCode, Output, delivering, logging_to_stderr, say
-from lpmert.cli.text import column, labelled, side_by_side
 from lpmert.cli.weights_out import WeightsOut
 from lpmert.quoting import number, shortened
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.findings import Unit
-    from lpmert.looping.looped import Iteration, Looped
+    from lpmert.looping.looped import Iteration
 
 _HEADER_EVERY = 20
-_DECIMALS = 6
-"""Of weights in the report: those that a decoder gets."""
 _WIDTH = 10
 """Of the column of losses."""
 _HEAD = f"{'HeldOut':>10} {'OnPool':>10} {'Angle':>6} {'Pool':>9} {'New':>7} {'Differ':>6} {'Missed':>6} {'Time':>8}"
@@ -40,8 +38,8 @@ class _Loop:
     forget: bool = option("", "Keep nothing on disk.", default=False)
     resume: bool = option("", "Go on with the loop in that folder.", default=False)
     iterations: int | None = option("N", "Most decodings.", POSITIVE)
-    time_limit: float | None = option("SECONDS", "Most seconds for everything.", seconds)
-    memory_limit: int | None = option("SIZE", "Most memory of process and decoder, such as 500MB.", size, rare=True)
+    time_limit: float | None = time_limit()
+    memory_limit: int | None = memory_limit("process and decoder")
     seed: int | None = option("N", "Of all that is random.", NATURAL, rare=True)
     jobs: int | None = option("N", "Threads of a search.", POSITIVE)
     picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.", PATH)
@@ -73,10 +71,10 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
     from lpmert.errors import LpmertError
     from lpmert.looping.config import read_config
     from lpmert.looping.loop import loop as run
-    from lpmert.reporting.pictures import check_picture
+    from lpmert.reporting import pictures
 
     if own.picture is not None:
-        check_picture(own.picture)
+        pictures.check_picture(own.picture)
     folder = Path(own.config).with_suffix(".loop") if own.folder is None else own.folder
     with logging_to_stderr(out), delivering(out, weights.weights_out, own.picture, renews=[weights.updated]) as deliver:
         found = read_config(own.config)
@@ -104,10 +102,7 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
         deliver(looped.to_json, weights.report(text, partial(looped_report, looped)))
         weights.save(text, out)
         if own.picture is not None:
-            from lpmert.reporting.pictures import loop as loop_picture
-            from lpmert.reporting.pictures import write_picture
-
-            write_picture(loop_picture(looped.to_dict()), own.picture)
+            pictures.write_picture(pictures.loop(looped.to_dict()), own.picture)
     if stop.pressed:
         raise click.exceptions.Exit(128 + stop.number)
     raise click.exceptions.Exit(ExitCode.FINISHED if looped.finished else ExitCode.STOPPED)
@@ -144,26 +139,3 @@ def _cost(unit: Unit | None, loss: float | None) -> str:
     """Return a loss as a cell of the table: counted where its unit counts, else in its unit."""
     text = number(loss) if unit is None or unit.counts or loss is None else unit.short(loss)
     return f"{text:>{_WIDTH}}"
-
-
-def _held_out(one: Iteration) -> str:
-    return "-" if one.held_out_unit is None or one.held_out_loss is None else one.held_out_unit.text(one.held_out_loss)
-
-
-def looped_report(looped: Looped) -> str:
-    """Return the outcome of a loop as text."""
-    first, best = looped.iterations[0], looped.iterations[looped.best - 1]
-    rows = [["", "first", f"iteration {best.number}"]]
-    rows.append([best.unit.name, first.unit.text(first.loss), best.unit.text(best.loss)])
-    if best.held_out_unit is not None:
-        held_out = [_held_out(one) for one in (first, best)]
-        rows.append([f"held-out {best.held_out_unit.name}", *held_out])
-    weights = [
-        ["feature", *looped.names],
-        column("first", [*first.weights.values()], _DECIMALS),
-        column("best", looped.weights.tolist(), _DECIMALS),
-    ]
-    head = click.style(f"best weights: iteration {best.number} of {len(looped.iterations)}", fg="green", bold=True)
-    facts: list[tuple[str, str | dict[str, str]]] = [("end", looped.reason), ("seed", str(looped.seed))]
-    tables = [side_by_side(weights), side_by_side(list(zip(*rows, strict=True))), labelled(facts)]
-    return "\n\n".join([*tables, head])

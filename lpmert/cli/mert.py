@@ -111,7 +111,7 @@ class _Options:
     sparse_weights: str | None = option("-p --sparse-weights FILE", "Weights to combine all sparse features into one.")
     seed: int = option("-r --rseed --r N", "Seed for everything random.", int, default=0)
     threads: int = option("-T --threads N", "Number of processes.", POSITIVE, default=1)
-    time_limit: float = option("SECONDS", "When to stop, from the start on.", seconds, default=TIME_LIMIT)
+    time_limit: float = option("SECONDS", "Stop after this time.", seconds, default=TIME_LIMIT)
     verbose: int = option("-v --verbose N", "0 for no progress.", NATURAL, default=1)
     tries: int = option(
         "-n --ntry --n --random-restarts N",
@@ -176,15 +176,29 @@ def _searched(
     region: Region | None,
     clock: Deadline,
 ) -> Result:
+    """Return what line searches find in half of the time, or unless they are interrupted, a search after them."""
+    from lpmert.api import minimize
     from lpmert.methods.heuristic.och import Och
 
-    half = (clock.left or 0.0) / 2
-    local = _search(options, task, region, _best(problem, starts), Och(restarts=options.tries), half)
+    def search(method: str | Method, starts: Sequence[FloatArray], time_limit: float) -> Result:
+        with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
+            return minimize(
+                task.nbest,
+                metric=task.metric,
+                method=method,
+                initial_weights=_best(problem, starts),
+                region=region,
+                time_limit=time_limit,
+                jobs=options.threads,
+                seed=options.seed,
+                callback=callback,
+            )
+
+    local = search(Och(restarts=options.tries), starts, (clock.left or 0.0) / 2)
     say(f"Line searches from {options.tries} random points: {task.score(local.loss):.6f}")
     if local.status is Status.INTERRUPTED:
         return local
-    start = _best(problem, [*starts, local.weights])
-    return _search(options, task, region, start, "auto", clock.left or 0.0)
+    return search("auto", [*starts, local.weights], clock.left or 0.0)
 
 
 def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, float]) -> None:
@@ -212,30 +226,6 @@ def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, 
         put(" ".join(map(number_text, weights.tolist())))
         raise
     _report(problem, task, result, written)
-
-
-def _search(
-    options: _Options,
-    task: _Task,
-    region: Region | None,
-    start: FloatArray | None,
-    method: str | Method,
-    time_limit: float,
-) -> Result:
-    from lpmert.api import minimize
-
-    with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
-        return minimize(
-            task.nbest,
-            metric=task.metric,
-            method=method,
-            initial_weights=start,
-            region=region,
-            time_limit=time_limit,
-            jobs=options.threads,
-            seed=options.seed,
-            callback=callback,
-        )
 
 
 def _lists(options: _Options) -> NBest:
@@ -275,10 +265,9 @@ def _lists(options: _Options) -> NBest:
 
 
 def _task(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> _Task:
-    """Return the task of a type of score; errors are summed where the length they are divided by is always the same."""
+    """Return the task of a type of score."""
     from lpmert.formats.text import Place
     from lpmert.metrics.ratio import Chrf, LinearFraction
-    from lpmert.model.nbest import NBest
 
     if score_type in ("BLEU", "PER"):
         return _Task(nbest, score_type.lower(), lambda loss: 1.0 - loss)
@@ -286,19 +275,8 @@ def _task(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> _Task:
         beta = settings.get("beta")
         chrf = Chrf(6, 0, _CHRF_BETA if beta is None else Place("--scconfig", 1).number(beta, "beta in --scconfig"))
         return _Task(nbest.select_statistics(chrf.columns), chrf, lambda loss: 1.0 - loss)
-    columns = nbest.statistic_names[:2]
-    errors, lengths = nbest.statistics[:, :1], nbest.statistics[:, 1]
-    starts = nbest.offsets[:-1]
-    same = (np.maximum.reduceat(lengths, starts) == np.minimum.reduceat(lengths, starts)).all()
-    total = float(lengths[starts].sum())
-
-    def lists(statistics: FloatArray, names: Sequence[str]) -> NBest:
-        return NBest(nbest.features, nbest.offsets, statistics, nbest.names, nbest.list_ids, names)
-
-    if same and total > 0:
-        return _Task(lists(errors, columns[:1]), "loss", lambda loss: 1.0 - loss / total)
-    rate = LinearFraction(score_type.lower(), columns, (1, 0), (0, 1), higher_is_better=False)
-    return _Task(lists(nbest.statistics[:, :2], columns), rate, lambda loss: 1.0 - loss)
+    rate = LinearFraction(score_type.lower(), nbest.statistic_names[:2], (1, 0), (0, 1), higher_is_better=False)
+    return _Task(nbest.select_statistics(nbest.statistic_names[:2]), rate, lambda loss: 1.0 - loss)
 
 
 def _start(file: WeightsFile, names: Sequence[str]) -> FloatArray:

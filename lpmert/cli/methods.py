@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import MetricName, Registered
+from lpmert.cli.arguments import METRIC, Registered
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.running import put
 from lpmert.quoting import quoted
 from lpmert.registry import METHODS, METRICS
 
 if TYPE_CHECKING:
-    from lpmert.configurable import Configurable, Option
+    from lpmert.configurable import Option
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class _What:
     heading = "Output"
 
     method: str | None = argument("[METHOD]", Registered(METHODS), required=False)
-    metric: str | None = option("NAME", "Describe a metric and its options instead.", MetricName())
+    metric: str | None = option("NAME", "Describe a metric and its options instead.", METRIC)
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 
@@ -39,72 +40,60 @@ def methods(what: _What) -> None:
     """
     from lpmert.api import method_of
 
+    if what.method is not None and what.metric is not None:
+        raise click.UsageError("Name a method, or a metric with --metric, not both.")
+    told: dict[str, Any]
     formatter = click.HelpFormatter(max_width=100)
-    method, metric = what.method, what.metric
-    if metric is not None:
-        if method is not None:
-            raise click.UsageError("Name a method, or a metric with --metric, not both.")
-        told: Any = _metric(metric)
-        for use in (told, told["texts"]) if "texts" in told else (told,):
-            formatter.write(f"{metric} ({use['class']})\n\n{use['description']}\n\n")
-            if use["options"]:
-                formatter.write_dl(
-                    [(f"{name}={_text(one['default'])}", one["value"]) for name, one in use["options"].items()]
-                )
-                formatter.write("\n")
-    elif method is None:
-        told = {name: _summary(method_of(name)) for name in METHODS.names()}
-        formatter.write_dl(list(told.items()))
+    if what.metric is not None:
+        told = _metric(what.metric)
+        _write(formatter, what.metric, told)
+        if "texts" in told:
+            formatter.write("\n")
+            _write(formatter, what.metric, told["texts"])
+    elif what.method is not None:
+        chosen = method_of(what.method)
+        told = _described("method", chosen.name, chosen, chosen.options())
+        _write(formatter, what.method, told)
     else:
-        chosen = method_of(method)
-        options = chosen.options()
-        place = f"{type(chosen).__module__}:{type(chosen).__qualname__}"
-        told = {
-            "method": chosen.name,
-            "class": place,
-            "description": _description(chosen),
-            "options": {one.name: _plain(one) for one in options},
-        }
-        formatter.write(f"{method} ({place})\n\n{told['description']}\n\n")
-        if options:
-            formatter.write_dl([(f"{one.name}={_text(one.default)}", f"{one.help} ({one.allowed})") for one in options])
+        known = {name: _description(method_of(name)).partition("\n\n")[0] for name in METHODS.names()}
+        told = {name: " ".join(text.split()) for name, text in known.items()}
+        formatter.write_dl(list(told.items()))
     put(json.dumps(told, indent=2) if what.as_json else formatter.getvalue().rstrip())
 
 
 def _metric(name: str) -> dict[str, Any]:
     """Return what a name stands for: a metric of counts, of texts, or the first and as `texts` the second."""
+    from lpmert.configurable import parameters
     from lpmert.metrics.text import TEXT_METRICS
 
-    of_texts = TEXT_METRICS.get(name)
-    if of_texts is None:
-        return _metric_described(name, METRICS.find(name))
-    if name not in METRICS.own:
-        return _metric_described(name, of_texts)
-    return {**_metric_described(name, METRICS.find(name)), "texts": _metric_described(name, of_texts)}
+    made = [METRICS.find(name)] if name in METRICS.own or name not in TEXT_METRICS else []
+    made += [TEXT_METRICS[name]] if name in TEXT_METRICS else []
+    first, *others = (_described("metric", name, one, parameters(one)) for one in made)
+    return {**first, "texts": others[0]} if others else first
 
 
-def _metric_described(name: str, made: Any) -> dict[str, Any]:
-    from lpmert.configurable import parameters
-
-    what = made if callable(made) else type(made)
-    return {
-        "metric": name,
-        "class": f"{what.__module__}:{what.__qualname__}",
-        "description": _description(made),
-        "options": {one.name: _plain(one) for one in parameters(made)},
+def _described(kind: str, name: str, of: Any, options: Iterable[Option]) -> dict[str, Any]:
+    made = of if inspect.isclass(of) or inspect.isroutine(of) else type(of)
+    stated = {
+        one.name: {"default": one.default, "value": one.allowed, "choices": list(one.choices), "help": one.help}
+        for one in options
     }
+    place = f"{made.__module__}:{made.__qualname__}"
+    return {kind: name, "class": place, "description": _description(of), "options": stated}
 
 
-def _description(method: Any) -> str:
-    return (inspect.getdoc(method) or "").partition("\n\nParameters\n")[0].rstrip()
+def _write(formatter: click.HelpFormatter, name: str, told: dict[str, Any]) -> None:
+    formatter.write(f"{name} ({told['class']})\n\n{told['description']}\n\n")
+    rows = [
+        (f"{option}={_text(one['default'])}", f"{one['help']} ({one['value']})" if one["help"] else one["value"])
+        for option, one in told["options"].items()
+    ]
+    if rows:
+        formatter.write_dl(rows)
 
 
-def _summary(method: Configurable) -> str:
-    return " ".join(_description(method).partition("\n\n")[0].split())
-
-
-def _plain(one: Option) -> dict[str, Any]:
-    return {"default": one.default, "value": one.allowed, "choices": list(one.choices), "help": one.help}
+def _description(of: Any) -> str:
+    return (inspect.getdoc(of) or "").partition("\n\nParameters\n")[0].rstrip()
 
 
 def _text(default: Any) -> str:

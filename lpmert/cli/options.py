@@ -44,7 +44,7 @@ def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare:
     if default is False:
         settings["is_flag"] = True
     if default == () and isinstance(default, tuple):
-        settings["multiple"] = True
+        settings |= {"multiple": True, "help": f"{help}  [repeatable]"}
     if settings.get("required"):
         del settings["default"]
     return field(default=default, kw_only=True, metadata={_STATED: _Stated(flags, rare, settings)})

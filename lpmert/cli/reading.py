@@ -13,15 +13,15 @@ import click
 
 from lpmert.cli.arguments import (
     FILE_BY_NAME,
+    METRIC,
     PATH,
     POSITIVE,
-    MetricName,
     Registered,
     assignment,
     by_name,
     column_names,
-    finite,
     named,
+    scores_by_name,
 )
 from lpmert.cli.options import argument, option
 from lpmert.quoting import listed, quoted
@@ -29,7 +29,6 @@ from lpmert.registry import FORMATS
 
 if TYPE_CHECKING:
     from lpmert.findings import Unit
-    from lpmert.metrics.base import Metric
     from lpmert.model.graphs import WordGraphs
     from lpmert.model.nbest import NBest
 
@@ -67,7 +66,7 @@ class _Columns:
     gain: str | None = option("COLUMN", "Column to maximise, or of true and false.")
     statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.", column_names)
     references: tuple[str, ...] = option("FILE", "Compare the texts with these.", default=())
-    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: told by the columns]", MetricName())
+    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: told by the columns]", METRIC)
     options: tuple[tuple[str, str], ...] = option(
         "--set NAME=VALUE", "Option of the method, or with metric.NAME of the metric: see `lpmert methods`.",
         assignment, default=(), rare=True,
@@ -111,8 +110,8 @@ class _Lattices:
     n_best: int | None = option(
         "N", "The N best hypotheses of each.  [default: all; 100 where only lists will do]", POSITIVE
     )
-    scales: tuple[tuple[str, float], ...] = option(
-        "NAME=NUMBER", "With N best hypotheses: weight of a score.", named(finite, "NUMBER"), default=()
+    scales: dict[str, float] | None = option(
+        "WEIGHTS", "With N best hypotheses: weights of scores, pairs am=1,lm=12 or a file.", scores_by_name
     )
     counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
         "NAME=WORD,WORD", "Count these words, which are none of the text.", named(column_names, "WORD,WORD"), default=()
@@ -269,8 +268,13 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             found: Any = "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
         else:
             found = self.metric if isinstance(data, NBest) else self.text_metric
-        known = of_texts or not self.metric_settings
-        return found if known else _metric_with(self.metric, self.metric_settings)
+        if of_texts or not self.metric_settings:
+            return found
+        if self.metric is None:
+            raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
+        from lpmert.registry import METRICS
+
+        return _configured(METRICS.find(self.metric), self.metric, by_name(self.metric_settings, "--set"))
 
     def unit(self, data: Data) -> Unit:
         """Return the unit in which users know the loss."""
@@ -292,13 +296,13 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             return [{} for _ in losses]
         from lpmert.formats.references import references_by_list
         from lpmert.metrics.rates import error_rates
-        from lpmert.metrics.text import TEXT_METRICS, EditTexts
+        from lpmert.metrics.text import EditTexts
         from lpmert.model.graphs import WordGraphs
 
         kind, options, _ = self.plan
         metric: Any = options.get("metric")
         if metric is None or isinstance(metric, str):
-            metric = TEXT_METRICS[metric or _default_metric(kind)]
+            metric = _text_metric(metric or _default_metric(kind))
         if not isinstance(metric, EditTexts):
             return [{} for _ in losses]  # of others, references are not read again
         if isinstance(data, WordGraphs):
@@ -322,7 +326,8 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         given = self.for_format(kind)
         settings = given.pop("settings", {})
         if settings:
-            given["metric"] = _metric(kind, given.get("metric"), settings)
+            name = given.get("metric") or _default_metric(kind)
+            given["metric"] = _configured(_text_metric(name), name, settings)
         takes = {name: names.get(name, name) for name in given if names.get(name, name) in {*known, *_OF_ALL}}
         options = {takes[name]: value for name, value in given.items() if name in takes}
         for name, needed in known.items():
@@ -342,21 +347,6 @@ class Question(Reading):
         "NAME", "Which of several hypotheses with equal features counts: first, best or worst.", click.Choice(TIES),
         default=TIES[0], rare=True,
     )  # fmt: skip
-
-
-def _metric_with(metric: str | None, settings: Sequence[tuple[str, str]]) -> Metric:
-    """Return a metric with options; raises `click.BadParameter` for those that it has not, or has not so."""
-    if metric is None:
-        raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
-    from lpmert.configurable import with_parameters
-    from lpmert.errors import LpmertError
-    from lpmert.registry import METRICS
-
-    try:
-        made: Metric = with_parameters(METRICS.find(metric), by_name(settings, "--set"), f"metric {quoted(metric)}")
-    except LpmertError as error:
-        raise click.BadParameter(f"{error}. See `lpmert methods --metric {metric}`.", param_hint="--set") from error
-    return made
 
 
 def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
@@ -393,20 +383,24 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _metric(kind: str, name: str | None, settings: Mapping[str, Any]) -> Any:
-    """Return the metric on texts of this name, or that which a reader takes by default, with other settings."""
-    from lpmert.configurable import with_parameters
-    from lpmert.errors import LpmertError
+def _text_metric(name: str) -> Any:
+    """Return the metric on texts of this name; raises `click.UsageError` where there is none."""
     from lpmert.metrics.text import TEXT_METRICS
 
-    chosen = name or _default_metric(kind)
-    metric: Any = TEXT_METRICS.get(chosen)
-    if metric is None:
-        raise click.UsageError(f"--metric {chosen} is none of {', '.join(TEXT_METRICS)}.")
+    if name not in TEXT_METRICS:
+        raise click.UsageError(f"--metric {name} is none of {', '.join(TEXT_METRICS)}.")
+    return TEXT_METRICS[name]
+
+
+def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
+    """Return a metric with options; raises `click.BadParameter` for those that it has not, or has not so."""
+    from lpmert.configurable import with_parameters
+    from lpmert.errors import LpmertError
+
     try:
-        return with_parameters(metric, settings, f"metric {quoted(chosen)}")
+        return with_parameters(metric, settings, f"metric {quoted(name)}")
     except LpmertError as error:
-        raise click.UsageError(f"{error}.") from error
+        raise click.BadParameter(f"{error}. See `lpmert methods --metric {name}`.", param_hint="--set") from error
 
 
 def _default_metric(kind: str) -> str:
@@ -417,7 +411,7 @@ def _default_metric(kind: str) -> str:
 
 
 def _value(name: str, value: Any) -> Any:
-    if name in ("losses", "scales", "counts"):
+    if name in ("losses", "counts"):
         return by_name(value, flag(name))
     if name == "drop_texts":
         return not value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import PATH, Scale, by_name, named, pair, scale, seconds
+from lpmert.cli.arguments import PATH, Scale, by_name, named, pair, scale, time_limit
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
@@ -35,7 +35,7 @@ class _Results:
     surface: tuple[tuple[str, str], ...] = option(
         "A,B", "Draw the loss over two weights.  [default: pairs of the four that matter most]", pair, default=()
     )
-    time_limit: float | None = option("SECONDS", "Write the page with what there is after this time.", seconds)
+    time_limit: float | None = time_limit()
     scale: Scale | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
 
 

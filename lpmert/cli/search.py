@@ -22,13 +22,13 @@ from lpmert.cli.arguments import (
     bounds,
     finite,
     linear,
+    memory_limit,
     pairs,
     parse_weights,
     pattern,
     scale,
-    seconds,
     share,
-    size,
+    time_limit,
 )
 from lpmert.cli.options import option
 from lpmert.cli.progress import ProgressLog, Stages
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from lpmert.model.region import Linear, Region
     from lpmert.search.method import Method
     from lpmert.system.interrupts import Interrupts
-
-MEMORY = "Most memory of process and workers, such as 500MB.  [default: what they have and 0.9 of what is free]"
 
 
 @dataclass(frozen=True)
@@ -72,12 +70,12 @@ class _How:
     heading = "Search"
 
     method: str = option("NAME", "See `lpmert methods`.", Registered(METHODS), default="auto")
-    time_limit: float | None = option("SECONDS", "Stop then.  [default: 60; solve and check: none]", seconds)
+    time_limit: float | None = time_limit("none; of compare and tune 60 for the optimum")
     gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", share)
     jobs: int = option("N", "Workers, which affect only the time.", POSITIVE, default=1)
     target: float | None = option("LOSS", "Stop at this loss or a lower one.", finite, rare=True)
     node_limit: int | None = option("N", "Stop after this many search nodes.", NATURAL, rare=True)
-    memory_limit: int | None = option("SIZE", MEMORY, size, rare=True)
+    memory_limit: int | None = memory_limit("process and workers")
     backend: str | None = option(
         "NAME", "threads, processes, or dask://HOST:PORT; affects only the time.  [default: threads; of compare "
         "processes]", backend, rare=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,7 +17,7 @@ from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, paths_of, sizes
 from lpmert.cli.report import Page
-from lpmert.cli.reports import check_report, evaluation_report, result_report, summary, warning_lines
+from lpmert.cli.reports import check_report, evaluation_report, result_report
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import ScaledSearch, Start, Unseen, configured, progress_of
 from lpmert.cli.weights_out import WeightsOut
@@ -110,21 +111,28 @@ def solve(
 
 
 def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts) -> None:
-    """Write the proof of an optimum, if there is a file for it, in the time that the search has left."""
+    """Write the proof of an optimum, if there is a file for it, in the time that the search has left.
+
+    Ctrl-C ends this alone: the outcome has been delivered.
+    """
     import lpmert
+    from lpmert.system.deadline import Deadline, OutOfTime, heeding
 
     if proof.certificate is None:
         return
-    if stop.pressed:
-        say("no certificate written: interrupted")
-    elif result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
-        say(f"no certificate written: {result.message}")
-    else:
+    with stop, Deadline(stop=lambda: stop.pressed).running(), heeding():
+        if not stop.pressed and result.status not in (lpmert.Status.OPTIMAL, lpmert.Status.OPTIMAL_TO_TOLERANCE):
+            say(f"no certificate written: {result.message}")
+            return
         arguments = search.arguments(data)
         settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
         left = None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
         on_stage = None if out.quiet else Stages(slower=True)
-        lpmert.certify(data, result, proof.certificate, time_limit=left, on_stage=on_stage, **settings)
+        with suppress(OutOfTime):
+            if not stop.pressed:
+                lpmert.certify(data, result, proof.certificate, time_limit=left, on_stage=on_stage, **settings)
+                return
+        say("no certificate written: interrupted")
 
 
 @command("check dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
@@ -227,7 +235,8 @@ def say_outcome(outcome: Result | Check, *, shown: bool) -> None:
     from lpmert.result import Result
 
     result = outcome if isinstance(outcome, Result) else outcome.optimum
-    for line in [""] if shown else [summary(result), *warning_lines(outcome)]:
+    told = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in outcome.warnings)]
+    for line in [""] if shown else told:
         say(line)
 
 

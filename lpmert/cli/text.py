@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from lpmert.findings import Unit
-    from lpmert.unseen.estimate import Interval
-
 _LABEL_WIDTH = 13
 _UNLIMITED = 1_000_000
 
@@ -32,14 +29,6 @@ def short(value: float | None) -> str:
 def short_count(value: int) -> str:
     """Return a count in at most eight characters, up to a million millions."""
     return str(value) if value < 10_000_000 else f"{value / 1e6:.1f}M"
-
-
-def interval(unit: Unit, of: Interval) -> str:
-    """Return the interval of a difference between losses in their unit; nothing where it is unknown."""
-    if of.low is None or of.high is None:
-        return ""
-    ends = sorted((of.low, of.high), key=lambda end: unit.factor * end)
-    return f"[{', '.join(unit.difference(end, sign=True) for end in ends)}]"
 
 
 def column(heading: str, values: Sequence[float], decimals: int = SHOWN_DECIMALS) -> list[str]:

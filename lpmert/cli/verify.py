@@ -11,12 +11,11 @@ from pathlib import Path
 import click
 
 import lpmert
-from lpmert.cli.arguments import PATH, seconds, size
+from lpmert.cli.arguments import PATH, memory_limit, time_limit
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question
-from lpmert.cli.running import Quiet, naming, put
-from lpmert.cli.search import MEMORY
+from lpmert.cli.running import Short, delivering, naming
 from lpmert.cli.text import column, side_by_side
 from lpmert.errors import DataError
 from lpmert.system.files import lines
@@ -36,28 +35,19 @@ class _Limits:
 
     heading = "Limits"
 
-    time_limit: float | None = option("SECONDS", "Give up after this time.", seconds)
-    memory_limit: int | None = option("SIZE", MEMORY, size, rare=True)
-
-
-@dataclass(frozen=True)
-class _Told(Quiet):
-    """The outcome, and how much is said besides."""
-
-    heading = "Output"
-
-    as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
+    time_limit: float | None = time_limit()
+    memory_limit: int | None = memory_limit("process")
 
 
 @command("verify proof.json.gz dev.tsv --segment utterance --features am,lm --loss errors")
-def verify(claim: _Claim, lists: Question, limits: _Limits, out: _Told) -> None:
+def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
     """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
 
     DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
     Pass the same options as to `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message
     says where it fails. If a limit ends the check before, the exit code is 3, and nothing is known of the claim.
     """
-    with naming(lists.name):
+    with naming(lists.name), delivering(out) as deliver:
         with Allowance(limits.memory_limit).kept():
             data = lists.read_whole()
         found = lpmert.verify(
@@ -69,31 +59,27 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: _Told) -> None:
             memory_limit=limits.memory_limit,
             on_line=(lambda _: None) if out.quiet else _told(claim.certificate),
         )
-    if out.as_json:
-        put(
-            json.dumps(
-                {
-                    "loss": float(found.loss),
-                    "lower_bound": float(found.bound),
-                    "proved": found.proved,
-                    "weights": found.weights,
-                    "limits": found.limits,
-                    "equations": [{name: float(value) for name, value in row.items()} for row in found.equations],
-                    "metric": found.claim.metric,
-                    "ties": found.claim.ties,
-                    "found_by": found.claim.found_by,
-                    "records": found.records,
-                },
-                indent=2,
-            )
-        )
-        return
-    put(f"{side_by_side([['feature', *found.weights], column('weight', list(found.weights.values()))])}\n")
+        deliver(lambda: _json(found), lambda: _report(found))
+
+
+def _json(found: lpmert.Verified) -> str:
+    of_claim = {name: getattr(found.claim, name) for name in ("metric", "ties", "found_by")}
+    equations = [{name: float(value) for name, value in row.items()} for row in found.equations]
+    document = {
+        **{"loss": float(found.loss), "lower_bound": float(found.bound), "proved": found.proved},
+        **{"weights": found.weights, "limits": found.limits, "equations": equations},
+        **{**of_claim, "records": found.records},
+    }
+    return json.dumps(document, indent=2)
+
+
+def _report(found: lpmert.Verified) -> str:
+    parts = [side_by_side([["feature", *found.weights], column("weight", list(found.weights.values()))]), ""]
     for rows, sign in ((found.limits, ">"), (found.equations, "=")):
         for row in rows:
             terms = " ".join(f"{float(value):+g} {name}" for name, value in row.items() if value)
-            put(f"where {terms} {sign} 0")
-    put(click.style(str(found), fg="green" if found.proved else "yellow", bold=True))
+            parts.append(f"where {terms} {sign} 0")
+    return "\n".join([*parts, click.style(str(found), fg="green" if found.proved else "yellow", bold=True)])
 
 
 def _told(certificate: str) -> Callable[[int], object]:

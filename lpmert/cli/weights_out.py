@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import PATH, names_by_name
+from lpmert.cli.arguments import PATH
+from lpmert.cli.arguments import roles as roles_of
 from lpmert.cli.options import option
 from lpmert.cli.running import Output, put
 
@@ -35,10 +36,9 @@ class WeightsOut:
         "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: update for .ini "
         "and .config, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True,
     )  # fmt: skip
-    roles: dict[str, str] = option(
-        "ROLE=FEATURE,...", "What features are to a toolkit named by --write, such as acoustic=am.", names_by_name,
-        default="", show_default=False, rare=True,
-    )  # fmt: skip
+    roles: dict[str, str] | None = option(
+        "ROLE=FEATURE,...", "What features are to a toolkit named by --write, such as acoustic=am.", roles_of, rare=True
+    )
 
     def __post_init__(self) -> None:
         """Check that there is a file to bring up to date."""
@@ -88,7 +88,7 @@ class WeightsOut:
         from lpmert.formats.weights import TOOLKITS
 
         if self.form in TOOLKITS:
-            TOOLKITS[self.form].roles(names, self.roles)
+            TOOLKITS[self.form].roles(names, self.roles or {})
         elif self.roles:
             raise click.UsageError("--roles is for the settings of toolkits, such as --write kaldi.")
         if self.like is not None:
@@ -101,7 +101,7 @@ class WeightsOut:
         if self.form == JSON:
             return json.dumps(dict(zip(names, weights.tolist(), strict=True)), indent=2) + "\n"
         if self.form in TOOLKITS:
-            return settings_text(self.form, names, weights, keeps, self.roles)
+            return settings_text(self.form, names, weights, keeps, self.roles or {})
         like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
         scaled = self.form == UPDATE
         return weights_text(names, weights, keeps, like=like, scaled=scaled, shorten=shorten, path=self.weights_out)[0]

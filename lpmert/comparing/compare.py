@@ -245,6 +245,8 @@ def compare(
         fingerprint=nbest.fingerprint,
         held_out_fingerprint=None if held_out is None else held_out.fingerprint,
         unseen=found,
+        unit=problem.unit,
+        held_out_unit=None if there is None else there.unit,
     )
 
 

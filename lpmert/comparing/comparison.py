@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import FloatArray
+from lpmert.findings import LOSS, Unit
 from lpmert.result import SCHEMA, Result, Status
 from lpmert.unseen.estimate import FEW, Interval
 
@@ -259,7 +260,8 @@ class Comparison:
     """All entries on the same lists, the first method first, and the optimum of these lists or what is known of it.
 
     names [D] of the features. complete: whether every run was made. unseen: the cross-validation, if it was asked for
-    and one repetition at least was made.
+    and one repetition at least was made. unit, held_out_unit: how losses on the lists, and on those held out, read in
+    the unit that users know.
     """
 
     names: tuple[str, ...]
@@ -270,6 +272,8 @@ class Comparison:
     fingerprint: str
     held_out_fingerprint: str | None
     unseen: CrossValidation | None = None
+    unit: Unit = LOSS
+    held_out_unit: Unit | None = None
 
     def __getitem__(self, name: str) -> Entry:
         """Return the entry of this name; raises `KeyError`."""
@@ -313,6 +317,8 @@ class Comparison:
             "optimum": None if self.optimum is None else self.optimum.to_dict(),
             "methods": [self._entry(entry) for entry in self.entries],
             "cross_validation": None if self.unseen is None else self.unseen.to_dict(),
+            "unit": asdict(self.unit),
+            "held_out_unit": None if self.held_out_unit is None else asdict(self.held_out_unit),
         }
 
     def to_json(self) -> str:
@@ -338,12 +344,14 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return a short report, one line a method."""
-        optimum = "no bound" if self.lower_bound is None else f"lower bound {self.lower_bound:.10g}"
+        unit, bound = self.unit, "no bound"
+        if self.lower_bound is not None:
+            proved = " (proved optimum)" if self.proved else ""
+            bound = f"{unit.name} {unit.bound} {unit.short(self.lower_bound, bound=True)}{proved}"
         width = max((len(entry.name) for entry in self.entries), default=0)
-        return "\n".join(
-            [f"{len(self.entries)} methods, {optimum}{' (proved optimum)' if self.proved else ''}"]
-            + [f"  {entry.name:{width}}  {fmean(entry.losses):.10g} ({entry.best.loss:.10g})" for entry in self.entries]
-        )
+        rows = [(entry.name, unit.short(fmean(entry.losses)), unit.short(entry.best.loss)) for entry in self.entries]
+        lines = [f"  {name:{width}}  {mean} (best {best})" for name, mean, best in rows]
+        return "\n".join([f"{len(self.entries)} methods, {bound}", *lines])
 
 
 def summary(losses: Sequence[float]) -> dict[str, float | None]:

@@ -64,7 +64,9 @@ def metric_of(metric: str | Metric | None, names: Sequence[str]) -> Metric:
 def metric_of_columns(names: Sequence[str]) -> Metric | None:
     """Return the metric that statistics with these names are for; `None` where the names do not tell.
 
-    F of match, predicted and gold is F1. Errors and lengths of references are an error rate.
+    F of match, predicted and gold is F1. Errors and lengths of references are an error rate, even where lengths are the
+    same within lists: the unit of a loss must not hang on the numbers in a file, the optimum is that of the sum, and it
+    takes as many nodes. Who means the sum has one column, or "wer".
     """
     columns = tuple(names)
     if len(columns) == 1:

@@ -15,6 +15,7 @@ import numpy as np
 
 from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray
+from lpmert.findings import LOSS, Unit
 from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
@@ -237,6 +238,11 @@ class Material:
     def names(self) -> tuple[str, ...]:
         """Of the features."""
         return self.result.names
+
+    @property
+    def unit(self) -> Unit:
+        """The unit in which users know the losses."""
+        return self.result.unit or (LOSS if self.problem is None else self.problem.unit)
 
     @property
     def title(self) -> str:

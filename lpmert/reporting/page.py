@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import combinations
@@ -21,7 +22,7 @@ from lpmert.errors import DataError
 from lpmert.formats.weights import given_weights
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, percent, quoted
-from lpmert.reporting import pictures
+from lpmert.reporting import pictures, tables
 from lpmert.reporting.decisions import Change, changes, closest, edits
 from lpmert.reporting.documents import Documents, Material, Source, Told, documents
 from lpmert.reporting.lines import shown_features
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from matplotlib.figure import Figure
 
+    from lpmert.errors import FloatArray
+    from lpmert.findings import Unit
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.graphs import WordGraphs
@@ -204,6 +207,8 @@ def _surfaces(
 ) -> tuple[int, Iterator[dict[str, Any]]]:
     """Return how many pairs of weights there are, and for each the pictures from afar and from near with their key."""
 
+    unit = material.unit
+
     def drawn() -> Iterator[dict[str, Any]]:
         shown = material.windows[0], material.windows[-1]
         for done, (first, second) in enumerate(pairs):
@@ -230,9 +235,9 @@ def _surfaces(
                         (place, name, note or ("" if place in inside else "outside of these windows"))
                         for place, name, note in key
                     ]
-                low, high = number(float(found.losses.min())), number(float(found.losses.max()))
-                words = f"{window.name}: loss from {low} to {high} over the weights of {names[0]} and {names[1]}"
-                drawings.append(_picture(pictures.surface(found, names, inside, {}), words))
+                ends = _from_to(unit, found.losses)
+                words = f"{window.name}: {ends} over the weights of {names[0]} and {names[1]}"
+                drawings.append(_picture(pictures.surface(found, names, inside, {}, unit), words))
                 on_stage("surfaces", done * len(shown) + part, len(pairs) * len(shown))
             yield {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
 
@@ -249,11 +254,9 @@ def _profiles(material: Material, on_stage: Stage) -> tuple[int, Iterator[dict[s
             for window in (material.windows[0], material.windows[-1]):
                 checkpoint()
                 found = material.profile(feature, window)
-                words = (
-                    f"Loss from {number(float(found.losses.min()))} to {number(float(found.losses.max()))} while "
-                    f"{name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
-                )
-                figure = pictures.profile(found, name, material.title, material.result.loss)
+                ends = _from_to(material.unit, found.losses)
+                words = f"{ends} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
+                figure = pictures.profile(found, name, material.title, material.result.loss, material.unit)
                 drawings.append(_picture(figure, words))
             on_stage("profiles", done, len(features))
             low, high = ("beyond the window" if end is None else _weight(end) for end in found.best)
@@ -295,7 +298,8 @@ def _closest(material: Material) -> Iterator[dict[str, Any]]:
 
 def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) -> Page:
     """Return the page of these parts, which says what is missing."""
-    told = material.result.to_dict()
+    result, unit = material.result, material.unit
+    told = result.to_dict()
     style = files("lpmert.reporting").joinpath("page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
     text = _template().render(
@@ -303,14 +307,18 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) 
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'",
         version=__version__,
         result=told,
-        proved=material.result.status.proved,
-        verdict=verdict(told),
+        proved=result.status.proved,
+        verdict=tables.verdict(replace(result, unit=unit)),
+        unit=unit,
+        lists_count=len(result.list_ids),
+        figures_of=[*tables.figures(result, unit), *tables.bound(result, unit)],
+        expected=tables.expected(result),
         title=material.title,
         factor=material.factor,
         documents=material.documents,
         with_lists=material.problem is not None,
         missing=missing,
-        progress=_picture(pictures.progress(told), _course(told)) if told["trace"] else None,
+        progress=_picture(pictures.progress(told, unit), _course(told, unit)) if told["trace"] else None,
         lists={"surfaces": [], "profiles": [], "changes": [], "closest": [], "varying": None, **parts},
     )
     return Page(text + "\n", tuple(missing))
@@ -328,8 +336,8 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = {"number": number, "percent": percent, "duration": duration, "short": _short, "ends": _ends}
-    source.filters.update(filters, signed=_signed, weight=_weight, filled=_filled)
+    source.filters.update(number=number, percent=percent, duration=duration, weight=_weight)
+    source.globals.update(tables=tables)
     return source.get_template("page.html.jinja")
 
 
@@ -343,54 +351,21 @@ def _picture(figure: Figure, words: str) -> _Picture:
     return _Picture("data:image/svg+xml," + quote(pictures.svg(figure), safe=" /:;=,+()@!*?$"), words)
 
 
-def _course(result: Mapping[str, Any]) -> str:
+def _from_to(unit: Unit, losses: FloatArray) -> str:
+    return f"{unit.name} from {unit.short(float(losses.min()))} to {unit.short(float(losses.max()))}"
+
+
+def _course(result: Mapping[str, Any], unit: Unit) -> str:
     first, last = result["trace"][0], result["trace"][-1]
-    bounds = [bound for _, bound, _ in result["trace"] if bound is not None]
-    bound = f"the bound from {number(bounds[0])} up to {number(bounds[-1])}" if bounds else "no bound"
+    bounds = [unit.short(bound, bound=True) for _, bound, _ in result["trace"] if bound is not None]
+    bound = f"the bound from {bounds[0]} to {bounds[-1]}" if bounds else "no bound"
     seconds = duration(result["seconds"].get("total", last[0]))
-    return f"Over {seconds} the best loss went from {number(first[2])} down to {number(last[2])}, {bound}."
-
-
-def verdict(result: Mapping[str, Any]) -> str:
-    """Return what is known about the least loss, from a result as JSON has it, and what it rests on."""
-    loss, bound = number(result["loss"]), result["lower_bound"]
-    if result["status"] == "optimal":
-        known = f"Proved: no weights have a lower loss than {loss}."
-    elif bound is None:
-        known = f"Found weights with loss {loss}. Nothing is proved: a lower loss may exist."
-    elif result["status"] == "optimal_to_tolerance":
-        known = f"Optimal to tolerance: loss {loss}; a lower one, at least {number(bound)}, would hang on rounding."
-    else:
-        gap = f"{number(result['gap_abs'])} ({percent(result['gap_rel'])})"
-        known = f"Found weights with loss {loss}. No weights have less than {number(bound)}: a gap of {gap} is open."
-    return f"{known} This also rests on a checkpoint, from which it was resumed." if result["resumed"] else known
+    best = f"the best {unit.name} went from {unit.short(first[2])} to {unit.short(last[2])}"
+    return f"Over {seconds} {best}, {bound}."
 
 
 _MINUS = "\N{MINUS SIGN}"
 
 
-def _filled(table: tuple[Sequence[str], Sequence[Sequence[Any]]]) -> tuple[list[str], list[list[Any]]]:
-    """Return heading and rows of a table without the columns in which nothing is known."""
-    heading, rows = table
-    shown = [k for k in range(len(heading)) if k == 0 or any(row[k] != "-" for row in rows)]
-    return [heading[k] for k in shown], [[row[k] for k in shown] for row in rows]
-
-
 def _weight(value: float) -> str:
     return f"{value:.6g}".replace("-", _MINUS)
-
-
-def _short(value: float | None) -> str:
-    """Return a number with five digits, large and whole ones in full, and a true minus; a dash where it is unknown."""
-    if value is None:
-        return "-"
-    return f"{value:.{7 if value == round(value) or abs(value) >= 1e4 else 5}g}".replace("-", _MINUS)
-
-
-def _ends(interval: Mapping[str, float | None]) -> str:
-    low, high = interval["low"], interval["high"]
-    return "" if low is None or high is None else f"{low:.5g} to {high:.5g}".replace("-", _MINUS)
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.4g}".replace("-", _MINUS) if value else "0"

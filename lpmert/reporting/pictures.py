@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, MethodError
-from lpmert.quoting import listed, number
+from lpmert.findings import Unit
+from lpmert.quoting import listed
 from lpmert.system.files import atomic_writer
 
 if TYPE_CHECKING:
@@ -143,22 +144,23 @@ def _places(losses: FloatArray | Sequence[float], most: int) -> Any:
     return MaxNLocator(most, integer=bool((np.asarray(losses) == np.rint(losses)).all()))
 
 
-def progress(result: Mapping[str, Any], width: float = 4.4, height: float = 2.6) -> Figure:
-    """Draw the best loss and the bound over the time of a search, from its result as JSON has it."""
+def progress(result: Mapping[str, Any], unit: Unit, width: float = 4.4, height: float = 2.6) -> Figure:
+    """Draw the best weights and the bound over the time of a search, from its result as JSON has it."""
     with styled():
         figure, axes = _empty(width, height)
         trace: Sequence[tuple[float, float | None, float]] = result["trace"]
-        axes.set(xlabel="seconds", ylabel="loss")
+        axes.set(xlabel="seconds", ylabel=unit.label)
         if not trace:
             return figure
         first, last = trace[0][0], trace[-1][0]
         end = max(result["seconds"].get("total", last), last, first + 1e-9)
         bounds = [(time, bound) for time, bound, _ in trace if bound is not None]
-        curves = [("best loss", [(time, loss) for time, _, loss in trace], _LOSS, "-")]
+        curves = [("best found", [(time, loss) for time, _, loss in trace], _LOSS, "-")]
         curves += [("bound", bounds, _BOUND, "--")] if bounds else []
         for label, points, colour, line in curves:
-            ends, values = [*(time for time, _ in points), end], [value for _, value in points]
+            ends, values = [*(time for time, _ in points), end], unit.figures(np.array([value for _, value in points]))
             axes.stairs(values, ends, baseline=None, color=colour, label=label, linewidth=1.8, linestyle=line)
+        axes.locator_params(axis="x", nbins=5)
         if first > 0.0 and end > _DECADES * first:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter("{x:g}")
@@ -167,27 +169,31 @@ def progress(result: Mapping[str, Any], width: float = 4.4, height: float = 2.6)
             axes.set_xlim(begin, end)
         axes.grid(axis="y")
         axes.margins(y=0.08)
-        axes.yaxis.set_major_locator(_places([value for _, points, *_ in curves for _, value in points], 6))
+        shown = [value for _, points, *_ in curves for _, value in points]
+        axes.yaxis.set_major_locator(_places(unit.figures(np.array(shown)), 6))
         figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 
-def profile(found: Profile, name: str, title: str, loss: float, width: float = 4.4, height: float = 2.6) -> Figure:
+def profile(
+    found: Profile, name: str, title: str, loss: float, unit: Unit, width: float = 4.4, height: float = 2.6
+) -> Figure:
     """Draw the loss along one weight, with the interval in which it stays what it is and the weights in the middle."""
     with styled():
         figure, axes = _empty(width, height)
         first, last = float(found.ends[0]), float(found.ends[-1])
         begin, end = found.best
         low, high = first if begin is None else max(begin, first), last if end is None else min(end, last)
-        axes.axvspan(low, high, color=_BAND, linewidth=0.8, label="same loss")
-        axes.stairs(found.losses, found.ends, baseline=None, color=_LOSS, linewidth=1.4)
-        axes.plot(
-            found.value, loss, "o", color=_LOSS, markeredgecolor=_PAPER, label=f"{title}: {number(loss)}", zorder=3
-        )
-        axes.set(xlabel=f"weight of {printable(name)}", ylabel="loss", xlim=(first, last))
+        axes.axvspan(low, high, color=_BAND, linewidth=0.8, label=f"same {printable(unit.name)}")
+        figures = unit.figures(found.losses)
+        axes.stairs(figures, found.ends, baseline=None, color=_LOSS, linewidth=1.4)
+        dot: dict[str, Any] = {"color": _LOSS, "markeredgecolor": _PAPER, "zorder": 3}
+        at = float(unit.figures(np.array(loss)))
+        axes.plot(found.value, at, "o", label=f"{title}: {unit.short(loss)}", **dot)
+        axes.set(xlabel=f"weight of {printable(name)}", ylabel=printable(unit.label), xlim=(first, last))
         axes.grid(axis="y")
         axes.margins(y=0.1)
-        axes.yaxis.set_major_locator(_places(found.losses, 6))
+        axes.yaxis.set_major_locator(_places(figures, 6))
         axes.locator_params(axis="x", nbins=5)
         figure.legend(loc="outside upper left", ncols=2)
     return figure
@@ -198,18 +204,19 @@ def surface(
     names: tuple[str, str],
     marks: Mapping[str, FloatArray],
     paths: Mapping[str, FloatArray],
+    unit: Unit,
     label: str | None = None,
     width: float = 4.4,
     height: float = 3.7,
 ) -> Figure:
-    """Draw the loss over two weights; names: of their features.
+    """Draw the loss over two weights in its unit, best ones darkest; names: of their features.
 
     marks: points [2] by the labels that stand beside them; paths: points [P, 2] by name, each from a square on; label:
     of the ring in the middle, `None` for a picture without a legend.
     """
     from matplotlib.colors import PowerNorm
     from matplotlib.patheffects import Normal, Stroke
-    from matplotlib.ticker import FixedLocator
+    from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 
     places = list(found.features)
     middle, halves = found.weights[places], np.array(found.halves)
@@ -222,9 +229,14 @@ def surface(
         ends = np.column_stack([middle - halves, middle + halves])
         look: dict[str, Any] = {"origin": "lower", "aspect": "auto", "interpolation": "none", "cmap": "viridis"}
         image = axes.imshow(losses, extent=ends.ravel().tolist(), norm=norm, **look)
-        scale = figure.colorbar(image, label="loss", extend="max" if most > high else "neither")
+        scale = figure.colorbar(image, label=printable(unit.label), extend="max" if most > high else "neither")
         scale.outline.set_visible(False)
-        scale.locator = _places(losses, 6) if most > least else FixedLocator([least])
+        shown = unit.figures(np.array([least, high]))  # round figures, at the losses that they stand for
+        whole = bool((unit.figures(losses) == np.rint(unit.figures(losses))).all())
+        ticks = MaxNLocator(6, integer=whole).tick_values(*sorted(shown)) if high > least else shown[:1]
+        ticks = ticks[(ticks >= min(shown)) & (ticks <= max(shown))]
+        scale.locator = FixedLocator((ticks / (100.0 if unit.percent else 1.0) - unit.offset) / unit.factor)
+        scale.formatter = FixedFormatter([f"{tick:.10g}" for tick in ticks])
         for (name, points), colour in zip(paths.items(), cycle(_PATHS), strict=False):
             edge = [Stroke(linewidth=3.0, foreground="black"), Normal()]
             style = {"color": colour, "markeredgecolor": "black", "markeredgewidth": 0.6, "zorder": 4}
@@ -283,29 +295,38 @@ def _labels(
         yield at, text, side
 
 
-def changes(differences: Sequence[tuple[str, float]]) -> Figure:
+def changes(differences: Sequence[tuple[str, float]], unit: Unit) -> Figure:
     """Draw what each list loses more or less, from the greatest gain on; of many lists those with the largest."""
     half = MOST_BARS // 2
     shown = differences if len(differences) <= MOST_BARS else [*differences[:half], *differences[-half:]]
     with styled():
         figure, axes = _empty(7.0, 1.2 + 0.22 * max(len(shown), 4))
         colours = [_BOUND if difference < 0 else _LOSS for _, difference in shown]
-        axes.barh(range(len(shown)), [difference for _, difference in shown], color=colours)
+        figures = unit.figures(np.array([difference for _, difference in shown])) - unit.figures(np.zeros(len(shown)))
+        axes.barh(range(len(shown)), figures, color=colours)
         axes.set_yticks(range(len(shown)), [printable(name) for name, _ in shown], fontsize=8)
         axes.invert_yaxis()
         axes.axvline(0.0, color=_FAINT, linewidth=0.8)
         better, worse = sum(one < 0 for _, one in differences), sum(one > 0 for _, one in differences)
         title = f"{len(differences):,} lists change: {better:,} better, {worse:,} worse"
-        axes.set(xlabel="difference in loss", title=title)
+        axes.set(xlabel=printable(f"difference in {unit.label}"), title=title)
     return figure
 
 
-def cross_validation(found: Mapping[str, Any]) -> Figure:
+def cross_validation(found: Mapping[str, Any], unit: Unit) -> Figure:
     """Draw what methods cost here and on unseen lists, and their differences, from what JSON has of it."""
     from matplotlib.figure import Figure as Canvas
 
     entries = found["methods"]
     names = [printable(entry["name"]) for entry in entries]
+
+    def figure_of(loss: float) -> float:
+        return float(unit.figures(np.array(loss)))
+
+    def half_width(interval: Mapping[str, float | None]) -> float:
+        low, high = interval["low"], interval["high"]
+        return 0.0 if low is None or high is None else abs(figure_of(high) - figure_of(low)) / 2
+
     with styled():
         figure = Canvas(figsize=(9.0, 1.5 + 0.42 * len(entries)), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
@@ -315,17 +336,18 @@ def cross_validation(found: Mapping[str, Any]) -> Figure:
             loss, here, difference = entry["loss"], entry["here"], entry["difference"]
             labels = ["on unseen lists", "on these lists"] if place == 0 else [None, None]
             bar: dict[str, Any] = {"fmt": "o", "color": _BOUND, "capsize": 3}
-            left.errorbar(loss["value"], place, xerr=_half_width(loss), label=labels[0], **bar)
+            value = figure_of(loss["value"])
+            left.errorbar(value, place, xerr=half_width(loss), label=labels[0], **bar)
             if here is not None:
-                left.plot([here, loss["value"]], [place, place], color=_LOSS, linewidth=2.5, zorder=0)
-                left.plot(here, place, "D", color=_LOSS, markersize=5, label=labels[1])
+                left.plot([figure_of(here), value], [place, place], color=_LOSS, linewidth=2.5, zorder=0)
+                left.plot(figure_of(here), place, "D", color=_LOSS, markersize=5, label=labels[1])
             if difference is None:
                 right.plot(0.0, place, "o", color=_FAINT)
                 continue
             clear = entry["p_value"] is not None and entry["p_value"] < 0.05
             bar["color"] = _FAINT if not clear else (_BOUND if difference["value"] < 0 else _LOSS)
-            right.errorbar(difference["value"], place, xerr=_half_width(difference), **bar)
-        left.set(xlabel="loss", ylim=(len(names) - 0.4, -0.6))
+            right.errorbar(figure_of(difference["value"]) - figure_of(0.0), place, xerr=half_width(difference), **bar)
+        left.set(xlabel=printable(unit.label), ylim=(len(names) - 0.4, -0.6))
         figure.legend(loc="outside upper left", ncols=2)
         right.axvline(0.0, color=_FAINT, linewidth=1.0)
         right.set_xlabel(f"difference from {names[0]} on unseen lists")
@@ -336,17 +358,12 @@ def cross_validation(found: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _half_width(interval: Mapping[str, float | None]) -> float:
-    low, high = interval["low"], interval["high"]
-    return 0.0 if low is None or high is None else (high - low) / 2
-
-
 def loop(found: Mapping[str, Any]) -> Figure:
     """Draw what the decoder's outputs cost by iteration, and what the pool promised of them, from what JSON has."""
     from matplotlib.ticker import MaxNLocator
 
-    iterations = found["iterations"]
-    curves = [
+    iterations, unit = found["iterations"], Unit(**found["unit"])
+    curves: list[tuple[str, list[tuple[int, float]], dict[str, Any]]] = [
         ("decoder", [(one["number"], one["loss"]) for one in iterations], {"marker": "o", "color": _LOSS}),
         (
             "decoder, held-out inputs",
@@ -363,12 +380,18 @@ def loop(found: Mapping[str, Any]) -> Figure:
         figure, axes = _empty(7.0, 4.0)
         for label, points, style in curves:
             if points:
-                axes.plot(*zip(*points, strict=True), label=label, **style)
+                numbers, losses = zip(*points, strict=True)
+                axes.plot(numbers, unit.figures(np.array(losses)), label=label, **style)
         best = iterations[found["best"] - 1]
-        at = best["number"], best["loss"]
+        at = best["number"], float(unit.figures(np.array(best["loss"])))
         axes.plot(*at, "o", markersize=12, fillstyle="none", color=_LOSS)
-        axes.annotate(f"{best['loss']:g}", at, xytext=(0, -20), textcoords="offset points", ha="center")
-        axes.set(xlabel="iteration", ylabel="loss", ylim=(0, None))
+        below = unit.factor > 0.0  # where there are no curves
+        axes.annotate(
+            unit.text(best["loss"]), at, xytext=(0, -20 if below else 12), textcoords="offset points", ha="center"
+        )
+        axes.set(xlabel="iteration", ylabel=printable(unit.label))
+        if below:
+            axes.set_ylim(0, None)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(axis="y")
         axes.legend()

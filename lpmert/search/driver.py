@@ -102,8 +102,8 @@ def check_fits(method: Method, problem: AnyProblem) -> None:
         if not method.takes_lattices:
             able = [name for name in METHODS.own if METHODS.build(name).takes_lattices]
             raise MethodError(
-                f"method {quoted(method.name)} needs N-best lists: make them with --n-best, lpmert nbest or "
-                f"lpmert.n_best; all paths of lattices are searched by {listed(able)}"
+                f"method {quoted(method.name)} needs N-best lists: make them with --n-best or lpmert.n_best; "
+                f"all paths of lattices are searched by {listed(able)}"
             )
         return
     if not (canonical.additive or method.takes_ratios or (canonical.totals.fraction and method.takes_fractions)):

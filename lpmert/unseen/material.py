@@ -54,7 +54,9 @@ def data_of(problem: AnyProblem) -> Material:
 def divisible(data: NBest | WordGraphs) -> Material:
     """Return lists or lattices as they are; raises `DataError` for hypergraphs, and for what is none of these."""
     if isinstance(data, Hypergraphs):
-        raise DataError("hypergraphs are not divided; make N-best lists of them: lpmert nbest, lpmert.n_best")
+        raise DataError(
+            "hypergraphs are not divided; make N-best lists of them: lpmert convert --n-best, lpmert.n_best"
+        )
     return data if isinstance(data, Lattices) else checked_lists(data)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import fsum, isfinite, sqrt
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert.errors import FloatArray, MethodError
+from lpmert.findings import LOSS, Unit
 from lpmert.quoting import quoted
 from lpmert.result import Result
 from lpmert.unseen.averaging import AGREEMENT
@@ -60,8 +61,8 @@ class Tuned:
 
     weights [D]: those recommended, in the scale of a `Result`; recommended: "averaged" or "optimum", whose
     weights these are. estimate: what is to be expected on as many unseen lists, `None` where it was not wanted or not
-    possible; unestimated: why it was not possible; held_out: the same measured on lists kept apart. optimum: the result
-    of the search for it.
+    possible; unestimated: why it was not possible; held_out: the same measured on lists kept apart, whose losses users
+    know in held_out_unit. optimum: the result of the search for it.
     """
 
     weights: FloatArray
@@ -76,6 +77,7 @@ class Tuned:
     signature: str
     seconds: dict[str, float] = field(default_factory=dict)
     unestimated: str = ""
+    held_out_unit: Unit | None = None
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -104,6 +106,11 @@ class Tuned:
             )
         if self.unestimated:
             found.append(self.unestimated)
+        if self.estimate is not None and self.recommended == AVERAGED and self.estimate.difference.value > 0.0:
+            found.append(
+                "the estimate is for the optimum, but within chance: where it was so, averaged weights were still "
+                "better on most other lists"
+            )
         if self.estimate is None and self.averaged.quick is not None and self.n_lists < FEW:
             found.append(f"fewer than {FEW} lists: the estimate is not worth much")
         for what, estimate in (("estimate", self.estimate), ("held-out comparison", self.held_out)):
@@ -122,6 +129,7 @@ class Tuned:
             "averaged": {**vars(own), "weights": dict(zip(self.names, own.weights.tolist(), strict=True))},
             "estimate": None if self.estimate is None else self.estimate.to_dict(),
             "held_out": None if self.held_out is None else self.held_out.to_dict(),
+            "held_out_unit": None if self.held_out_unit is None else asdict(self.held_out_unit),
             "optimism": self.optimism,
             "notes": self.notes,
             "n_lists": self.n_lists,
@@ -136,7 +144,9 @@ class Tuned:
 
     def __str__(self) -> str:
         """Return a short report."""
-        lines = [f"{self.recommended} weights, loss {self.optimum.loss:.10g} at the optimum, {self.averaged.loss:.10g}"]
+        unit = self.optimum.unit or LOSS
+        best, own = unit.short(self.optimum.loss), unit.short(self.averaged.loss)
+        lines = [f"{self.recommended} weights; {unit.name} {best} at the optimum, {own} with averaged weights"]
         width = max((len(name) for name in self.names), default=0)
         lines += [f"  {name:{width}}  {weight: .10g}" for name, weight in zip(self.names, self.weights, strict=True)]
         return "\n".join([*lines, *self.notes])
@@ -228,7 +238,8 @@ def tune(
     Notes
     -----
     The averaged weights are recommended unless cross-validation shows the optimum to be better, with an interval of
-    the difference that leaves out 0. Without cross-validation, the optimum is recommended where the averaged weights
+    the difference that leaves out 0: a smaller difference is within chance, and says less than that averages are better
+    on most lists. Without cross-validation, the optimum is recommended where the averaged weights
     cost so much more that they cannot be an average around it. `docs/unseen.md` has the mathematics, the sources and
     the measurements.
 
@@ -299,8 +310,9 @@ def tune(
         at_most = replace(limits, time_limit=left)
         optimum = warned(solve(solver, problem, at_most, callback, seed, fitted.found))
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
-        apart = None
+        apart, unit = None, None
         if aside is not None:
+            unit = setting.problem(aside).unit
             apart = estimate_of(
                 problem.metric,
                 decoded_statistics(aside, setting, CallerWeights(optimum.weights)),
@@ -323,6 +335,7 @@ def tune(
         signature=f"{problem.signature}|{setting.averaging.settings()}",
         seconds=seconds,
         unestimated=unestimated,
+        held_out_unit=unit,
     )
 
 

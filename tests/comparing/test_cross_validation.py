@@ -20,6 +20,7 @@ from lpmert.comparing import cross_validation
 from lpmert.comparing.comparison import OPTIMUM
 from lpmert.comparing.runs import Judge
 from lpmert.comparing.significance import corrected_error, corrected_reach, corrected_test
+from lpmert.findings import LOSS
 from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
 from lpmert.reporting import pictures
 from lpmert.result_schema import schema_of
@@ -297,11 +298,11 @@ def table(tmp_path_factory):
 class TestPicture:
     @pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
     def test_it_is_drawn_in_the_form_of_its_ending(self, found, tmp_path, ending, begins):
-        pictures.write_picture(pictures.cross_validation(found.to_dict()), tmp_path / f"p.{ending}")
+        pictures.write_picture(pictures.cross_validation(found.to_dict(), LOSS), tmp_path / f"p.{ending}")
         assert (tmp_path / f"p.{ending}").read_bytes().startswith(begins)
 
     def test_it_shows_the_figures(self, found):
-        figure = pictures.cross_validation(found.to_dict())
+        figure = pictures.cross_validation(found.to_dict(), LOSS)
         left, right = figure.axes
         assert [label.get_text() for label in left.get_yticklabels()] == [*FAST, OPTIMUM]
         drawn = {tuple(line.get_xydata()[0]) for line in left.lines if len(line.get_xydata()) == 1}
@@ -312,7 +313,7 @@ class TestPicture:
         assert shown == pytest.approx([0.0, *differences])
 
     def test_what_cannot_be_drawn_is_told(self, found, tmp_path, monkeypatch):
-        figure = pictures.cross_validation(found.to_dict())
+        figure = pictures.cross_validation(found.to_dict(), LOSS)
         with pytest.raises(lpmert.DataError, match="must end in one of"):
             pictures.write_picture(figure, tmp_path / "p.gif")
         monkeypatch.setattr(pictures, "find_spec", lambda _: None)

@@ -64,9 +64,13 @@ def test_check_and_evaluate_take_all_paths() -> None:
     assert characters["loss"] == lpmert.evaluate(lattices, WEIGHTS, metric="cer").loss > loss
 
 
-def test_nbest_writes_the_best_hypotheses_which_solve_opens(tmp_path: Path) -> None:
-    path = tmp_path / "best.tsv"
-    outcome = on_lattices("nbest", "--weights", "lm=9.5,acoustic=1,words=0", "-n", "7", "-o", path)
+@pytest.mark.parametrize("given", ["pairs", "file"])
+def test_convert_writes_the_best_hypotheses_which_solve_opens(tmp_path: Path, given: str) -> None:
+    path, scales = tmp_path / "best.tsv", "lm=9.5,acoustic=1,words=0"
+    if given == "file":
+        (tmp_path / "scales").write_text(scales.replace(",", "\n").replace("=", " "))
+        scales = str(tmp_path / "scales")
+    outcome = run("convert", LATTICES, path, "--references", TEXT, "--scales", scales, "--n-best", "7")
     assert done(outcome) == ""
     assert f"{path}: 12 lists, 84 hypotheses; features acoustic, lm, words; statistics loss" in outcome.stderr
     lists = lpmert.read(LATTICES, references=TEXT, n_best=7, scales={"lm": 9.5, "words": 0.0})
@@ -88,7 +92,7 @@ def test_words_are_counted_left_out_and_unified(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("x the\n")
     options = ("--references", tmp_path / "text", "--variants", "--silent", "um", "--counts", "silences=<sil>")
     out = tmp_path / "x.tsv"
-    done(run("nbest", tmp_path / "x.slf", *options, "--weights", "1,0,0", "-n", "3", "-o", out))
+    done(run("convert", tmp_path / "x.slf", out, *options, "--scales", "acoustic=1,words=0", "--n-best", "3"))
     lists = lpmert.read(out)
     assert (lists.names, lists.texts) == (("acoustic", "words", "silences"), ("the",))
     assert lists.dense_features().tolist() == [[-6.0, 1.0, 1.0]]
@@ -170,12 +174,12 @@ def test_missing_references_and_wrong_data_are_told(tmp_path: Path) -> None:
     assert "--references is needed for reading slf" in outcome.output
     table = tmp_path / "lists.tsv"
     table.write_text("utt\tam\terrors\na\t1\t0\na\t2\t1\n")
-    outcome = run("nbest", table, "--weights", "1", "-o", tmp_path / "out.tsv")
+    outcome = run("convert", table, tmp_path / "out.npz", "--segment", "utterance", "--loss", "errors", "--n-best", "3")
     assert outcome.exit_code == 2
-    assert "holds N-best lists already" in outcome.output
+    assert "--n-best does not apply to reading table" in " ".join(outcome.output.split())
     mine = tmp_path / "x.slf"
     mine.write_bytes((LATTICES / "u01.slf.gz").read_bytes())
-    outcome = run("nbest", mine, "--references", TEXT, "--partial", "--weights", "1,1,1", "-o", mine)
+    outcome = run("convert", mine, mine, "--to", "moses", "--references", TEXT, "--partial", "--n-best", "3")
     assert outcome.exit_code != 0
 
 

@@ -31,6 +31,6 @@ def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monk
             assert program == "python3"
             subprocess.run([sys.executable, *arguments], check=True, env=environment(), timeout=280)
     page = parts(tmp_path / "report.html")
-    assert page.texts["h1"] == ["Proved: no weights have a lower loss than 912."]
-    assert "The weights checked have loss 983: 71 more than the best found." in page.all_text
+    assert page.texts["h1"] == ["Proved: no weights do better than errors 912."]
+    assert "The weights checked have errors 983: there are better weights: errors 912 instead of 983." in page.all_text
     assert (tmp_path / "docs" / "surface.png").read_bytes().startswith(b"\x89PNG")

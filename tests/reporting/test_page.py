@@ -18,6 +18,7 @@ from commands import run
 from pages import HOSTILE, hostile_lists, parts
 
 import lpmert
+from lpmert.findings import LOSS
 from lpmert.reporting import pictures
 from lpmert.reporting.lines import Surface
 
@@ -58,16 +59,16 @@ class TestNumbers:
         x, y = "0.833333", "0.166667"  # 1 and 0.2, divided by their sum
         lpmert.report(result, tmp_path / "r.html", data=nbest)
         assert parts(tmp_path / "r.html").texts["figcaption"][1:3] == [
-            f" = {x}; the same loss from {y} to beyond the window",
-            f" = {y}; the same loss from beyond the window to {x}",
+            f" = {x}; the same accuracy from {y} to beyond the window",
+            f" = {y}; the same accuracy from beyond the window to {x}",
         ]
 
     def test_the_heading_says_what_is_proved(self, tmp_path: Path) -> None:
         lpmert.report(lpmert.minimize(LISTS), tmp_path / "r.html")
-        assert parts(tmp_path / "r.html").texts["h1"] == ["Proved: no weights have a lower loss than 0."]
+        assert parts(tmp_path / "r.html").texts["h1"] == ["Proved: no weights do better than loss 0."]
         lpmert.report(lpmert.minimize(LISTS, method="grid"), tmp_path / "r.html")
         (heading,) = parts(tmp_path / "r.html").texts["h1"]
-        assert heading.endswith("Nothing is proved: a lower loss may exist.")
+        assert heading.endswith("Nothing is proved: there may be better ones.")
 
     def test_a_gap_is_told_in_words(self, tmp_path: Path) -> None:
         rng = np.random.default_rng(0)
@@ -78,7 +79,7 @@ class TestNumbers:
         lpmert.report(result, tmp_path / "r.html")
         (heading,) = parts(tmp_path / "r.html").texts["h1"]
         assert f"loss {result.loss:g}." in heading
-        assert f"less than {result.lower_bound:g}: a gap of {result.gap_abs:g} (" in heading
+        assert f"at least {result.lower_bound:g}: a gap of {result.gap_abs:g} is" in heading
 
     def test_changed_lists_stand_with_their_texts_side_by_side(self, tmp_path: Path) -> None:
         result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
@@ -86,7 +87,7 @@ class TestNumbers:
         page = parts(tmp_path / "r.html")
         # at -am every list picks the hypothesis with less am: 1, 1, 0 with losses 1 + 0 + 2; the optimum 0, 1, 1
         assert "start" in page.texts["th"]
-        assert "|3|2|2|0|\u22123|" in f"|{'|'.join(page.texts['td'])}|"
+        assert "|3|2|2|0|-3|" in f"|{'|'.join(page.texts['td'])}|"
         assert page.texts["del"][:2] == ["p", "a"]
         assert page.texts["ins"][:2] == ["q", "the"]
 
@@ -97,9 +98,9 @@ class TestNumbers:
         drawn: dict[tuple[str, str], dict[str, np.ndarray]] = {}
         draw = pictures.surface
 
-        def spy(found, names, marks, paths):  # type: ignore[no-untyped-def]
+        def spy(found, names, marks, *rest):  # type: ignore[no-untyped-def]
             drawn.setdefault(names, marks)
-            return draw(found, names, marks, paths)
+            return draw(found, names, marks, *rest)
 
         monkeypatch.setattr(pictures, "surface", spy)
         lpmert.report(result, tmp_path / "r.html", data=LISTS, weights=given)
@@ -130,7 +131,7 @@ class TestNumbers:
         found = Surface((0, 1), np.zeros(2), (1.0, 1.0), rng.random((9, 9)))
         marks = {str(k): rng.uniform(-0.5, 0.5, 2) for k in range(1, 6)}
         with pictures.styled():
-            figure = pictures.surface(found, ("a", "b"), marks, {})
+            figure = pictures.surface(found, ("a", "b"), marks, {}, LOSS)
             figure.draw_without_rendering()
             axes = figure.axes[0]
             boxes = [text.get_window_extent() for text in axes.texts]
@@ -444,11 +445,54 @@ def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
     page = parts(tmp_path / "r.html")
     assert {"Compared", "On unseen lists", "Results", "Progress", "Which lists change"} <= set(page.texts["h2"])
     checked, tuned, compared = (json.loads(file.read_text()) for file in files)
-    assert f"The weights checked have loss {checked['loss']:g}: {checked['excess']:g} more" in page.all_text
+    told = f"The weights checked have loss {checked['loss']:g}: there are better weights: loss"
+    assert f"{told} {checked['optimum']['loss']:g}" in page.all_text
     assert f"{100 * tuned['optimism']:.1f} % of what the optimum will cost" in page.all_text
     for entry in compared["methods"]:
-        assert f"{entry['loss']['mean']:.5g}" in page.texts["td"]
+        assert f"{entry['loss']['mean']:.4g}" in page.texts["td"]
     assert "best of grid" in page.all_text
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "name", "figure", "bound"),
+    [
+        (["reward"], ["--gain", "reward"], "reward", "9", "at most"),
+        (["right"], ["--gain", "right"], "accuracy", "75.00% (1 wrong)", "at most"),
+        (
+            ["errors", "words"],
+            ["--statistics", "errors,words", "--metric", "wer"],
+            "WER",
+            "10.00% (2 errors)",
+            "at least",
+        ),
+    ],
+    ids=["gain", "right", "wer"],
+)
+def test_the_page_speaks_of_losses_as_the_terminal_does(
+    tmp_path: Path, columns: list[str], options: list[str], name: str, figure: str, bound: str
+) -> None:
+    # four lists of two: a wins with the larger weight, in the second list b; by hand, the best of a and b is:
+    # 4 + 3 + 0 + 2 rewarded, 3 of 4 right, 0 + 0 + 2 + 0 of 20 words wrong
+    rows = {"reward": ["4", "1", "0", "3", "0", "0", "2", "1"], "right": list("10010010"), "errors": list("03302000")}
+    features = ["1\t0", "0\t1"]
+    with (tmp_path / "x.tsv").open("w") as file:
+        file.write("\t".join(["list", "a", "b", *columns]) + "\n")
+        for row in range(8):
+            own = features[row % 2 if row != 3 and row != 2 else 1 - row % 2]
+            values = [rows[columns[0]][row], *(["5"] if len(columns) > 1 else [])]
+            file.write("\t".join([str(row // 2), own, *values]) + "\n")
+    data = [tmp_path / "x.tsv", "--segment", "list", "--features", "a,b", *options]
+    shown = run("solve", *data, "--report", tmp_path / "r.html")
+    assert shown.exit_code == 0, shown.output
+    terminal = dict(line.split(maxsplit=1) for line in shown.stdout.splitlines() if line.startswith(name))
+    page = parts(tmp_path / "r.html")
+    assert page.texts["h1"] == [f"Proved: no weights do better than {name} {terminal[name]}."]
+    assert terminal[name] == figure
+    assert bound in page.texts["dt"]
+    assert not re.search(r"(?<!metric:)\bloss\b", page.all_text)
+    drawn = "".join(svg for _, svg in page.pictures)
+    assert f">{name}" in drawn
+    assert ">loss" not in drawn
 
 
 def test_lattices_show_their_paths_and_texts(tmp_path: Path) -> None:
@@ -459,9 +503,9 @@ def test_lattices_show_their_paths_and_texts(tmp_path: Path) -> None:
     page = parts(tmp_path / "r.html")
     assert "Lattices" in page.texts["h2"]
     assert f"3 lattices with {lattices.n_links:,} links" in page.all_text
-    loss = lpmert.evaluate(lattices, [0.0, 1.0, -1.0], metric="wer").loss
+    rate = lpmert.evaluate(lattices, [0.0, 1.0, -1.0], metric="wer").rates["error_rate"]
     assert page.texts["td"][: len(lattices.names)]
-    assert f"{loss:g}" in page.texts["td"]
+    assert f"{100 * rate:.2f}%" in page.texts["td"]
     assert page.texts["ins"]
 
 

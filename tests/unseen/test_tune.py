@@ -74,12 +74,14 @@ def test_the_optimum_is_recommended_only_where_it_is_clearly_better(monkeypatch,
     dev = lists[0].restrict(slice(0, 12))
 
     def answering(low, high):
-        found = estimates.Interval(0.0, low, high)
+        found = estimates.Interval((low + high) / 2, low, high)
         return lambda *_, **__: estimates.Estimate(found, found, found, 12, 12, 5)
 
     for low, high, wanted in ((0.1, 2.0, "optimum"), (-0.1, 2.0, "averaged"), (-2.0, -0.1, "averaged")):
         monkeypatch.setattr(estimates, "cross_validated", answering(low, high))
-        assert lpmert.tune(dev).recommended == wanted
+        tuned = lpmert.tune(dev)
+        assert tuned.recommended == wanted
+        assert any("within chance" in note for note in tuned.notes) == (low < 0.0 < low + high)
 
 
 def test_what_is_odd_about_the_lists_is_told(caplog, tmp_path):

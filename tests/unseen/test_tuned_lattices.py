@@ -158,7 +158,7 @@ def test_the_command_takes_lattices_and_writes_weights_that_decode_as_it_says(tm
 
 def test_hypergraphs_are_refused_with_the_way_out() -> None:
     graphs = lpmert.Hypergraphs([[1.0], [2.0]], [0, 2], [0, 0], [[], []], [["a"], ["b"]], ["a"])
-    with pytest.raises(DataError, match="make N-best lists of them: lpmert nbest"):
+    with pytest.raises(DataError, match="make N-best lists of them: lpmert convert --n-best"):
         lpmert.tune(graphs)
 
 

@@ -1,0 +1,262 @@
+"""What outcomes say, in the units that users know: figures, tables and verdicts, for terminals and pages alike.
+
+Checks, comparisons and tunings are taken as JSON has them, so that files of them are shown as they were.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lpmert.findings import LOSS, Unit
+from lpmert.quoting import duration, number, percent
+
+if TYPE_CHECKING:
+    from lpmert.checked import Check
+    from lpmert.model.evaluation import Evaluation
+    from lpmert.result import Result
+
+Content = Mapping[str, Any]
+"""An outcome as JSON has it."""
+
+_BEST_OF = (1, 2, 5, 10)
+AVERAGED, OPTIMUM = "averaged", "optimum"
+
+
+class Table(NamedTuple):
+    """A table of texts, the first column of which has the names of its rows."""
+
+    caption: str
+    heading: list[str]
+    rows: list[list[str]]
+
+    @classmethod
+    def of(cls, caption: str, heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+        """Return a table without the columns in which nothing is known."""
+        shown = [k for k in range(len(heading)) if k == 0 or any(row[k] not in ("", "-") for row in rows)]
+        return cls(caption, [heading[k] for k in shown], [[row[k] for k in shown] for row in rows])
+
+
+def unit_in(content: Content, key: str = "unit") -> Unit:
+    """Return the unit that an outcome is told in."""
+    known = content.get(key)
+    return LOSS if known is None else Unit(**known)
+
+
+def figures(of: Result | Check | Evaluation, unit: Unit) -> list[tuple[str, str]]:
+    """Return what weights cost, with the score where the unit does not tell it, and with ties."""
+    found = [(unit.name, unit.text(of.loss))]
+    if of.score != of.loss and not math.isclose(unit.of(of.loss), of.score, rel_tol=1e-9, abs_tol=1e-9):
+        found.append(("score", number(of.score)))
+    if of.tied_lists:
+        lists = "1 list" if of.tied_lists == 1 else f"{of.tied_lists:,} lists"
+        best, worst = ("-" if loss is None else unit.text(loss) for loss in (of.loss_best_ties, of.loss_worst_ties))
+        found.append(("ties", f"{lists}: {best} at best, {worst} at worst"))
+    return found
+
+
+def bound(result: Result, unit: Unit) -> list[tuple[str, str]]:
+    """Return the bound, and the gap where there is one; nothing of a heuristic."""
+    if result.lower_bound is None:
+        return []
+    if result.gap_abs == 0.0:
+        return [(unit.bound, unit.short(result.loss))]
+    gap = [("gap", percent(result.gap_rel))] if unit.offset == 0.0 else []  # a share of the loss, which is not shown
+    return [(unit.bound, unit.text(result.lower_bound, bound=True)), *gap]
+
+
+def expected(result: Result) -> str:
+    """Return what a result says about unseen lists in a line, nothing if cross-validation was not asked for."""
+    found, unit = result.unseen, result.unit or LOSS
+    if not found:
+        return ""
+    ends = f" ({unit.interval(found['low'], found['high'], sign=False)})" if "low" in found else ""
+    share = f", {100 * found['optimism']:.1f} % of the loss hidden by optimism" if "optimism" in found else ""
+    return f"about {unit.short(found['loss'])}{ends}{share}; {found['folds']:.0f}-fold cross-validation"
+
+
+def verdict(result: Result) -> str:
+    """Return what is known about the best weights, and what that rests on."""
+    unit = result.unit or LOSS
+    cost = f"{unit.name} {unit.text(result.loss)}"
+    least = None if result.lower_bound is None else unit.short(result.lower_bound, bound=True)
+    if result.status.proved:
+        known = f"Proved: no weights do better than {cost}."
+    elif least is None:
+        known = f"Found weights with {cost}. Nothing is proved: there may be better ones."
+    elif result.status.name == "OPTIMAL_TO_TOLERANCE":
+        known = f"Optimal to tolerance: {cost}; better weights, {unit.bound} {least}, would hang on rounding."
+    else:
+        gap = unit.difference(result.gap_abs or 0.0).lstrip("-")
+        known = f"Found weights with {cost}. All weights have {unit.bound} {least}: a gap of {gap} is open."
+    return f"{known} This also rests on a checkpoint, from which it was resumed." if result.resumed else known
+
+
+def check_verdict(content: Content, unit: Unit) -> str:
+    """Return what a check says of the weights that were checked."""
+    best, proved = content["optimum"]["loss"], content["optimum"]["status"] == "optimal"
+    if not content["inside"]:
+        more = "and there are better ones in it" if content["excess"] > 0 else "and no better ones in it are known"
+        return f"these weights lie outside the region, {more}"
+    if content["excess"] > 0:
+        return f"there are better weights: {unit.name} {unit.short(best)} instead of {unit.short(content['loss'])}"
+    if content["wins_by_ties"]:
+        return "below the optimum, but only by ties: no weights that decide every list get this loss"
+    if proved:
+        return "these weights are optimal: no weights give a lower loss"
+    return "no better weights found, but it is not proved that there are none"
+
+
+class Compared:
+    """A comparison in the units of its lists and of those held out."""
+
+    def __init__(self, content: Content) -> None:
+        self._content, self._unit = content, unit_in(content)
+        self._held_out = unit_in(content, "held_out_unit")
+        self._runs: Sequence[Content] = content["methods"]
+
+    @property
+    def verdict(self) -> str:
+        """What is best; `proved` says whether that is."""
+        optimum, unit = self._content["optimum"], self._unit
+        if optimum is None or optimum["lower_bound"] is None:
+            return f"no bound on {unit.name} is known"
+        if self._content["proved"]:
+            return f"optimum: {unit.name} {unit.text(optimum['loss'])}, proved"
+        least = f"{unit.bound} {unit.short(optimum['lower_bound'], bound=True)}"
+        return f"best found: {unit.name} {unit.text(optimum['loss'])}, {least} ({optimum['message']})"
+
+    @property
+    def tables(self) -> list[Table]:
+        """The runs, what the best of several is worth, and the cross-validation, as far as there are any."""
+        return [table for table in (self._methods(), self._stability(), self._unseen()) if table.rows]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is odd about single entries, and how the figures came about, a line each."""
+        found = [] if self._content["complete"] else ["not all runs were made"]
+        for entry in self._runs:
+            best = min(entry["runs"], key=lambda run: (not run["inside"], run["loss"]))
+            if not best["inside"]:
+                found.append(f"{entry['name']}: these weights lie outside the region")
+            elif entry["wins_by_ties"]:
+                found.append(f"{entry['name']}: below the optimum only by ties, in {best['tied_lists']:,} lists")
+            elif best["tied_lists"]:
+                found.append(f"{entry['name']}: {best['tied_lists']:,} lists are tied at its best weights")
+        own = self._content["cross_validation"]
+        if own is not None:
+            times = "once" if own["repetitions"] == 1 else f"{own['repetitions']} times"
+            drawn = f"{own['folds']}-fold cross-validation, {times}"
+            found += [f"{drawn}: intervals of 95 % for lists from the same source", *own["notes"]]
+        return found
+
+    def _of(self, loss: float | None) -> str:
+        return "-" if loss is None else self._unit.short(loss)
+
+    def _there(self, loss: float | None) -> str:
+        return "-" if loss is None else self._held_out.short(loss)
+
+    def _by(self, losses: float | None) -> str:
+        """Return a spread or an excess."""
+        return "-" if losses is None else self._unit.difference(abs(losses)).lstrip("-")
+
+    def _methods(self) -> Table:
+        distance = "to optimum" if self._content["proved"] else "to bound"
+        rows = []
+        for entry in self._runs:
+            loss, apart, against = entry["loss"], entry["held_out_loss"], entry["against_first"]
+            tested = against["training"] if against["held_out"] is None else against["held_out"]
+            rows.append([
+                entry["name"], str(len(entry["runs"])), *(self._of(loss[name]) for name in ("mean", "best")),
+                *(self._by(loss[name]) for name in ("delta", "deviation", "excess")),
+                self._there(None if apart is None else apart["mean"]),
+                "-" if tested is None else f"{tested['p_value']:.3f}", duration(entry["seconds"]),
+            ])  # fmt: skip
+        heading = [self._unit.name, "runs", "mean", "best", "Delta", "S", distance, "held out", "p", "time"]
+        return Table.of("Methods on these lists", heading, rows)
+
+    def _stability(self) -> Table:
+        """Return what several runs are worth; no rows if no method made several."""
+        rows = []
+        for entry in self._runs:
+            own = entry["stability"]
+            curve = {point["runs"]: point for point in own["best_of"]}
+            if not curve:
+                continue
+            correlations = ["-" if own[name] is None else f"{own[name]:.3f}" for name in ("pearson", "spearman")]
+            rows.append([entry["name"], *(self._of(curve[n]["loss"]) for n in _BEST_OF), *correlations])
+            if entry["held_out_loss"] is not None:
+                there = (self._there(curve[n]["held_out_loss"]) for n in _BEST_OF)
+                rows.append(["  held out", *there, "", ""])
+        return Table.of("The best of several runs", ["best of runs", *map(str, _BEST_OF), "Pearson", "Spearman"], rows)
+
+    def _unseen(self) -> Table:
+        """Return what cross-validation found; no rows without one."""
+        unit, rows = self._unit, []
+        for entry in (self._content["cross_validation"] or {"methods": ()})["methods"]:
+            loss, difference, optimism = entry["loss"], entry["difference"], entry["optimism"]
+            reach = None if loss["low"] is None else (loss["high"] - loss["low"]) / 2
+            compared = ["-", "", "-"]
+            if difference is not None and entry["p_value"] is not None:
+                ends = unit.interval(difference["low"], difference["high"])
+                compared = [unit.difference(difference["value"], sign=True), ends, f"{entry['p_value']:.3f}"]
+            rows.append([
+                entry["name"], self._of(entry["here"]), self._of(loss["value"]), self._by(reach),
+                "-" if optimism is None else f"{100 * optimism:.1f} %", self._there(entry["held_out"]), *compared,
+            ])  # fmt: skip
+        heading = [unit.name, "on these", "on unseen", "+-", "optimism", "held out", "difference", "95 %", "p"]
+        return Table.of("On unseen lists", heading, rows)
+
+
+def tuned_table(content: Content) -> Table:
+    """Return what the best and the averaged weights of a tuning cost, here and on unseen lists."""
+    optimum, averaged = content["optimum"], content["averaged"]
+    unit, proved = unit_in(optimum), optimum["status"] == "optimal"
+    rows = [["on these lists", unit.short(optimum["loss"]), unit.short(averaged["loss"]), ""]]
+    if optimum["lower_bound"] is not None and not proved:
+        rows.append([f"  {unit.bound}", unit.short(optimum["lower_bound"], bound=True), "", ""])
+    if content["estimate"] is not None:
+        rows += _rows_of_two("expected on unseen lists", content["estimate"], unit)
+    elif averaged["quick"] is not None:
+        rows.append(["expected on unseen lists", "-", unit.short(averaged["quick"]), ""])
+    if content["held_out"] is not None:
+        rows += _rows_of_two("on held-out lists", content["held_out"], unit_in(content, "held_out_unit"))
+    heading = [unit.name, OPTIMUM if proved else "best found", AVERAGED, "95 %"]
+    return Table.of("What weights cost", heading, rows)
+
+
+def _rows_of_two(label: str, estimate: Content, unit: Unit) -> list[list[str]]:
+    """Return losses with the interval of the average's, and their difference with its own."""
+    averaged, difference = estimate["averaged"], estimate["difference"]
+    reach = None if averaged["low"] is None else (averaged["high"] - averaged["low"]) / 2
+    width = "" if reach is None else f"+- {unit.difference(reach).lstrip('-')}"
+    change, ends = unit.difference(difference["value"], sign=True), unit.interval(difference["low"], difference["high"])
+    return [
+        [label, unit.short(estimate["optimum"]["value"]), unit.short(averaged["value"]), width],
+        ["  difference", "", change, ends],
+    ]
+
+
+def tuned_notes(content: Content) -> list[str]:
+    """Return how the figures of a tuning came about, a line each."""
+    found, averaged, estimate = [], content["averaged"], content["estimate"]
+    if estimate is not None:
+        groups = ""
+        if estimate["groups"] != content["n_lists"]:
+            groups = f", {estimate['groups']:,} sources kept together"
+        drawn = f"{estimate['folds']}-fold cross-validation of lists from the same source"
+        found.append(f"intervals of 95 %, {drawn}{groups}")
+    elif averaged["quick"] is not None:
+        found.append("no cross-validation: expected by the variance along the chains")
+    if content["optimism"] is not None:
+        found.append(f"{100 * content['optimism']:.1f} % of what the optimum will cost is hidden by optimism")
+    if averaged["agreement"] is not None:
+        found.append(f"{averaged['chains']} chains of averages agree to {averaged['agreement']:.3f}")
+    return [*found, *content["notes"]]
+
+
+def tuned_verdict(content: Content) -> str:
+    """Return which weights a tuning recommends, and why where its estimate is for the others."""
+    which = "the averaged weights" if content["recommended"] == AVERAGED else "the best weights on these lists"
+    return f"recommended for unseen lists: {which}"
