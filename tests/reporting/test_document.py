@@ -21,7 +21,7 @@ def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/report.md").read_text(), re.MULTILINE | re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines()]
-    assert len(commands) == 4
+    assert len(commands) == 5
     for command in commands:
         program, *arguments = shlex.split(command)
         if program == "lpmert":
@@ -33,4 +33,5 @@ def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monk
     page = parts(tmp_path / "report.html")
     assert page.texts["h1"] == ["Proved: no weights have a lower loss than 912."]
     assert "The weights checked have loss 983: 71 more than the best found." in page.all_text
-    assert (tmp_path / "docs" / "surface.png").read_bytes().startswith(b"\x89PNG")
+    for picture in ("surface.png", "proof.png"):
+        assert (tmp_path / "docs" / picture).read_bytes().startswith(b"\x89PNG")
