@@ -6,6 +6,7 @@ Usage: python proof.py NBEST PICTURE
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,7 +23,8 @@ BLUE, RED, GREY = "#0f766e", "#c2410c", "#94a3b8"
 def ends_of_line_searches(nbest: lpmert.NBest) -> np.ndarray:
     """Return the losses [STARTS] at which MERT's line searches stop, without restarts."""
     method, rng = lpmert.methods.Och(restarts=0), np.random.default_rng(0)
-    spread = nbest.dense_features().std(axis=0)
+    lists = (nbest.features[begin:end] for begin, end in pairwise(nbest.offsets))
+    spread = np.mean([rows.std(axis=0) for rows in lists], axis=0)
     starts = rng.normal(size=(STARTS, nbest.n_features)) / spread
     return np.array([lpmert.minimize(nbest, method=method, initial_weights=start).loss for start in starts])
 
