@@ -57,7 +57,8 @@ def main() -> None:
     for value, count in zip(values, counts, strict=True):
         across = np.arange(count) - (count - 1) / 2
         right.plot(across, np.full(count, value), "o", color=RED, markersize=4, alpha=0.8)
-    right.set_title(f"{(ends > result.loss).sum()} of {STARTS} line searches miss it", loc="left", fontweight="bold")
+    missed = int((ends > result.loss).sum())
+    right.set_title(f"{missed} of {STARTS} line searches miss it", loc="left", fontweight="bold")
     right.set_yscale("symlog", linthresh=2)
     right.set_yticks([0, 1, 2, 5, 10, 20, 50, 100, 200], ["optimum", "1", "2", "5", "10", "20", "50", "100", "200"])
     right.set_ylim(-0.4, 400)
@@ -67,6 +68,7 @@ def main() -> None:
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(picture, dpi=130)
+    print(f"{result.loss:g} errors, {result.status.name}; {missed} of {STARTS} line searches stop above")
 
 
 if __name__ == "__main__":
