@@ -92,7 +92,7 @@ def run_benchmarks(
 @click.option("--rows", type=click.Path(path_type=Path), default=ROWS, help="Folder of the rows.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=RESULTS, help="Folder of the report.")
 def report(names: tuple[str, ...], rows: Path, output: Path) -> None:
-    """Render tables, figures and one page from the rows of all benchmarks, or of NAMES."""
+    """Render a page with tables and figures from the rows of each benchmark, or of NAMES."""
     _write(names or NAMES, rows, output)
 
 

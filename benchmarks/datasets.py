@@ -295,12 +295,17 @@ def _unit_deviation(file: str, segment: str, columns: tuple[str, ...], loss: str
     return of_unit_deviation(_table(file, segment, columns, loss))
 
 
-def of_unit_deviation(nbest: NBest) -> NBest:
-    """Return lists whose features have unit deviation within lists, so that a cosine of weights means something."""
+def spread_within(nbest: NBest) -> FloatArray:
+    """Return the deviation [D] of each feature within lists, 1 where it does not vary."""
     features, starts = nbest.dense_features(), nbest.offsets[:-1]
     means = np.add.reduceat(features, starts, axis=0) / np.diff(nbest.offsets)[:, None]
     deviation = (features - means[nbest.list_index]).std(axis=0)
-    scaled = features / np.where(deviation > 0, deviation, 1.0)
+    return np.where(deviation > 0.0, deviation, 1.0)
+
+
+def of_unit_deviation(nbest: NBest) -> NBest:
+    """Return lists whose features have unit deviation within lists, so that a cosine of weights means something."""
+    scaled = nbest.dense_features() / spread_within(nbest)
     return NBest(scaled, nbest.offsets, nbest.statistics, nbest.names, nbest.list_ids)
 
 

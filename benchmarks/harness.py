@@ -105,6 +105,9 @@ class Unlimited:
         del data, objective
         return None
 
+    def warm_up(self) -> None:
+        """Do nothing: there is nothing to load."""
+
 
 @dataclass(frozen=True)
 class Task:

@@ -16,7 +16,6 @@ import lpmert
 from benchmarks import datasets
 from benchmarks.harness import Answer, Dataset, Unlimited
 from benchmarks.lists import warm_up
-from lpmert.errors import FloatArray
 from lpmert.methods.heuristic.och import Och, Stabilised
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Method
@@ -39,7 +38,7 @@ class Sentences:
     @property
     def first_weights(self) -> dict[str, float]:
         """Weights to decode with first: equal ones, for features brought to the same spread within lists."""
-        return dict(zip(self.train.names, (1.0 / spread_within(self.train)).tolist(), strict=True))
+        return dict(zip(self.train.names, (1.0 / datasets.spread_within(self.train)).tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,14 +112,6 @@ class Loop(Unlimited):
         more: dict[str, Any] = {"metric": self.metric, "search_seconds": self.search_seconds}
         found = whole_tuning(data, self.method, self.iterations, seed, time_limit, **more)
         return Answer(found.weights, "finished" if found.finished else "heuristic", None, *self.told(found))
-
-
-def spread_within(nbest: NBest) -> FloatArray:
-    """Return the deviation [D] of each feature within lists, 1 where it does not vary."""
-    features, starts = nbest.dense_features(), nbest.offsets[:-1]
-    means = np.add.reduceat(features, starts, axis=0) / np.diff(nbest.offsets)[:, None]
-    deviation = (features - means[nbest.list_index]).std(axis=0)
-    return np.where(deviation > 0.0, deviation, 1.0)
 
 
 @cache

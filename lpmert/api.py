@@ -296,7 +296,7 @@ def certify(
     Notes
     -----
     The search for the proof is one of its own, and may take much longer than that for the weights.
-    `docs/certificates.md` describes the file.
+    `proofs/certificates.md` describes the file.
 
     Examples
     --------

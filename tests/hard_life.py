@@ -520,7 +520,7 @@ def limited() -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def try_doors(
+def try_entry_points(
     inputs: int, seed: int, folder: Path, only: Sequence[str] = (), tell: Callable[[str], object] = print
 ) -> tuple[Counter[tuple[str, str]], list[str]]:
     """Send so many inputs through the entry points; count what was taken, refused and failed, and return failures."""
@@ -562,7 +562,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     memory = Path("/dev/shm")  # the inputs are small, and a disk slow
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        outcomes, failures = try_doors(given.inputs, given.seed, Path(folder), given.only)
+        outcomes, failures = try_entry_points(given.inputs, given.seed, Path(folder), given.only)
     print(f"{outcomes.total():,} inputs, {len(failures)} kinds of failures")  # noqa: T201
     sys.exit(bool(failures))
 

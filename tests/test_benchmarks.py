@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import lzma
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
@@ -18,10 +16,10 @@ import matplotlib.figure
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from shared import ROOT, needs_shared, swahili
+from shared import needs_shared, swahili
 
 import lpmert
-from benchmarks import datasets, targets
+from benchmarks import datasets
 from benchmarks.__main__ import main
 from benchmarks.harness import (
     Answer,
@@ -38,8 +36,7 @@ from benchmarks.lists import Loss
 from benchmarks.report import write_report
 from benchmarks.rows import Row, forget_row, keep_row, read_rows
 from benchmarks.runner import ROWS, Wishes, current_rows, run, task_by_key
-from benchmarks.suites import NAMES, ablation, beam, benchmark, four, growth, quick, unseen
-from benchmarks.suites.floor import find_prototypes
+from benchmarks.suites import NAMES, ablation, beam, benchmark, four, growth, quick, targets, unseen
 from benchmarks.suites.stability import best_of
 from benchmarks.tables import Table
 from lpmert.comparing.significance import corrected_reach
@@ -49,30 +46,12 @@ from lpmert.model.nbest import NBest
 from lpmert.numeric.rounding import decimals_of
 
 
-def test_without_prototypes_the_race_says_how_to_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LPMERT_SHARED", str(tmp_path))
-    said: list[str] = []
-    run(benchmark("floor"), Wishes(solvers=("prototype", "lpmert")), tmp_path, said.append)
-    assert said
-    assert all("LPMERT_SHARED" in line for line in said)
-
-
-def test_prototypes_without_their_data_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LPMERT_SHARED", str(tmp_path))
-    prototypes = tmp_path / "prototypes"
-    prototypes.mkdir()
-    (prototypes / "run.py").touch()
-    assert find_prototypes() is None
-    (tmp_path / "data").mkdir()
-    assert find_prototypes() == prototypes
-
-
 def test_targets_without_their_lists_say_where_these_are_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LPMERT_SHARED_DATA", str(tmp_path))
     said: list[str] = []
-    run(benchmark("floor"), Wishes(("libri?", "swahili*", "csmt"), ("auto",)), tmp_path, said.append)
+    run(benchmark("targets"), Wishes(("libri?", "swahili*", "csmt"), ("auto",)), tmp_path, said.append)
     assert len(said) == sum(target.rounds for target in targets.TARGETS if "generated" not in target.dataset.name)
     assert all("LPMERT_SHARED_DATA has no" in line for line in said)
 
@@ -115,18 +94,6 @@ def test_lists_with_targets_are_read_as_the_decimals_that_their_files_hold() -> 
     assert four.tolist() == [[float(word) for word in row] for row in words]
     for features, cells in ((six, [row[2:5] for row in rows]), (four, words)):
         assert decimals_of(features).places == max(places(cell) for row in cells for cell in row)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_prototypes() is None, reason="needs the prototypes: set LPMERT_SHARED")
-def test_both_sides_prove_the_optimum_of_the_prototypes(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks", "run", "floor", "--dataset", "swahili-8:16", "--rows", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = read_rows(tmp_path / "floor.jsonl").values()
-    assert {row.solver for row in rows} == {"prototype", "lpmert", "later prototype"}
-    assert all(row.proved for row in rows)
-    assert all(row.loss == pytest.approx(4.641196, abs=1e-6) for row in rows)  # published with the prototypes
 
 
 def test_the_ablation_turns_off_one_switch_at_a_time_and_in_the_end_all() -> None:
@@ -344,10 +311,8 @@ def test_generated_lists_are_the_same_everywhere() -> None:
 def test_the_shipped_rows_of_every_benchmark_can_be_rendered(tmp_path: Path) -> None:
     for path in write_report(NAMES, ROWS, tmp_path):
         assert path.stat().st_size > 0
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
     for name in NAMES:
         if (ROWS / f"{name}.jsonl").exists():
-            assert f'id="{name}"' in page
             assert f"`python -m benchmarks run {name}`" in (tmp_path / f"{name}.md").read_text(encoding="utf-8")
 
 

@@ -26,7 +26,7 @@ BARRED = "\x1b]0;x\x07"
 
 
 def test_a_share_of_the_inputs_gives_no_traceback(tmp_path: Path) -> None:
-    outcomes, failures = hard_life.try_doors(3000, 7, tmp_path)
+    outcomes, failures = hard_life.try_entry_points(3000, 7, tmp_path)
     assert failures == []
     taken = {name for name, outcome in outcomes if outcome == "taken"}
     refused = {name for name, outcome in outcomes if outcome == "refused"}
@@ -37,7 +37,7 @@ def test_a_share_of_the_inputs_gives_no_traceback(tmp_path: Path) -> None:
 def test_intact_seeds_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hard_life, "mutate", lambda _rng, content, _others=(): content)
     monkeypatch.setattr(hard_life, "packed", lambda _rng, content: content)
-    outcomes, failures = hard_life.try_doors(3000, 1, tmp_path, ["tsv", "moses", "weights", "loop", "slf", "archives"])
+    outcomes, failures = hard_life.try_entry_points(3000, 1, tmp_path, ["tsv", "moses", "weights", "loop", "slf", "archives"])
     assert failures == []
     assert {outcome for _, outcome in outcomes} == {"taken"}
 

@@ -81,14 +81,6 @@ def test_every_theorem_belongs_to_a_lemma() -> None:
     assert sorted(stated) == sorted(name for lemma in LEMMAS for name in lemma.coq)
 
 
-def test_the_table_says_what_the_pages_say() -> None:
-    row = r"^\| \[(\w\d+)\]\((\w+\.md)#[^)]*\) ([^|]*) \| ([^|]*) \| ([^|]*) \| ([^|]*) \|$"
-    rows = re.findall(row, (PROOFS / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    table = {row[0]: (row[2], names(row[3]), names(row[4]), names(row[5])) for row in rows}
-    assert table == {one.number: (one.title, one.coq, one.used, one.tested) for one in LEMMAS}
-    assert all((row[3] == NOTHING) == (not names(row[3])) for row in rows)
-
-
 # What Coq says
 
 needs_coq = pytest.mark.skipif(shutil.which("coqc") is None, reason="needs Coq: run proofs/coq/install.sh")

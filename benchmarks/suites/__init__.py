@@ -8,7 +8,7 @@ from benchmarks.harness import Benchmark
 
 NAMES = (
     "quick",
-    "floor",
+    "targets",
     "rivals",
     "growth",
     "lines",

@@ -151,9 +151,6 @@ class Model(Unlimited):
     name: str
     fit: Callable[[Adaptation], tuple[Probability, float]]
 
-    def warm_up(self) -> None:
-        """There is nothing to load."""
-
     def solve(self, data: Adaptation, _objective: Adapted, _seed: int, _time_limit: float) -> Answer:
         """Fit, and score all conversions."""
         model, share = self.fit(data)

@@ -81,9 +81,6 @@ class Surface(Unlimited):
 
     name: str = "grid"
 
-    def warm_up(self) -> None:
-        """There is nothing to load."""
-
     def solve(self, data: NBest, _objective: Shape, _seed: int, _time_limit: float) -> Answer:
         """Return losses [points, 1 + gammas], rounded to whole and tenth errors."""
         points = [np.array([1.0, lm, words]) for lm, words in product(LM, WORDS)]

@@ -16,6 +16,7 @@ OUTSIDE = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "LICENSE",
+    "SECURITY.md",
     "benchmarks/*.py",
     "benchmarks/suites/*.py",
     "benchmarks/results/*.json",

@@ -1,6 +1,6 @@
 """What a proof looks like on disk: a header and a tree of records, written and read as a stream.
 
-One JSON document with one record a line, so that neither side holds the tree in memory: see docs/certificates.md.
+One JSON document with one record a line, so that neither side holds the tree in memory: see proofs/certificates.md.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/report.md").read_text(), re.MULTILINE | re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines()]
-    assert len(commands) == 4
+    assert len(commands) == 5
     for command in commands:
         program, *arguments = shlex.split(command)
         if program == "lpmert":
@@ -29,8 +29,14 @@ def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monk
             assert outcome.exit_code == 0, outcome.output
         else:
             assert program == "python3"
-            subprocess.run([sys.executable, *arguments], check=True, env=environment(), timeout=280)
+            done = subprocess.run(
+                [sys.executable, *arguments], check=True, env=environment(), timeout=280, capture_output=True, text=True
+            )
     page = parts(tmp_path / "report.html")
     assert page.texts["h1"] == ["Proved: no weights do better than errors 912."]
     assert "The weights checked have errors 983: there are better weights: errors 912 instead of 983." in page.all_text
-    assert (tmp_path / "docs" / "surface.png").read_bytes().startswith(b"\x89PNG")
+    for picture in ("surface.png", "proof.png"):
+        assert (tmp_path / "docs" / picture).read_bytes().startswith(b"\x89PNG")
+    assert done.stdout == "883 errors, OPTIMAL; 98 of 100 line searches stop above\n"
+    shown = "best weights and bound meet at 883 errors. Right: of 100 line searches, 98 stop above the optimum"
+    assert all(shown in (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/index.md"))
