@@ -55,6 +55,9 @@ from .result import Limits as Limits
 from .result import Progress as Progress
 from .result import Result as Result
 from .result import Status as Status
+from .subsets import Subset as Subset
+from .subsets import Subsets as Subsets
+from .subsets import best_subsets as best_subsets
 from .unseen.tune import Tuned as Tuned
 from .unseen.tune import tune as tune
 

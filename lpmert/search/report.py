@@ -167,7 +167,7 @@ def _halved(weights: FloatArray) -> CallerWeights:
     return CallerWeights(np.ldexp(weights, -int(np.frexp(np.abs(weights).sum())[1])))
 
 
-_RESOLUTION = 1e-12
+RESOLUTION = 1e-12
 """Share of the loss by which rounded losses may be off and the optimum still be called proved."""
 
 
@@ -227,7 +227,7 @@ def result_of(
     loss, status, lower = evaluation.loss, outcome.status, None
     if outcome.lower_bound is not None:
         unseen = problem.unseen(loss)
-        doubtful = not placed.holds or problem.turned or unseen > _RESOLUTION * abs(loss)
+        doubtful = not placed.holds or problem.turned or unseen > RESOLUTION * abs(loss)
         if status is Status.OPTIMAL and doubtful:
             status = Status.OPTIMAL_TO_TOLERANCE
         bound = bound_on_loss(problem.canonical, outcome.lower_bound, unseen)
