@@ -46,6 +46,9 @@ from .model.nbest import NBest as NBest
 from .model.problem import Problem as Problem
 from .model.region import Linear as Linear
 from .model.region import Region as Region
+from .near_optimal import NearOptimal as NearOptimal
+from .near_optimal import WeightRange as WeightRange
+from .near_optimal import near_optimal as near_optimal
 from .reporting.page import report as report
 from .reranker import Reranked as Reranked
 from .reranker import Reranker as Reranker
@@ -55,6 +58,9 @@ from .result import Limits as Limits
 from .result import Progress as Progress
 from .result import Result as Result
 from .result import Status as Status
+from .subsets import Subset as Subset
+from .subsets import Subsets as Subsets
+from .subsets import best_subsets as best_subsets
 from .unseen.tune import Tuned as Tuned
 from .unseen.tune import tune as tune
 

@@ -31,7 +31,7 @@ from lpmert.system.memory import Allowance, give_back
 
 logger = logging.getLogger("lpmert")
 
-_REPORT_SECONDS = 0.5
+REPORT_SECONDS = 0.5
 """What the weights may take beyond the time limit to be moved into the middle of their cell."""
 
 _ROOM = 1
@@ -82,7 +82,7 @@ def solve(
                 search = driver.begin(method, seed, initial_weights)
             outcome = driver.drive(search)
             searched = deadline.seconds
-            with deadline.later(_REPORT_SECONDS).running(), driver.trusting_checkpoint():
+            with deadline.later(REPORT_SECONDS).running(), driver.trusting_checkpoint():
                 ended = Ended.of(search)
                 del search  # its memory is free before the report takes some
                 _give_back(problem)

@@ -171,7 +171,7 @@ def _halved(weights: FloatArray) -> CallerWeights:
 _MOST_ROUNDS = 30
 """How often weights are placed anew because paths of lattices win there that no cone has shown before."""
 
-_RESOLUTION = 1e-12
+RESOLUTION = 1e-12
 """Share of the loss by which rounded losses may be off and the optimum still be called proved."""
 
 
@@ -242,7 +242,7 @@ def _on_lists(
     weights, evaluation = scaled_evaluation(problem, placed.weights)
     centre = weights if placed.centre is None else in_scale_of(problem.region, problem.names, placed.centre)
     unseen = problem.unseen(evaluation.loss)
-    doubtful = not placed.holds or unseen > _RESOLUTION * abs(evaluation.loss)
+    doubtful = not placed.holds or unseen > RESOLUTION * abs(evaluation.loss)
     return replace(
         _result(method, problem, outcome, seed, weights, evaluation, doubtful=doubtful, unseen=unseen),
         free=problem.free,

@@ -1,0 +1,325 @@
+"""How sure each weight is: the range that it has among all weights whose loss is near the optimum, proved.
+
+Also called the Rashomon set of a model. Whether weights with a value of some feature beyond a limit can be near-optimal
+is one search below a cut-off in the part of the region beyond it: it finds such weights, which widens the range that is
+attained, or proves that there are none, which narrows the range that is possible. Both ends close in on each other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import atan, inf, isfinite, nextafter, tan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lpmert.api import problem_of, settings_of
+from lpmert.errors import DataError, MethodError, RegionError
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.quoting import listed, quoted
+from lpmert.result import Limits, Result
+from lpmert.search.cutoff import Below, search_below
+from lpmert.search.driver import solve
+from lpmert.system.deadline import Deadline, unheeded
+from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
+from lpmert.values import real_number
+from lpmert.workers import using_workers
+
+if TYPE_CHECKING:
+    from lpmert.metrics.base import Metric
+    from lpmert.search.method import Method
+
+SLACK = 0.01
+"""Share of the optimum that near-optimal weights may lose more by default."""
+
+PRECISION = 1e-2
+"""How close the ends of a range come by default, relative to their size."""
+
+_FAR = 1e6
+"""Values beyond so many times that of the reference count as infinite."""
+
+OnRange = Callable[[str, int, int], object]
+"""Gets the feature whose range is sought, how many ranges are known, of how many."""
+
+
+@dataclass(frozen=True)
+class WeightRange:
+    """The values of one weight among all near-optimal ones.
+
+    Parameters
+    ----------
+    name : str
+        Of the feature.
+    weight : float
+        Its weight at the optimum.
+    attained : (float, float)
+        The least and the largest value that was met in near-optimal weights.
+    possible : (float, float)
+        Proved: no near-optimal weights have a value outside.
+    """
+
+    name: str
+    weight: float
+    attained: tuple[float, float]
+    possible: tuple[float, float]
+
+    @property
+    def sign(self) -> int | None:
+        """1 or -1 where all near-optimal weights have that sign; `None` where some do not, or nobody knows."""
+        low, high = self.possible
+        return 1 if low > 0.0 else -1 if high < 0.0 else None
+
+
+@dataclass(frozen=True)
+class NearOptimal:
+    """All weights whose loss is near the optimum, feature by feature.
+
+    Parameters
+    ----------
+    optimum : Result
+        The best weights, in the scale of the ranges.
+    most : float
+        The largest loss that counts as near.
+    scale : str
+        What the weights are relative to: "am = 1".
+    ranges : tuple of WeightRange
+        One for each feature.
+    complete : bool
+        Whether all ranges are as precise as was asked for.
+    seconds : float
+        What it took.
+    """
+
+    optimum: Result
+    most: float
+    scale: str
+    ranges: tuple[WeightRange, ...]
+    complete: bool
+    seconds: float
+
+    def __getitem__(self, name: str) -> WeightRange:
+        """Return the range of a feature; raises `KeyError` for an unknown one."""
+        for one in self.ranges:
+            if one.name == name:
+                return one
+        raise KeyError(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON; `None` is no limit."""
+        return {
+            "optimum": self.optimum.to_dict(),
+            "most": self.most,
+            "scale": self.scale,
+            "ranges": [
+                {
+                    "name": one.name,
+                    "weight": one.weight,
+                    "attained": [end if isfinite(end) else None for end in one.attained],
+                    "possible": [end if isfinite(end) else None for end in one.possible],
+                    "sign": one.sign,
+                }
+                for one in self.ranges
+            ],
+            "complete": self.complete,
+            "seconds": self.seconds,
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+
+def near_optimal(
+    nbest: NBest,
+    *,
+    slack: float | None = None,
+    relative_to: str | None = None,
+    precision: float = PRECISION,
+    metric: str | Metric | None = None,
+    method: str | Method = "auto",
+    ties: str = "first",
+    region: Region | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    jobs: int = 1,
+    backend: str = "threads",
+    seed: int = 0,
+    on_range: OnRange | None = None,
+) -> NearOptimal:
+    """Find the range of each weight among all weights whose loss is at most the optimum and some slack.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    slack : float, optional
+        How much more than the optimum weights may lose, in the unit of the loss; by default a hundredth of it.
+    relative_to : str, optional
+        The feature whose weight is 1 or -1, as decoding does not see the scale; by default the one with the largest
+        weight whose sign is sure. A region that fixes a weight or the total needs none.
+    precision : float
+        How close what is attained and what is possible come, relative to their size.
+    metric, method, ties, region
+        As for `minimize`.
+    time_limit : float, optional
+        Seconds for everything: a third at most for the optimum, the rest in equal shares for the ranges.
+    memory_limit, jobs, backend, seed
+        As for `minimize`.
+    on_range : callable, optional
+        Gets the feature whose range is sought, how many ranges are known, of how many; a true answer stops.
+
+    Returns
+    -------
+    NearOptimal
+        For each weight what is attained and, outside of that, what is possible.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`; `MethodError` too for lattices, and where no weight can be the scale.
+
+    Notes
+    -----
+    Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful, JMLR 2019, on sets of near-optimal models.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> near = lpmert.near_optimal(lists, slack=0.5)
+    >>> near.scale, near["b"].sign
+    ('a = 1', 1)
+    """
+    solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
+    if not solver.proves:
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges are proved; use auto")
+    if slack is not None and ((number := real_number(slack)) is None or not 0.0 <= number < inf):
+        raise DataError(f"slack is what weights may lose beyond the optimum, at least 0; got {quoted(slack)}")
+    if not 0.0 < precision < 1.0:
+        raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
+    interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
+    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
+    with interrupts, deadline.running(), allowance.kept_if_any(), using_workers(backend, jobs):
+        problem = problem_of(nbest, metric, ties, region)
+        if not isinstance(problem, Problem):
+            raise MethodError("ranges of weights are sought on N-best lists; make some with lpmert.n_best")
+        third = None if deadline.left is None else deadline.left / 3.0
+        optimum = solve(solver, problem, replace(limits, time_limit=third), seed=seed)
+        most = optimum.loss + (abs(optimum.loss) * SLACK if slack is None else slack)
+        search = _Search(nbest, problem, solver, limits, seed, deadline, most, precision)
+        search.fix(optimum, region or Region(), relative_to)
+        ranges: list[WeightRange] = []
+        for name in nbest.names:
+            if on_range is not None:
+                with unheeded():
+                    search.stopped |= bool(on_range(name, len(ranges), len(nbest.names)))
+            ranges.append(search.range(name, len(nbest.names) - len(ranges)))
+    return NearOptimal(search.optimum, most, search.scale, tuple(ranges), search.complete, deadline.seconds)
+
+
+class _Search:
+    """The questions that ranges are made of, each one search below the cut-off."""
+
+    def __init__(
+        self,
+        nbest: NBest,
+        problem: Problem,
+        method: Method,
+        limits: Limits,
+        seed: int,
+        deadline: Deadline,
+        most: float,
+        precision: float,
+    ) -> None:
+        self._nbest, self._problem, self._method, self._seed = nbest, problem, method, seed
+        self._limits = replace(limits, target=most)
+        self._deadline, self._most, self._precision = deadline, most, precision
+        self.complete, self.stopped, self.scale = True, False, ""
+
+    def fix(self, optimum: Result, region: Region, relative_to: str | None) -> None:
+        """Fix the scale of the weights, unless the region does; raises `MethodError` if no weight has a sure sign."""
+        self.optimum, self._region = optimum, region
+        fixed = next((f"{name} = {value:g}" for name, value in region.fixed.items() if value), None)
+        self.scale = fixed or (f"sum = {region.total:g}" if region.total else "")
+        if self.scale:
+            if relative_to is not None:
+                raise MethodError(f"the region fixes the scale, {self.scale}; leave relative_to out")
+            return
+        if relative_to is not None and relative_to not in optimum.names:
+            raise DataError(f"no feature {quoted(relative_to)}; the features are {listed(optimum.names)}")
+        order = np.argsort(-np.abs(optimum.weights), kind="stable").tolist()
+        for name in [relative_to] if relative_to else [optimum.names[d] for d in order]:
+            weight = optimum.by_name[name]
+            if weight and self._none_beyond(name, 0.0, upper=weight > 0.0):
+                value = 1.0 if weight > 0.0 else -1.0
+                self.scale, self._region = f"{name} = {value:g}", replace(region, fixed={**region.fixed, name: value})
+                self.optimum = optimum.times(optimum.factor_to(name, value))
+                return
+        which = f"the sign of {quoted(relative_to)} is not sure" if relative_to else "no weight has a sure sign"
+        raise MethodError(
+            f"{which} among weights with a loss of at most {self._most:g}, so it cannot be the scale; "
+            "take a smaller slack, or a region that fixes a weight or the total"
+        )
+
+    def range(self, name: str, n_left: int) -> WeightRange:
+        """Return the range of a weight in the share of the time that so many ranges leave."""
+        weight = self.optimum.by_name[name]
+        if name in self._region.fixed:
+            return WeightRange(name, weight, (weight, weight), (weight, weight))
+        left = self._deadline.left
+        share = Deadline(None if left is None else left / n_left, None, lambda: self._deadline.expired)
+        (low, least), (high, largest) = (self._end(name, weight, upper, share) for upper in (False, True))
+        return WeightRange(name, weight, (low, high), (least, largest))
+
+    def _end(self, name: str, weight: float, upper: bool, share: Deadline) -> tuple[float, float]:
+        """Return one end of a range, attained and possible; the values in between are halved as angles."""
+        sign = 1.0 if upper else -1.0
+        size = abs(weight) or 1.0
+        attained, possible = weight, sign * inf
+        while abs(possible - attained) > self._precision * max(abs(attained), size / 10.0):
+            if abs(attained) > _FAR * size:
+                return sign * inf, sign * inf
+            if share.expired or self.stopped:
+                self.complete = False
+                break
+            value = 0.0  # the sign first
+            if not min(attained, possible) < 0.0 < max(attained, possible):
+                value = size * tan((atan(attained / size) + atan(possible / size)) / 2.0)
+            found = self._beyond(name, value, upper=upper, seconds=share.left)
+            if found.result is not None:
+                reached = found.result.by_name[name]
+                attained = max(attained, reached, key=lambda one: sign * one)
+            elif found.bound > self._most:
+                possible = value
+            else:
+                self.complete = False
+                break
+        return attained, possible
+
+    def _none_beyond(self, name: str, value: float, *, upper: bool) -> bool:
+        """Whether no near-optimal weight of a feature lies on the other side of a value."""
+        found = self._beyond(name, value, upper=not upper, seconds=self._deadline.left)
+        return found.result is None and found.bound > self._most
+
+    def _beyond(self, name: str, value: float, *, upper: bool, seconds: float | None) -> Below:
+        """Search the weights of which one is at least, or at most, a value for a loss that is near the optimum."""
+        low, high = self._region.bounds.get(name, (None, None))
+        if upper:
+            low = value if low is None else max(low, value)
+        else:
+            high = value if high is None else min(high, value)
+        nothing = Below(None, inf, True, inf)
+        if low is not None and high is not None and low >= high:
+            return nothing
+        region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})
+        limits = replace(self._limits, time_limit=seconds)
+        try:
+            problem = Problem(self._nbest, self._problem.metric, ties=self._problem.ties, region=region)
+            return search_below(problem, nextafter(self._most, inf), self._method, limits, self._seed)
+        except RegionError:
+            return nothing

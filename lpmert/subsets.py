@@ -1,0 +1,347 @@
+"""Best subset selection: the least loss that weights with at most k features reach, for k = 1, 2, ..., proved.
+
+A set of features is a region: the weights of all others are fixed to 0. Every set of a size is searched, in the order
+of what smaller sets inside it cost, for less than the best loss so far. That cut-off is what makes a set cheap: most
+are ruled out before their own optimum is known. The bound of a size is the least bound of its sets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
+from math import comb, fsum, inf, nextafter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lpmert.api import problem_of, settings_of
+from lpmert.errors import MethodError, RegionError
+from lpmert.findings import Unit
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.numeric.lists import varying_columns
+from lpmert.result import Limits, Result, Status
+from lpmert.search.cutoff import search_below
+from lpmert.system.deadline import Deadline, unheeded
+from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
+from lpmert.values import whole_number
+from lpmert.workers import using_workers
+
+if TYPE_CHECKING:
+    from lpmert.metrics.base import Metric
+    from lpmert.search.method import Method
+
+_Set = tuple[str, ...]
+
+MOST_SETS = 50_000
+"""Sets of features beyond which their search is refused: at a tenth of a second each they take more than an hour."""
+
+OnSet = Callable[[int, int, int, float], object]
+"""Gets the size, how many of its sets are searched, of how many, and the least loss so far."""
+
+
+@dataclass(frozen=True)
+class Subset:
+    """The best weights with at most `size` features.
+
+    Parameters
+    ----------
+    size : int
+        How many weights may be other than 0.
+    features : tuple of str
+        Those that are, fewer where more do not help.
+    result : Result
+        The weights, their loss, and the bound on the loss of all weights with so few features.
+    n_sets, n_open : int
+        Sets of this size, and how many of them may still hold better weights.
+    """
+
+    size: int
+    features: tuple[str, ...]
+    result: Result
+    n_sets: int
+    n_open: int
+
+
+@dataclass(frozen=True)
+class Subsets:
+    """What `best_subsets` found: one `Subset` for each size, the smallest first.
+
+    Parameters
+    ----------
+    names : tuple of str
+        All features.
+    subsets : tuple of Subset
+        By size; sizes for which no time was left are missing.
+    complete : bool
+        Whether all sizes that were asked for are there.
+    seconds : float
+        What it took.
+    """
+
+    names: tuple[str, ...]
+    subsets: tuple[Subset, ...]
+    complete: bool
+    seconds: float
+
+    def __getitem__(self, size: int) -> Subset:
+        """Return the best weights with at most so many features; raises `KeyError` for a size that is not there."""
+        for subset in self.subsets:
+            if subset.size == size:
+                return subset
+        raise KeyError(size)
+
+    @property
+    def unit(self) -> Unit | None:
+        """How the losses read in the unit that users know."""
+        return self.subsets[0].result.unit if self.subsets else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        own = [{**vars(one), "features": list(one.features), "result": one.result.to_dict()} for one in self.subsets]
+        return {"names": list(self.names), "subsets": own, "complete": self.complete, "seconds": self.seconds}
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+
+def best_subsets(
+    nbest: NBest,
+    *,
+    at_most: int | None = None,
+    metric: str | Metric | None = None,
+    method: str | Method = "auto",
+    ties: str | None = None,
+    region: Region | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    jobs: int = 1,
+    backend: str = "threads",
+    seed: int = 0,
+    on_set: OnSet | None = None,
+) -> Subsets:
+    """Find, for k = 1, 2, ..., the best weights of which at most k are other than 0, and prove that none do better.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    at_most : int, optional
+        The largest k; by default all features.
+    metric : str or Metric, optional
+        As for `minimize`.
+    method : str or Method
+        How to search each set.
+    ties : {"first", "best", "worst"}, optional
+        Which of several hypotheses with identical features stands for them. Without a feature more of them are
+        identical: by default they count at their worst, so that no set wins by their order. A metric that is no sum
+        over lists takes the first.
+    region : Region, optional
+        Where the weights may lie; features whose weight cannot be 0 there are in every set.
+    time_limit : float, optional
+        Seconds for everything: an equal share for each size, and at least that of the sets before.
+    memory_limit, jobs, backend, seed
+        As for `minimize`.
+    on_set : callable, optional
+        Gets the size, how many of its sets are searched, of how many, and the least loss so far; a true answer stops.
+
+    Returns
+    -------
+    Subsets
+        The weights of each size, their loss and its bound.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`; `MethodError` too for lattices, and where the sets are too many.
+
+    Notes
+    -----
+    Best subset selection: Bertsimas, King and Mazumder, Best Subset Selection via a Modern Optimization Lens, Annals
+    of Statistics 2016, who do it for least squares by mixed-integer programs.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> [(one.size, one.features, one.result.loss) for one in lpmert.best_subsets(lists).subsets]
+    [(1, ('a',), 1.0), (2, ('a', 'b'), 0.0)]
+    """
+    solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
+    interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
+    stop = lambda: interrupts.pressed  # noqa: E731
+    deadline = Deadline(limits.time_limit, None, stop, allowance)
+    with interrupts, deadline.running(), allowance.kept_if_any(), using_workers(backend, jobs):
+        problem = problem_of(nbest, metric, "first", region)
+        if not isinstance(problem, Problem):
+            raise MethodError("sets of features are searched on N-best lists; make some with lpmert.n_best")
+        ties, oracle = ties or ("first" if problem.losses is None else "worst"), -inf
+        if problem.losses is not None:
+            oracle = nextafter(fsum(np.minimum.reduceat(problem.losses, nbest.offsets[:-1])), -inf)
+        selection = _Selection(nbest, metric, solver, ties, region, limits, seed, deadline, on_set, oracle, stop)
+        sizes = selection.sizes(at_most)
+        subsets = selection.tightened(list(selection.search(sizes)))
+    if not subsets and not deadline.expired:
+        raise RegionError(f"no weights of the region have at most {sizes[-1]} features that are not 0; allow more")
+    complete = len(subsets) > 0 and subsets[-1].size == sizes[-1]
+    return Subsets(nbest.names, tuple(subsets), complete, deadline.seconds)
+
+
+@dataclass
+class _Selection:
+    """The search of all sets, size by size."""
+
+    nbest: NBest
+    metric: Any
+    method: Method
+    ties: str
+    region: Region | None
+    limits: Limits
+    seed: int
+    deadline: Deadline
+    on_set: OnSet | None
+    oracle: float
+    interrupted: Callable[[], bool]
+    best: Result | None = None
+    stopped: bool = False
+    _bound: float = inf
+    _met: dict[_Set, float] = field(default_factory=dict)
+
+    @cached_property
+    def useful(self) -> _Set:
+        """Features that vary within a list."""
+        columns = varying_columns(self.nbest.dense_features(), self.nbest.offsets)
+        return tuple(self.nbest.names[d] for d in columns)
+
+    def sizes(self, at_most: int | None) -> range:
+        """Return the sizes to search; raises `MethodError` if there is no feature, or if the sets are too many."""
+        n, n_sets = len(self.useful), 0
+        if not n:
+            raise MethodError("no feature varies within a list: there is nothing to choose")
+        sizes = range(1, (n if at_most is None else min(n, whole_number(at_most, "at_most", 1))) + 1)
+        for size in sizes:
+            n_sets += comb(n, size)
+            if n_sets > MOST_SETS:
+                advice = f"ask for at most {size - 1}" if size > 1 else "leave some out"
+                raise MethodError(f"{n} features have more than {MOST_SETS:,} sets of up to {size}; {advice}")
+        return sizes
+
+    def search(self, sizes: Sequence[int]) -> Iterator[Subset]:
+        """Yield the best weights of each size, until the time is over."""
+        for size in sizes:
+            if self.deadline.expired or self.stopped:
+                return
+            left = self.deadline.left
+            share = None if left is None else left / (sizes[-1] - size + 1)
+            of_size = self._search_size(size, Deadline(share, None, lambda: self.deadline.expired))
+            if of_size is not None:
+                yield of_size
+
+    def _attained(self, found: Result) -> bool:
+        """Whether the loss is that of the weights without the help of a tie."""
+        exact = self.region is None or self.region.cosine is None
+        return found.status is Status.OPTIMAL or (found.tied_lists == 0 and exact)
+
+    def tightened(self, subsets: list[Subset]) -> list[Subset]:
+        """Return the sizes with bounds that hold for larger ones: no set does better than one that contains it."""
+        for k in reversed(range(len(subsets) - 1 if self.ties == "worst" else 0)):
+            own, larger = subsets[k].result, subsets[k + 1].result.lower_bound
+            if own.lower_bound is None or larger is None or own.lower_bound >= larger:
+                continue
+            closed = larger >= own.loss and self._attained(own)
+            result = replace(own, lower_bound=min(larger, own.loss), status=Status.OPTIMAL if closed else own.status)
+            subsets[k] = replace(subsets[k], result=result, n_open=0 if closed else subsets[k].n_open)
+        return subsets
+
+    def _search_size(self, size: int, share: Deadline) -> Subset | None:
+        """Search all sets of a size; those that do not end in their time again, with more of it."""
+        sets = sorted(combinations(self.useful, size), key=self._promise)
+        bounds: dict[_Set, float] = {}
+        ended: set[_Set] = set()
+        waiting = sets
+        while waiting and not share.expired and not self.stopped:
+            for k, names in enumerate(waiting):
+                if share.expired or self.stopped:
+                    break
+                left = None if share.left is None else share.left / (len(waiting) - k)
+                bound, done = self._search_set(names, left)
+                bounds[names] = max(bound, bounds.get(names, -inf))
+                ended |= {names} if done else set()
+                self.stopped = self._tell(size, len(bounds), len(sets))
+            waiting = [names for names in sets if names not in ended and not self._rules_out(bounds.get(names, -inf))]
+        bound = min(bounds.get(names, self.oracle) for names in sets)
+        if self.ties != "worst":  # fewer features may cost less then: other hypotheses stand for those that are alike
+            bound = min(bound, self._bound)
+        self._bound = bound
+        n_open = sum(not self._rules_out(bounds.get(names, -inf)) for names in sets)
+        return None if self.best is None else self._subset(size, self.best, len(sets), n_open, complete=not waiting)
+
+    def _subset(self, size: int, found: Result, n_sets: int, n_open: int, *, complete: bool) -> Subset:
+        """Return the best weights so far with the bound on all sets of a size."""
+        if self._bound == -inf:
+            status = Status.HEURISTIC if complete else Status.TIME_LIMIT
+        elif self._rules_out(self._bound) and self._attained(found):
+            status = Status.OPTIMAL
+        elif complete:
+            status = Status.OPTIMAL_TO_TOLERANCE
+        elif self.interrupted():
+            status = Status.INTERRUPTED
+        elif self.stopped:
+            status = Status.CALLBACK
+        else:
+            status = Status.MEMORY_LIMIT if self.deadline.out_of_memory else Status.TIME_LIMIT
+        result = replace(
+            found,
+            lower_bound=None if self._bound == -inf else min(self._bound, found.loss),
+            status=status,
+            signature=f"{found.signature}|features:{size}",
+        )
+        used = tuple(name for name in self.useful if found.by_name[name])
+        return Subset(size, used, result, n_sets, n_open)
+
+    def _rules_out(self, bound: float) -> bool:
+        """Whether nothing above a bound is better than the best weights so far."""
+        return self.best is not None and bound >= self.best.loss
+
+    def _search_set(self, names: _Set, seconds: float | None) -> tuple[float, bool]:
+        """Search a set for less than the best loss; return a bound on its loss, and whether its search ended."""
+        problem = self._problem_of(names)
+        if problem is None:
+            return inf, True
+        limits = replace(self.limits, time_limit=seconds)
+        try:
+            found = search_below(problem, inf if self.best is None else self.best.loss, self.method, limits, self.seed)
+        except RegionError:
+            return inf, True
+        self._met[names] = found.least_met
+        if found.result is not None:
+            self.best = found.result
+        return found.bound, found.ended
+
+    def _problem_of(self, names: _Set) -> Problem | None:
+        """Return the problem with all other features at 0; `None` where the region forbids it."""
+        given = self.region or Region()
+        zero = {name: 0.0 for name in self.useful if name not in names}
+        if any(given.fixed.get(name) for name in zero):
+            return None
+        region = replace(given, fixed={**given.fixed, **zero}) if zero else self.region
+        try:
+            return Problem(self.nbest, self.metric, ties=self.ties, region=region)
+        except RegionError:
+            return None
+
+    def _promise(self, names: _Set) -> float:
+        """Return the least loss met in a set with a feature less."""
+        return min((self._met.get(less, inf) for less in combinations(names, len(names) - 1)), default=inf)
+
+    def _tell(self, size: int, done: int, n_sets: int) -> bool:
+        if self.on_set is None:
+            return False
+        with unheeded():
+            return bool(self.on_set(size, done, n_sets, inf if self.best is None else self.best.loss))

@@ -1,0 +1,116 @@
+"""Ranges of near-optimal weights: against every interval of two weights in fractions, and against drawn weights."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from math import inf
+
+import numpy as np
+import pytest
+
+import lpmert
+from lpmert import DataError, MethodError, NBest, Region
+
+
+def _lists(seed: int, n_features: int, n_lists: int = 12) -> NBest:
+    """Lists on which the first feature matters most, so that its sign is sure."""
+    rng = np.random.default_rng(seed)
+    features = rng.integers(-20, 21, (4 * n_lists, n_features)).astype(float)
+    worth = features @ np.linspace(1.0, -0.4, n_features) + rng.normal(size=4 * n_lists) * 4.0
+    losses = np.clip(np.round(3.0 - worth / 8.0), 0.0, 9.0)
+    return NBest(features, list(range(0, 4 * n_lists + 1, 4)), losses, names=["a", "b", "c"][:n_features])
+
+
+def _near(lists: NBest, first: int, most: float) -> tuple[Fraction | float, Fraction | float]:
+    """The least and the largest x of all weights (first, x) with at most this loss, in fractions."""
+    features, losses = lists.features, lists.statistics.ravel()
+    rows = [[(int(a), int(b)) for a, b in features[i:j]] for i, j in pairwise(lists.offsets.tolist())]
+    ties = {
+        Fraction(first * (a - c), d - b) for one in rows for k, (a, b) in enumerate(one) for c, d in one[:k] if b != d
+    }
+    ends: list[Fraction | float] = [-inf, *sorted(ties), inf]
+    near = []
+    for low, high in pairwise(ends):
+        inside = Fraction(high) - 1 if low == -inf else Fraction(low) + 1 if high == inf else Fraction(low + high) / 2
+        cost = 0.0
+        for begin, one in zip(lists.offsets.tolist(), rows, strict=False):
+            scores = [first * a + inside * b for a, b in one]
+            cost += losses[begin + scores.index(max(scores))]
+        if cost <= most:
+            near.append((low, high))
+    return near[0][0], near[-1][1]
+
+
+@pytest.mark.parametrize("slack", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_range_of_the_second_of_two_weights_is_that_of_all_intervals(seed: int, slack: float) -> None:
+    lists = _lists(seed, 2)
+    found = lpmert.near_optimal(lists, slack=slack, relative_to="a", precision=1e-3)
+    least, largest = _near(lists, 1 if found["a"].weight > 0 else -1, found.optimum.loss + slack)
+    assert found.complete
+    (low, high), (outer_low, outer_high) = found["b"].attained, found["b"].possible
+    assert outer_low <= least <= low <= high <= largest <= outer_high
+    if least == -inf:
+        assert low == outer_low == -inf
+    else:
+        assert low - outer_low <= 1e-3 * max(abs(low), abs(found["b"].weight) / 10)
+    if largest == inf:
+        assert high == outer_high == inf
+    assert found["b"].sign in ({1} if least > 0 else {-1} if largest < 0 else {None})
+
+
+@pytest.mark.parametrize(
+    "region", [None, Region(nonnegative=True), Region(total=1.0), Region(bounds={"b": (None, 0.0)})]
+)
+def test_no_drawn_weights_near_the_optimum_lie_outside_of_what_is_possible(region: Region | None) -> None:
+    lists = _lists(7, 3, 20)
+    found = lpmert.near_optimal(lists, slack=2.0, region=region)
+    fixed = found.scale.split(" = ")[0]
+    rng = np.random.default_rng(0)
+    near = 0
+    for _ in range(600):
+        drawn = found.optimum.weights + rng.normal(size=3) * rng.choice([0.05, 0.3])
+        drawn *= (1.0 / drawn.sum()) if fixed == "sum" else found[fixed].weight / drawn[lists.names.index(fixed)]
+        at = lpmert.evaluate(lists, drawn, region=region)
+        if at.loss > found.most or at.tied_lists or not at.inside or not np.isfinite(drawn).all():
+            continue
+        if fixed == "sum" or np.sign(drawn[lists.names.index(fixed)]) == np.sign(found[fixed].weight):
+            near += 1
+            for name, value in zip(lists.names, drawn.tolist(), strict=True):
+                low, high = found[name].possible
+                assert low - 1e-12 <= value <= high + 1e-12
+    assert near > 10
+    for one in found.ranges:
+        assert one.possible[0] <= one.attained[0] <= one.weight <= one.attained[1] <= one.possible[1]
+
+
+def test_more_slack_never_narrows_a_range() -> None:
+    few, many = (lpmert.near_optimal(_lists(3, 3), slack=slack, relative_to="a") for slack in (0.0, 3.0))
+    for name in ("b", "c"):
+        assert many[name].possible[0] <= few[name].attained[0]
+        assert few[name].attained[1] <= many[name].possible[1]
+
+
+def test_time_ends_it_with_ranges_that_hold() -> None:
+    lists = _lists(5, 3, 60)
+    found = lpmert.near_optimal(lists, slack=1.0, relative_to="a", time_limit=0.6, precision=1e-6)
+    assert found.seconds < 5.0
+    long = lpmert.near_optimal(lists, slack=1.0, relative_to="a", precision=1e-2)
+    for name in ("b", "c"):
+        assert found[name].possible[0] <= long[name].attained[0]
+        assert long[name].attained[1] <= found[name].possible[1]
+
+
+def test_what_cannot_be_asked_is_said() -> None:
+    lists = _lists(1, 3)
+    with pytest.raises(DataError, match="at least 0; got -1"):
+        lpmert.near_optimal(lists, slack=-1)
+    with pytest.raises(DataError, match="no feature 'z'"):
+        lpmert.near_optimal(lists, relative_to="z")
+    with pytest.raises(MethodError, match="the region fixes the scale, sum = 1"):
+        lpmert.near_optimal(lists, relative_to="a", region=Region(total=1.0))
+    with pytest.raises(MethodError, match="proves nothing"):
+        lpmert.near_optimal(lists, method="och")
+    with pytest.raises(MethodError, match="no weight has a sure sign"):
+        lpmert.near_optimal(lists, slack=1e6)

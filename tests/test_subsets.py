@@ -1,0 +1,181 @@
+"""Best subset selection: every size against the exact oracle, which shares no code with the searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import oracle
+import pytest
+from fuzz import ROUNDING
+from problems import Given, feature_names, problem
+
+import lpmert
+from lpmert import MethodError, NBest, Region, RegionError, Status, Subset
+from lpmert.errors import FloatArray, IntArray
+
+NAMES = ("a", "b", "c", "d")
+
+
+def _lists(rng: np.random.Generator, n_features: int, *, coarse: bool) -> tuple[FloatArray, IntArray, FloatArray]:
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 5, rng.integers(2, 6)))])
+    shape = (int(offsets[-1]), n_features)
+    features = rng.integers(-1, 2, shape).astype(float) if coarse else rng.normal(size=shape).round(2)
+    return features, offsets, rng.integers(0, 6, offsets[-1]).astype(float)
+
+
+@pytest.mark.parametrize("coarse", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_every_size_has_the_least_loss_of_all_its_sets(seed: int, coarse: bool) -> None:
+    """Hypotheses that a set cannot tell apart count at their worst."""
+    rng = np.random.default_rng([seed, coarse])
+    n_features = 3 + seed % 2
+    features, offsets, losses = _lists(rng, n_features, coarse=coarse)
+    found = lpmert.best_subsets(NBest(features, offsets, losses, names=NAMES[:n_features]))
+    assert found.complete
+    assert found.subsets
+    for one in found.subsets:
+        sets = combinations(range(n_features), one.size)
+        given = offsets.tolist(), losses.tolist()
+        least = min(oracle.best_loss(features[:, kept].tolist(), *given, "worst") for kept in sets)
+        assert one.result.status is Status.OPTIMAL
+        assert one.result.loss == one.result.lower_bound == float(least)
+        assert one.n_open == 0
+        _assert_used(one)
+
+
+def _assert_used(one: Subset) -> None:
+    """The features named are those that weights other than 0 belong to, and no more than allowed."""
+    assert len(one.features) <= one.size
+    assert set(one.features) >= {name for name, weight in one.result.by_name.items() if weight}
+
+
+def _least(given: Given, size: int) -> Fraction | float | None:
+    """The least loss of weights in the region with at most so many features."""
+    every = [
+        _on(given, kept) for k in range(1, size + 1) for kept in combinations(feature_names(given.features.shape[1]), k)
+    ]
+    return min((one.least for one in every if one is not None and one.least is not None), default=None)
+
+
+def _on(given: Given, kept: Sequence[str]) -> Given | None:
+    """The problem with all other weights at 0, `None` where one of them is fixed; limits of these hold then."""
+    width = given.features.shape[1]
+    names = feature_names(width)
+    zero = [[Fraction(int(k == d)) for k in range(width)] for d, name in enumerate(names) if name not in kept]
+    if given.region is not None and any(value and name not in kept for name, value in given.region.fixed.items()):
+        return None
+    equations = [*given.equations, *zero]
+    basis = oracle.null_space(equations, width)
+    rows = [row for row in given.rows if any(sum(a * b for a, b in zip(row, one, strict=True)) for one in basis)]
+    return replace(given, equations=equations, rows=rows)
+
+
+@pytest.mark.parametrize("kind", ["", "nonnegative", "signs", "fixed", "simplex", "linear", "equation"])
+@pytest.mark.parametrize("worth", ["small", "negative", "floats", "wer", "bleu"])
+def test_regions_and_metrics(worth: str, kind: str) -> None:
+    searched = 0
+    for features, seed in (("integers", 1), ("ternary", 2), ("decimals", 5), ("collinear", 4), ("dyadic", 6)):
+        given = problem(features, worth, seed, kind=kind)
+        if given.features.shape[1] > 4:
+            continue
+        begins = np.repeat(given.offsets[:-1], np.diff(given.offsets))
+        if (given.features == given.features[begins]).all():
+            continue
+        try:
+            found = lpmert.best_subsets(given.nbest, metric=given.metric, region=given.region, ties="first")
+        except RegionError:
+            assert _least(given, given.features.shape[1]) is None
+            continue
+        for one in found.subsets:
+            least = _least(given, one.size)
+            assert least is not None
+            slack = 0.0 if given.exact else ROUNDING * abs(float(least))
+            about = f"{given.name}, {one.size} features: {one.result.loss!r}, least {float(least)!r}"
+            assert abs(one.result.loss - float(least)) <= slack, about
+            assert one.result.lower_bound is not None
+            assert one.result.lower_bound <= float(least) + slack, about
+            assert one.result.status in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE), about
+            searched += 1
+        sizes = [one.size for one in found.subsets]
+        assert all(_least(given, size) is None for size in range(1, sizes[0]))
+    assert searched
+
+
+def _wide(n_features: int) -> NBest:
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(200, n_features))
+    names = [f"f{k}" for k in range(n_features)]
+    return NBest(features, list(range(0, 201, 5)), rng.integers(0, 9, 200).astype(float), names=names)
+
+
+def test_more_features_never_cost_more_and_one_is_the_best_single_one() -> None:
+    found = lpmert.best_subsets(_wide(5), at_most=3)
+    losses = [one.result.loss for one in found.subsets]
+    assert [one.size for one in found.subsets] == [1, 2, 3]
+    assert losses == sorted(losses, reverse=True)
+    singles = [
+        lpmert.evaluate(_wide(5), {name: sign * (name == own) for name in _wide(5).names}, ties="worst").loss
+        for own in _wide(5).names
+        for sign in (-1, 1)
+    ]
+    assert losses[0] == min(singles)
+
+
+def test_what_cannot_be_searched_is_said() -> None:
+    alike = NBest([[1.0, 2.0], [1.0, 2.0]], [0, 2], [[0], [1]])
+    with pytest.raises(MethodError, match="no feature varies within a list"):
+        lpmert.best_subsets(alike)
+    with pytest.raises(MethodError, match="40 features have more than 50,000 sets of up to 4; ask for at most 3"):
+        lpmert.best_subsets(_wide(40))
+    with pytest.raises(MethodError, match="at_most"):
+        lpmert.best_subsets(_wide(3), at_most=0)
+    with pytest.raises(RegionError, match="at most 1 feature"):
+        lpmert.best_subsets(_wide(3), at_most=1, region=Region(fixed={"f0": 1.0, "f1": 0.5}))
+
+
+def test_a_feature_that_the_region_fixes_is_in_every_set() -> None:
+    found = lpmert.best_subsets(_wide(4), at_most=2, region=Region(fixed={"f2": 1.0}))
+    assert [one.size for one in found.subsets] == [1, 2]
+    assert all("f2" in one.features and one.result.by_name["f2"] == 1.0 for one in found.subsets)
+
+
+def test_time_and_the_caller_end_it_with_a_valid_bound() -> None:
+    lists, seen = _wide(8), []
+
+    def on_set(size: int, done: int, n_sets: int, loss: float) -> bool:
+        seen.append((size, done, n_sets, loss))
+        return len(seen) == 12
+
+    stopped = lpmert.best_subsets(lists, at_most=3, on_set=on_set)
+    assert [point[:3] for point in seen] == [(1, k, 8) for k in range(1, 9)] + [(2, k, 28) for k in range(1, 5)]
+    assert not stopped.complete
+    whole = lpmert.best_subsets(lists, at_most=2)
+    assert stopped[2].result.status is Status.CALLBACK
+    assert stopped[2].n_open > 0
+    bound = stopped[2].result.lower_bound
+    assert bound is not None
+    assert bound <= whole[2].result.loss <= stopped[2].result.loss
+    short = lpmert.best_subsets(lists, time_limit=0.2)
+    assert short.seconds < 5.0
+    for one in short.subsets:
+        assert one.result.lower_bound is not None
+        assert one.result.lower_bound <= one.result.loss
+
+
+def test_the_least_is_the_same_for_any_number_of_jobs() -> None:
+    one, two = (lpmert.best_subsets(_wide(5), at_most=3, jobs=jobs) for jobs in (1, 2))
+    assert [list(a.result.weights) for a in one.subsets] == [list(b.result.weights) for b in two.subsets]
+
+
+def test_what_was_found_is_plain_data() -> None:
+    found = lpmert.best_subsets(_wide(3))
+    plain = found.to_dict()
+    assert [(one["size"], one["result"]["loss"]) for one in plain["subsets"]] == [
+        (one.size, one.result.loss) for one in found.subsets
+    ]
+    with pytest.raises(KeyError):
+        found[4]
