@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from certificates import base
 from commands import run
-from drawn_lattices import Drawn
+from graph_problems import Drawn
 
 import lpmert
 from lpmert import CertificateError, LimitError, MethodError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from certificates import Document, base, layout, random_nbest
-from strategies import KINDS
+from problems import KINDS
 from test_proof_cones import TREES, inside, lists_and_cone
 
 import lpmert

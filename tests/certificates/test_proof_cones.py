@@ -9,7 +9,8 @@ from math import factorial
 
 import numpy as np
 import pytest
-from strategies import KINDS, Lists, random_lists
+from oracle import Lists
+from problems import KINDS, random_lists
 
 from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.regions import Shape, Whole, cover, midpoint, orthants

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import KINDS, Lists
+from oracle import Lists
+from problems import KINDS
 from test_proof_cones import EXPONENTS, claimed, lists_and_cone
 
 from lpmert.certificates.check.lists import ProofLists

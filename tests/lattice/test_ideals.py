@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_hypergraphs import DrawnHypergraphs
-from drawn_lattices import Drawn
-from strategies import many_more
+from graph_problems import Drawn, DrawnHypergraphs
+from searches import many_more
 
 import lpmert
 from lpmert import Lattices, Status
