@@ -100,7 +100,7 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
     >>> lpmert.rerank(lists, {"count": 0, "logit": 1}, vote=True).texts
     ('5',)
     """
-    from lpmert.api import told
+    from lpmert.api import evaluated
     from lpmert.formats.weights import given_weights
     from lpmert.metrics.base import SumOfLosses
     from lpmert.model.problem import Problem
@@ -110,7 +110,7 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
     lists, firsts = (nbest, np.arange(nbest.n_hypotheses)) if vote is False else _voted(nbest, answers)
     nothing = np.zeros(lists.n_hypotheses)
     blank = NBest(lists.features, lists.offsets, nothing, lists.names, lists.list_ids, texts=lists.texts)
-    found = told(Problem(blank, SumOfLosses()), given_weights(weights))
+    found = evaluated(Problem(blank, SumOfLosses()), given_weights(weights))
     rows = blank.offsets[:-1] + found.selection
     texts = None if blank.texts is None else tuple(blank.texts[row] for row in rows.tolist())
     return Reranked(blank.list_ids, firsts[rows] - nbest.offsets[:-1], texts, found.tied_lists)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
-from strategies import short_descent
+from searches import short_descent
 
 from lpmert.system import memory
 from lpmert.workers import Processes

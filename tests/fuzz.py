@@ -29,7 +29,7 @@ import pytest
 from graph_problems import GivenGraphs, graph_problem, with_ties
 from long_searches import after, long_searches, same
 from problems import FEATURES, LOSSES, METRICS, Given, feature_names, problem
-from strategies import short_descent
+from searches import short_descent
 
 import lpmert
 from lpmert import DataError, LpmertError, MethodError, Region, RegionError, Result, Status

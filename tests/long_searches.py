@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_lattices import random_links
-from strategies import short_descent
+from graph_problems import random_links
+from searches import short_descent
 
 import lpmert
 from lpmert import Progress, Result, Status

@@ -1,12 +1,28 @@
-"""Exact answers for tiny problems in whole numbers; shares no code with the package that it is there to check."""
+"""Exact answers about small problems; shares no code with the package that it is there to check.
+
+First plain numbers, then `Lists`, what may end as "optimal to tolerance", and what lies within a cosine.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from math import gcd, lcm
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog, nnls
+
+import lpmert
+
+if TYPE_CHECKING:
+    from lpmert.errors import FloatArray, IntArray
+    from lpmert.numeric.lists import SortedLists
 
 Vector = Sequence[Fraction]
 
@@ -60,7 +76,7 @@ def all_selections(features: Sequence[Sequence[float]], offsets: Sequence[int]) 
     }
 
 
-def best_loss(
+def least_total(
     features: Sequence[Sequence[float]], offsets: Sequence[int], losses: Sequence[float], ties: str = "first"
 ) -> Fraction:
     """The least summed loss of an attainable selection.
@@ -224,3 +240,284 @@ def _primitive(row: Sequence[int]) -> tuple[int, ...]:
 
 def _product(first: Sequence[int], second: Sequence[int]) -> int:
     return sum(a * b for a, b in zip(first, second, strict=True))
+
+
+# The same of lists as arrays.
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Plain arrays of one problem: features [M, D], offsets [S + 1], losses [M]."""
+
+    features: FloatArray
+    offsets: IntArray
+    losses: NDArray[Any]
+
+    @property
+    def nbest(self) -> lpmert.NBest:
+        """The same as the package's N-best lists."""
+        return lpmert.NBest(features=self.features, offsets=self.offsets, statistics=self.losses)
+
+    @property
+    def n_lists(self) -> int:
+        """Number of lists."""
+        return len(self.offsets) - 1
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """First and last-plus-one row of every list."""
+        return pairwise(self.offsets.tolist())
+
+
+_REMEMBERED: dict[tuple[object, ...], Any] = {}
+
+
+def remembered(compute: Callable[..., Any], lists: Lists, *of: object) -> Any:
+    """What an oracle says of lists: many tests ask for the same, and exact arithmetic takes its time.
+
+    of: what else it is asked, none of which changes later.
+    """
+    arrays = [array for array in (lists.features, lists.offsets, lists.losses, *of) if isinstance(array, np.ndarray)]
+    others = tuple(one for one in of if not isinstance(one, np.ndarray))
+    key = (compute.__name__, *((array.shape, array.tobytes()) for array in arrays), *others)
+    if key not in _REMEMBERED:
+        _REMEMBERED[key] = compute(lists, *of)
+    return _REMEMBERED[key]
+
+
+def best_loss(lists: Lists, ties: str = "first") -> Fraction:
+    """The least loss of an attainable selection, exactly."""
+    return remembered(_best_loss, lists, ties)
+
+
+def _best_loss(lists: Lists, ties: str) -> Fraction:
+    return least_total(lists.features.tolist(), lists.offsets.tolist(), lists.losses.tolist(), ties)
+
+
+def exact_decode(lists: Lists, weights: FloatArray, ties: str = "first") -> tuple[list[int], int]:
+    """Each list's winner at these weights (counted in its list) in exact arithmetic, and how many lists are tied.
+
+    Hypotheses with identical features count as one, for which the first, best or worst stands; else the first wins.
+    """
+    exact = [Fraction(value) for value in weights.tolist()]
+    winners, tied = [], 0
+    for begin, end in lists.ranges():
+        rows = [tuple(map(Fraction, row)) for row in lists.features[begin:end].tolist()]
+        scores = [sum(w * g for w, g in zip(exact, row, strict=True)) for row in rows]
+        best = scores.index(max(scores))
+        tied += len({row for row, score in zip(rows, scores, strict=True) if score == scores[best]}) > 1
+        same = [i for i, row in enumerate(rows) if row == rows[best]]
+        losses = lists.losses[begin:end]
+        if ties == "best":
+            best = min(same, key=lambda i: (losses[i], i))
+        elif ties == "worst":
+            best = min(same, key=lambda i: (-losses[i], i))
+        winners.append(best)
+    return winners, tied
+
+
+def clear_winners(lists: SortedLists, weights: Sequence[Fraction]) -> list[int] | None:
+    """The row that is strictly best in every list in exact arithmetic, `None` if hypotheses tie for a best place."""
+    chosen = []
+    for begin, end in pairwise(lists.offsets.tolist()):
+        rows = lists.rows[begin:end].tolist()
+        scores = [sum(Fraction(x) * w for x, w in zip(row, weights, strict=True)) for row in rows]
+        best = max(scores)
+        if scores.count(best) > 1:
+            return None
+        chosen.append(begin + scores.index(best))
+    return chosen
+
+
+def exact_cost(lists: SortedLists, weights: Sequence[Fraction]) -> int | None:
+    """What weights cost beyond the least of every list, whose rows come by cost; `None` if hypotheses tie."""
+    chosen = clear_winners(lists, weights)
+    return None if chosen is None else int((lists.costs[chosen] - lists.costs[lists.offsets[:-1]]).sum())
+
+
+def loss_of(lists: Lists, selection: list[int] | IntArray) -> Fraction:
+    """The exact sum of the losses of a selection."""
+    rows = lists.offsets[:-1] + np.asarray(selection)
+    return sum((Fraction(value) for value in lists.losses[rows].tolist()), Fraction(0))
+
+
+def attainable_totals(
+    lists: Lists, statistics: FloatArray, limits: Sequence[tuple[Fraction, ...]] = ()
+) -> list[list[float]]:
+    """The summed statistics of every selection that some weights attain without a tie, all limits' products above 0."""
+    rows = remembered(_attainable, lists, tuple(limits))
+    return [statistics[list(chosen)].sum(axis=0).tolist() for chosen in rows]
+
+
+def _attainable(lists: Lists, limits: tuple[tuple[Fraction, ...], ...]) -> list[tuple[int, ...]]:
+    return list(attainable(lists.features.tolist(), lists.offsets.tolist(), limits))
+
+
+# What may end as "optimal to tolerance", and what must hold of it all the same.
+
+SHARE = 0.01
+"""Of results on thin kinds that may be so: most often some doubles lie in the narrowest of cells."""
+
+CLEAR = 1e-9
+"""Weights with which every winner leads by more than this share of the size of the scores are far from any tie."""
+
+
+class Tolerated:
+    """Takes results that are optimal to tolerance, and counts them by method.
+
+    thin: whether cells may be too narrow for doubles.
+    """
+
+    def __init__(self, thin: bool) -> None:
+        self._thin = thin
+        self._seen: Counter[str] = Counter()
+        self._short: Counter[str] = Counter()
+
+    def count(self, result: lpmert.Result) -> bool:
+        """Whether the result is optimal to tolerance only; asserts that it may be so."""
+        self._seen[result.method] += 1
+        if result.status is not lpmert.Status.OPTIMAL_TO_TOLERANCE:
+            return False
+        assert self._thin, f"{result.method} does not prove the loss {result.loss}"
+        self._short[result.method] += 1
+        return True
+
+    def take(self, result: lpmert.Result, lists: Lists, least: Fraction, ties: str = "first") -> bool:
+        """The same; asserts too that what such a result says holds."""
+        taken = self.count(result)
+        if taken:
+            slack = 1e-12 * float(np.abs(lists.losses).sum())
+            assert_to_tolerance(result, lists, least, lambda selection: loss_of(lists, list(selection)), slack, ties)
+        return taken
+
+    def assert_least(self, result: lpmert.Result, lists: Lists, least: Fraction, ties: str = "first") -> None:
+        """The weights have the loss that is said; it is the least one and proved to be, or this takes the result."""
+        assert result.loss == float(loss_of(lists, exact_decode(lists, result.weights, ties)[0]))
+        self.assert_proved(result, lists, least, ties)
+
+    def assert_proved(self, result: lpmert.Result, lists: Lists, least: Fraction, ties: str = "first") -> None:
+        """The loss is the least one and proved to be, or this takes the result."""
+        if not self.take(result, lists, least, ties):
+            assert result.status is lpmert.Status.OPTIMAL
+            assert result.lower_bound == result.loss
+            assert abs(result.loss - float(least)) <= 1e-12 * float(np.abs(lists.losses).sum())
+
+    def assert_rare(self) -> None:
+        """One result of a method is not proved at most, or one in a hundred."""
+        for method, count in self._short.items():
+            assert count <= max(1, SHARE * self._seen[method]), (method, count, self._seen[method])
+
+
+def assert_to_tolerance(
+    result: lpmert.Result,
+    lists: Lists,
+    least: Fraction | float,
+    loss: Callable[[tuple[int, ...]], Fraction | float],
+    slack: float,
+    ties: str = "first",
+) -> None:
+    """The bound is the least loss; a lower loss than the result's needs weights that are hardly told from a tie.
+
+    loss: that of a selection, which counts from 0 in each list; losses closer than the slack are the same.
+    """
+    assert result.lower_bound is not None
+    assert abs(result.lower_bound - float(least)) <= slack
+    assert least <= result.loss + slack
+    for selection in product(*(_standing(lists, begin, end, ties) for begin, end in lists.ranges())):
+        if loss(selection) < result.loss - slack:
+            assert not clearly_attainable(lists, selection), f"clear weights attain {float(loss(selection))}"
+
+
+def clearly_attainable(lists: Lists, selection: tuple[int, ...]) -> bool:
+    """Whether weights are found with which each hypothesis selected leads by more than `CLEAR` of the scores' size.
+
+    The size is the sum of |w| |f| over the features, with the larger |f| of the two. Guessed by linear programming
+    with weights u - v, u and v >= 0; decided in fractions.
+    """
+    leads, sizes = [], []
+    for (begin, end), chosen in zip(lists.ranges(), selection, strict=True):
+        best = lists.features[begin + chosen]
+        for other in lists.features[begin:end]:
+            if (other != best).any():
+                leads.append([Fraction(a) - Fraction(b) for a, b in zip(best.tolist(), other.tolist(), strict=True)])
+                sizes.append(np.maximum(np.abs(best), np.abs(other)))
+    if not leads:
+        return True
+    size = np.array(sizes)
+    columns = np.where(size.any(axis=0), size.max(axis=0), 1.0)
+    size = size / columns
+    rows = size.max(axis=1, keepdims=True)
+    lead = np.array([[float(x) for x in row] for row in leads]) / columns / rows
+    size = size / rows
+    width = len(columns)
+    answer = linprog(
+        np.append(np.zeros(2 * width), -1.0),
+        A_ub=np.column_stack([CLEAR * size - lead, CLEAR * size + lead, np.ones(len(lead))]),
+        b_ub=np.zeros(len(lead)),
+        bounds=[(0, 1)] * (2 * width) + [(None, None)],
+        method="highs-ds",
+    )
+    if answer.status != 0:
+        return False
+    weights = [Fraction(w) for w in ((answer.x[:width] - answer.x[width:-1]) / columns).tolist()]
+    return all(
+        sum(w * a for w, a in zip(weights, row, strict=True))
+        > Fraction(CLEAR) * sum(abs(w) * Fraction(b) for w, b in zip(weights, magnitudes.tolist(), strict=True))
+        for row, magnitudes in zip(leads, sizes, strict=True)
+    )
+
+
+def _standing(lists: Lists, begin: int, end: int, ties: str) -> list[int]:
+    """The hypotheses of a list, counted from 0, that stand for those with identical features."""
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for h in range(end - begin):
+        groups.setdefault(tuple(lists.features[begin + h].tolist()), []).append(h)
+    cost = lists.losses[begin:end].__getitem__
+    if ties == "first":
+        return [group[0] for group in groups.values()]
+    return [(min if ties == "best" else max)(group, key=cost) for group in groups.values()]
+
+
+# Weights within a cosine of given ones, by library routines and enumeration.
+
+
+def reaches(rows: FloatArray, centre: FloatArray, cosine: float) -> bool:
+    """Whether an open cone {rows w > 0} has weights within the cosine, by library routines only."""
+    width = rows.shape[1]
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    if not norms.all():
+        return False
+    rows = rows / norms
+    program = linprog(
+        np.append(np.zeros(width), -1.0),
+        A_ub=np.column_stack([-rows, np.ones(len(rows))]),
+        b_ub=np.zeros(len(rows)),
+        bounds=[(-1, 1)] * width + [(None, 1)],
+    )
+    if -program.fun < 1e-9:
+        return False
+    multipliers, _ = nnls(rows.T, -centre)
+    return float(np.linalg.norm(centre + multipliers @ rows)) >= cosine
+
+
+def best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[[FloatArray], float] = float) -> float:
+    """The least loss of a selection attainable within the cosine, by enumeration; loss: of summed statistics.
+
+    Of hypotheses with identical features the first stands for all.
+    """
+    found: float = remembered(_best_within, lists, centre, cosine, loss)
+    return found
+
+
+def _best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[[FloatArray], float]) -> float:
+    unit = centre / np.linalg.norm(centre)
+    choices = list(product(*(range(a, b) for a, b in lists.ranges())))
+    for choice in sorted(choices, key=lambda c: loss(lists.losses[list(c)].sum(axis=0))):
+        rows = [
+            lists.features[i] - lists.features[j]
+            for i, (a, b) in zip(choice, lists.ranges(), strict=True)
+            for j in range(a, b)
+            if j < i or (lists.features[j] != lists.features[i]).any()
+        ]
+        if not rows or reaches(np.array(rows), unit, cosine):
+            return loss(lists.losses[list(choice)].sum(axis=0))
+    raise AssertionError("no selection reaches the cap")

@@ -1,4 +1,7 @@
-"""Small random problems of many kinds, each with its least loss in exact arithmetic; `fuzz.py` says what must hold."""
+"""Small random problems of many kinds: lists, metrics, regions, with their least loss in exact arithmetic.
+
+`fuzz.py` says what must hold of their results.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from typing import Any
 
 import numpy as np
 import oracle
+from hypothesis import strategies as st
 from numpy.typing import NDArray
+from oracle import Lists
 
 from lpmert import Linear, NBest, Region
 from lpmert.metrics.base import Metric
@@ -273,6 +278,45 @@ def _idle_columns(rng: Rng, offsets: list[int], width: int) -> Array:
     return rows
 
 
+def _opposite(rng: Rng, offsets: list[int], width: int) -> Array:
+    """Lists of 0 and rows that are opposite to one another but for the last few bits."""
+    directions = rng.normal(size=(2, width))[rng.integers(0, 2, offsets[-1])] * rng.choice(
+        [-1.0, 1.0], (offsets[-1], 1)
+    )
+    nudges = 10.0 ** rng.integers(-16, -11, (offsets[-1], 1)) * rng.integers(-4, 5, (offsets[-1], width))
+    rows: Array = directions * (1 + nudges)
+    rows[offsets[:-1]] = 0.0
+    return rows
+
+
+def _ulps(rng: Rng, offsets: list[int], width: int) -> Array:
+    """Rows a few ulps apart."""
+    rows = rng.normal(size=(2, width))[rng.integers(0, 2, offsets[-1])]
+    return rows * (1 + 2.0**-52 * rng.integers(-3, 4, rows.shape))
+
+
+def _scales(rng: Rng, offsets: list[int], width: int) -> Array:
+    """Columns and rows of any size."""
+    rows = rng.normal(size=(offsets[-1], width)) * 10.0 ** rng.integers(-12, 13, width)
+    return rows * 10.0 ** rng.integers(-12, 13, (offsets[-1], 1))
+
+
+def _multiples(rng: Rng, offsets: list[int], width: int) -> Array:
+    """Many differences that are parallel or opposite."""
+    directions = rng.integers(-2, 3, (3, width)).astype(float)
+    rows: Array = directions[rng.integers(0, 3, offsets[-1])] * rng.integers(-3, 4, (offsets[-1], 1))
+    rows[offsets[:-1]] = 0.0
+    return rows
+
+
+def _nearly_equal(rng: Rng, offsets: list[int], width: int) -> Array:
+    """Two columns that are equal but for 1e-13."""
+    rows = rng.normal(size=(offsets[-1], width))
+    if width > 1:
+        rows[:, -1] = rows[:, 0] * (1 + 1e-13 * rng.normal(size=offsets[-1]))
+    return rows
+
+
 FEATURES: Mapping[str, Callable[[Rng, list[int], int], Array]] = {
     "integers": _integers,
     "ternary": _ternary,
@@ -295,8 +339,17 @@ FEATURES: Mapping[str, Callable[[Rng, list[int], int], Array]] = {
     "thin cones": _thin_cones,
     "scaled rows": _scaled_rows,
     "idle columns": _idle_columns,
+    "opposite": _opposite,
+    "ulps": _ulps,
+    "scales": _scales,
+    "multiples": _multiples,
+    "nearly equal": _nearly_equal,
 }
-THIN = {"nearly tied", "nearly collinear", "nearly parallel", "thin cones", "scaled rows", "large offset"}
+THIN = {
+    *("nearly tied", "nearly collinear", "nearly parallel", "thin cones", "scaled rows", "large offset"),
+    *("opposite", "ulps", "scales", "nearly equal"),
+}
+"""Kinds in which the cell of the best selection can be too narrow for doubles."""
 
 LOSSES: Mapping[str, Callable[[Rng, int], Array]] = {
     "small": lambda rng, n: rng.integers(0, 5, n).astype(float),
@@ -562,3 +615,90 @@ def problem(features: str, worth: str, seed: int, *, in_region: bool = False, ki
     losses = LOSSES[worth](rng, offsets[-1])
     values = [(Fraction(value),) for value in losses.tolist()]
     return Given(**common, statistics=losses, values=values, exact=worth not in ROUNDED)
+
+
+# Plain lists with a loss for each hypothesis.
+
+KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("floats", "integers", "duplicates", "collinear", "large offset", "idle columns"), "small"),
+    **dict.fromkeys(("opposite", "ulps", "scales", "nearly equal"), "small"),
+    **{"lattice": "0 or 1", "multiples": "0 or 1", "antipodal": "powers of two", "decimals": "floats"},
+}
+"""A choice of kinds of features for what has to hold on all, each with a kind of losses."""
+
+
+def random_lists(
+    kind: str,
+    seed: int,
+    *,
+    most_lists: int = 8,
+    most_hypotheses: int = 6,
+    most_features: int = 5,
+    most_selections: int = 400,
+) -> Lists:
+    """A problem of this kind; lists are shortened until it has at most so many selections."""
+    rng = np.random.default_rng([seed, *kind.encode()])
+    width = int(rng.integers(1, most_features + 1))
+    longest = 2 if kind == "multiples" else int(rng.integers(2, most_hypotheses + 1))
+    lengths = rng.integers(1, longest + 1, int(rng.integers(1, most_lists + 1)))
+    if kind in ("multiples", "opposite") and longest == 2:
+        lengths[:] = 2
+    while np.prod(lengths.astype(float)) > most_selections:
+        lengths[np.argmax(lengths)] -= 1
+    offsets = [0, *np.cumsum(lengths).tolist()]
+    features = FEATURES[kind](rng, offsets, width).astype(float)
+    return Lists(features, np.array(offsets), LOSSES[KINDS[kind]](rng, offsets[-1]))
+
+
+@st.composite
+def small_lists(draw: Any, most_features: int = 3) -> Lists:
+    """Lists of small numbers that shrink well: ties, duplicates and degenerate cones are frequent."""
+    width = draw(st.integers(1, most_features))
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    number = st.one_of(st.integers(-2, 2), st.sampled_from([0.5, 1e-9, 1e9, 1 + 2**-52, -1 + 2**-53]))
+    count = sum(sizes)
+    features = draw(st.lists(st.lists(number, min_size=width, max_size=width), min_size=count, max_size=count))
+    losses = draw(st.lists(st.one_of(st.integers(-1, 3), st.just(0.1)), min_size=count, max_size=count))
+    return Lists(np.array(features, dtype=float), np.cumsum([0, *sizes]), np.array(losses, dtype=float))
+
+
+def gaussian_lists(seed: int, *, lists: int, hypotheses: int, features: int) -> Lists:
+    """Lists of one length with Gaussian features and losses from 0 to 5."""
+    rng = np.random.default_rng(seed)
+    offsets = np.arange(0, lists * hypotheses + 1, hypotheses)
+    return Lists(rng.normal(size=(offsets[-1], features)), offsets, rng.integers(0, 6, offsets[-1]).astype(float))
+
+
+def random_nbest(
+    seed: int = 0, *, lists: int = 12, size: int = 4, dimension: int = 3, kind: str = "loss", integers: bool = False
+) -> NBest:
+    """Lists of one length for the losses 0 to 8, or for the metric "f1"."""
+    rng = np.random.default_rng(seed)
+    count = lists * size
+    shape = (count, dimension)
+    features = rng.integers(-2, 3, shape).astype(float) if integers else rng.normal(size=shape)
+    if kind != "f1":
+        return NBest(features, np.arange(0, count + 1, size), rng.integers(0, 9, count).astype(float))
+    gold = np.repeat(rng.integers(1, 6, lists), size)
+    predicted = rng.integers(0, 6, count)
+    match = rng.integers(0, np.minimum(gold, predicted) + 1)
+    return NBest(features, np.arange(0, count + 1, size), np.column_stack([match, predicted, gold]).astype(float))
+
+
+COSINES = (0.2, 0.6, 0.84, 0.95, 0.99, 0.9999)
+
+
+def lists_in_a_cap(seed: int) -> tuple[Lists, Array, float]:
+    """Lists, given weights, and the cosine that others must have with them."""
+    rng = np.random.default_rng(seed)
+    width, n_lists, size = int(rng.integers(1, 5)), int(rng.integers(1, 5)), int(rng.integers(2, 5))
+    features = rng.normal(size=(n_lists * size, width))
+    if seed % 3 == 0:
+        features = rng.integers(-3, 4, features.shape) + 0.25 * (np.arange(len(features)) % size == 0)[:, None]
+    offsets = np.arange(0, n_lists * size + 1, size)
+    lists = Lists(features, offsets, rng.integers(0, 7, len(features)).astype(float))
+    return lists, rng.normal(size=width), COSINES[seed % len(COSINES)]
+
+
+def around(lists: Lists, centre: Array) -> dict[str, float]:
+    return dict(zip(lists.nbest.names, centre.tolist(), strict=True))

@@ -37,7 +37,8 @@ def test_a_share_of_the_inputs_gives_no_traceback(tmp_path: Path) -> None:
 def test_intact_seeds_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hard_life, "mutate", lambda _rng, content, _others=(): content)
     monkeypatch.setattr(hard_life, "packed", lambda _rng, content: content)
-    outcomes, failures = hard_life.try_entry_points(3000, 1, tmp_path, ["tsv", "moses", "weights", "loop", "slf", "archives"])
+    kinds = ["tsv", "moses", "weights", "loop", "slf", "archives"]
+    outcomes, failures = hard_life.try_entry_points(3000, 1, tmp_path, kinds)
     assert failures == []
     assert {outcome for _, outcome in outcomes} == {"taken"}
 

@@ -1,6 +1,6 @@
 """Every method on every kind of problem, metric and region, against exact arithmetic that shares no code with it.
 
-The tables are the registry's methods with their options, and the kinds of `problems.py` and `strategies.py`. Each test
+The tables are the registry's methods with their options, and the kinds of `problems.py`. Each test
 goes through a share of seeds and names the problem that fails; the slow tier goes through more. `fuzz.check_result`
 says what must hold of a result.
 """
@@ -24,9 +24,9 @@ from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import graph_problem, with_ties
 from long_searches import after, counted, long_searches, noise_of, same
 from long_searches import in_pieces as pieces_in
-from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, problem
-from strategies import Lists, assert_closes_on, exact_decode, gaussian_lists, loss_of, many_more, random_lists
-from tolerance import NARROW, assert_to_tolerance
+from oracle import Lists, assert_to_tolerance, exact_decode, loss_of
+from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, gaussian_lists, problem
+from searches import assert_closes_on, many_more
 
 import lpmert
 from lpmert import MethodError, Result, Status
@@ -44,9 +44,6 @@ RATIOS = tuple(name for name in PROVING if METHODS.find(name).takes_ratios)
 FRACTIONS = tuple(name for name in PROVING if METHODS.find(name).takes_fractions)
 TIES = ("first", "best", "worst")
 WORTHS = (*LOSSES, *METRICS)
-OTHER_KINDS = ("opposite", "ulps", "scales", "single", "real losses", "mixed losses")
-"""Kinds of `strategies.py` that have no twin in `problems.py`."""
-
 EASY = {"small", "0 or 1", "negative", "floats", "decimals", "powers of two"}
 """Losses of few magnitudes, which a solver with a tolerance tells apart."""
 
@@ -62,20 +59,10 @@ def seeds(fast: range, slow: range) -> Any:
 
 
 @cache
-def given(features: str, worth: str, seed: int, kind: str = "") -> Given:
+def given(features: str, worth: str, seed: int, kind: str = "", ties: str = "first") -> Given:
     """A problem, whose exact answer all methods share."""
-    if features in FEATURES:
-        return problem(features, worth, seed, kind=kind)
-    lists = random_lists(features, seed, most_lists=5, most_hypotheses=4, most_features=4, most_selections=100)
-    return Given(
-        name=f"{features}, {seed}",
-        features=lists.features,
-        offsets=lists.offsets.tolist(),
-        statistics=lists.losses,
-        values=[(Fraction(value),) for value in lists.losses.tolist()],
-        exact=features != "real losses",
-        thin=features in NARROW,
-    )
+    one = problem(features, worth, seed, kind=kind)
+    return one if ties == "first" else with_ties(one, ties)
 
 
 def takes(method: str, one: Given) -> bool:
@@ -147,24 +134,23 @@ def assert_reported(one: Given, result: Result, ties: str) -> None:
 
 
 @seeds(range(18), range(1000, 1240))
-@pytest.mark.parametrize("kind", [*FEATURES, *OTHER_KINDS])
+@pytest.mark.parametrize("kind", FEATURES)
 @pytest.mark.parametrize("method", PROVING)
 def test_every_method_finds_and_proves_the_least_sum(method: str, kind: str, seeds: range) -> None:
     """Kinds of losses, and rules for ties, take turns."""
     statuses: Counter[Status] = Counter()
     losses = tuple(LOSSES) if method != "mip" else tuple(sorted(EASY))
     for seed in seeds:
-        one = given(kind, losses[seed % len(losses)], seed)
-        ties = TIES[seed % 3] if kind not in FEATURES else "first"
-        if not takes(method, one):
-            continue
-        statuses[ended(with_ties(one, ties) if ties != "first" else one, method, ties=ties)] += 1
-    if method != "mip" or kind not in {*THIN, *NARROW, "real losses"}:
-        assert_mostly_proved(statuses, kind in {*THIN, *NARROW})
+        ties = TIES[seed // len(losses) % 3]
+        one = given(kind, losses[seed % len(losses)], seed, ties=ties)
+        if takes(method, one):
+            statuses[ended(one, method, ties=ties)] += 1
+    if method != "mip" or kind not in THIN:
+        assert_mostly_proved(statuses, kind in THIN)
 
 
 @seeds(range(40, 43), range(1300, 1330))
-@pytest.mark.parametrize("kind", [*FEATURES, *OTHER_KINDS])
+@pytest.mark.parametrize("kind", FEATURES)
 def test_a_result_says_what_its_weights_do(kind: str, seeds: range) -> None:
     for seed in seeds:
         one = given(kind, tuple(EASY)[seed % len(EASY)], seed)
@@ -259,13 +245,13 @@ def test_no_option_changes_an_optimum(name: str, options: dict[str, str], seeds:
     method = METHODS.build(name).configured(options)
     narrow = any(option.endswith("leaf_lists") and int(value) < 2 for option, value in options.items())
     statuses: Counter[Status] = Counter()
-    for k, kind in enumerate([*FEATURES, *OTHER_KINDS]):
-        if narrow and kind in {*THIN, *NARROW, "nearly collinear"}:
+    for k, kind in enumerate(FEATURES):
+        if narrow and kind in THIN:
             continue
         for seed in seeds:
             turn = k + seed
-            region = REGIONS[turn % len(REGIONS)] if turn % 3 == 0 and kind in FEATURES else ""
-            one = given(kind, WORTHS[turn % len(WORTHS)] if kind in FEATURES else "", 100 + seed, region)
+            region = REGIONS[turn % len(REGIONS)] if turn % 3 == 0 else ""
+            one = given(kind, WORTHS[turn % len(WORTHS)], 100 + seed, region)
             if takes(name, one):
                 statuses[ended(one, method)] += 1
     assert_mostly_proved(statuses, thin=True)
@@ -336,10 +322,10 @@ WAYS: dict[str, Callable[[Given, Method, Path], Status]] = {
 def test_no_way_of_working_changes_an_optimum(method: str, way: str, seeds: range, tmp_path: Path) -> None:
     """With options as they are, and as they are drawn."""
     statuses: Counter[Status] = Counter()
-    for k, kind in enumerate([*FEATURES, *OTHER_KINDS]):
+    for k, kind in enumerate(FEATURES):
         for seed in seeds:
-            region = REGIONS[k % len(REGIONS)] if seed % 2 and kind in FEATURES else ""
-            one = given(kind, WORTHS[(2 * k + seed) % len(WORTHS)] if kind in FEATURES else "", seed, region)
+            region = REGIONS[k % len(REGIONS)] if seed % 2 else ""
+            one = given(kind, WORTHS[(2 * k + seed) % len(WORTHS)], seed, region)
             if takes(method, one):
                 drawn = with_options(method, np.random.default_rng([seed, k])) if k % 2 else METHODS.build(method)
                 statuses[WAYS[way](one, drawn, tmp_path / "kept")] += 1
@@ -526,12 +512,12 @@ def test_heuristics_say_what_their_weights_lose_and_prove_nothing(
     """Their loss is what decoding gives, no less than the least unless by a tie, and inside the region."""
     method = METHODS.build(name).configured({**CHEAP.get(name, {}), **options})
     solved = 0
-    kinds = list(enumerate([*FEATURES, *OTHER_KINDS]))
+    kinds = list(enumerate(FEATURES))
     for k, kind in kinds if len(seeds) > 1 else kinds[::3]:
         for seed, region in product(seeds, ("", REGIONS[k % len(REGIONS)])):
             worths = (*EASY, *(METRICS if method.takes_ratios else ()))
             worth = worths[(k + seed) % len(worths)]
-            one = given(kind, worth, seed, region if kind in FEATURES else "")
+            one = given(kind, worth, seed, region)
             if one.least is None or one.statistics.size == 0:
                 continue
             solve = partial(lpmert.minimize, one.data, metric=one.metric, method=method, region=one.region, seed=3)

@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 from commands import environment
 from long_searches import SLICE, counted, long_searches, noise_of, problem_of, same, search_lattices, with_workers
-from strategies import many_more
+from searches import many_more
 
 import lpmert
 from lpmert import Status

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from lpmert.cli.arguments import PATH, Registered, WholeNumber
+from lpmert.cli.arguments import PATH, Registered
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.running import Quiet, say

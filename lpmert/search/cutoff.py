@@ -82,6 +82,6 @@ def _cost_of(problem: Problem, cutoff: float) -> float:
 def _bound_of(problem: Problem, cutoff: float, outcome: Outcome) -> float:
     """Return the bound on the loss of all weights, none of which were found to be below the cut-off."""
     unseen = problem.unseen(cutoff)
-    if outcome.status is Status.OPTIMAL and not problem.turned and unseen <= RESOLUTION * abs(cutoff):
+    if outcome.status is Status.OPTIMAL and not problem.inexact and unseen <= RESOLUTION * abs(cutoff):
         return cutoff
     return -inf if outcome.lower_bound is None else bound_on_loss(problem.canonical, outcome.lower_bound, unseen)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caps import around, best_within, random_case
 from certificates import layout
+from oracle import Lists, best_within
+from problems import around, lists_in_a_cap
 from shared import needs_shared, swahili
-from strategies import Lists
 
 import lpmert
 from lpmert import CertificateError, Linear, Region, verify
@@ -38,7 +38,7 @@ def certified(path: Path, lists: Lists, centre: FloatArray, cosine: float, kind:
 @pytest.mark.parametrize("first", range(0, 48, 12))
 def test_the_least_loss_within_the_cosine_is_proved(path: Path, first: int, kind: str) -> None:
     for seed in range(first, first + 12):
-        lists, centre, cosine = random_case(seed)
+        lists, centre, cosine = lists_in_a_cap(seed)
         found = certified(path, lists, centre, cosine, kind)
         assert found.loss == found.bound == best_within(lists, centre, cosine)
         assert found.cosine == Fraction(cosine)
@@ -50,7 +50,7 @@ def test_better_weights_outside_are_cut_off_by_facets(path: Path) -> None:
     """The whole space has a lower loss, and a tree of cones needs more than the half-space around the centre."""
     counts = []
     for seed in range(48):
-        lists, centre, cosine = random_case(seed)
+        lists, centre, cosine = lists_in_a_cap(seed)
         if best_within(lists, centre, cosine) > lpmert.minimize(lists.nbest).loss:
             certified(path, lists, centre, cosine, "cones")
             counts.append(len(json.loads(path.read_text())["facets"]))
@@ -61,7 +61,7 @@ def test_better_weights_outside_are_cut_off_by_facets(path: Path) -> None:
 def test_a_cosine_and_limits_are_certified_together(path: Path) -> None:
     proved = 0
     for seed in range(24):
-        lists, centre, cosine = random_case(seed)
+        lists, centre, cosine = lists_in_a_cap(seed)
         region = Region(
             cosine=cosine,
             around=around(lists, centre),
@@ -80,7 +80,7 @@ def test_a_cosine_and_equations_are_certified_together(path: Path, equation: str
     """The least loss is that of lists with one feature less, in coordinates of which the cosine is taken alike."""
     proved, higher = 0, 0
     for seed in range(60):
-        lists, centre, _ = random_case(seed)
+        lists, centre, _ = lists_in_a_cap(seed)
         width = len(centre)
         if width < 2:
             continue
@@ -134,7 +134,7 @@ def test_no_change_of_facets_shows_a_bound_above_the_least_loss(path: Path, kind
     """Certificates of a smaller region, rewritten to claim a wider one with a lower optimum, are all refused."""
     tried = 0
     for seed in range(48):
-        lists, centre, cosine = random_case(seed)
+        lists, centre, cosine = lists_in_a_cap(seed)
         wider = 0.5 * cosine
         if best_within(lists, centre, wider) == best_within(lists, centre, cosine):
             continue

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
-from caps import best_within
-from drawn_hypergraphs import DrawnHypergraphs
-from drawn_lattices import Drawn, least_loss, limits_of, listed_paths
-from strategies import Lists
+from graph_problems import Drawn, DrawnHypergraphs, least_loss, limits_of, listed_paths
+from oracle import Lists, best_within
 from test_certificate_fuzz import CHANGES
 
 import lpmert

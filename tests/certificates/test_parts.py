@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from certificates import random_nbest
-from strategies import KINDS, Lists, random_lists
+from oracle import Lists
+from problems import KINDS, random_lists
 
 import lpmert
 from lpmert import CertificateError, NBest, verify

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caps import around, random_case
 from certificates import Document, base, document, layout, random_nbest
+from problems import around, lists_in_a_cap
 
 import lpmert
 from lpmert import CertificateError, MetricError, NBest, Region, verify
@@ -39,7 +39,7 @@ def capped(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, str]:
     """Lists and a certificate within a cosine, with several facets."""
     place = tmp_path_factory.mktemp("cosine") / "c.json"
     for seed in range(48):
-        lists, centre, cosine = random_case(seed)
+        lists, centre, cosine = lists_in_a_cap(seed)
         region = Region(cosine=cosine, around=around(lists, centre))
         write_certificate(place, lists.nbest, lpmert.minimize(lists.nbest, region=region), region=region, kind="cones")
         if len(json.loads(place.read_text())["facets"]) > 2 and len(centre) > 2:

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from certificates import base, random_nbest
 from commands import run
+from oracle import Lists, best_loss, loss_of
+from problems import KINDS, random_lists
 from shared import ROOT, librispeech, needs_shared, swahili, train_choices
-from strategies import KINDS, Lists, best_loss, loss_of, random_lists
 
 import lpmert
 from lpmert import CertificateError, Linear, MethodError, NBest, Region, Status, verify
@@ -55,7 +56,7 @@ class TestAccepts:
 
     @pytest.mark.parametrize("method", ["sweep", "cells", "choices", "lp-mert", "exhaustive", "mip", "auto"])
     def test_the_optimum_of_every_engine_can_be_certified(self, path: Path, method: str) -> None:
-        lists = random_lists("generic", 3, most_features=2)
+        lists = random_lists("floats", 3, most_features=2)
         result = lpmert.minimize(lists.nbest, method=method)
         write_certificate(path, lists.nbest, result)
         found = verify(path, lists.nbest)
@@ -73,7 +74,7 @@ class TestAccepts:
     @pytest.mark.parametrize("tree", ["cones", "selections"])
     @pytest.mark.parametrize("seed", range(6))
     def test_a_region_of_limits_is_kept_to(self, path: Path, tree: str, seed: int) -> None:
-        lists = random_lists("generic", seed, most_features=3, most_lists=6)
+        lists = random_lists("floats", seed, most_features=3, most_lists=6)
         names = lists.nbest.names
         region = Region(nonnegative=True, linear=[Linear({names[0]: 1.0, names[-1]: -0.25}, upper=0)])
         write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest, region=region), region=region, kind=tree)
@@ -188,7 +189,7 @@ class TestWriting:
 
     def test_a_lower_loss_than_claimed_is_found_and_stated(self, path: Path) -> None:
         """A wrong claim of an engine ends in a certificate that tells the gap."""
-        lists = random_lists("generic", 5)
+        lists = random_lists("floats", 5)
         honest = lpmert.minimize(lists.nbest)
         losing = lpmert.minimize(NBest(lists.features, lists.offsets, -lists.losses)).weights
         write_certificate(path, lists.nbest, replace(honest, weights=losing))

@@ -14,8 +14,8 @@ from pathlib import Path
 import commands
 import numpy as np
 import pytest
+from problems import random_nbest
 from scipy import stats
-from strategies import random_nbest
 
 import lpmert
 from lpmert.api import minimize

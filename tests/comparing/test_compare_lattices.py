@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_hypergraphs import DrawnHypergraphs
-from drawn_lattices import Drawn
+from graph_problems import Drawn, DrawnHypergraphs
 
 import lpmert
 from lpmert import DataError, Lattices, MethodError, Status

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from commands import run
 from jsonschema import validate
+from problems import random_nbest
 from scipy import stats
-from strategies import random_nbest
 
 import lpmert
 from lpmert import Limits, NBest, Problem

@@ -17,7 +17,7 @@ from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import examples, read_or_refused
-from oracle import best_loss
+from oracle import least_total
 from shared import SHARED_DATA, needs_shared
 from written_lists import DIALECTS
 
@@ -56,7 +56,7 @@ def lists(**changes: Any) -> NBest:
 def optimum(nbest: NBest) -> float:
     """The least loss by exact enumeration, which shares no code with the searches."""
     features, losses = nbest.dense_features().tolist(), nbest.statistics[:, 0].tolist()
-    return best_loss(features, nbest.offsets.tolist(), losses)
+    return least_total(features, nbest.offsets.tolist(), losses)
 
 
 def loss_of(*arguments: object) -> float:

@@ -21,7 +21,7 @@ from commands import environment, run
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import examples
-from oracle import best_loss
+from oracle import least_total
 from scipy import sparse
 from shared import SHARED_DATA, needs_shared
 from written_lists import DIALECTS, LISTS, PACKINGS, binary_mert, same, single_precision
@@ -172,7 +172,7 @@ def test_converted_there_and_back_every_number_name_and_text_is_the_same(tmp_pat
 def optimum(nbest: NBest) -> float:
     """The least loss by exact enumeration, which shares no code with the searches."""
     features, losses = nbest.dense_features().tolist(), nbest.statistics[:, 0].tolist()
-    return best_loss(features, nbest.offsets.tolist(), losses)
+    return least_total(features, nbest.offsets.tolist(), losses)
 
 
 def loss_of(*arguments: object) -> float:

@@ -8,8 +8,9 @@ from math import inf
 
 import numpy as np
 import pytest
+from problems import random_lists
+from searches import many_more
 from shared import librispeech, needs_shared, train_choices
-from strategies import many_more, random_lists
 
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
@@ -149,7 +150,7 @@ def test_annealing_finds_the_optimum_of_a_separable_set() -> None:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_prior_keeps_weights_as_small_as_it_says(schedule: str) -> None:
     """Weights 0 have the most entropy: what the prior asks of others is no more than they lower the risk by."""
-    lists = random_lists("generic", 3, most_lists=40, most_selections=10**12)
+    lists = random_lists("floats", 3, most_lists=40, most_selections=10**12)
     problem = Problem(lists.nbest)
     spread = sum(lists.losses[begin:end].max() - lists.losses[begin:end].min() for begin, end in lists.ranges())
     sizes = {}
@@ -162,7 +163,7 @@ def test_the_prior_keeps_weights_as_small_as_it_says(schedule: str) -> None:
 
 
 def test_held_out_lists_are_drawn_by_the_seed() -> None:
-    nbest = random_lists("generic", 3, most_lists=40, most_selections=10**12).nbest
+    nbest = random_lists("floats", 3, most_lists=40, most_selections=10**12).nbest
     first, again, other = (solve(Annealing(held_out=0.5), Problem(nbest), seed=seed) for seed in (1, 1, 2))
     assert first.weights.tolist() == again.weights.tolist()
     assert first.weights.tolist() != other.weights.tolist()

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from problems import random_lists
 from scipy.sparse import csr_array
 from shared import ROOT, SHARED_DATA, needs_shared, train_choices
-from strategies import random_lists
 
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.heuristic.msr import Candidates, MinimumSampleRisk, select, try_each
@@ -268,7 +268,7 @@ def test_training_does_not_make_features_dense() -> None:
 
 def test_with_two_features_and_no_smoothing_to_speak_of_the_better_half_of_the_plane_is_searched_exactly() -> None:
     for seed in range(10):
-        nbest = random_lists("generic", seed, most_features=2, most_lists=12, most_selections=10**9).nbest
+        nbest = random_lists("floats", seed, most_features=2, most_lists=12, most_selections=10**9).nbest
         if nbest.n_features < 2:
             continue
         features = nbest.dense_features()

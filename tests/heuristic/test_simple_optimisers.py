@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from strategies import random_nbest
+from problems import random_nbest
 
 from lpmert.api import minimize
 from lpmert.errors import MethodError

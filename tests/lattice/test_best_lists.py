@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_hypergraphs import DrawnHypergraphs
-from drawn_lattices import random_links
+from graph_problems import DrawnHypergraphs, random_links
 
 import lpmert
 from lpmert import DataError, Lattices

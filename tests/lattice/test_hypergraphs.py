@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
-from drawn_hypergraphs import DrawnHypergraphs
-from drawn_lattices import Drawn, decoded_loss, edits, limits_of
+from graph_problems import Drawn, DrawnHypergraphs, decoded_loss, edits, limits_of
 from long_searches import open_lattices
 
 import lpmert

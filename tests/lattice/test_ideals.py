@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_hypergraphs import DrawnHypergraphs
-from drawn_lattices import Drawn
+from graph_problems import Drawn, DrawnHypergraphs
 from long_searches import open_lattices
-from strategies import many_more
+from searches import many_more
 
 import lpmert
 from lpmert import Lattices, Status

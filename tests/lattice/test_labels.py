@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import oracle
 import pytest
-from drawn_lattices import Drawn
+from graph_problems import Drawn
 from test_lattice_search import KINDS
 
 from lpmert.errors import FloatArray

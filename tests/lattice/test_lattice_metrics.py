@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_lattices import Drawn, listed_paths
-from strategies import many_more
+from graph_problems import Drawn, listed_paths
+from searches import many_more
 
 import lpmert
 from lpmert import DataError, Lattices, Linear, MetricError, Region

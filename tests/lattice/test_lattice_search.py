@@ -10,7 +10,7 @@ from time import process_time
 import numpy as np
 import oracle
 import pytest
-from drawn_lattices import Drawn, decoded_loss, least_loss, limits_of
+from graph_problems import Drawn, decoded_loss, least_loss, limits_of
 from long_searches import long_searches, open_lattices
 from shared import asr_lattices, needs_shared
 

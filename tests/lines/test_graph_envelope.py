@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from drawn_lattices import all_paths, edits, random_links
+from graph_problems import all_paths, edits, random_links
 
 import lpmert
 from lpmert import Hypergraphs, Lattices, Region, core

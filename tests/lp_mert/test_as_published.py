@@ -8,9 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from oracle import Lists, best_loss, loss_of
+from problems import KINDS, random_lists
 from scipy.optimize import linprog
 from shared import needs_shared, swahili
-from strategies import KINDS, Lists, best_loss, loss_of, random_lists
 
 import lpmert
 from lpmert import Status
@@ -123,7 +124,7 @@ def test_as_many_programs_of_each_length_as_by_the_pseudo_code(n_lists: int) -> 
     assert programs > 3 * (2 * n_lists - 1)  # more than the first combination of every node
 
 
-@pytest.mark.parametrize("kind", ["integers", "binary", "parallel"])
+@pytest.mark.parametrize("kind", ["integers", "lattice", "multiples"])
 def test_as_many_programs_where_many_combinations_are_only_tied(kind: str) -> None:
     for seed in range(12):
         problem = Problem(random_lists(kind, seed, most_lists=5, most_features=3, most_selections=200).nbest)
@@ -158,12 +159,12 @@ def test_what_is_called_optimal_is(kind: str) -> None:
         stopped = lpmert.minimize(lists.nbest, method=PUBLISHED, node_limit=5)
         if stopped.lower_bound is not None:
             assert stopped.lower_bound <= least + 1e-12 * np.abs(lists.losses).sum()
-    assert proved or kind in ("binary", "identical")
+    assert proved or kind == "lattice"
 
 
 def test_bounds_never_fall_nor_exceed_the_optimum() -> None:
     for seed in range(6):
-        lists = random_lists("generic", seed, most_selections=400)
+        lists = random_lists("floats", seed, most_selections=400)
         form = Problem(lists.nbest).canonical
         if form.n_features == 0:
             continue
@@ -205,7 +206,7 @@ def test_an_optimum_that_the_program_refuses_within_its_tolerance_is_not_denied(
 
 
 def test_no_first_weights_are_searched_for_and_no_witness_improves_on_the_first_combination() -> None:
-    lists = random_lists("generic", 3, most_selections=400)
+    lists = random_lists("floats", 3, most_selections=400)
     problem = Problem(lists.nbest)
     asked: list[int] = []
 
@@ -228,7 +229,7 @@ def test_no_first_weights_are_searched_for_and_no_witness_improves_on_the_first_
 def test_within_a_cosine_the_paper_looks_at_the_nearest_weights_of_a_box_only() -> None:
     """A cell may reach into the cap although the weights that the paper looks at do not: then nothing is proved."""
     for seed in range(10):
-        lists = random_lists("generic", seed, most_features=3, most_selections=200)
+        lists = random_lists("floats", seed, most_features=3, most_selections=200)
         around = {f"feature{d + 1}": 1.0 for d in range(lists.features.shape[1])}
         region = lpmert.Region(cosine=0.8, around=around)
         exact = lpmert.minimize(lists.nbest, region=region, method=LpMert())
@@ -252,7 +253,7 @@ def test_a_ratio_is_refused() -> None:
 
 
 def test_the_search_hands_nothing_out() -> None:
-    lists = random_lists("generic", 1, most_selections=200).nbest
+    lists = random_lists("floats", 1, most_selections=200).nbest
     first, second = (lpmert.minimize(lists, method=PUBLISHED, jobs=jobs) for jobs in (1, 2))
     assert not PUBLISHED.parallel
     assert first.counters == second.counters

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import best_loss, random_lists
+from oracle import best_loss
+from problems import random_lists
 
 import lpmert
 from lpmert.methods.lp_mert.beam import Beam, BeamSearch
@@ -14,7 +15,7 @@ from lpmert.search.incumbent import first_incumbent
 pytestmark = pytest.mark.usefixtures("poor_start")
 
 
-@pytest.mark.parametrize("kind", ["generic", "integers", "collinear", "real losses", "parallel"])
+@pytest.mark.parametrize("kind", ["floats", "integers", "collinear", "decimals", "multiples"])
 def test_a_beam_that_holds_all_rows_finds_the_least_loss(kind: str) -> None:
     for seed in range(20):
         lists = random_lists(kind, seed, most_selections=200)

@@ -10,8 +10,9 @@ from math import prod
 import numpy as np
 import oracle
 import pytest
+from oracle import Lists
+from problems import FEATURES, KINDS, LOSSES, random_lists
 from shared import needs_shared, swahili
-from strategies import KINDS, Lists, random_lists
 
 import lpmert
 from lpmert import Status
@@ -121,7 +122,7 @@ class Recorder:
         return answer
 
 
-@pytest.mark.parametrize("kind", ["generic", "integers", "binary", "parallel"])
+@pytest.mark.parametrize("kind", ["floats", "integers", "lattice", "multiples"])
 def test_nothing_is_asked_twice_and_what_is_dropped_low_never_comes_up_again(kind: str) -> None:
     for seed in range(12):
         problem = Problem(random_lists(kind, seed, most_lists=5, most_selections=150).nbest)
@@ -150,11 +151,11 @@ def test_no_more_combinations_are_tested_than_there_are(kind: str) -> None:
         assert counters["lps"] == counters["nodes"]
 
 
-@pytest.mark.parametrize("kind", ["generic", "integers", "collinear", "real losses"])
+@pytest.mark.parametrize("kind", ["floats", "integers", "collinear", "decimals"])
 def test_one_list_gives_the_first_extreme_hypothesis_in_order_of_loss(kind: str) -> None:
     for seed in range(25):
         rng = np.random.default_rng([seed, 1])
-        made, losses = KINDS[kind](rng, np.array([0, 12]), int(rng.integers(2, 4)))
+        made, losses = FEATURES[kind](rng, [0, 12], int(rng.integers(2, 4))), LOSSES[KINDS[kind]](rng, 12)
         features = np.unique(made, axis=0)
         losses = losses[: len(features)]
         lists = Lists(features, np.array([0, len(features)]), losses)
@@ -171,7 +172,7 @@ def test_one_list_gives_the_first_extreme_hypothesis_in_order_of_loss(kind: str)
 
 def test_bounds_hold_at_any_time_and_never_fall() -> None:
     for seed in range(10):
-        lists = random_lists("generic", seed, most_selections=400)
+        lists = random_lists("floats", seed, most_selections=400)
         problem = Problem(lists.nbest)
         form = problem.canonical
         if form.n_features == 0:

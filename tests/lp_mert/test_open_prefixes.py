@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import oracle
 import pytest
-from strategies import Lists
+from oracle import Lists
 
 from lpmert.core import INFINITE_COST
 from lpmert.methods.lp_mert.method import Alone, Chain, LpMert, Prefix, SavingTest, open_prefixes

@@ -7,8 +7,9 @@ from math import factorial
 
 import numpy as np
 import pytest
+from oracle import best_loss
+from problems import KINDS, random_lists
 from shared import needs_shared, swahili
-from strategies import KINDS, best_loss, random_lists
 from test_boxes import exact, hard, points_inside, random_box
 
 import lpmert

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from long_searches import counted
 from nodes import core_search
-from strategies import KINDS, clear_winners, exact_cost, random_lists
+from oracle import clear_winners, exact_cost
+from problems import KINDS, random_lists
 
 import lpmert
 from lpmert.core import beats_in_box, box_normals, one_pays_in_box

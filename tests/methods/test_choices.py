@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from strategies import gaussian_lists
+from problems import gaussian_lists
 
 from lpmert.methods.choices.choices import Choices, SumChoicesSearch
 from lpmert.model.problem import Problem

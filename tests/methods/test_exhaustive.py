@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
-from oracle import all_selections, best_loss, is_strictly_best
+from oracle import all_selections, is_strictly_best, least_total
 from scipy.spatial import ConvexHull
 
 from lpmert.errors import FloatArray, IntArray
@@ -151,9 +151,9 @@ def test_the_oracle_collapses_identical_hypotheses_as_asked() -> None:
     features = [[1.0], [1.0], [0.0], [2.0], [2.0], [-1.0]]
     losses = [3.0, 1.0, 9.0, 2.0, 5.0, 0.5]
     offsets = [0, 3, 6]
-    assert best_loss(features, offsets, losses, "first") == 5
-    assert best_loss(features, offsets, losses, "best") == 3
-    assert best_loss(features, offsets, losses, "worst") == 8
+    assert least_total(features, offsets, losses, "first") == 5
+    assert least_total(features, offsets, losses, "best") == 3
+    assert least_total(features, offsets, losses, "worst") == 8
 
 
 def test_the_oracle_never_counts_a_tie_as_attainable() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from long_searches import counted, long_searches, noise_of, problem_of, same
-from strategies import best_loss, random_lists
+from oracle import best_loss
+from problems import random_lists
 
 import lpmert
 from lpmert import Status

@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 import pytest
+from problems import KINDS, random_lists
 from shared import SHARED_DATA, needs_shared
-from strategies import KINDS, random_lists
 from test_ratio_search import METRICS, counts
 
 import lpmert

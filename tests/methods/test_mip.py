@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pulp
 import pytest
-from strategies import Lists, best_loss, gaussian_lists
+from oracle import Lists, best_loss
+from problems import gaussian_lists
 
 import lpmert
 from lpmert import Status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from strategies import gaussian_lists
+from problems import gaussian_lists
 
 import lpmert
 from lpmert.methods.groups import cheap_for_few, sampled_costs

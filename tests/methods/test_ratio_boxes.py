@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from long_searches import counted
-from strategies import clear_winners
+from oracle import clear_winners
 
 import lpmert
 from lpmert.core import height_of_loss, loss_of_total

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from strategies import FRACTIONS, RATIOS, attainable_totals, random_lists
+from oracle import attainable_totals
+from problems import random_lists
+from searches import FRACTIONS, RATIOS
 
 import lpmert
 from lpmert import MetricError, NBest, Status, core
@@ -93,7 +95,7 @@ def counts(rng: np.random.Generator, n: int, name: str) -> FloatArray:
 
 def problems(name: str, seeds: range) -> Any:
     for seed in seeds:
-        kind = ("generic", "integers", "duplicates")[seed % 3]
+        kind = ("floats", "integers", "duplicates")[seed % 3]
         lists = random_lists(kind, seed, most_lists=4, most_hypotheses=4, most_features=3, most_selections=60)
         statistics = counts(np.random.default_rng(seed), len(lists.features), name)
         yield lists, NBest(lists.features, lists.offsets, statistics), attainable_totals(lists, statistics)

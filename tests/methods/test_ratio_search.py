@@ -9,9 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from oracle import Lists, Tolerated, assert_to_tolerance, attainable_totals
+from problems import random_lists
+from searches import RATIOS
 from shared import SHARED_DATA, needs_shared, swahili
-from strategies import RATIOS, Lists, attainable_totals, random_lists
-from tolerance import Tolerated, assert_to_tolerance
 
 import lpmert
 from lpmert import NBest, Result, Status
@@ -85,7 +86,7 @@ def assert_optimal(
 
 @pytest.mark.parametrize(("seed", "metric"), [(1020, "bleu"), (1091, "chrf")])
 def test_selections_count_that_decoding_far_from_zero_does_not_show_clearly(seed: int, metric: str) -> None:
-    found = problems("offset", range(seed, seed + 1), most_lists=8, most_selections=300)
+    found = problems("large offset", range(seed, seed + 1), most_lists=8, most_selections=300)
     ((lists, nbest, name),) = [one for one in found if one[2] == metric]
     least = best_loss(lists, nbest.statistics, name, [])
     for method in RATIOS:
@@ -94,7 +95,7 @@ def test_selections_count_that_decoding_far_from_zero_does_not_show_clearly(seed
 
 def test_looking_ahead_takes_programs_and_saves_nodes() -> None:
     counts = {"nodes": [0, 0], "lps": [0, 0]}
-    for _, nbest, name in problems("generic", range(600, 610), most_lists=8, most_selections=2000):
+    for _, nbest, name in problems("floats", range(600, 610), most_lists=8, most_selections=2000):
         for k, method in enumerate((Choices(look_ahead=False), Choices())):
             result = lpmert.minimize(nbest, metric=METRICS[name], method=method)
             for what, both in counts.items():
@@ -111,7 +112,7 @@ def test_options_of_selections_are_heeded() -> None:
         "sharpness": ("nodes", Choices(sharpness=0.1)),
     }
     seen = set()
-    for _, nbest, name in problems("generic", range(600, 610), most_lists=8, most_selections=2000):
+    for _, nbest, name in problems("floats", range(600, 610), most_lists=8, most_selections=2000):
         usual = lpmert.minimize(nbest, metric=METRICS[name], method=Choices())
         assert usual.counters["lps_for_cores"] == 0
         for option, (what, method) in changes.items():
@@ -124,7 +125,7 @@ def test_options_of_selections_are_heeded() -> None:
 
 def test_cells_search_small_cones_of_as_many_lists_as_asked_for() -> None:
     leaves = dict.fromkeys((1, None, 6), 0)
-    for _, nbest, name in problems("generic", range(600, 610), most_lists=8, most_selections=2000):
+    for _, nbest, name in problems("floats", range(600, 610), most_lists=8, most_selections=2000):
         for lists in leaves:
             result = lpmert.minimize(nbest, metric=METRICS[name], method=Cells(leaf_lists=lists))
             leaves[lists] += result.counters["nodes"]
@@ -132,7 +133,7 @@ def test_cells_search_small_cones_of_as_many_lists_as_asked_for() -> None:
 
 
 def test_weights_keep_to_a_cosine() -> None:
-    for lists, nbest, name in problems("generic", range(400, 430), most_features=2):
+    for lists, nbest, name in problems("floats", range(400, 430), most_features=2):
         if nbest.n_features != 2:
             continue
         sine, cosine = math.sin(0.4), math.cos(0.4)  # around (1, 0) a cap in the plane is a wedge
@@ -167,7 +168,7 @@ def test_empty_hypotheses_and_references_have_a_loss(method: str) -> None:
 
 
 def test_the_published_method_says_that_it_needs_a_sum() -> None:
-    _, nbest, _ = next(problems("generic", range(1)))
+    _, nbest, _ = next(problems("floats", range(1)))
     for method in ("lp-mert", "sweep", "exhaustive", "mip"):
         with pytest.raises(lpmert.MethodError, match="additive"):
             lpmert.minimize(nbest, metric="bleu", method=method)
@@ -184,7 +185,7 @@ def test_a_metric_without_a_known_formula_is_refused() -> None:
         def score(self, total: FloatArray) -> float:
             return float(total.max())
 
-    _, nbest, _ = next(problems("generic", range(1)))
+    _, nbest, _ = next(problems("floats", range(1)))
     with pytest.raises(lpmert.MethodError, match="longest"):
         lpmert.minimize(nbest, metric=Longest(), method="choices")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import WER, Given, fractions_loss
-from strategies import FRACTIONS, short_descent
+from searches import FRACTIONS, short_descent
 
 import lpmert
 from lpmert import Linear, MethodError, MetricError, NBest, Region, Status

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import run
-from real import SETS, load
-from shared import needs_shared
+from shared import SETS, load, needs_shared
 
 import lpmert
 from lpmert import NBest, Problem, Result

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from problems import KINDS, random_lists
 from scipy.optimize import linprog
-from strategies import KINDS, random_lists
 
 import lpmert
 from lpmert import NBest

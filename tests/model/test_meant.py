@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from oracle import Lists, best_loss, exact_decode
+from problems import random_lists
+from searches import SUMS, short_descent
 from shared import needs_shared, swahili
-from strategies import SUMS, Lists, best_loss, exact_decode, random_lists, short_descent
 
 import lpmert
 from lpmert.errors import FloatArray
@@ -18,7 +20,7 @@ from lpmert.model.problem import Problem
 from lpmert.numeric.rounding import decimals_of
 from lpmert.result import Status
 
-EXACT_KINDS = ("integers", "binary", "collinear", "parallel")
+EXACT_KINDS = ("integers", "lattice", "collinear", "multiples")
 
 
 def exact(values: FloatArray) -> list[Fraction]:

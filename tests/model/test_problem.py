@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import KINDS, Lists, best_loss, exact_decode, loss_of, random_lists, small_lists
+from oracle import Lists, best_loss, exact_decode, loss_of
+from problems import KINDS, random_lists, small_lists
 
 import lpmert
 from lpmert.errors import DataError, MethodError
@@ -115,7 +116,7 @@ def test_margin_is_the_least_lead_over_other_features() -> None:
 
 
 def test_weights_of_any_magnitude_decode_alike() -> None:
-    lists = random_lists("generic", 5)
+    lists = random_lists("floats", 5)
     problem = Problem(lists.nbest)
     w = np.random.default_rng(0).normal(size=lists.features.shape[1])
     plain = problem.evaluate(w)
@@ -227,7 +228,7 @@ def test_parallel_lists_of_two_become_one() -> None:
 
 def test_merging_parallel_lists_keeps_the_loss_of_every_direction() -> None:
     for seed in range(40):
-        lists = random_lists("parallel", seed, most_lists=8, most_features=3)
+        lists = random_lists("multiples", seed, most_lists=8, most_features=3)
         problem = Problem(lists.nbest)
         small = canonical_lists(problem)
         for weights in product((-5, -3, 1, 2, 7), repeat=problem.canonical.n_features):

@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from strategies import FRACTIONS, Lists, best_loss, random_lists
-from tolerance import Tolerated
+from oracle import Lists, Tolerated, best_loss
+from problems import random_lists
+from searches import FRACTIONS
 
 import lpmert
 from lpmert import DataError, Linear, MethodError, Region, RegionError, Result, Status
@@ -275,7 +276,7 @@ def test_a_region_in_two_dimensions(method: str) -> None:
         least = best_loss_within(small, limits)
         assert least is not None
         result = lpmert.minimize(small.nbest, region=region, method=method)
-        assert_within(result, least, limits, Tolerated("generic"))
+        assert_within(result, least, limits, Tolerated(thin=False))
 
 
 def cosine(a: FloatArray, b: FloatArray) -> float:

@@ -10,8 +10,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from fuzz import check_result
+from oracle import Lists
 from problems import Given, decimals, feature_names, problem
-from strategies import SUMS, Lists
+from searches import SUMS
 
 import lpmert
 from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core

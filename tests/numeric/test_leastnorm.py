@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from oracle import is_strictly_best, strictly_feasible
-from strategies import KINDS, Lists, random_lists
+from oracle import Lists, is_strictly_best, strictly_feasible
+from problems import KINDS, random_lists
 
 from lpmert import core
 from lpmert.model.problem import Problem

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from drawn_lattices import Drawn
+from graph_problems import Drawn
 from pages import brute, lists
 
 import lpmert

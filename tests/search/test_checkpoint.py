@@ -29,8 +29,8 @@ from long_searches import (
     search_lattices,
 )
 from mutations import damaged, examples
+from searches import many_more
 from shared import ROOT
-from strategies import many_more
 
 import lpmert
 from lpmert import DataError, MethodError, Status

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from caps import around, best_within, random_case, reaches
-from strategies import Lists, many_more
+from oracle import Lists, best_within, reaches
+from problems import around, lists_in_a_cap
+from searches import many_more
 
 import lpmert
 from lpmert import Region, RegionError, Status
@@ -40,7 +41,7 @@ ENGINES: list[str | Method] = [
 )
 def test_every_engine_finds_the_least_loss_within_the_cosine(seeds: range) -> None:
     for seed in seeds:
-        lists, centre, cosine = random_case(seed)
+        lists, centre, cosine = lists_in_a_cap(seed)
         least = best_within(lists, centre, cosine)
         for method in ENGINES:
             result = lpmert.minimize(
@@ -56,7 +57,7 @@ def test_every_engine_finds_the_least_loss_within_the_cosine(seeds: range) -> No
 @pytest.mark.parametrize("metric", [Bleu(), Chrf(char_order=3)], ids=lambda metric: metric.name)
 def test_ratios_within_the_cosine_are_the_least_that_reach_it(metric: Bleu | Chrf) -> None:
     for seed in range(24):
-        lists, centre, cosine = random_case(seed)
+        lists, centre, cosine = lists_in_a_cap(seed)
         rng = np.random.default_rng(seed)
         sizes = rng.integers(4, 9, (len(lists.losses), 4, 1)) + 3 - np.arange(4)[:, None]
         matches = rng.binomial(sizes, 0.6)
@@ -78,7 +79,7 @@ def test_ratios_within_the_cosine_are_the_least_that_reach_it(metric: Bleu | Chr
 
 def test_a_cosine_and_limits_hold_together() -> None:
     for seed in range(30):
-        lists, centre, _ = random_case(seed)
+        lists, centre, _ = lists_in_a_cap(seed)
         width = lists.features.shape[1]
         if width < 2:
             continue

@@ -6,7 +6,8 @@ import time
 
 import numpy as np
 import pytest
-from strategies import SUMS, Lists
+from oracle import Lists
+from searches import SUMS
 
 import lpmert
 from lpmert import Result, Status

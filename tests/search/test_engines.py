@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import FRACTIONS, Lists, best_loss, exact_decode, loss_of, random_lists, small_lists
-from tolerance import Tolerated
+from oracle import Lists, Tolerated, best_loss, exact_decode, loss_of
+from problems import random_lists, small_lists
+from searches import FRACTIONS
 
 import lpmert
 from lpmert import Result, Status
@@ -36,7 +37,7 @@ def assert_optimal(
     Where the lists may be too nearly tied for a proof, `tolerated` takes those results that have none.
     """
     assert_decodes(result, lists, ties)
-    (tolerated or Tolerated("any")).assert_proved(result, lists, least, ties)
+    (tolerated or Tolerated(thin=False)).assert_proved(result, lists, least, ties)
     if result.status is Status.OPTIMAL:
         assert result.gap_abs == result.gap_rel == 0.0
 
@@ -63,7 +64,7 @@ def assert_decodes(result: Result, lists: Lists, ties: str = "first") -> None:
 @settings(max_examples=150, deadline=None)
 def test_any_small_numbers(lists: Lists, ties: str) -> None:
     least = best_loss(lists, ties)
-    tolerated = Tolerated("ulps")  # some of the numbers are an ulp from others
+    tolerated = Tolerated(thin=True)  # some of the numbers are an ulp from others
     for method in methods(lists, ties):
         assert_optimal(lpmert.minimize(lists.nbest, method=method, ties=ties), lists, least, ties, tolerated)
 
@@ -208,4 +209,4 @@ def test_features_that_are_all_zero_leave_the_first_hypotheses() -> None:
 
 def test_the_sweep_refuses_three_features() -> None:
     with pytest.raises(lpmert.MethodError, match="two features"):
-        lpmert.minimize(random_lists("generic", 18).nbest, method="sweep")
+        lpmert.minimize(random_lists("floats", 18).nbest, method="sweep")

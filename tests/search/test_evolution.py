@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import random_nbest
+from problems import random_nbest
 
 from lpmert import Region
 from lpmert.lines.clock import Steps

@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from strategies import FRACTIONS, Lists, attainable_totals
-from strategies import random_lists as lists_of_kind
+from oracle import Lists, attainable_totals
+from problems import random_lists as lists_of_kind
+from searches import FRACTIONS
 
 import lpmert
 from lpmert import MethodError, MetricError, NBest, Region, Result, Status

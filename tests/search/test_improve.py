@@ -6,7 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from strategies import KINDS, best_loss, gaussian_lists, random_lists, random_nbest, short_descent
+from oracle import best_loss
+from problems import KINDS, gaussian_lists, random_lists, random_nbest
+from searches import short_descent
 
 import lpmert
 from lpmert.lines.line_search import LineSearch

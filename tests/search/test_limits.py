@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from strategies import RATIOS, Lists
+from oracle import Lists
+from searches import RATIOS
 
 import lpmert
 from lpmert import Progress, Result, Status
@@ -276,7 +277,6 @@ _INTERRUPTED = """
 import random, signal, sys
 import lpmert
 from lpmert.methods.cells.cells import Cells
-from strategies import random_lists
 
 lists = random_lists("opposite", 1006, most_lists=6, most_hypotheses=6, most_features=4, most_selections=200)
 method = Cells(leaf_lists=0)

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from long_searches import long_searches
-from strategies import Lists, best_loss, exact_decode, loss_of, short_descent
+from oracle import Lists, best_loss, exact_decode, loss_of
+from searches import short_descent
 
 import lpmert
 from lpmert import MethodError, Result, Status, verify

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from strategies import SUMS, Lists
+from oracle import Lists
+from searches import SUMS
 
 import lpmert
 from lpmert import NBest, Region, Result, Status

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from commands import finished
-from drawn_lattices import all_paths, random_links
+from graph_problems import all_paths, random_links
 from shared import ROOT
 from slow_reference import cosine, gibbs, mean_on_circle, unit, whitening
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from certificates import BASES, base, document, layout
 from commands import run
-from drawn_lattices import Drawn
+from graph_problems import Drawn
 
 import lpmert
 from lpmert import CertificateError, LimitError, MethodError, NBest, verify

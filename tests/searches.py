@@ -1,0 +1,54 @@
+"""How searches are begun and watched in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from lpmert.model.canonical import Canonical
+from lpmert.registry import METHODS
+from lpmert.search.method import Search
+
+FRACTIONS = tuple(n for n in METHODS.own if n != "sweep" and getattr(METHODS.find(n), "takes_fractions", False))
+"""Methods that prove the least fraction of sums, and the least sum, over any number of features."""
+RATIOS = tuple(name for name in FRACTIONS if METHODS.find(name).takes_ratios)
+"""Those of them that take any metric."""
+SUMS = (*FRACTIONS, "mip")
+"""All that find the least sum and a bound."""
+
+
+def many_more(*values: object) -> Any:
+    """Parameters of a test for the slow tier."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@contextmanager
+def short_descent(*, one: bool = False) -> Iterator[None]:
+    """Make the exact methods start from weights that are nothing special, so that they have to search; and fast.
+
+    one: a single descent, also for metrics that are not additive.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lpmert.search.incumbent.DEFAULT_BUDGET", 200)
+        if one:
+            patch.setattr("lpmert.search.incumbent._FEWEST", 1)
+            patch.setattr("lpmert.search.incumbent._MOST", 1)
+        yield
+
+
+def assert_closes_on(optimum: float, search: Search, form: Canonical) -> None:
+    """Run a search to its end: bounds never fall, losses never rise, and both end at the optimum, which none passes."""
+    bounds, losses = [], []
+    while not search.finished:
+        search.advance()
+        assert search.lower_bound is not None
+        bounds.append(form.loss_of(search.lower_bound))
+        losses.append(form.loss_of(search.incumbent.cost))
+    assert all(a <= b for a, b in pairwise(bounds))
+    assert all(a >= b for a, b in pairwise(losses))
+    assert max(bounds) <= optimum <= min(losses)
+    assert bounds[-1] == losses[-1] == optimum
