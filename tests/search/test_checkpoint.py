@@ -34,7 +34,7 @@ from shared import ROOT
 
 import lpmert
 from lpmert import DataError, MethodError, Status
-from lpmert.cli.reports import result_report, summary
+from lpmert.cli.reports import result_report
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.groups import Groups
 from lpmert.result import Limits
@@ -302,7 +302,6 @@ def test_a_result_says_that_it_rests_on_a_checkpoint(tmp_path: Path) -> None:
     assert result.message == said
     assert said in str(result)
     assert said in result_report(result)
-    assert said in summary(result)
     result.save(saved)
     again = lpmert.Result.load(saved)
     assert again.resumed
