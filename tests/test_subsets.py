@@ -39,8 +39,7 @@ def test_every_size_has_the_least_loss_of_all_its_sets(seed: int, coarse: bool) 
     assert found.subsets
     for one in found.subsets:
         sets = combinations(range(n_features), one.size)
-        given = offsets.tolist(), losses.tolist()
-        least = min(oracle.best_loss(features[:, kept].tolist(), *given, "worst") for kept in sets)
+        least = min(oracle.best_loss(oracle.Lists(features[:, kept], offsets, losses), "worst") for kept in sets)
         assert one.result.status is Status.OPTIMAL
         assert one.result.loss == one.result.lower_bound == float(least)
         assert one.n_open == 0

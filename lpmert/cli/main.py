@@ -33,6 +33,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "loop": ("lpmert.cli.loop:loop", "Tune a decoder's weights with the decoder in the loop."),
     "mert": ("lpmert.cli.mert:mert", "Tune weights, as a replacement for Moses' mert."),
     "tune": ("lpmert.cli.tune:tune", "Find weights for unseen lists, and tell what they will cost there."),
+    "subsets": (
+        "lpmert.cli.sensitivity:subsets",
+        "Find the best 1, 2, ... features, and prove that no others do better.",
+    ),
+    "ranges": ("lpmert.cli.sensitivity:ranges", "Show how sure each weight is: its range among near-optimal weights."),
     "train": ("lpmert.cli.solve:train", "Train weights for huge numbers of features."),
     "verify": ("lpmert.cli.verify:verify", "Check a certificate without trusting any search."),
 }

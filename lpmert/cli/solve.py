@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lpmert.cli.arguments import NATURAL, PATH, Registered, parse_weights
+from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, Registered, parse_weights
 from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, paths_of, sizes
@@ -20,6 +20,7 @@ from lpmert.cli.report import Page
 from lpmert.cli.reports import check_report, evaluation_report, result_report
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import ScaledSearch, Start, Unseen, configured, progress_of
+from lpmert.cli.sensitivity import best_with
 from lpmert.cli.weights_out import WeightsOut
 from lpmert.registry import METHODS
 from lpmert.system.interrupts import Interrupts
@@ -48,6 +49,15 @@ class Proof:
 
 
 @dataclass(frozen=True)
+class Few:
+    """How many features may be used."""
+
+    heading = "Where the weights may lie"
+
+    at_most: int | None = option("K", "Most weights other than 0; see `lpmert subsets`.", POSITIVE)
+
+
+@dataclass(frozen=True)
 class Given:
     """Weights to judge."""
 
@@ -58,7 +68,14 @@ class Given:
 
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
 def solve(
-    search: ScaledSearch, start: Start, unseen: Unseen, weights: WeightsOut, proof: Proof, page: Page, out: Output
+    search: ScaledSearch,
+    few: Few,
+    start: Start,
+    unseen: Unseen,
+    weights: WeightsOut,
+    proof: Proof,
+    page: Page,
+    out: Output,
 ) -> None:
     """Find the weights with the least loss on the lists or lattices in DATA.
 
@@ -83,10 +100,22 @@ def solve(
     would change the loss. They go to --weights-out, and without it to stdout in place of the report.
     """
 
+    if few.at_most is not None:
+        one_search = {
+            **{"--certificate": proof.certificate, "--checkpoint": proof.checkpoint, "--cv": unseen.cv},
+            **{"--initial-weights": start.initial_weights, "--gap": search.gap, "--target": search.target},
+            **{"--node-limit": search.node_limit},
+        }
+        for name, value in one_search.items():
+            if value is not None:
+                raise click.UsageError(f"{name} is for a single search, without --at-most.")
+
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Result:
         from lpmert.api import minimize
 
         weights.check(data.names)
+        if few.at_most is not None:
+            return best_with(data, few.at_most, arguments, out)
         keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
         return minimize(data, initial_weights=start.weights(data.names), callback=callback, **keeping, **arguments)
 

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.search.method import Method
 
-SLACK = 0.01
-"""Share of the optimum that near-optimal weights may lose more by default."""
-
 PRECISION = 1e-2
 """How close the ends of a range come by default, relative to their size."""
 
@@ -137,7 +134,7 @@ class NearOptimal:
 def near_optimal(
     nbest: NBest,
     *,
-    slack: float | None = None,
+    slack: float | str = "1%",
     relative_to: str | None = None,
     precision: float = PRECISION,
     metric: str | Metric | None = None,
@@ -157,8 +154,8 @@ def near_optimal(
     ----------
     nbest : NBest
         The lists.
-    slack : float, optional
-        How much more than the optimum weights may lose, in the unit of the loss; by default a hundredth of it.
+    slack : float or str
+        How much more than the optimum weights may lose, in the unit of the loss, or as a share of the optimum: "1%".
     relative_to : str, optional
         The feature whose weight is 1 or -1, as decoding does not see the scale; by default the one with the largest
         weight whose sign is sure. A region that fixes a weight or the total needs none.
@@ -198,8 +195,7 @@ def near_optimal(
     solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges are proved; use auto")
-    if slack is not None and ((number := real_number(slack)) is None or not 0.0 <= number < inf):
-        raise DataError(f"slack is what weights may lose beyond the optimum, at least 0; got {quoted(slack)}")
+    more = _checked_slack(slack)
     if not 0.0 < precision < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
@@ -210,7 +206,7 @@ def near_optimal(
             raise MethodError("ranges of weights are sought on N-best lists; make some with lpmert.n_best")
         third = None if deadline.left is None else deadline.left / 3.0
         optimum = solve(solver, problem, replace(limits, time_limit=third), seed=seed)
-        most = optimum.loss + (abs(optimum.loss) * SLACK if slack is None else slack)
+        most = optimum.loss + more(optimum.loss)
         search = _Search(nbest, problem, solver, limits, seed, deadline, most, precision)
         search.fix(optimum, region or Region(), relative_to)
         ranges: list[WeightRange] = []
@@ -220,6 +216,20 @@ def near_optimal(
                     search.stopped |= bool(on_range(name, len(ranges), len(nbest.names)))
             ranges.append(search.range(name, len(nbest.names) - len(ranges)))
     return NearOptimal(search.optimum, most, search.scale, tuple(ranges), search.complete, deadline.seconds)
+
+
+def _checked_slack(slack: float | str) -> Callable[[float], float]:
+    """Return what weights may lose more than an optimum, by its loss; raises `DataError` for what is no amount."""
+    percent = isinstance(slack, str) and slack.strip().endswith("%")
+    try:
+        number = float(slack.strip().removesuffix("%")) if isinstance(slack, str) else real_number(slack)
+    except ValueError:
+        number = None
+    if number is None or not 0.0 <= number < inf:
+        raise DataError(
+            f"slack is what weights may lose beyond the optimum, 0 or more, or a share: 1%; got {quoted(slack)}"
+        )
+    return (lambda loss: abs(loss) * number / 100.0) if percent else (lambda _: number)
 
 
 class _Search:

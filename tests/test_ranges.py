@@ -92,6 +92,11 @@ def test_more_slack_never_narrows_a_range() -> None:
         assert few[name].attained[1] <= many[name].possible[1]
 
 
+def test_a_share_is_one_of_the_optimum() -> None:
+    share, same = (lpmert.near_optimal(_lists(3, 2), slack=slack, relative_to="a") for slack in ("50%", 0.0))
+    assert share.most == 1.5 * share.optimum.loss > same.most
+
+
 def test_time_ends_it_with_ranges_that_hold() -> None:
     lists = _lists(5, 3, 60)
     found = lpmert.near_optimal(lists, slack=1.0, relative_to="a", time_limit=0.6, precision=1e-6)
@@ -104,8 +109,9 @@ def test_time_ends_it_with_ranges_that_hold() -> None:
 
 def test_what_cannot_be_asked_is_said() -> None:
     lists = _lists(1, 3)
-    with pytest.raises(DataError, match="at least 0; got -1"):
-        lpmert.near_optimal(lists, slack=-1)
+    for slack in (-1, "-1%", "many", None):
+        with pytest.raises(DataError, match="0 or more, or a share: 1%"):
+            lpmert.near_optimal(lists, slack=slack)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="no feature 'z'"):
         lpmert.near_optimal(lists, relative_to="z")
     with pytest.raises(MethodError, match="the region fixes the scale, sum = 1"):

@@ -1,0 +1,179 @@
+"""`lpmert subsets` and `lpmert ranges`: how many features are needed, and how sure each weight is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lpmert.cli.arguments import POSITIVE
+from lpmert.cli.options import command, option
+from lpmert.cli.progress import Stages
+from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
+from lpmert.cli.search import Search
+from lpmert.cli.text import side_by_side
+from lpmert.system.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from lpmert.findings import Unit
+    from lpmert.ranges import NearOptimal, WeightRange
+    from lpmert.result import Result
+    from lpmert.subsets import Subsets
+
+_WITHOUT = ("gap", "target", "node_limit")
+"""Limits of one search that mean nothing where there are many."""
+
+_DIGITS = 4
+"""Of the ends of ranges."""
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Which sizes of sets are searched."""
+
+    heading = "Sets of features"
+
+    at_most: int | None = option("K", "The most features.  [default: all]", POSITIVE)
+
+
+@dataclass(frozen=True)
+class _Near:
+    """Which weights count as near the optimum, and in what scale."""
+
+    heading = "Near-optimal weights"
+
+    slack: str = option("LOSS", "What they may lose more than the optimum: 3, or 1%.", default="1%")
+    relative_to: str | None = option("NAME", "The feature whose weight is 1 or -1.  [default: the surest large one]")
+
+
+@command("subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2")
+def subsets(search: Search, sizes: _Sizes, out: Output) -> None:
+    """Find the best 1, 2, ... features of the lists in DATA, and prove that no others do better.
+
+    All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, with --ties best
+    at their best. The JSON has the weights of each size. DATA is as for `lpmert solve`.
+    """
+    with logging_to_stderr(out), delivering(out) as deliver:
+        data = _read(search, out)
+        with Interrupts() as stop, naming(search.name):
+            found = _searched(data, sizes.at_most, search.arguments(data), out)
+        unit = search.unit(data)
+        deliver(found.to_json, lambda: _subsets_report(found, unit))
+    if not found.subsets:
+        raise click.exceptions.Exit(exit_code(_stopped(), stop))
+    worst = next((one.result.status for one in found.subsets if not one.result.status.proved), None)
+    raise click.exceptions.Exit(exit_code(worst or found.subsets[-1].result.status, stop))
+
+
+@command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
+def ranges(search: Search, near: _Near, out: Output) -> None:
+    """Show how sure each weight is: its range among all weights that lose little more than the optimum.
+
+    Between the two columns in the middle near-optimal weights were found; none lie beyond the outer two. A sign is
+    given where all near-optimal weights have it. DATA is as for `lpmert solve`.
+    """
+    from lpmert.ranges import near_optimal
+
+    with logging_to_stderr(out), delivering(out) as deliver:
+        data = _read(search, out)
+        own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack}
+        with Interrupts() as stop, naming(search.name):
+            found = near_optimal(
+                data, **_of_many(search.arguments(data)), **own, on_range=None if out.quiet else Stages()
+            )
+        unit = search.unit(data)
+        deliver(found.to_json, lambda: _ranges_report(found, unit))
+    raise click.exceptions.Exit(exit_code(found.optimum.status if found.complete else _stopped(), stop))
+
+
+def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output) -> Result:
+    """Return the best weights with at most so many features; raises `LimitError` where there was no time for any."""
+    from lpmert.errors import LimitError
+
+    found = _searched(data, at_most, arguments, out)
+    if not found.subsets:
+        raise LimitError("no weights found: the time ended before one set of features was searched; allow more")
+    return found.subsets[-1].result
+
+
+def _searched(data: Any, at_most: int | None, arguments: Mapping[str, Any], out: Output) -> Subsets:
+    from lpmert.subsets import best_subsets
+
+    stages = Stages()
+
+    def on_set(size: int, done: int, n_sets: int, _: float) -> None:
+        stages(f"sets of {size}", done, n_sets)
+
+    own = _of_many(arguments)
+    ties = None if own["ties"] == "first" else own["ties"]
+    return best_subsets(data, **{**own, "ties": ties}, at_most=at_most, on_set=None if out.quiet else on_set)
+
+
+def _of_many(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that many searches take together."""
+    return {name: value for name, value in arguments.items() if name not in _WITHOUT}
+
+
+def _read(search: Search, out: Output) -> Any:
+    """Return the lists; raises `click.UsageError` for limits of a single search."""
+    for name in _WITHOUT:
+        if getattr(search, name) is not None:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for one search; --time-limit ends this command.")
+    return search.load(out)[0]
+
+
+def _stopped() -> Any:
+    from lpmert.result import Status
+
+    return Status.TIME_LIMIT
+
+
+def _subsets_report(found: Subsets, unit: Unit) -> str:
+    """Return the best set of each size as text."""
+    columns = [
+        ["best features", *(f"{one.size:2}  {' '.join(one.features)}" for one in found.subsets)],
+        [unit.name, *(unit.short(one.result.loss) for one in found.subsets)],
+        [unit.bound, *(_bound(one.result.lower_bound, unit) for one in found.subsets)],
+    ]
+    open_sizes = [str(one.size) for one in found.subsets if not one.result.status.proved]
+    verdict = "proved for each size: no other features or weights do better"
+    if open_sizes:
+        verdict = f"not proved for {', '.join(open_sizes)} features: {found[int(open_sizes[0])].result.message}"
+    elif not found.complete:
+        verdict = "proved for these sizes; there was no time for more"
+    colour = "yellow" if open_sizes or not found.complete else "green"
+    return f"{side_by_side(columns)}\n\n{click.style(verdict, fg=colour, bold=True)}"
+
+
+def _bound(bound: float | None, unit: Unit) -> str:
+    return "-" if bound is None else unit.short(bound, bound=True)
+
+
+def _ranges_report(found: NearOptimal, unit: Unit) -> str:
+    """Return the ranges of all weights as text."""
+    columns = [
+        ["feature", *(one.name for one in found.ranges)],
+        ["weight", *(_end(one.weight) for one in found.ranges)],
+        ["none below", *(_end(one.possible[0]) for one in found.ranges)],
+        ["found from", *(_end(one.attained[0]) for one in found.ranges)],
+        ["to", *(_end(one.attained[1]) for one in found.ranges)],
+        ["none above", *(_end(one.possible[1]) for one in found.ranges)],
+        ["sign", *(_sign(one) for one in found.ranges)],
+    ]
+    figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights up to "
+    figures += f"{unit.short(found.most)}; {found.scale}"
+    verdict = "proved: no near-optimal weights lie beyond the outer columns"
+    if not found.complete:
+        verdict = f"{verdict}, which more time would move closer"
+    colour = "green" if found.complete else "yellow"
+    return "\n\n".join([side_by_side(columns), figures, click.style(verdict, fg=colour, bold=True)])
+
+
+def _end(value: float) -> str:
+    return f"{value:.{_DIGITS}g}".replace("inf", "any")
+
+
+def _sign(one: WeightRange) -> str:
+    return {1: "+", -1: "-", None: "not sure"}[one.sign]

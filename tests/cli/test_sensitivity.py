@@ -1,0 +1,90 @@
+"""`lpmert subsets` and `lpmert ranges`: what they print is what the library finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import run
+
+import lpmert
+
+TABLE = """question,a,b,c,errors
+1,1,0,3,0
+1,0,1,0,4
+1,2,1,1,2
+2,0,2,0,1
+2,1,1,5,3
+2,2,0,1,0
+3,5,0,0,2
+3,0,0,1,1
+3,1,4,0,5
+"""
+OPTIONS = ("--segment", "question", "--features", "a,b,c", "--loss", "errors")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "dev.csv"
+    path.write_text(TABLE)
+    return path
+
+
+def test_subsets_prints_the_best_features_of_each_size(table: Path) -> None:
+    found = lpmert.best_subsets(lpmert.read_table(table, segment="question", features=["a", "b", "c"], loss="errors"))
+    done = run("subsets", table, *OPTIONS, "-q")
+    assert done.exit_code == 0, done.output
+    head, *rows = done.stdout.splitlines()[:4]
+    assert head.split() == ["best", "features", "errors", "at", "least"]
+    for row, one in zip(rows, found.subsets, strict=True):
+        assert row.split() == [str(one.size), *one.features, *[f"{one.result.loss:g}"] * 2]
+    assert "proved for each size" in done.stdout
+    plain = json.loads(run("subsets", table, *OPTIONS, "--at-most", "2", "--json", "-q").stdout)
+    assert [one["result"]["loss"] for one in plain["subsets"]] == [one.result.loss for one in found.subsets[:2]]
+    assert plain["complete"] is True
+
+
+def test_subsets_says_what_time_left_open(tmp_path: Path, table: Path) -> None:
+    done = run("subsets", table, *OPTIONS, "--time-limit", "0", "-o", tmp_path / "out.json")
+    assert done.exit_code == 3, done.output
+    assert json.loads((tmp_path / "out.json").read_text())["complete"] is False
+
+
+def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path) -> None:
+    lists = lpmert.read_table(table, segment="question", features=["a", "b", "c"], loss="errors")
+    found = lpmert.near_optimal(lists, slack=1, relative_to="b")
+    done = run("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "-q")
+    assert done.exit_code == 0, done.output
+    head, *rows = done.stdout.splitlines()[:4]
+    assert head.split() == ["feature", "weight", "none", "below", "found", "from", "to", "none", "above", "sign"]
+    for row, one in zip(rows, found.ranges, strict=True):
+        name, *numbers = row.split()[:6]
+        ends = [one.weight, one.possible[0], *one.attained, one.possible[1]]
+        assert name == one.name
+        assert numbers == [f"{end:.4g}".replace("inf", "any") for end in ends]
+    assert found.scale in done.stdout
+    plain = json.loads(run("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--json", "-q").stdout)
+    assert plain == {**found.to_dict(), "seconds": plain["seconds"], "optimum": plain["optimum"]}
+
+
+@pytest.mark.parametrize("command", ["subsets", "ranges"])
+def test_limits_of_one_search_are_refused_where_there_are_many(table: Path, command: str) -> None:
+    done = run(command, table, *OPTIONS, "--gap", "1%")
+    assert done.exit_code == 2
+    assert "--gap is for one search" in done.output
+    done = run("ranges", table, *OPTIONS, "--slack", "some")
+    assert done.exit_code == 1
+    assert "0 or more, or a share: 1%" in done.output
+
+
+def test_solve_at_most_is_the_best_subset_of_that_size(table: Path) -> None:
+    lists = lpmert.read_table(table, segment="question", features=["a", "b", "c"], loss="errors")
+    found = lpmert.best_subsets(lists, at_most=2)[2]
+    plain = json.loads(run("solve", table, *OPTIONS, "--at-most", "2", "--json", "-q").stdout)
+    assert plain["loss"] == found.result.loss == plain["lower_bound"]
+    assert {name for name, weight in plain["weights"].items() if weight} == set(found.features)
+    for option in (("--cv", "2"), ("--certificate", "proof.json"), ("--gap", "1%"), ("--checkpoint", "kept")):
+        done = run("solve", table, *OPTIONS, "--at-most", "2", *option)
+        assert done.exit_code == 2
+        assert f"{option[0]} is for a single search, without --at-most." in done.output
