@@ -46,7 +46,6 @@ class DescentKind(Generic[S, T]):
 
     @property
     def search(self) -> S:
-        """What this thread has."""
         return self._searches.get(self._make)
 
 

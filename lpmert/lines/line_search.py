@@ -326,5 +326,4 @@ class LatticeLineSearch(LineSearcher):
 
 
 def space_of(problem: Problem | LatticeProblem) -> Space:
-    """Return where searches of a problem move."""
     return LatticeLineSearch(problem) if isinstance(problem, LatticeProblem) else Space(problem.canonical)

@@ -42,7 +42,6 @@ class Restarts:
     walk_deviation: float = 0.1
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         if self.count < 0:
             raise MethodError(f"restarts must not be negative; got {self.count}")
         if self.stopping not in STOPPING:

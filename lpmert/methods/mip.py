@@ -187,7 +187,6 @@ class _Program:
 
     @property
     def n_rows(self) -> int:
-        """Number of constraints."""
         return sum(len(low) for _, low, _ in self._rows)
 
     def _add(self, parts: list[Any], low: FloatArray, high: FloatArray) -> None:
@@ -195,7 +194,6 @@ class _Program:
         self._rows.append((hstack(parts, format="csr"), low, high))
 
     def forbid(self, rows: list[int]) -> None:
-        """Forbid that all these hypotheses are chosen."""
         cut = np.zeros((1, len(self._objective)))
         cut[0, self._weights + np.array(rows)] = 1.0
         self._add([csr_array(cut)], np.full(1, -np.inf), np.full(1, len(rows) - 1.0))
