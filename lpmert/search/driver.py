@@ -85,6 +85,7 @@ def solve(
             with deadline.later(_REPORT_SECONDS).running(), driver.trusting_checkpoint():
                 ended = Ended.of(search)
                 del search  # its memory is free before the report takes some
+                problem.canonical.let_go()
                 _give_back(problem)
                 result = result_of(method, problem, ended, outcome, seed, initial_weights)
             seconds = {"prepare": prepared, "search": searched - prepared, "report": deadline.seconds - searched}
