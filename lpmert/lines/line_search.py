@@ -42,7 +42,7 @@ class Step(NamedTuple):
     t: float
 
 
-class Loss(NamedTuple):
+class LossInCore(NamedTuple):
     """What hypotheses cost, as the core takes it.
 
     kind: `ADDITIVE`, where costs [M] add up, or that of a ratio metric of statistics [M, K], a constant [K] and
@@ -226,7 +226,7 @@ def unit_of(weights: FloatArray, direction: FloatArray) -> float:
     return numerator / denominator if numerator > 0 and denominator > 0 else 1.0
 
 
-def loss_of_form(canonical: Canonical) -> Loss:
+def loss_of_form(canonical: Canonical) -> LossInCore:
     """Return what hypotheses cost, for the core; raises `MethodError` for a metric that it cannot compute."""
     if canonical.additive:
         return _sum_of(canonical.costs)
@@ -234,7 +234,7 @@ def loss_of_form(canonical: Canonical) -> Loss:
     return loss_of_metric(totals.metric, totals.statistics, totals.constant, additive=False)
 
 
-def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray, *, additive: bool) -> Loss:
+def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray, *, additive: bool) -> LossInCore:
     """Return what hypotheses with statistics [M, K] cost, for the core; constant [K] is added to their sums.
 
     additive: the only statistic is a loss, a whole number, and the constant is 0. Raises `MethodError` for a metric
@@ -247,11 +247,11 @@ def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray,
             f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(metric.name)}; "
             "give the metric `kind`, `parameters` and `losses_of_totals`, see lpmert.metrics.base.RatioMetric"
         )
-    return Loss(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), statistics, constant)
+    return LossInCore(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), statistics, constant)
 
 
-def _sum_of(costs: IntArray) -> Loss:
-    return Loss(ADDITIVE, np.empty(0), costs, np.empty((0, 0)), np.empty(0))
+def _sum_of(costs: IntArray) -> LossInCore:
+    return LossInCore(ADDITIVE, np.empty(0), costs, np.empty((0, 0)), np.empty(0))
 
 
 _INTERCEPT, _SLOPE = np.eye(2)
@@ -299,7 +299,7 @@ class LatticeLineSearch(LineSearcher):
         _, _, starts, ways = self._envelope(number, weights, direction)
         return starts, ways
 
-    def _loss(self, statistics: FloatArray) -> Loss:
+    def _loss(self, statistics: FloatArray) -> LossInCore:
         return loss_of_metric(self._problem.metric, statistics, np.zeros(self._width), additive=self._problem.additive)
 
     def _lists(self, weights: FloatArray, direction: FloatArray) -> core.LineSearch:
