@@ -52,7 +52,6 @@ def are_texts(values: Iterable[object]) -> bool:
 
 
 def are_texts_by_name(value: object) -> bool:
-    """Whether a value is a mapping from texts to texts."""
     return isinstance(value, Mapping) and are_texts(value) and are_texts(value.values())
 
 

@@ -16,14 +16,14 @@ import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.lines.clock import Steps
-from lpmert.lines.line_search import Lineal
+from lpmert.lines.line_search import LineSearcher
 from lpmert.system.deadline import Deadline, out_of_time
 from lpmert.workers import SERIAL, Pending, PerThread, Shared, Workers, workers_for
 
 S = TypeVar("S")
 T = TypeVar("T")
 
-Descent = Callable[[Lineal, FloatArray, np.random.Generator, Steps], tuple[FloatArray, float]]
+Descent = Callable[[LineSearcher, FloatArray, np.random.Generator, Steps], tuple[FloatArray, float]]
 """Returns the local optimum [d] that a search from weights [d] ends in, and its level."""
 
 
@@ -46,11 +46,10 @@ class DescentKind(Generic[S, T]):
 
     @property
     def search(self) -> S:
-        """What this thread has."""
         return self._searches.get(self._make)
 
 
-LineDescents: TypeAlias = DescentKind[Lineal, tuple[FloatArray, float]]
+LineDescents: TypeAlias = DescentKind[LineSearcher, tuple[FloatArray, float]]
 """By line searches; each descent returns what a `Descent` does."""
 
 

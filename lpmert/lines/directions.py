@@ -9,7 +9,7 @@ import numpy as np
 from lpmert.errors import FloatArray
 from lpmert.lines.ahead import Descent, DescentKind, LineDescents
 from lpmert.lines.clock import Clock, Steps
-from lpmert.lines.line_search import Lineal, Step
+from lpmert.lines.line_search import LineSearcher, Step
 from lpmert.lines.restarts import Restarts
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
@@ -42,7 +42,9 @@ def local_optima(
     return restarts.run(lines, first, np.random.default_rng(seed), clock)
 
 
-def greedy(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Steps) -> tuple[FloatArray, float]:
+def greedy(
+    search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Steps
+) -> tuple[FloatArray, float]:
     """Move along the coordinate that lowers the level most, until none does."""
     level = search.at(weights)
     every = left = np.arange(search.dimension)
@@ -56,7 +58,9 @@ def greedy(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock
     return weights, level
 
 
-def cyclic(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Steps) -> tuple[FloatArray, float]:
+def cyclic(
+    search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Steps
+) -> tuple[FloatArray, float]:
     """Move along one coordinate after the other, until a round of all of them has not lowered the level."""
     level = search.at(weights)
     coordinate = failures = 0
@@ -70,7 +74,7 @@ def cyclic(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock
 
 
 def random_directions(
-    search: Lineal, weights: FloatArray, rng: np.random.Generator, clock: Steps
+    search: LineSearcher, weights: FloatArray, rng: np.random.Generator, clock: Steps
 ) -> tuple[FloatArray, float]:
     """Move along random directions, until `PATIENCE` times D of them in a row have not lowered the level."""
     level = search.at(weights)
@@ -83,7 +87,9 @@ def random_directions(
     return weights, level
 
 
-def powell(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock: Steps) -> tuple[FloatArray, float]:
+def powell(
+    search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Steps
+) -> tuple[FloatArray, float]:
     """Move along each of D directions in turn, replacing one by where a round led, until a round does not help.
 
     The direction of the largest fall is replaced where Powell's criterion says so (Press and others, Numerical Recipes,
@@ -118,13 +124,13 @@ def powell(search: Lineal, weights: FloatArray, _rng: np.random.Generator, clock
 DESCENTS: Mapping[str, Descent] = dict(zip(DIRECTIONS, (greedy, cyclic, powell, random_directions), strict=True))
 
 
-def lines_along(directions: str, make: Callable[[], Lineal]) -> LineDescents:
+def lines_along(directions: str, make: Callable[[], LineSearcher]) -> LineDescents:
     """Return descents along one of `DIRECTIONS`, by line searches that `make` returns."""
     return DescentKind(make, DESCENTS[directions], draws=directions == "random")
 
 
 def _moved(
-    search: Lineal, weights: FloatArray, level: float, direction: FloatArray, step: Step
+    search: LineSearcher, weights: FloatArray, level: float, direction: FloatArray, step: Step
 ) -> tuple[FloatArray, float] | None:
     """Return the weights a step away and their level, or `None` if decoding there does not lower the level."""
     if not step.level < level:

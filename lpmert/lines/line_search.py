@@ -42,7 +42,7 @@ class Step(NamedTuple):
     t: float
 
 
-class Loss(NamedTuple):
+class LossInCore(NamedTuple):
     """What hypotheses cost, as the core takes it.
 
     kind: `ADDITIVE`, where costs [M] add up, or that of a ratio metric of statistics [M, K], a constant [K] and
@@ -107,49 +107,64 @@ class Space:
         return (low, high) if low <= 0.0 <= high and low < high else (-inf, inf)
 
 
-class Lineal(Space):
-    """Line searches in a space: what descents need of them."""
+class LineSearcher(Space):
+    """Line searches in a space: what descents need of them.
+
+    interval: one of `INTERVALS`; smoothing: see `SMOOTHING`. Raises `MethodError` for another interval.
+    """
+
+    def __init__(self, canonical: Canonical, interval: str, smoothing: float) -> None:
+        super().__init__(canonical)
+        if interval not in INTERVALS:
+            raise MethodError(f"interval={quoted(interval)} is none of {', '.join(INTERVALS)}")
+        self._choice = INTERVALS[interval], smoothing
 
     @abstractmethod
     def at(self, weights: FloatArray) -> float:
-        """Return the level of decoding with weights [D]."""
+        """Return the level of decoding with weights [D] in floating point, the first of equals winning."""
 
     @abstractmethod
     def loss_of(self, level: float) -> float:
         """Return the loss of a level."""
 
     @abstractmethod
+    def _lists_on(
+        self, weights: FloatArray, direction: FloatArray
+    ) -> tuple[core.LineSearch, tuple[FloatArray, FloatArray]]:
+        """Return lists for a line, and what its weights and direction are for these."""
+
     def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
         """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
+        lists, line = self._lists_on(weights, direction)
+        least, most = self.range(weights, direction)
+        low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
+        return Step(*lists.along(*line, low, high, scale, self._choice))
 
-    @abstractmethod
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
         """Return the coordinate whose line from weights [D] has the best step, and that step.
 
         coordinates: those to try, by default all; the first of equals wins.
         """
+        best, step = -1, Step(inf, 0.0)
+        for coordinate in (np.arange(self.dimension) if coordinates is None else coordinates).tolist():
+            found = self.along(weights, np.eye(self.dimension)[coordinate])
+            if found.level < step.level:
+                best, step = coordinate, found
+            if out_of_time():
+                break
+        return best, step
 
 
-def interval_of(name: str) -> int:
-    """Return the number that the core has for one of `INTERVALS`; raises `MethodError` for another name."""
-    if name not in INTERVALS:
-        raise MethodError(f"interval={quoted(name)} is none of {', '.join(INTERVALS)}")
-    return INTERVALS[name]
-
-
-class LineSearch(Lineal):
+class LineSearch(LineSearcher):
     """Line searches on lists in canonical form; source: Och, ACL 2003.
 
     A level is a sum of costs, or the ratio metric's loss. Lines keep to the limits and the cap where their start does.
-    interval: one of `INTERVALS`; smoothing: see `SMOOTHING`. Not for use by several threads at a time. Raises
-    `MethodError` for another interval, and for a metric that the core cannot compute.
+    Not for use by several threads at a time. Raises `MethodError` for a metric that the core cannot compute.
     """
 
     def __init__(self, canonical: Canonical, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
-        super().__init__(canonical)
-        self._loss = loss_of_form(canonical)
-        self._choice = interval_of(interval), smoothing
-        self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, self._loss)
+        super().__init__(canonical, interval, smoothing)
+        self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, loss_of_form(canonical))
 
     def at(self, weights: FloatArray) -> float:
         return self._lists.at(weights)
@@ -157,10 +172,10 @@ class LineSearch(Lineal):
     def loss_of(self, level: float) -> float:
         return self.form.loss_of(int(level)) if self.form.additive else level
 
-    def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
-        least, most = self.range(weights, direction)
-        low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
-        return Step(*self._lists.along(weights, direction, low, high, scale, self._choice))
+    def _lists_on(
+        self, weights: FloatArray, direction: FloatArray
+    ) -> tuple[core.LineSearch, tuple[FloatArray, FloatArray]]:
+        return self._lists, (weights, direction)
 
     def around(self, weights: FloatArray, direction: FloatArray) -> Around:
         """Return the pieces, within the limits and the cap, of the circle through weights and a direction [D]."""
@@ -211,7 +226,7 @@ def unit_of(weights: FloatArray, direction: FloatArray) -> float:
     return numerator / denominator if numerator > 0 and denominator > 0 else 1.0
 
 
-def loss_of_form(canonical: Canonical) -> Loss:
+def loss_of_form(canonical: Canonical) -> LossInCore:
     """Return what hypotheses cost, for the core; raises `MethodError` for a metric that it cannot compute."""
     if canonical.additive:
         return _sum_of(canonical.costs)
@@ -219,7 +234,7 @@ def loss_of_form(canonical: Canonical) -> Loss:
     return loss_of_metric(totals.metric, totals.statistics, totals.constant, additive=False)
 
 
-def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray, *, additive: bool) -> Loss:
+def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray, *, additive: bool) -> LossInCore:
     """Return what hypotheses with statistics [M, K] cost, for the core; constant [K] is added to their sums.
 
     additive: the only statistic is a loss, a whole number, and the constant is 0. Raises `MethodError` for a metric
@@ -232,29 +247,27 @@ def loss_of_metric(metric: Metric, statistics: FloatArray, constant: FloatArray,
             f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(metric.name)}; "
             "give the metric `kind`, `parameters` and `losses_of_totals`, see lpmert.metrics.base.RatioMetric"
         )
-    return Loss(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), statistics, constant)
+    return LossInCore(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), statistics, constant)
 
 
-def _sum_of(costs: IntArray) -> Loss:
-    return Loss(ADDITIVE, np.empty(0), costs, np.empty((0, 0)), np.empty(0))
+def _sum_of(costs: IntArray) -> LossInCore:
+    return LossInCore(ADDITIVE, np.empty(0), costs, np.empty((0, 0)), np.empty(0))
 
 
 _INTERCEPT, _SLOPE = np.eye(2)
 """Weights and direction of lines whose features are their intercepts and slopes."""
 
 
-class LatticeLineSearch(Lineal):
+class LatticeLineSearch(LineSearcher):
     """Line searches on lattices or hypergraphs, whose lists are the hypotheses that are best somewhere on the line.
 
     A level is a sum of losses, or the ratio metric's loss. Sources: Macherey and others, EMNLP 2008; Kumar and others,
-    ACL 2009. interval, smoothing: as for `LineSearch`. Not for use by several threads at a time. Raises `MethodError`
-    for a metric whose formula is not known.
+    ACL 2009. Not for use by several threads at a time. Raises `MethodError` for a metric whose formula is not known.
     """
 
     def __init__(self, problem: LatticeProblem, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
-        super().__init__(problem.canonical)
+        super().__init__(problem.canonical, interval, smoothing)
         self._problem = problem
-        self._choice = interval_of(interval), smoothing
         self._width = len(problem.settings.columns)
         self._loss(np.zeros((0, self._width)))
 
@@ -273,21 +286,10 @@ class LatticeLineSearch(Lineal):
     def loss_of(self, level: float) -> float:
         return float(level)
 
-    def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
-        lists = self._lists(weights, direction)
-        least, most = self.range(weights, direction)
-        low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
-        return Step(*lists.along(_INTERCEPT, _SLOPE, low, high, scale, self._choice))
-
-    def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
-        best, step = -1, Step(inf, 0.0)
-        for coordinate in (np.arange(self.dimension) if coordinates is None else coordinates).tolist():
-            found = self.along(weights, np.eye(self.dimension)[coordinate])
-            if found.level < step.level:
-                best, step = coordinate, found
-            if out_of_time():
-                break
-        return best, step
+    def _lists_on(
+        self, weights: FloatArray, direction: FloatArray
+    ) -> tuple[core.LineSearch, tuple[FloatArray, FloatArray]]:
+        return self._lists(weights, direction), (_INTERCEPT, _SLOPE)
 
     def winners(self, number: int, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, list[IntArray]]:
         """Return the hypotheses of one lattice that win somewhere on the line weights + t direction.
@@ -297,7 +299,7 @@ class LatticeLineSearch(Lineal):
         _, _, starts, ways = self._envelope(number, weights, direction)
         return starts, ways
 
-    def _loss(self, statistics: FloatArray) -> Loss:
+    def _loss(self, statistics: FloatArray) -> LossInCore:
         return loss_of_metric(self._problem.metric, statistics, np.zeros(self._width), additive=self._problem.additive)
 
     def _lists(self, weights: FloatArray, direction: FloatArray) -> core.LineSearch:
@@ -324,5 +326,4 @@ class LatticeLineSearch(Lineal):
 
 
 def space_of(problem: Problem | LatticeProblem) -> Space:
-    """Return where searches of a problem move."""
     return LatticeLineSearch(problem) if isinstance(problem, LatticeProblem) else Space(problem.canonical)

@@ -13,7 +13,7 @@ import numpy as np
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.ahead import Ahead, LineDescents
 from lpmert.lines.clock import Clock
-from lpmert.lines.line_search import Lineal, Space, unit_of
+from lpmert.lines.line_search import LineSearcher, Space, unit_of
 from lpmert.quoting import quoted
 
 STOPPING = ("fixed", "foster-kuhn")
@@ -42,7 +42,6 @@ class Restarts:
     walk_deviation: float = 0.1
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         if self.count < 0:
             raise MethodError(f"restarts must not be negative; got {self.count}")
         if self.stopping not in STOPPING:
@@ -82,7 +81,12 @@ class Restarts:
         return given + self.count if self.stopping == "fixed" else max(LEAST_STARTS, 2 * best_start)
 
     def _start(
-        self, search: Lineal, first: list[FloatArray], number: int, best: FloatArray | None, rng: np.random.Generator
+        self,
+        search: LineSearcher,
+        first: list[FloatArray],
+        number: int,
+        best: FloatArray | None,
+        rng: np.random.Generator,
     ) -> FloatArray:
         """Return the weights [d] of a start by its number; best [d]: where those before have led."""
         if number < len(first):
@@ -93,7 +97,7 @@ class Restarts:
 
     def _expected(
         self,
-        search: Lineal,
+        search: LineSearcher,
         first: list[FloatArray],
         found: list[tuple[float, FloatArray]],
         rng: np.random.Generator,
@@ -103,7 +107,7 @@ class Restarts:
         for number in count(len(found)):
             yield self._start(search, first, number, best, rng)
 
-    def _step(self, search: Lineal, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def _step(self, search: LineSearcher, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return weights [d] a random step away, within the limits if the step meets them."""
         largest = np.abs(weights * search.spread).max()
         deviation = self.walk_deviation * 10.0 ** -rng.random()

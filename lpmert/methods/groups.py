@@ -162,7 +162,6 @@ class Group:
         return [*(one for part in self.parts for one in part.all()), self]
 
     def leaves(self) -> list[Group]:
-        """Return the smallest groups in order."""
         return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
 
 

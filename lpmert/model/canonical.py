@@ -145,7 +145,6 @@ class Canonical:
 
     @property
     def n_features(self) -> int:
-        """Number of independent features."""
         return int(self.features.shape[1])
 
     @property
@@ -202,7 +201,6 @@ class Canonical:
 
     @property
     def dearest(self) -> int:
-        """What the dearest selection costs."""
         return int(np.maximum.reduceat(self.costs, self.offsets[:-1]).sum())
 
     @cached_property

@@ -159,5 +159,4 @@ def checked_array(
 
 
 def no_lists() -> Lists:
-    """Return none."""
     return Lists(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64))

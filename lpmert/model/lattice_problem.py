@@ -332,7 +332,6 @@ class LatticeProblem(BaseProblem):
         return min(_LARGEST_LOSS, *(chosen.least_edits(words, reference) for reference in references))
 
     def _lost(self, number: int, links: NDArray[np.integer]) -> FloatArray:
-        """Return what links of lattice `number` lose."""
         losses = self.lattices.losses
         if losses is None:
             raise MetricError("these links have no losses; give them")

@@ -142,7 +142,6 @@ class RegionCone(NamedTuple):
 
     @property
     def rows(self) -> FloatArray:
-        """The limits in doubles."""
         return as_floats(self.exact_rows, self.n_features)
 
     @property
@@ -178,15 +177,12 @@ class _Builder:
         return None
 
     def at_least(self, row: FloatArray, limit: float, label: str) -> None:
-        """Add row.w >= limit."""
         self._add(self._homogeneous(row, limit, label), label)
 
     def equal(self, row: FloatArray, value: float, label: str) -> None:
-        """Add row.w = value."""
         self.equations.append((self._homogeneous(row, value, label), label))
 
     def between(self, row: FloatArray, low: float | None, high: float | None, what: str) -> None:
-        """Add low <= row.w <= high."""
         if low is not None and high is not None:
             if low > high:
                 raise RegionError(f"limits of {what}: the least, {low:g}, is above the most, {high:g}; swap them")

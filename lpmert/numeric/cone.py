@@ -29,7 +29,6 @@ class Cap:
 
     @cached_property
     def unit(self) -> FloatArray:
-        """The centre, of length 1."""
         centre = self.centre / np.abs(self.centre).max()  # squares of numbers of any size neither overflow nor vanish
         return np.asarray(centre / np.linalg.norm(centre))
 

@@ -237,7 +237,6 @@ class SortedLists(NamedTuple):
     cap: FloatArray
 
     def native(self) -> core.Lists:
-        """Return them for the compiled core."""
         from lpmert import core  # here: the checker of certificates reads lists and loads no core
 
         return core.Lists(*self)

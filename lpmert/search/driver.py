@@ -71,11 +71,11 @@ def solve(
     def identity() -> Mapping[str, str]:
         return identity_of(problem.fingerprint, problem.signature, method.settings(), seed, initial_weights)
 
-    with opened(checkpoint, identity) as kept:
+    with opened(checkpoint, identity) as saved:
         stop = also_outside(lambda: interrupts.pressed)
         memory = Allowance(limits.memory_limit, _ROOM * problem.canonical.features.nbytes)
         deadline = Deadline(limits.time_limit, started, stop, memory)
-        driver = Driver(problem, limits, callback, deadline, interrupts, kept)
+        driver = Driver(problem, limits, callback, deadline, interrupts, saved)
         with interrupts, deadline.running():
             prepared = deadline.seconds
             with driver.trusting_checkpoint():
@@ -85,13 +85,14 @@ def solve(
             with deadline.later(REPORT_SECONDS).running(), driver.trusting_checkpoint():
                 ended = Ended.of(search)
                 del search  # its memory is free before the report takes some
+                problem.canonical.let_go()
                 _give_back(problem)
                 result = result_of(method, problem, ended, outcome, seed, initial_weights)
             seconds = {"prepare": prepared, "search": searched - prepared, "report": deadline.seconds - searched}
             if driver.incumbent_seconds is not None:
                 seconds["incumbent"] = driver.incumbent_seconds
                 seconds["search"] -= driver.incumbent_seconds
-            resumed = kept is not None and kept.state is not None
+            resumed = saved is not None and saved.state is not None
             return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds)
 
 

@@ -37,7 +37,6 @@ class Incumbent:
     source: str
 
     def improve(self, cost: int, weights: FloatArray, source: str) -> bool:
-        """Take these weights if they cost less."""
         if cost >= self.cost:
             return False
         self.cost, self.source = int(cost), source

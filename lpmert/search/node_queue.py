@@ -111,7 +111,6 @@ class NodeQueue(Generic[A]):
         self._shared = self._workers.share(value)
 
     def push(self, nodes: Iterable[OpenNode]) -> None:
-        """Let nodes wait."""
         for node in nodes:
             heapq.heappush(self._waiting, (node.bound, self._pushed, node))
             self._pushed += 1

@@ -220,7 +220,6 @@ def result_of(
     if isinstance(problem, LatticeProblem):
         result = _on_lattices(method, problem, search, outcome, seed)
     else:
-        problem.canonical.let_go()
         result = _on_lists(method, problem, search, outcome, seed, initial if method.minimises else None)
     return search.conclude(replace(result, initial=initial))
 

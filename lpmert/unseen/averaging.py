@@ -20,7 +20,7 @@ from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.clock import Clock
-from lpmert.lines.line_search import Loss, loss_of_form
+from lpmert.lines.line_search import LossInCore, loss_of_form
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.catalogue import Catalogue
 from lpmert.model.lattice_problem import LatticeProblem
@@ -123,7 +123,7 @@ class _Sphere:
 
     features: FloatArray
     offsets: IntArray
-    loss: Loss
+    loss: LossInCore
     where: _Where
     _searches: PerThread[core.LineSearch] = field(default_factory=PerThread, repr=False)
 

@@ -312,6 +312,6 @@ def test_no_scale_moves_weights_onto_a_limit() -> None:
         weights = np.array([np.nextafter(1.2 * size, 0.0), -size])
         if problem.inside(weights, strictly=True):
             rounded += weights[0] / size == 1.2
-            kept, _ = scaled_evaluation(problem, nbest.names, weights)
+            kept, _ = scaled_evaluation(problem, weights)
             assert problem.inside(kept, strictly=True)
     assert rounded > 0

@@ -136,7 +136,6 @@ def test_so_it_is_where_a_search_goes_on_in_units_and_in_pieces(method: Method, 
     lists, path = between_doubles(), tmp_path / "kept.npz"
     with long_searches(1), pytest.MonkeyPatch.context() as patch:
         patch.setattr("lpmert.methods.lp_mert.method.SLICE_STEPS", 1)
-        patch.setattr("lpmert.methods.lp_mert.method.SLICE_STEPS", 1)
         results = [lpmert.minimize(lists.nbest, method=method, jobs=2)]
         for piece in range(100):
             calls = iter((False, False, True))

@@ -126,7 +126,6 @@ class Cells(Method):
         return self.on_lists(task)
 
     def on_lists(self, task: Task) -> CellsSearch:
-        """Return the search of N-best lists."""
         return CellsSearch(self, task.canonical, task.incumbent)
 
 
@@ -382,7 +381,6 @@ class CellsSearch(Search):
         return self._loss.selections(self._aim(), part)
 
     def _aim(self) -> Incumbent:
-        """Return an incumbent for a search inside this one."""
         return Incumbent(self.incumbent.cost, self.incumbent.weights, "")
 
     def _close(self) -> None:

@@ -186,5 +186,4 @@ class RatioLoss(Loss):
 
 
 def loss_for(choices: Choices, canonical: Canonical, incumbent: Incumbent) -> Loss:
-    """Return the loss of a problem."""
     return SumLoss(choices, canonical) if canonical.additive else RatioLoss(choices, canonical, incumbent.weights)

@@ -49,7 +49,6 @@ class Counts(NamedTuple):
     work: int = 0
 
     def plus(self, others: Iterable[int]) -> Counts:
-        """Return the sum of both."""
         return Counts(*(own + other for own, other in zip(self, others, strict=True)))
 
 
@@ -86,7 +85,6 @@ class NodeSearch:
 
     @property
     def least_bound(self) -> int | None:
-        """The least bound of an open node, `None` where there is none."""
         return min(self._core.bounds.tolist(), default=None)
 
     @property
@@ -147,7 +145,6 @@ class NodeSearch:
         return dict(self._core.top())
 
     def drop_top(self) -> None:
-        """Take the node on top off."""
         self._core.pop()
         self.hard = False
 

@@ -109,7 +109,6 @@ class Gains(NamedTuple):
         return Gains(self.tests - before.tests, self.raised - before.raised)
 
     def with_more(self, more: Gains) -> Gains:
-        """Return both together."""
         return Gains(self.tests + more.tests, self.raised + more.raised)
 
 

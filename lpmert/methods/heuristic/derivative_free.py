@@ -189,7 +189,6 @@ class _Met:
 
 
 def _same(problem: Problem | LatticeProblem) -> Problem | LatticeProblem:
-    """Return the problem: threads share it."""
     return problem
 
 

@@ -21,7 +21,7 @@ from lpmert.configurable import option
 from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.lines.directions import DIRECTIONS, lines_along, local_optima
-from lpmert.lines.line_search import INTERVALS, SMOOTHING, LatticeLineSearch, Lineal, LineSearch
+from lpmert.lines.line_search import INTERVALS, SMOOTHING, LatticeLineSearch, LineSearch, LineSearcher
 from lpmert.lines.restarts import STOPPING, Restarts
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
@@ -65,7 +65,7 @@ class Och(Comparator):
         return Restarts(self.restarts, self.stopping, self.walk_share, self.walk_deviation)
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        make: Callable[[], Lineal]
+        make: Callable[[], LineSearcher]
         if isinstance(problem, LatticeProblem):
             make = partial(LatticeLineSearch, problem, self.interval, self.smoothing)
         else:

@@ -319,5 +319,4 @@ class Objective:
         return value, gamma * self.lists.back_to_weights(p, slopes) + self.precision * weights
 
     def expected_loss(self, weights: FloatArray) -> float:
-        """Return the risk alone."""
         return self.risk(self.lists.probabilities(self.step.gamma * weights))[0]

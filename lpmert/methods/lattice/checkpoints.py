@@ -76,7 +76,6 @@ def rays_of(value: Any, width: int) -> FloatArray:
 
 
 def whole(value: Any) -> int:
-    """Return a whole number of a state."""
     if type(value) is not int or value < 0:
         raise ValueError(f"{quoted(value)} is no count")
     return value

@@ -313,7 +313,6 @@ class Expansion:
         return sent
 
     def take(self, sent: list[Before], views: list[View]) -> None:
-        """Take the answer of a unit."""
         self.out -= 1
         for (number, before, _), view in zip(sent, views, strict=True):
             ids, middle = self._findings.take(number, view)

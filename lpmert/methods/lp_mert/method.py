@@ -429,7 +429,6 @@ class Chain:
         self._lists = [one.put(OneList(s, test), test) for s, one in enumerate(alone)]
 
     def root(self, part: Prefix) -> Stream:
-        """Return the stream of all complete combinations of a part."""
         depth = len(part.positions)
         branch = int(self._order[depth])
         known = Alone.of(self._lists[branch])
