@@ -1,4 +1,4 @@
-"""The same problem as a mixed-integer program, solved by HiGHS: a cross-check, and a rival.
+"""The same problem as a mixed-integer program, for any solver that PuLP knows: a cross-check, and a rival.
 
 One binary variable a hypothesis says that it is chosen; a comparison with another of its list holds if it is, and is
 switched off by a large constant if not. What the solver claims holds to its tolerances; weights are checked exactly.
@@ -6,6 +6,7 @@ switched off by a large constant if not. What the solver claims holds to its tol
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Mapping
@@ -13,14 +14,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import highspy
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
-from scipy.sparse import csr_array, eye_array, hstack, vstack
+import pulp
 
+from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.model.canonical import Canonical
-from lpmert.numeric.lists import list_numbers
 from lpmert.numeric.lp import LinOptimizer
+from lpmert.quoting import quoted
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import OutOfTime, checkpoint, time_left
 
@@ -33,26 +35,26 @@ _LARGEST_OBJECTIVE = 1e6
 _OBJECTIVE_TOLERANCE = 1e-6
 """Taken off the solver's bound, relative to it where it is above 1: solvers stop at about this absolute gap."""
 
-_OPTIMAL, _INFEASIBLE = 0, 2
-"""Statuses of `milp`."""
-
 _SMALLEST_COEFFICIENT = 1e-9
 """Solvers drop entries below this; in rows of length 1 that stays far within their feasibility tolerance."""
 
 
 @dataclass(frozen=True)
 class Mip(Method):
-    """A mixed-integer program with weights in the box [-1, 1]^d.
+    """A mixed-integer program with weights in the box [-1, 1]^d. solver: a name that PuLP knows, in any letter case.
 
     Comparisons may be ties, and the weights must touch the box's surface. Every attainable selection then fits, so that
     the solver's bound is one for all weights; selections that only ties reach are cut off by their cores. The callback
     is asked only between two programs, and Ctrl-C waits for the solver's end.
     """
 
+    solver: str = option("highs", "a name that PuLP knows")
+
     name = "mip"
 
     def start(self, task: Task) -> Search:
-        return MipSearch(task.canonical, task.incumbent)
+        """Return a search; its solver is told the time left. Raises `MethodError` for a solver that is not there."""
+        return MipSearch(self, task.canonical, task.incumbent)
 
 
 class MipSearch(Search):
@@ -61,9 +63,11 @@ class MipSearch(Search):
     unsettled: int | None = None
     nodes = 0
 
-    def __init__(self, canonical: Canonical, incumbent: Incumbent) -> None:
+    def __init__(self, settings: Mip, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
+        self._settings = settings
         self._canonical = canonical
+        self._solver = _solver_class(settings.solver)
         self._unit = max(canonical.granularity, canonical.dearest / _LARGEST_OBJECTIVE)
         self._program: _Program | None = None
         self._optimizer = LinOptimizer(canonical.features, canonical.offsets, rounding=canonical.rounding)
@@ -112,21 +116,22 @@ class MipSearch(Search):
             for rows in self._forbidden:
                 self._program.forbid(rows)
         checkpoint()
-        answer, selection = self._program.solve(_time_left())
+        left = _time_left()
+        # PuLP takes about as long to hand the program over as building it took.
+        answer = self._program.solve(self._solver, max(left - self._program.seconds, left / 10))
         self._programs += 1
-        self.nodes += answer.mip_node_count or 0
-        self._bound = max(self._bound, self._cost_of(answer.mip_dual_bound or 0.0))
+        self.nodes += answer.nodes
+        self._bound = max(self._bound, self._cost_of(answer.bound))
         try:
-            attained = selection is not None and self._take(self._program, selection)
+            attained = answer.selection is not None and self._take(self._program, answer.selection)
         except OutOfTime:
             return  # the bound holds all the same
-        optimal, infeasible = answer.status == _OPTIMAL, answer.status == _INFEASIBLE
-        if optimal and selection is not None:
+        if answer.optimal and answer.selection is not None:
             self._closed = attained or self.lower_bound >= self.incumbent.cost
-        elif infeasible and self.unsettled is not None:
+        elif answer.infeasible and self.unsettled is not None:
             self._closed = True
-        elif optimal or math.isinf(_time_left()):
-            raise MethodError(f"HiGHS gave up on the program: {answer.message}")
+        elif answer.optimal or math.isinf(left):
+            raise MethodError(f"solver {quoted(self._settings.solver)} gave up on the program: {answer.status}")
         else:
             time.sleep(min(_PAUSE, _time_left()))
 
@@ -155,66 +160,86 @@ class MipSearch(Search):
         return False
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """What a solver said: rows of the selection, if it has one; a bound on the objective (0 if it tells none)."""
+
+    optimal: bool
+    infeasible: bool
+    selection: IntArray | None
+    bound: float
+    nodes: int
+    status: str
+
+
 class _Program:
-    """The program, to which cuts can be added: weights [d], choices [m], and whether a weight is 1 [d] or -1 [d]."""
+    """The mixed-integer program, to which cuts can be added."""
 
     def __init__(self, canonical: Canonical, unit: float) -> None:
-        n, m, offsets = canonical.n_features, len(canonical.costs), canonical.offsets
-        self._weights, self._chosen, self._n_lists = n, slice(n, n + m), len(offsets) - 1
-        self._objective = np.concatenate([np.zeros(n), canonical.costs / unit, np.zeros(2 * n)])
-        self._rows: list[tuple[Any, FloatArray, FloatArray]] = []
-        compared, owners = [np.empty((0, n))], [np.empty(0, dtype=np.int64)]
-        for begin, end in pairwise(offsets.tolist()):
+        started = time.perf_counter()
+        self._program = program = pulp.LpProblem("lpmert", pulp.LpMinimize)
+        self._offsets = canonical.offsets
+        weights = [program.add_variable(f"w{d}", -1, 1) for d in range(canonical.n_features)]
+        self._chosen = [program.add_variable(f"z{i}", cat=pulp.LpBinary) for i in range(len(canonical.costs))]
+        self._program += pulp.LpAffineExpression(zip(self._chosen, (canonical.costs / unit).tolist(), strict=True))
+        for begin, end in pairwise(canonical.offsets.tolist()):
             checkpoint()
+            self._program += pulp.lpSum(self._chosen[begin:end]) == 1
             for i in range(begin, end):
                 others = np.delete(canonical.features[begin:end], i - begin, axis=0)
-                compared.append(_normalised(canonical.features[i] - others))
-                owners.append(np.full(len(compared[-1]), i))
-        # Each comparison holds if its hypothesis is chosen, and is switched off by its reach if not.
-        rows, columns = np.concatenate(compared), np.concatenate(owners)
-        reach = np.abs(rows).sum(axis=1)
-        off = csr_array((-reach, (np.arange(len(rows)), columns)), shape=(len(rows), m))
-        self._add([csr_array(rows), off, csr_array((len(rows), 2 * n))], -reach, np.full(len(rows), np.inf))
-        ones = csr_array((np.ones(m), (list_numbers(offsets), np.arange(m))), shape=(self._n_lists, m))
-        one = np.ones(self._n_lists)
-        self._add([csr_array((self._n_lists, n)), ones, csr_array((self._n_lists, 2 * n))], one, one)
-        # Some weight is 1 or -1.
-        nothing, eye = csr_array((n, m)), eye_array(n, format="csr")
-        none = csr_array((n, n))
-        self._add([csr_array((1, n + m)), csr_array(np.ones((1, 2 * n)))], np.ones(1), np.ones(1))
-        self._add([eye, nothing, -2.0 * eye, none], np.full(n, -1.0), np.full(n, np.inf))
-        self._add([eye, nothing, none, 2.0 * eye], np.full(n, -np.inf), np.full(n, 1.0))
+                for row in _normalised(canonical.features[i] - others):
+                    self._compare(weights, self._chosen[i], row)
+        self._touch_surface(weights)
+        self.seconds = time.perf_counter() - started
 
     @property
     def n_rows(self) -> int:
-        return sum(len(low) for _, low, _ in self._rows)
+        """Number of constraints."""
+        return int(self._program.numConstraints())
 
-    def _add(self, parts: list[Any], low: FloatArray, high: FloatArray) -> None:
-        """Add rows, given by their columns from left to right, with low <= row <= high."""
-        self._rows.append((hstack(parts, format="csr"), low, high))
+    def _compare(self, weights: list[Any], chosen: Any, row: FloatArray) -> None:
+        """Demand row.w >= 0 if the binary variable is 1, and nothing if it is 0."""
+        reach = float(np.abs(row).sum())
+        terms = [(weights[d], float(row[d])) for d in np.flatnonzero(row)]
+        self._program += pulp.LpAffineExpression([*terms, (chosen, -reach)]) >= -reach
+
+    def _touch_surface(self, weights: list[Any]) -> None:
+        high = [self._program.add_variable(f"h{d}", cat=pulp.LpBinary) for d in range(len(weights))]
+        low = [self._program.add_variable(f"l{d}", cat=pulp.LpBinary) for d in range(len(weights))]
+        self._program += pulp.lpSum(high) + pulp.lpSum(low) == 1
+        for weight, up, down in zip(weights, high, low, strict=True):
+            self._program += weight - 2 * up >= -1
+            self._program += weight + 2 * down <= 1
 
     def forbid(self, rows: list[int]) -> None:
-        cut = np.zeros((1, len(self._objective)))
-        cut[0, self._weights + np.array(rows)] = 1.0
-        self._add([csr_array(cut)], np.full(1, -np.inf), np.full(1, len(rows) - 1.0))
+        """Forbid that all these hypotheses are chosen."""
+        self._program += pulp.lpSum(self._chosen[row] for row in rows) <= len(rows) - 1
 
-    def solve(self, seconds: float) -> tuple[OptimizeResult, IntArray | None]:
-        """Return how HiGHS ends within this time, and the rows of the selection [s] that it has found, if any."""
-        matrices, low, high = zip(*self._rows, strict=True)
-        whole = np.ones(len(self._objective), dtype=np.int64)
-        whole[: self._weights] = 0
-        least = np.concatenate([np.full(self._weights, -1.0), np.zeros(len(whole) - self._weights)])
-        answer = milp(
-            self._objective,
-            integrality=whole,
-            bounds=Bounds(least, np.ones(len(whole))),
-            constraints=LinearConstraint(vstack(matrices, format="csr"), np.concatenate(low), np.concatenate(high)),
-            options={"mip_rel_gap": 0.0, "time_limit": seconds},
-        )
-        if answer.x is None:
-            return answer, None
-        ones = np.flatnonzero(answer.x[self._chosen] > 0.5)
-        return answer, ones if len(ones) == self._n_lists else None
+    def solve(self, solver: type[Any], seconds: float) -> _Outcome:
+        """Solve the program within this time."""
+        accepted = inspect.signature(solver.__init__).parameters
+        wanted: dict[str, object] = {"msg": False, "gapRel": 0.0, "gapAbs": 0.0, "threads": 1}
+        if math.isfinite(seconds):
+            if "timeLimit" not in accepted:
+                raise MethodError(f"solver {quoted(solver.name)} takes no time limit from PuLP; use 'highs'")
+            wanted["timeLimit"] = seconds
+        self._program.solve(solver(**{key: value for key, value in wanted.items() if key in accepted}))
+        optimal = self._program.sol_status == pulp.LpSolutionOptimal
+        bound, nodes = 0.0, 0
+        model = getattr(self._program, "solverModel", None)
+        if isinstance(model, highspy.Highs):
+            info = model.getInfo()
+            bound, nodes = float(info.mip_dual_bound), max(0, int(info.mip_node_count))
+        elif optimal and "gapRel" in accepted:
+            bound = float(pulp.value(self._program.objective))
+        selection = None
+        if optimal or self._program.sol_status == pulp.LpSolutionIntegerFeasible:
+            values = np.array([variable.value() or 0.0 for variable in self._chosen])
+            ones = np.flatnonzero(values > 0.5)
+            if len(ones) == len(self._offsets) - 1:
+                selection = ones
+        status = self._program.sol_status
+        return _Outcome(optimal, status == pulp.LpSolutionInfeasible, selection, bound, nodes, pulp.LpSolution[status])
 
 
 def _normalised(rows: FloatArray) -> FloatArray:
@@ -228,3 +253,13 @@ def _normalised(rows: FloatArray) -> FloatArray:
 def _time_left() -> float:
     left = time_left()
     return math.inf if left is None else left
+
+
+def _solver_class(name: str) -> type[Any]:
+    """Return PuLP's class of that solver; raises `MethodError` if it is unknown or not there."""
+    available = {found.lower(): found for found in pulp.listSolvers(onlyAvailable=True)}
+    if name.lower() not in available:
+        names = ", ".join(sorted(available))
+        raise MethodError(f"PuLP finds no solver {quoted(name)} here; available: {names}")
+    found: type[Any] = type(pulp.getSolver(available[name.lower()], msg=False))
+    return found

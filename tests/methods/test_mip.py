@@ -6,12 +6,14 @@ import time
 from itertools import pairwise
 
 import numpy as np
+import pulp
 import pytest
 from oracle import Lists, best_loss
 from problems import gaussian_lists
 
 import lpmert
 from lpmert import Status
+from lpmert.methods.mip import Mip
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -48,6 +50,23 @@ def test_selections_that_only_ties_reach_are_cut_off() -> None:
         assert result.lower_bound == 1.0
         assert result.tied_lists == 0
         assert result.counters["cores"] >= 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_all_solvers_that_are_there_agree() -> None:
+    lists = gaussian_lists(3, lists=6, hypotheses=4, features=3)
+    least = float(best_loss(lists))
+    there = {"HiGHS", "PULP_CBC_CMD"} & set(pulp.listSolvers(onlyAvailable=True))
+    assert "HiGHS" in there
+    for solver in there:
+        result = lpmert.minimize(lists.nbest, method=Mip(solver=solver))
+        assert result.loss == result.lower_bound == least
+        assert solver in result.signature or solver == "HiGHS"
+
+
+def test_an_unknown_solver_is_refused_with_the_names_of_those_that_are_there() -> None:
+    with pytest.raises(lpmert.MethodError, match="highs"):
+        lpmert.minimize(gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest, method=Mip(solver="cplox"))
 
 
 @pytest.mark.serial

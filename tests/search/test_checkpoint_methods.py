@@ -14,7 +14,7 @@ from problems import random_lists
 import lpmert
 from lpmert import NBest, Status
 from lpmert.methods.exhaustive import ExhaustiveSearch, attainable_selections
-from lpmert.methods.mip import MipSearch
+from lpmert.methods.mip import Mip, MipSearch
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import any_incumbent
 
@@ -99,11 +99,11 @@ def test_a_program_goes_on_with_its_cuts_and_bound() -> None:
     features = np.stack([cheapest, np.zeros((4, 3))], axis=1).reshape(8, 3)
     nbest = NBest(features, np.arange(0, 9, 2), np.tile([0.0, 1.0], 4))
     form = Problem(nbest).canonical
-    search = MipSearch(form, any_incumbent(form))
+    search = MipSearch(Mip(), form, any_incumbent(form))
     search.incumbent.cost = form.dearest
     search.advance()
     assert search.counters()["cores"] == 1
-    again = MipSearch(form, any_incumbent(form))
+    again = MipSearch(Mip(), form, any_incumbent(form))
     again.incumbent.cost = form.dearest
     again.restore(search.state())
     assert again.lower_bound == search.lower_bound
