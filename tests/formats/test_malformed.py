@@ -590,6 +590,7 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     ("all the same number of rows", lambda: read_table({"a": [1], "b": [1, 2]})),
     ("column 'a' is no row of values", lambda: read_table({"a": np.ones((2, 2))})),
     ("no rows", lambda: read_table({"list": [], "a": [], "loss": []})),
+    ("row 1: column 'list' is True, not a string or an integer", lambda: read_table({**TABLE_OF_3, "list": [True, 1]})),
     ("row 2: list '1' is 1 on row 1; write all ids", lambda: read_table({**TABLE_OF_3, "list": (1, "1")})),
     ("row 2: list 1 is '1' on row 1; write all ids", lambda: read_table({**TABLE_OF_3, "list": ("1", 1)})),
     *(("row 1: column 'f' is np", lambda times=times: read_table({**TABLE_OF_3, "f": times})) for times in TIMES),
