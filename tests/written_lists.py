@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import zstandard
+from oracle import least_total
 
 from lpmert.model.nbest import NBest
 
@@ -47,6 +48,38 @@ def same(first: NBest, second: NBest, *, named: bool = True) -> bool:
         and first.statistics.tobytes() == second.statistics.tobytes()
         and first.dense_features().tobytes() == second.dense_features().tobytes()
     )
+
+
+FILES = {
+    "tsv": "lists.tsv",
+    "csv": "lists.csv",
+    "jsonl": "lists.jsonl",
+    "json": "lists.json",
+    "parquet": "lists.parquet",
+    "npz": "lists.npz",
+    "moses": "lists.txt",
+    "mert": "run1.features.dat",
+    "best-of-n": "candidates.jsonl",
+}
+"""Every format that is written, and a name by which it is known."""
+
+
+def small(**changes: Any) -> NBest:
+    """Return two lists with texts of all kinds; the arguments are those of `NBest`."""
+    given: dict[str, Any] = {
+        "features": [[1.0, 0.25], [-0.5, 2.0], [0.5, 1 / 3], [2.0, 1e-3], [-1.0, 3.5], [0.125, -7.0]],
+        "offsets": [0, 3, 6],
+        "statistics": [2, 0, 1, 3, 1, 0],
+        "names": ["am_0", "lm_0"],
+        "list_ids": ["b", "a"],
+        "texts": ["a cat", "", "the cat", "x", "y", "das Tier"],
+    }
+    return NBest(**{**given, **changes})
+
+
+def optimum(nbest: NBest) -> float:
+    """Return the least loss by exact enumeration, which shares no code with the searches."""
+    return least_total(nbest.dense_features().tolist(), nbest.offsets.tolist(), nbest.statistics[:, 0].tolist())
 
 
 FEATURES = """FEATURES_TXT_BEGIN_0 3 2 2 lm_0 w_0

@@ -31,6 +31,9 @@ _TEXTS = ("texts", "text_bytes", "text_ends")
 _NEEDED = ("features", "offsets", "statistics")
 _LARGE = ("features", "statistics")
 _PIECE = 1 << 22
+_NAMELESS = 1 << 22
+"""How many features get names that are made up: n_features could claim any number of them."""
+
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _LONGEST_END = 0xFFFF + 22
 _END, _MANY = b"PK\x05\x06", 0xFFFF
@@ -174,6 +177,8 @@ def _lists(arrays: Mapping[str, Any]) -> NBest:
             raise DataError(f"no array {quoted(name)}; the arrays are {there}")
     labels: dict[str, Any] = {what: _strings(arrays[what], what) for what in _LABELS if what in arrays}
     features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
+    if "names" not in arrays and len(features.shape) > 1 and features.shape[1] > _NAMELESS:
+        raise DataError(f"{features.shape[1]:,} features without names; give the array names")
     return NBest(features, arrays["offsets"], arrays["statistics"], texts=_texts(arrays), copy=False, **labels)
 
 

@@ -368,7 +368,8 @@ def _cells(column: Any) -> list[Any]:
 def _column(frame: Any, name: Any) -> Any:
     column = frame[name]
     array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    if array.dtype.kind in "US":  # numpy makes strings of numbers beside strings
+    mixed = isinstance(column, list | tuple) and bool in {*map(type, column)}
+    if array.dtype.kind in "US" or mixed:  # numpy makes strings of numbers beside strings, and 1 of true beside 1
         array = np.asarray(column, dtype=object)
     if array.ndim != 1:
         raise DataError(f"column {quoted(name)} is no row of values", path=f"{type(frame).__name__} given")

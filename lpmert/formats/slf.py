@@ -102,7 +102,7 @@ def _links(reader: _Reader, nodes: _Rows, links: _Rows) -> Links:
         if name in links.scores or name in nodes.scores:
             values = np.nan_to_num(nodes.scores[name][at]) if name in nodes.scores else np.zeros(len(at))
             if name in links.scores:
-                values[:-1] = np.where(np.isnan(links.scores[name]), values[:-1], links.scores[name])
+                np.copyto(values[:-1], links.scores[name], where=~np.isnan(links.scores[name]))
             scores[name] = values
     if forward:  # the new node comes first, so that links go on leading to larger ones
         sources, targets, inner = _appended(sources + 1, 0), _appended(targets + 1, start + 1), (start, *range(n_nodes))

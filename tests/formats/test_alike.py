@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,28 +27,8 @@ NUMBERS = st.one_of(
     st.integers(-9, 9).map(str),
     st.sampled_from(["-0.0", "1e-320", "4.9e-324", "1.", ".5", "+1", "1E5", "0.1000000000000000055511151231257827"]),
 )
-ODD = [
-    *("", " 1 ", "1 2", "nan", "inf", "-Infinity", "1e400", "1e101", "1_0", "0x1p3", "١", "true", "null", "-", "1e"),
-    *(
-        "1\r",
-        '"1"',
-        "1\t2",
-        "1\n2",
-        "\0",
-        "01",
-        "-01",
-        "1.",
-        ".5",
-        "+1",
-        "1.e5",
-        "-",
-        "[1]",
-        "{}",
-        "1, 2",
-        "|||",
-        "b=1",
-    ),
-]
+ODD = ["", " 1 ", "1 2", "nan", "inf", "-Infinity", "1e400", "1e101", "1_0", "0x1p3", "١", "true", "null", "-", "1e"]
+ODD += ["1\r", '"1"', "1\t2", "1\n2", "\0", "01", "-01", "1.", ".5", "+1", "1.e5", "[1]", "{}", "1, 2", "|||", "b=1"]
 """Some are numbers to Python, and fewer to JSON; most are none."""
 
 Found = tuple[object, ...]
@@ -134,26 +115,7 @@ def test_what_is_odd_is_read_or_refused_as_ever(
     check_same(tmp_path / f"t.{kind}", content(kind, cells, "x"), monkeypatch)
 
 
-PIECES = (
-    b"",
-    b" ",
-    b"  ",
-    b"\t",
-    b"\n",
-    b'"',
-    b"\\",
-    b"{",
-    b"}",
-    b"[",
-    b",",
-    b":",
-    b"|",
-    b"=",
-    b"1",
-    b"e",
-    b"-",
-    b"\xff",
-)
+PIECES = [b"", b"  ", *(bytes([one]) for one in b' \t\n"\\{}[,:|=1e-\xff')]
 
 
 @KINDS
@@ -178,21 +140,21 @@ def test_bytes_that_are_no_text_and_lines_without_an_end(
         check_same(tmp_path / f"t.{kind}", data, monkeypatch)
 
 
-def template(style: Style, *pieces: tuple[str, Cell | None], refused: str = "") -> Template:
+def template(style: Style, *pieces: tuple[Any, ...], refused: str = "") -> Template:
     found = Template(style, refused)
-    for literal, cell in pieces:
-        found.add(literal, cell)
+    for piece in pieces:
+        found.add(*piece)
     return found
 
 
 def test_cells_are_filled_in_and_words_are_told_once() -> None:
-    cells = [("", Cell.WORD), ("\t", Cell.NUMBER), ("\t", Cell.TEXT)]
+    cells = [("", Cell.WORD, "id"), ("\t", Cell.NUMBER, "number"), ("\t", Cell.TEXT, None)]
     data = b"u\t2.5\tsome\r\nu\t-35e-1\t\nv\t+.5\t\xc4\x81"
     found = template(Style.EXACT, *cells, refused="\t").read(Bytes(1, data))
     assert found is not None
-    assert found.runs(0, found.words) == (["u", "v"], [2, 1])
+    assert found.runs("id", found.words) == (["u", "v"], [2, 1])
     assert found.texts == ["some", "", "\u0101"]
-    np.testing.assert_array_equal(found.numbers[:, 1], [2.5, -3.5, 0.5])
+    np.testing.assert_array_equal(found.column("number"), [2.5, -3.5, 0.5])
     for other in (data + b"\tx", data + b"\nw\t1", data.replace(b"v", b"")):
         assert template(Style.EXACT, *cells, refused="\t").read(Bytes(1, other)) is None
 

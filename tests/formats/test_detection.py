@@ -8,7 +8,6 @@ import shlex
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet
@@ -17,46 +16,15 @@ from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import examples, read_or_refused
-from oracle import least_total
 from shared import SHARED_DATA, needs_shared
-from written_lists import DIALECTS
+from written_lists import DIALECTS, FILES, optimum, small
 
-from lpmert import DataError, NBest, read, read_table, write
+from lpmert import DataError, read, read_table, write
 from lpmert.formats.columns import ColumnsNeeded
 from lpmert.formats.detect import detect
 from lpmert.registry import FORMATS as REGISTERED
 
 convert = partial(run, "convert")
-
-FORMATS = {
-    "tsv": "lists.tsv",
-    "csv": "lists.csv.gz",
-    "jsonl": "lists.jsonl",
-    "json": "lists.json",
-    "parquet": "lists.parquet",
-    "npz": "lists.npz",
-    "moses": "lists.txt.xz",
-    "mert": "run1.features.dat",
-    "best-of-n": "candidates.jsonl",
-}
-
-
-def lists(**changes: Any) -> NBest:
-    given: dict[str, Any] = {
-        "features": [[1.0, 0.25], [-0.5, 2.0], [0.5, 1 / 3], [2.0, 1e-3], [-1.0, 3.5], [0.125, -7.0]],
-        "offsets": [0, 3, 6],
-        "statistics": [2, 0, 1, 3, 1, 0],
-        "names": ["am_0", "lm_0"],
-        "list_ids": ["b", "a"],
-        "texts": ["a cat", "", "the cat", "x", "y", "das Tier"],
-    }
-    return NBest(**{**given, **changes})
-
-
-def optimum(nbest: NBest) -> float:
-    """The least loss by exact enumeration, which shares no code with the searches."""
-    features, losses = nbest.dense_features().tolist(), nbest.statistics[:, 0].tolist()
-    return least_total(features, nbest.offsets.tolist(), losses)
 
 
 def loss_of(*arguments: object) -> float:
@@ -82,21 +50,21 @@ def test_names_of_statistics_tell_the_metric(tmp_path: Path, kind: str, names: t
         numbers = numbers[:, [2, 1, 0, 5, 4, 3]]
     if metric == "error-rate":
         numbers[:, 1] = 9
-    nbest = lists(statistics=numbers, statistic_names=names)
-    write(nbest, tmp_path / FORMATS[kind], kind)
-    found = json.loads(run("solve", tmp_path / FORMATS[kind], "--json", "-q").stdout)
+    nbest = small(statistics=numbers, statistic_names=names)
+    write(nbest, tmp_path / FILES[kind], kind)
+    found = json.loads(run("solve", tmp_path / FILES[kind], "--json", "-q").stdout)
     assert f"|metric:{metric}|" in found["signature"]
     assert found["success"]
 
 
 def test_statistics_without_a_metric_ask_for_one(tmp_path: Path) -> None:
-    write(lists(statistics=np.ones((6, 2)), statistic_names=["judge", "length"]), tmp_path / "x.tsv")
+    write(small(statistics=np.ones((6, 2)), statistic_names=["judge", "length"]), tmp_path / "x.tsv")
     outcome = run("solve", tmp_path / "x.tsv")
     assert outcome.exit_code == 1
     said = " ".join(outcome.stderr.split())
     assert "x.tsv: the lists have the statistics judge, length: choose one with --loss, or a --metric" in said
     assert loss_of("solve", tmp_path / "x.tsv", "--loss", "length", "--features", "am_0,lm_0") == 2
-    write(lists(statistics=np.ones((6, 2)), statistic_names=["judge", "length"]), tmp_path / "x.npz")
+    write(small(statistics=np.ones((6, 2)), statistic_names=["judge", "length"]), tmp_path / "x.npz")
     assert loss_of("solve", tmp_path / "x.npz", "--loss", "judge") == 2
 
 
@@ -137,7 +105,7 @@ def test_features_may_be_patterns_or_all(tmp_path: Path) -> None:
     assert read_table(tmp_path / "x.tsv", features="lm,*r*", **columns).names == ("lm", "rank", "decoder", "ref_words")
     with pytest.raises(DataError, match=r"no name is like 'LM\*'; there are utt, rank"):
         read_table(tmp_path / "x.tsv", features="LM*", **columns)
-    write(lists(names=["LM_0", "TM_0"]), tmp_path / "x.npz")
+    write(small(names=["LM_0", "TM_0"]), tmp_path / "x.npz")
     assert read(tmp_path / "x.npz", features="LM*").names == ("LM_0",)
     assert read(tmp_path / "x.npz", features=["all"]).names == ("LM_0", "TM_0")
     with pytest.raises(DataError, match="no feature 'x'; the features are LM_0, TM_0"):
@@ -151,8 +119,8 @@ def test_a_column_called_like_a_pattern_is_that_column(tmp_path: Path) -> None:
 
 
 def test_files_with_other_features_are_not_pooled(tmp_path: Path) -> None:
-    write(lists(), tmp_path / "1.npz")
-    write(lists(names=["a", "b"]), tmp_path / "2.npz")
+    write(small(), tmp_path / "1.npz")
+    write(small(names=["a", "b"]), tmp_path / "2.npz")
     with pytest.raises(DataError, match=r"2.npz: cannot merge: feature names differ .*1.npz"):
         read([tmp_path / "1.npz", tmp_path / "2.npz"])
 
@@ -170,17 +138,17 @@ def test_files_with_other_features_are_not_pooled(tmp_path: Path) -> None:
 )
 def test_texts_are_compared_with_references_by_id(tmp_path: Path, kind: str, ids: list[str], references: str) -> None:
     (tmp_path / "refs").write_text(references)
-    write(lists(list_ids=ids), tmp_path / FORMATS[kind], kind)
-    nbest = read(tmp_path / FORMATS[kind], references=tmp_path / "refs", metric="wer")
+    write(small(list_ids=ids), tmp_path / FILES[kind], kind)
+    nbest = read(tmp_path / FILES[kind], references=tmp_path / "refs", metric="wer")
     # a cat, (nothing), the cat against "the cat"; x, y, das Tier against "das Tier": words that differ, by hand
     assert nbest.statistics[:, 0].tolist() == [1, 2, 0, 2, 2, 0]
-    assert loss_of("solve", tmp_path / FORMATS[kind], "--references", tmp_path / "refs", "--metric", "wer") == optimum(
+    assert loss_of("solve", tmp_path / FILES[kind], "--references", tmp_path / "refs", "--metric", "wer") == optimum(
         nbest
     )
 
 
 def test_references_must_fit_the_lists(tmp_path: Path) -> None:
-    write(lists(), tmp_path / "x.tsv")
+    write(small(), tmp_path / "x.tsv")
     (tmp_path / "refs").write_text("a das Tier\n")
     with pytest.raises(DataError, match="refs: no reference for utterance 'b'"):
         read(tmp_path / "x.tsv", references=tmp_path / "refs")
@@ -188,10 +156,10 @@ def test_references_must_fit_the_lists(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"refs:3: no list for the reference of 'c'.*--partial"):
         read(tmp_path / "x.tsv", references=tmp_path / "refs")
     assert read(tmp_path / "x.tsv", references=tmp_path / "refs", partial=True).n_lists == 2
-    write(lists(texts=None), tmp_path / "y.tsv")
+    write(small(texts=None), tmp_path / "y.tsv")
     with pytest.raises(ColumnsNeeded, match="text "):
         read(tmp_path / "y.tsv", references=tmp_path / "refs")
-    write(lists(texts=None), tmp_path / "y.npz")
+    write(small(texts=None), tmp_path / "y.npz")
     with pytest.raises(DataError, match="the lists have no texts"):
         read(tmp_path / "y.npz", references=tmp_path / "refs", partial=True)
 
@@ -199,7 +167,7 @@ def test_references_must_fit_the_lists(tmp_path: Path) -> None:
 def _numbered(folder: Path) -> None:
     """Write lists 000, 001, 002, whose first hypotheses are what was said, to x.tsv."""
     texts = [text for said in ("the cat", "a house", "one two") for text in (said, "x")]
-    write(lists(offsets=[0, 2, 4, 6], list_ids=["000", "001", "002"], texts=texts), folder / "x.tsv")
+    write(small(offsets=[0, 2, 4, 6], list_ids=["000", "001", "002"], texts=texts), folder / "x.tsv")
 
 
 @pytest.mark.parametrize(
@@ -246,14 +214,14 @@ def test_a_few_sentences_may_begin_with_numbers(tmp_path: Path) -> None:
 
 
 def test_only_lists_whose_ids_are_numbers_are_matched_by_line(tmp_path: Path) -> None:
-    write(lists(), tmp_path / "x.tsv")
+    write(small(), tmp_path / "x.tsv")
     (tmp_path / "refs").write_text("a das Tier\nb the cat\n")
     with pytest.raises(DataError, match=r"refs: no line is number 'b'.*leave by_position out \(--by-position\)"):
         read(tmp_path / "x.tsv", references=tmp_path / "refs", by_position=True)
 
 
 def test_scores_may_be_given_as_names_and_files(tmp_path: Path) -> None:
-    nbest, keys = lists(), [f"{one}-{number}" for one in "ba" for number in range(3)]
+    nbest, keys = small(), [f"{one}-{number}" for one in "ba" for number in range(3)]
     columns = {"am": nbest.features[:, 0], "lm": nbest.features[:, 1], "loss": nbest.statistics[:, 0]}
     for name, column in columns.items():
         rows = zip(keys, column.tolist(), strict=True)
@@ -264,20 +232,20 @@ def test_scores_may_be_given_as_names_and_files(tmp_path: Path) -> None:
 
 
 def test_scores_of_mert_data_are_found_beside_the_features(tmp_path: Path) -> None:
-    write(lists(), tmp_path / "run1.features.dat", "mert", score_type="own")
+    write(small(), tmp_path / "run1.features.dat", "mert", score_type="own")
     assert (tmp_path / "run1.scores.dat").exists()
     (tmp_path / "run1.scores.dat").rename(tmp_path / "run1.statscore.dat")
-    assert read(tmp_path / "run1.features.dat").fingerprint == lists().fingerprint
+    assert read(tmp_path / "run1.features.dat").fingerprint == small().fingerprint
     (tmp_path / "run1.statscore.dat").rename(tmp_path / "other")
     with pytest.raises(DataError, match=r"there is no run1.scores.dat beside it.*--scores FILE"):
         read(tmp_path / "run1.features.dat")
     with pytest.raises(DataError, match=r"call this one like run1.features.dat"):
-        write(lists(), tmp_path / "x.txt", "mert", score_type="own")
+        write(small(), tmp_path / "x.txt", "mert", score_type="own")
 
 
 def test_roles_that_parquet_records_hold_as_long_as_the_columns_are_there(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    write(lists(statistic_names=["edits"]), tmp_path / "start.npz")
+    write(small(statistic_names=["edits"]), tmp_path / "start.npz")
     assert run("convert", tmp_path / "start.npz", path, "--segment", "utt", "--text", "words").exit_code == 0
     assert read(path).statistic_names == ("edits",)
     table = pyarrow.parquet.read_table(path)
@@ -318,11 +286,11 @@ def test_names_of_metrics_on_texts_are_those_there_are() -> None:
     assert tuple(TEXT_METRICS) == NAMES
 
 
-@pytest.mark.parametrize("form", [form for form in FORMATS if form != "best-of-n"])
+@pytest.mark.parametrize("form", [form for form in FILES if form != "best-of-n"])
 def test_in_every_format_a_statistic_can_be_a_gain(tmp_path: Path, form: str) -> None:
     gains = [0.25, 1.0, 0.0, 0.5, 0.75, 0.125]
-    nbest = lists(statistics=gains)
-    path = tmp_path / FORMATS[form]
+    nbest = small(statistics=gains)
+    path = tmp_path / FILES[form]
     more = {"scores": tmp_path / "scores"} if form == "mert" else {}
     write(nbest, path, form, **more, **({"score_type": "own"} if form == "mert" else {}))
     plain = read(path, **more)
@@ -368,7 +336,7 @@ def test_what_cannot_be_told_asks_for_the_format(tmp_path: Path) -> None:
 
 
 def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None:
-    write(lists(), tmp_path / "x.npz")
+    write(small(), tmp_path / "x.npz")
     with pytest.raises(DataError, match="reading npz takes no option 'segment'; its options are references, metric"):
         read(tmp_path / "x.npz", segment="id")
     with pytest.raises(DataError, match="reading srilm needs the option 'references'"):
@@ -376,9 +344,9 @@ def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None
     with pytest.raises(DataError, match="no format 'xml'; choose one of tsv"):
         read(tmp_path / "x.npz", "xml")
     with pytest.raises(DataError, match="format slf is only read"):
-        write(lists(), tmp_path / "y", "slf")
+        write(small(), tmp_path / "y", "slf")
     with pytest.raises(DataError, match="cannot tell from the ending in which format to write"):
-        write(lists(), tmp_path / "y.out")
+        write(small(), tmp_path / "y.out")
 
 
 @pytest.mark.parametrize(
@@ -403,7 +371,7 @@ def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None
     ],
 )
 def test_wrong_flags_are_wrong_usage(tmp_path: Path, flags: list[str], message: str) -> None:
-    write(lists(), tmp_path / "x.npz")
+    write(small(), tmp_path / "x.npz")
     outcome = convert(tmp_path / "x.npz", tmp_path / "y", *([] if "--to" in flags else ["--to", "best-of-n"]), *flags)
     assert outcome.exit_code == 2
     assert message in " ".join(outcome.stderr.split())

@@ -21,10 +21,9 @@ from commands import environment, run
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import examples
-from oracle import least_total
 from scipy import sparse
 from shared import SHARED_DATA, needs_shared
-from written_lists import DIALECTS, LISTS, PACKINGS, binary_mert, same, single_precision
+from written_lists import DIALECTS, FILES, LISTS, PACKINGS, binary_mert, optimum, same, single_precision, small
 
 from lpmert import DataError, NBest, read, read_table, write
 from lpmert.formats.detect import detect
@@ -50,18 +49,15 @@ groups = st.sampled_from(
     ["LM_0", "LM_1", "LM_2", "TM0_0", "a_b", "a=", "b:", "a_00", "=_0", "1", "a_1", "_0", "LM", "="]
 )
 field_text = texts("\n\r").filter(lambda text: "|||" not in text and text.strip(WHITE) == text)
-plain = texts("\0")
 
 
 @dataclass(frozen=True)
 class Way:
-    """A file of a format, what it can hold, and what else writing and reading take."""
+    """What a file of a format can hold, and what else writing and reading take."""
 
-    file: str
     names: st.SearchStrategy[str] = field(default_factory=lambda: labels() | likely)
     ids: st.SearchStrategy[str] = field(default_factory=labels)
     texts: st.SearchStrategy[str] | None = field(default_factory=texts)
-    more: dict[str, Any] = field(default_factory=dict)
     statistics: tuple[str, ...] = ()
     clashes: bool = False
     """Whether names may be those of other columns or files, which is refused."""
@@ -69,34 +65,27 @@ class Way:
 
 KEPT = ("errors", "reference_length")
 FORMATS = {
-    "tsv": Way("lists.tsv", labels("\t\n\r") | likely, labels("\t\n\r"), texts("\t\n\r"), clashes=True),
-    "csv": Way("lists.csv", labels("\r") | likely, labels("\r"), texts("\r"), clashes=True),
-    "jsonl": Way("lists.jsonl", clashes=True),
-    "json": Way("lists.json", clashes=True),
-    "parquet": Way("lists.parquet", clashes=True),
-    "npz": Way("lists.npz", labels("\0"), labels("\0")),
-    "moses": Way("lists.txt", labels(WHITE + "|") | groups, field_text.filter(bool), field_text),
-    "mert": Way("run1.features.dat", labels(WHITE) | groups, labels(WHITE), None, statistics=KEPT),
-    "best-of-n": Way("candidates.jsonl"),
+    "tsv": Way(labels("\t\n\r") | likely, labels("\t\n\r"), texts("\t\n\r"), clashes=True),
+    "csv": Way(labels("\r") | likely, labels("\r"), texts("\r"), clashes=True),
+    "jsonl": Way(clashes=True),
+    "json": Way(clashes=True),
+    "parquet": Way(clashes=True),
+    "npz": Way(labels("\0"), labels("\0")),
+    "moses": Way(labels(WHITE + "|") | groups, field_text.filter(bool), field_text),
+    "mert": Way(labels(WHITE) | groups, labels(WHITE), None, statistics=KEPT),
+    "best-of-n": Way(),
 }
 WRITTEN = pytest.mark.parametrize("kind", FORMATS)
 
 
-def small(kind: str, last: tuple[float, float] = (0.125, -7.0)) -> NBest:
-    """Lists with an empty text, and statistics whose names every format keeps."""
-    return NBest(
-        [[1.0, 0.25], [-0.5, 2.0], [0.5, 1 / 3], [2.0, 1e-3], [-1.0, 3.5], last],
-        [0, 3, 6],
-        [[2, 7], [0, 7], [1, 7], [3, 4], [1, 4], [0, 4]],
-        ["am_0", "lm_0"],
-        ["b", "a"],
-        KEPT,
-        None if kind == "mert" else ["a cat", "", "the cat", "x", "y", "das Tier"],
-    )
+def of_kind(kind: str, **changes: Any) -> NBest:
+    """Lists with statistics whose names every format keeps."""
+    sums = [[2, 7], [0, 7], [1, 7], [3, 4], [1, 4], [0, 4]]
+    return small(statistics=sums, statistic_names=KEPT, **({"texts": None} if kind == "mert" else {}), **changes)
 
 
 def written(folder: Path, kind: str, nbest: NBest, packing: str = "") -> Path:
-    path = folder / f"{FORMATS[kind].file}{packing}"
+    path = folder / f"{FILES[kind]}{packing}"
     write(nbest, path, kind)
     return path
 
@@ -151,28 +140,22 @@ def test_written_lists_read_back_exactly(
 @WRITTEN
 @pytest.mark.parametrize("name", ["loss", "errors", "word edits"])
 def test_no_option_is_needed_whatever_the_loss_is_called(tmp_path: Path, kind: str, name: str) -> None:
-    nbest = small(kind).select_statistics(["errors"])
+    nbest = of_kind(kind).select_statistics(["errors"])
     name = "edits" if kind == "moses" else "loss" if kind == "mert" else name
     nbest = NBest(nbest.features, nbest.offsets, nbest.statistics, nbest.names, nbest.list_ids, [name], nbest.texts)
-    write(nbest, tmp_path / FORMATS[kind].file, kind, **({"score_type": "own"} if kind == "mert" else {}))
-    assert same(read(tmp_path / FORMATS[kind].file), nbest)
+    write(nbest, tmp_path / FILES[kind], kind, **({"score_type": "own"} if kind == "mert" else {}))
+    assert same(read(tmp_path / FILES[kind]), nbest)
 
 
 @WRITTEN
 def test_converted_there_and_back_every_number_name_and_text_is_the_same(tmp_path: Path, kind: str) -> None:
-    files = [tmp_path / "start.npz", tmp_path / FORMATS[kind].file, tmp_path / "end.npz"]
-    expected = small(kind, (2.0**53, 1e-300))
+    files = [tmp_path / "start.npz", tmp_path / FILES[kind], tmp_path / "end.npz"]
+    expected = of_kind(kind, features=[*small().dense_features()[:-1].tolist(), [2.0**53, 1e-300]])
     write(expected, files[0])
     for source, target, to in zip(files, files[1:], (kind, "npz"), strict=False):
         outcome = run("convert", source, target, "--to", to)
         assert outcome.exit_code == 0, outcome.output
     assert same(read(files[2]), expected)
-
-
-def optimum(nbest: NBest) -> float:
-    """The least loss by exact enumeration, which shares no code with the searches."""
-    features, losses = nbest.dense_features().tolist(), nbest.statistics[:, 0].tolist()
-    return least_total(features, nbest.offsets.tolist(), losses)
 
 
 def loss_of(*arguments: object) -> float:
@@ -183,7 +166,7 @@ def loss_of(*arguments: object) -> float:
 
 @WRITTEN
 def test_every_command_opens_every_format(tmp_path: Path, kind: str) -> None:
-    nbest = small(kind)
+    nbest = of_kind(kind)
     path = [written(tmp_path, kind, nbest), "--loss", "errors"]
     if kind in ("tsv", "csv", "jsonl", "json", "parquet"):
         path += ["--features", "am_0,lm_0"]
@@ -203,7 +186,7 @@ def test_every_command_opens_every_format(tmp_path: Path, kind: str) -> None:
 
 @WRITTEN
 def test_several_files_are_pooled(tmp_path: Path, kind: str) -> None:
-    nbest, name = small(kind), FORMATS[kind].file
+    nbest, name = of_kind(kind), FILES[kind]
     others = [
         nbest,
         NBest(-nbest.dense_features(), nbest.offsets, nbest.statistics, nbest.names, nbest.list_ids, KEPT, nbest.texts),
@@ -266,7 +249,7 @@ READ_BY_CONTENT = [kind for kind in FORMATS if kind != "json"]
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_a_format_is_told_by_content_whatever_the_file_is_called(tmp_path: Path, kind: str, ending: str) -> None:
     path = tmp_path / f"features{ending}"
-    write(small(kind), path, kind)
+    write(of_kind(kind), path, kind)
     assert detect(path) == kind
     assert detect([path, path]) == kind
 
@@ -276,18 +259,18 @@ def test_a_format_is_told_by_content_whatever_the_file_is_called(tmp_path: Path,
 def test_standard_input_is_told_by_content_and_left_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packing: str
 ) -> None:
-    write(small(kind), tmp_path / "x", kind)
+    write(of_kind(kind), tmp_path / "x", kind)
     receiver, sender = os.pipe()
     os.write(sender, PACKINGS[packing]((tmp_path / "x").read_bytes()))
     os.close(sender)
     with open(receiver, "rb") as stream:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
-        assert same(read("-"), small(kind))
+        assert same(read("-"), of_kind(kind))
         assert not stream.closed
 
 
 def test_a_process_reads_its_standard_input(tmp_path: Path) -> None:
-    path = written(tmp_path, "tsv", small("tsv").select_statistics(["errors"]), ".gz")
+    path = written(tmp_path, "tsv", of_kind("tsv").select_statistics(["errors"]), ".gz")
     command = [sys.executable, "-m", "lpmert", "evaluate", "-", "--weights", "1,0", "--json", "-q"]
     outcome = subprocess.run(command, input=path.read_bytes(), capture_output=True, env=environment(), timeout=300)
     assert outcome.returncode == 0, outcome.stderr
@@ -454,9 +437,9 @@ def test_real_lists_written_in_any_format_are_read_without_options(tmp_path: Pat
     assert SHARED_DATA is not None
     options = {what: SHARED_DATA / value if what == "references" else value for what, value in REAL[name].items()}
     nbest = read(SHARED_DATA / name, **options).restrict(slice(30))
-    for kind, way in FORMATS.items():
-        write(nbest, tmp_path / way.file, kind, **({"score_type": "own"} if kind == "mert" else {}))
-        again = read(tmp_path / way.file)
+    for kind in FORMATS:
+        write(nbest, tmp_path / FILES[kind], kind, **({"score_type": "own"} if kind == "mert" else {}))
+        again = read(tmp_path / FILES[kind])
         assert again.dense_features().tobytes() == nbest.dense_features().tobytes()
         assert again.statistics.tobytes() == nbest.statistics.tobytes()
         assert kind == "mert" or (again.names, again.list_ids, again.texts) == (

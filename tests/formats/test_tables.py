@@ -129,6 +129,16 @@ def test_lists_become_a_frame_and_lists_again(kind: str) -> None:
     assert minimize(again).loss == 1  # list 7 has one hypothesis, of loss 1, and list x one of loss 0
 
 
+@pytest.mark.parametrize("kind", ["pyarrow", "pandas", "polars"])
+def test_the_texts_of_a_frame_are_measured_against_references(kind: str) -> None:
+    options: dict[str, Any] = {"segment": "utt", "features": "am,lm", "text": "hyp"}
+    found = read(made(kind, ROWS), references={"a": "x y", "b": "z"}, **options)
+    assert found.statistics[:, 0].tolist() == [1, 2, 1]
+    assert read(made(kind, ROWS), references=False, **options).statistics.tolist() == [[0], [0], [0]]
+    with pytest.raises(DataError, match="partial is for texts; give references, too"):
+        read(made(kind, ROWS), partial=True, **options)
+
+
 @KINDS
 def test_rows_that_lie_apart_are_gathered_or_refused(kind: str) -> None:
     frame = made(kind, {"q": [2, 1, 2], "f": [1.0, 2.0, 3.0], "loss": [0, 1, 2]})
