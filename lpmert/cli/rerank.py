@@ -10,7 +10,7 @@ import click
 from lpmert.cli.arguments import parse_weights
 from lpmert.cli.options import command, option
 from lpmert.cli.reading import Reading, sizes
-from lpmert.cli.running import Short, delivering, say
+from lpmert.cli.running import Short, delivering, logging_to_stderr, say
 
 _MEASURED = ("references", "statistics_file", "last_field", "losses")
 """Options that say where statistics come from; without them there need be none."""
@@ -64,7 +64,7 @@ def rerank(lists: _Lists, out: Short) -> None:
     """
     import lpmert
 
-    with delivering(out) as deliver:
+    with logging_to_stderr(out, warnings=True), delivering(out) as deliver:
         data: Any = lists.read_whole()
         if lists.vote is not None and lists.whole:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")

@@ -260,7 +260,8 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     from lpmert.api import problem_of, told
     from lpmert.result import SCHEMA
 
-    with naming(lists.name), Allowance().kept(), delivering(out) as deliver:
+    logged = logging_to_stderr(out, warnings=True)
+    with logged, naming(lists.name), Allowance().kept(), delivering(out) as deliver:
         data = lists.read_whole()
         if not out.quiet:
             say(f"{lists.name}: {sizes(data)}")
