@@ -26,9 +26,8 @@ from lpmert.result import Limits
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.system.interrupts import Interrupts
-from lpmert.system.threads import one_thread
 from lpmert.unseen.averaging import Average, Averaging, Tell
-from lpmert.unseen.material import AnyProblem, Material, chosen_statistics, found_by_lines, searched, shares
+from lpmert.unseen.material import AnyProblem, Material, chosen_statistics, found_by_lines, one_thread, searched, shares
 from lpmert.workers import current_workers, using_workers
 
 FEW = 30
