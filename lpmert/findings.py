@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lpmert.quoting import number
+from lpmert.quoting import number, quoted
 
 if TYPE_CHECKING:
     from lpmert.errors import FloatArray
@@ -33,6 +33,11 @@ class Unit:
     offset: float = 0.0
     percent: bool = False
     counts: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for what turns losses into nothing, or into more than a double holds."""
+        if not 0.0 < abs(self.factor) <= _LARGEST or not abs(self.offset) <= _LARGEST:
+            raise ValueError(f"the unit {quoted(self.name)} has the factor {self.factor:g}, the offset {self.offset:g}")
 
     @property
     def bound(self) -> str:
@@ -96,10 +101,12 @@ class Unit:
         return f"{value:{plus}.{_DIGITS}g}" if abs(value) < 10.0**_DIGITS else f"{value:{plus}.0f}"
 
 
+_DECIMALS, _DIGITS, _MOST_DECIMALS = 2, 4, 10
+_LARGEST = 1e6
+"""Factors are at most 100, or 1 over how many there are."""
+
 LOSS = Unit("loss")
 """Of losses of which no more is known."""
-
-_DECIMALS, _DIGITS, _MOST_DECIMALS = 2, 4, 10
 
 
 def _rounded(value: float, decimals: int, side: float) -> str:

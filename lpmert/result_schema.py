@@ -144,6 +144,7 @@ _RUN = _object(
         "weights": _WEIGHTS,
     }
 )
+_BEST_OF = _object({"runs": _WHOLE, "loss": _NUMBER, "held_out_loss": _MAYBE, "held_out_best": _MAYBE})
 _ENTRY = _object(
     {
         "name": _STRING,
@@ -154,7 +155,7 @@ _ENTRY = _object(
         "wins_by_ties": _TRUTH,
         "seconds": _NUMBER,
         "against_first": _object({"training": _or_null(_DIFFERENCE), "held_out": _or_null(_DIFFERENCE)}),
-        "stability": {"type": "object"},
+        "stability": _object({"pearson": _MAYBE, "spearman": _MAYBE, "best_of": _array(_BEST_OF, "none for one run")}),
     }
 )
 _INTERVAL = _object({"value": _NUMBER, "low": _MAYBE, "high": _MAYBE})

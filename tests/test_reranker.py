@@ -194,32 +194,26 @@ def test_columns_in_another_order_are_not_scored() -> None:
         model.predict(frame[["lm", "am"]])
 
 
-@pytest.mark.parametrize("missing", [np.nan, None])
-def test_every_row_has_a_group(missing: object) -> None:
-    with pytest.raises(ValueError, match="groups has missing entries"):
-        lpmert.Reranker().fit([[1.0], [2.0]], [0, 1], np.array(["a", missing], dtype=object))
+TIMES = np.array([["2020-01-01"], ["2021-01-01"]], dtype="datetime64[ns]")
+BEYOND = [np.array([[2**53 + 1], [0]], dtype=dtype) for dtype in (np.int64, np.uint64, object)]
 
 
-def test_groups_of_two_kinds_are_not_guessed_to_be_one() -> None:
-    with pytest.raises(ValueError, match="groups has both strings and numbers"):
-        lpmert.Reranker().fit([[1.0], [2.0]], [0, 1], np.array(["1", 1], dtype=object))
-
-
-@pytest.mark.parametrize("dtype", [np.int64, np.uint64, object])
-@pytest.mark.parametrize("at", [0, 1])
-def test_integers_that_doubles_round_are_refused(dtype: Any, at: int) -> None:
-    columns = [np.array([[1], [0]], dtype=dtype) for _ in range(2)]
-    columns[at][0, 0] = 2**53 + 1
-    with pytest.raises(ValueError, match=f"^{'Xy'[at]} has integers beyond"):
-        lpmert.Reranker().fit(*columns, ["a", "a"])
-
-
-def test_dates_are_no_numbers() -> None:
-    times = np.array([["2020-01-01"], ["2021-01-01"]], dtype="datetime64[ns]")
-    with pytest.raises(ValueError, match="X must be numbers, not dates"):
-        lpmert.Reranker().fit(times, [0, 1], ["a", "a"])
-    with pytest.raises(ValueError, match="y must be numbers, not dates"):
-        lpmert.Reranker().fit([[1], [2]], times - times[0], ["a", "a"])
+@pytest.mark.parametrize(
+    ("features", "losses", "groups", "message"),
+    [
+        *(([[1.0], [2.0]], [0, 1], ["a", missing], "groups has missing entries") for missing in (np.nan, None)),
+        ([[1.0], [2.0]], [0, 1], ["1", 1], "groups has both strings and numbers"),
+        *((rounded, [0, 1], ["a", "a"], "^X has integers beyond") for rounded in BEYOND),
+        *(([[1], [0]], rounded, ["a", "a"], "^y has integers beyond") for rounded in BEYOND),
+        (TIMES, [0, 1], ["a", "a"], "X must be numbers, not dates"),
+        ([[1], [2]], TIMES - TIMES[0], ["a", "a"], "y must be numbers, not dates"),
+    ],
+)
+def test_what_would_have_to_be_guessed_or_rounded_is_refused(
+    features: Any, losses: Any, groups: list[Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        lpmert.Reranker().fit(features, losses, np.array(groups, dtype=object))
 
 
 @parametrize_with_checks([lpmert.Reranker(method="och", group_column=-1)])

@@ -68,10 +68,10 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     check`: numbers, pairs, or a file of this or another tool.
 
     The table has, for each method: the mean loss of its runs, the best one, Delta (greatest minus least) and S
-    (standard deviation); how far the best run is above the optimum, or above its bound; its score if different from the
-    loss; the mean loss on held-out lists; p, the p-value of the difference between the best run and that of the first
-    method (on held-out lists if there are any); the median time of a run. Below the table: what to expect from the best
-    of several runs.
+    (standard deviation); how far the best run is above the optimum, or above its bound; the mean loss on held-out
+    lists; p, the p-value of the difference between the best run and that of the first method (on held-out lists if
+    there are any); the median time of a run. It has no column in which nothing is known. Below the table: what to
+    expect from the best of several runs.
 
     --cv N fits every method again N times --repeat times, each time to all lists but one part of N, and decodes that
     part; and the optimum likewise, for which --time-limit is shared out. A further table has the loss on these lists,

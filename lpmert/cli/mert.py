@@ -72,7 +72,9 @@ def _features(text: str) -> tuple[str, ...]:
 
 
 class _Abbreviated(Command):
-    """A command whose long options may be abbreviated, as those of getopt_long."""
+    """A command whose long options may be abbreviated, as those of getopt_long, and of which the last one counts."""
+
+    lists_once = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words of the command line."""

@@ -85,7 +85,12 @@ def parameters(of: Any) -> list[click.Parameter]:
 
 
 class Command(click.Command):
-    """A command whose help has its options in groups: the usual ones, or with --help-all every one, and all it says."""
+    """A command whose help has its options in groups: the usual ones, or with --help-all every one, and all it says.
+
+    lists_once: whether an option with a list, such as A,B,C, must not be given again.
+    """
+
+    lists_once = True
 
     def __init__(self, *arguments: Any, example: str = "", **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -97,6 +102,17 @@ class Command(click.Command):
                 help="All options, and more about them.",
             )
         )  # fmt: skip
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the words of the command line; a list that is given twice would lose its first half."""
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        order = self.make_parser(ctx).parse_args(given)[2] if self.lists_once else []
+        for one in order:
+            listed = isinstance(one, click.Option) and not one.multiple and "," in (one.metavar or "")
+            if listed and order.count(one) > 1:
+                raise click.UsageError(f"{one.opts[-1]} is given twice; name all at once, with commas.", ctx)
+        return rest
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the command does: its first paragraph, or everything; and an example."""

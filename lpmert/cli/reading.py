@@ -24,6 +24,7 @@ from lpmert.cli.arguments import (
     scores_by_name,
 )
 from lpmert.cli.options import argument, option
+from lpmert.findings import LOSS
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
 
@@ -111,7 +112,7 @@ class _Lattices:
         "N", "The N best hypotheses of each.  [default: all; 100 where only lists will do]", POSITIVE
     )
     scales: dict[str, float] | None = option(
-        "WEIGHTS", "With N best hypotheses: weights of scores, pairs am=1,lm=12 or a file.", scores_by_name
+        "AM=1,LM=12", "With N best hypotheses: weights of the scores, or a file of them.", scores_by_name
     )
     counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
         "NAME=WORD,WORD", "Count these words, which are none of the text.", named(column_names, "WORD,WORD"), default=()
@@ -279,37 +280,43 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
     def unit(self, data: Data) -> Unit:
         """Return the unit in which users know the loss."""
         from lpmert.metrics.contract import metric_of
-        from lpmert.metrics.rates import ERROR_RATE, rates_of, text_unit, unit_of
+        from lpmert.metrics.rates import rates_of, unit_of
         from lpmert.model.nbest import NBest
 
-        own = self.summed_metric(data)
-        if isinstance(data, NBest) and not ("references" in self.flags and own == "loss"):
-            metric = metric_of(own, data.statistic_names)
-            rates = rates_of(metric, data.statistics, data.offsets, 1.0)
-            return unit_of(metric, data.statistic_names, rates, data.n_lists)
-        settings = self.plan[1].get("metric") or _default_metric(self.plan[0])
-        return text_unit(settings, data.n_lists, self.rates(data, 1.0)[0].get(ERROR_RATE))
+        counted = self._counted(data)
+        if counted is not None or not isinstance(data, NBest):
+            return LOSS if counted is None else counted[0]
+        metric = metric_of(self.summed_metric(data), data.statistic_names)
+        return unit_of(metric, data.statistic_names, rates_of(metric, data.statistics, data.offsets, 1.0), data.n_lists)
 
-    def rates(self, data: Data, *losses: float) -> list[dict[str, float]]:
-        """Return losses that were counted against references as rates, where their length is known."""
+    def rates(self, data: Data, loss: float) -> dict[str, float]:
+        """Return a loss that was counted against references as a rate, where their length is known."""
+        from lpmert.metrics.rates import ERROR_RATE
+
+        counted = self._counted(data)
+        return {} if counted is None or counted[1] is None else {ERROR_RATE: loss / counted[1]}
+
+    def _counted(self, data: Data) -> tuple[Unit, int | None] | None:
+        """Return the unit of losses that were counted against references, and the length of these if it is known."""
         if "references" not in self.flags:
-            return [{} for _ in losses]
+            return None
         from lpmert.formats.references import references_by_list
-        from lpmert.metrics.rates import error_rates
+        from lpmert.metrics.rates import reference_length, text_unit
         from lpmert.metrics.text import EditTexts
-        from lpmert.model.graphs import WordGraphs
+        from lpmert.model.nbest import NBest
 
+        if isinstance(data, NBest) and self.summed_metric(data) != "loss":
+            return None
         kind, options, _ = self.plan
-        metric: Any = options.get("metric")
-        if metric is None or isinstance(metric, str):
-            metric = _text_metric(metric or _default_metric(kind))
-        if not isinstance(metric, EditTexts):
-            return [{} for _ in losses]  # of others, references are not read again
-        if isinstance(data, WordGraphs):
-            return error_rates(metric, data.references, *losses)
-        settings = {name: options.get(name, False) for name in ("partial", "by_position")}
-        by_list = references_by_list(data.list_ids, options["references"], **settings)
-        return error_rates(metric, by_list, *losses)
+        metric: Any = options.get("metric") or _default_metric(kind)
+        metric = _text_metric(metric) if isinstance(metric, str) else metric
+        length = None
+        if isinstance(metric, EditTexts):  # of others, references are not read again
+            given: Any = options["references"]
+            settings = {name: options.get(name, False) for name in ("partial", "by_position")}
+            own = references_by_list(data.list_ids, given, **settings) if isinstance(data, NBest) else data.references
+            length = reference_length(metric, own)
+        return text_unit(metric, data.n_lists, None if length is None else 1 / length), length
 
     def for_format(self, kind: str) -> dict[str, Any]:  # noqa: ARG002
         """Return the flags that count where the lists are in a format."""

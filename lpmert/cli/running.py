@@ -33,6 +33,7 @@ class Quiet:
     heading = "Output"
 
     quiet: bool = option("-q --quiet", "No progress and no log on stderr.", default=False)
+    verbose: int = 0
 
 
 @dataclass(frozen=True)
@@ -207,11 +208,12 @@ def naming(data: str) -> Iterator[None]:
 
 
 @contextmanager
-def logging_to_stderr(out: Output) -> Iterator[None]:
+def logging_to_stderr(out: Quiet, *, warnings: bool = False) -> Iterator[None]:
+    """Write the log of the package to stderr; warnings: also what results warn of, where no report shows it."""
     level = [logging.WARNING, logging.INFO, logging.DEBUG][min(out.verbose, 2)]
     package_logger = logging.getLogger("lpmert")
     handler = LogHandler(logging.ERROR if out.quiet else level)
-    handler.addFilter(lambda record: record.name != WARNINGS)  # the report shows them
+    handler.addFilter(lambda record: warnings or record.name != WARNINGS)
     package_logger.addHandler(handler)
     package_logger.setLevel(handler.level)
     try:

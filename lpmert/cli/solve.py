@@ -223,19 +223,18 @@ def _with_more(
     from lpmert.result import Result
 
     result = outcome if isinstance(outcome, Result) else outcome.optimum
-    rates = search.rates(data, result.loss, outcome.loss)
     # the share of what is to be expected that the loss on these lists leaves out
     more = {"optimism": 1.0 - result.loss / expected["loss"]} if expected and expected["loss"] > 0.0 else {}
     result = replace(
         _scaled(result, search, data, None if isinstance(outcome, Result) else outcome),
         seconds={"read": seconds, **result.seconds},
-        rates={**result.rates, **rates[0]},
+        rates={**result.rates, **search.rates(data, result.loss)},
         unit=search.unit(data),
         unseen={**expected, **more},
     )
     if isinstance(outcome, Result):
         return result, result
-    return replace(outcome, optimum=result, rates={**outcome.rates, **rates[1]}), result
+    return replace(outcome, optimum=result, rates={**outcome.rates, **search.rates(data, outcome.loss)}), result
 
 
 def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | None) -> Result:
@@ -290,14 +289,15 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     from lpmert.api import evaluated, problem_of
     from lpmert.result import SCHEMA
 
-    with naming(lists.name), Allowance().kept(), delivering(out) as deliver:
+    logged = logging_to_stderr(out, warnings=True)
+    with logged, naming(lists.name), Allowance().kept(), delivering(out) as deliver:
         data = lists.read_whole()
         if not out.quiet:
             say(f"{lists.name}: {sizes(data)}")
         weights = parse_weights(given.weights, data.names, "--weights").of_features(data.names).tolist()
         problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
         found = evaluated(problem, weights)
-        found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)[0]})
+        found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)})
         document = {
             "schema": SCHEMA,
             "weights": dict(zip(data.names, weights, strict=True)),

@@ -26,9 +26,8 @@ from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
-from lpmert.system.threads import one_thread
 from lpmert.unseen.estimate import Interval, Split, summed
-from lpmert.unseen.material import Material, shares
+from lpmert.unseen.material import Material, one_thread, shares
 
 
 @dataclass(frozen=True)

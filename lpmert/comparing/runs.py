@@ -23,8 +23,7 @@ from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
-from lpmert.system.threads import one_thread
-from lpmert.unseen.material import chosen_statistics, data_of
+from lpmert.unseen.material import chosen_statistics, data_of, one_thread
 from lpmert.values import Weights
 from lpmert.workers import SERIAL, Pending, current_workers
 

@@ -15,7 +15,7 @@ from lpmert.findings import LOSS
 from lpmert.formats.references import References, references_by_list
 from lpmert.metrics.base import Metric, SumOfLosses, Wer
 from lpmert.metrics.contract import metric_of
-from lpmert.metrics.rates import ERROR_RATE, error_rates, rates_of, text_unit, unit_of
+from lpmert.metrics.rates import rates_of, reference_length, text_unit, unit_of
 from lpmert.metrics.text import TextCounter, text_metric
 from lpmert.model.converters import measure_texts
 from lpmert.model.nbest import NBest
@@ -184,7 +184,8 @@ class Measure:
 
     def rate(self, loss: float) -> float | None:
         """Return a loss as a share of the words or characters of the references, where it is one."""
-        return error_rates(self._settings, [*self._by_list.values()], loss)[0].get(ERROR_RATE)
+        length = reference_length(self._settings, [*self._by_list.values()])
+        return None if length is None else loss / length
 
     def _counter(self, name: str) -> TextCounter:
         if name not in self._counters and self._settings is not None:

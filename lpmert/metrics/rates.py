@@ -72,14 +72,13 @@ def text_unit(settings: object, n_lists: int, rate: float | None) -> Unit:
     return Unit(f"{name} edits") if rate is None else Unit(name, rate, percent=True, counts="errors")
 
 
-def error_rates(settings: object, references: Sequence[Sequence[str]], *losses: float) -> list[dict[str, float]]:
-    """Return edits that were counted by a metric on texts as rates, for each loss.
+def reference_length(settings: object, references: Sequence[Sequence[str]]) -> int | None:
+    """Return by what edits that a metric on texts counted are divided for a rate; `None` where that is not known.
 
-    Empty where what to divide by is not known: with several references it depends on which are nearest.
+    With several references it depends on which are nearest.
     """
     from lpmert.metrics.text import EditTexts
 
     if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(own) != 1 for own in references):
-        return [{} for _ in losses]
-    length = sum(settings.length(own[0]) for own in references)
-    return [{ERROR_RATE: loss / length} if length else {} for loss in losses]
+        return None
+    return sum(settings.length(own[0]) for own in references) or None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.findings import Unit
 from lpmert.metrics.base import SumOfLosses, exact_loss
-from lpmert.metrics.rates import ERROR_RATE, error_rates, text_unit, unit_of
+from lpmert.metrics.rates import ERROR_RATE, reference_length, text_unit, unit_of
 from lpmert.metrics.text import EditTexts, TextMetric, text_metric
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals
 from lpmert.model.evaluation import Evaluation
@@ -255,7 +255,8 @@ class LatticeProblem(BaseProblem):
 
     def rates(self, loss: float) -> Mapping[str, float]:
         """Return a loss as a share of the length of the references, where each lattice has one."""
-        return error_rates(self.settings, self.lattices.references, loss)[0]
+        length = reference_length(self.settings, self.lattices.references)
+        return {} if length is None else {ERROR_RATE: loss / length}
 
     @property
     def unit(self) -> Unit:

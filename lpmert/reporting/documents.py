@@ -34,6 +34,7 @@ from lpmert.reporting.lines import (
     surface,
     windows,
 )
+from lpmert.reporting.tables import unit_in
 from lpmert.result import Result
 from lpmert.result_schema import fault
 from lpmert.system.files import read_text
@@ -155,6 +156,8 @@ def _told(content: dict[str, Any], name: str) -> Document:
             raise ValueError(wrong)
         own = content if kind == "result" else content["optimum"]
         result = None if own is None else Result.from_dict(own)
+        for key in ("unit", "held_out_unit") if kind in ("comparison", "tuning") else ():
+            unit_in(content, key)
         for what, weights in _weights(content, kind):
             if result is not None and weights.keys() != set(result.names):
                 raise ValueError(f"{quoted(what)} has other features than the optimum")

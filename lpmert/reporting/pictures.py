@@ -386,9 +386,9 @@ def loop(found: Mapping[str, Any]) -> Figure:
         at = best["number"], float(unit.figures(np.array(best["loss"])))
         axes.plot(*at, "o", markersize=12, fillstyle="none", color=_LOSS)
         below = unit.factor > 0.0  # where there are no curves
-        axes.annotate(
-            unit.text(best["loss"]), at, xytext=(0, -20 if below else 12), textcoords="offset points", ha="center"
-        )
+        side = "right" if best is iterations[-1] and len(iterations) > 1 else "center"
+        offset = (0, -20 if below else 12)
+        axes.annotate(unit.text(best["loss"]), at, xytext=offset, textcoords="offset points", ha=side)
         axes.set(xlabel="iteration", ylabel=printable(unit.label))
         if below:
             axes.set_ylim(0, None)

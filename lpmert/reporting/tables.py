@@ -185,9 +185,10 @@ class Compared:
             if not curve:
                 continue
             correlations = ["-" if own[name] is None else f"{own[name]:.3f}" for name in ("pearson", "spearman")]
-            rows.append([entry["name"], *(self._of(curve[n]["loss"]) for n in _BEST_OF), *correlations])
+            points = [curve.get(n, {"loss": None, "held_out_loss": None}) for n in _BEST_OF]
+            rows.append([entry["name"], *(self._of(point["loss"]) for point in points), *correlations])
             if entry["held_out_loss"] is not None:
-                there = (self._there(curve[n]["held_out_loss"]) for n in _BEST_OF)
+                there = (self._there(point["held_out_loss"]) for point in points)
                 rows.append(["  held out", *there, "", ""])
         return Table.of("The best of several runs", ["best of runs", *map(str, _BEST_OF), "Pearson", "Spearman"], rows)
 

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from lpmert.api import problem_of
@@ -29,9 +28,8 @@ from lpmert.search.driver import solve
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.system.interrupts import Interrupts
-from lpmert.system.threads import one_thread
 from lpmert.unseen.averaging import Average, Averaging, Tell
-from lpmert.unseen.material import Material, chosen_statistics, found_by_lines, shares
+from lpmert.unseen.material import Material, chosen_statistics, found_by_lines, one_thread, shares
 from lpmert.workers import current_workers, using_workers
 
 FEW = 30
@@ -229,36 +227,29 @@ class _Context(NamedTuple):
 
     data: Material
     fold: IntArray
-    metric: Any
-    ties: str
-    region: Region | None
-    seed: int
-    averaging: Averaging
+    setting: Setting
     method: Method | None
-
-    def problem(self, fitted: NDArray[np.bool_], region: Region | None) -> AnyProblem:
-        """Return the problem on some of the lists [S]."""
-        return problem_of(self.data.restrict(fitted), self.metric, self.ties, region)
-
-    def weights(self, problem: AnyProblem, deadline: Deadline) -> Sequence[CallerWeights]:
-        """Return the weights found on the lists of a problem."""
-        limits, method = Limits(time_limit=deadline.left), self.method
-        if method is None:
-            setting = Setting(problem.metric, self.ties, self.region, self.seed, deadline, self.averaging)
-            found = fit(problem, setting, chains=1)
-            return found.found, found.averaged
-        if method.proves:
-            return (found_by_lines(problem, limits, self.seed),)
-        return (CallerWeights(solve(method, problem, limits, seed=self.seed).weights),)
 
 
 def _fitted_without(context: _Context, number: int, left: float | None) -> list[FloatArray]:
     """Return the statistics [s, K] on the lists of a fold of weights that are fitted to all others, in so much time."""
     aside = context.fold == number
     with one_thread(), within(left).running() as deadline:
-        weights = context.weights(context.problem(~aside, context.region), deadline)
-        judge = context.problem(aside, None)
-        return [chosen_statistics(judge, one) for one in weights]
+        setting = context.setting._replace(deadline=deadline)
+        fitted = setting.problem(context.data.restrict(~aside), setting.region)
+        judge = setting.problem(context.data.restrict(aside))
+        return [chosen_statistics(judge, one) for one in _weights(fitted, setting, context.method)]
+
+
+def _weights(problem: AnyProblem, setting: Setting, method: Method | None) -> Sequence[CallerWeights]:
+    """Return the weights found on the lists of a problem."""
+    if method is None:
+        found = fit(problem, setting, chains=1)
+        return found.found, found.averaged
+    limits = Limits(time_limit=setting.deadline.left)
+    if method.proves:
+        return (found_by_lines(problem, limits, setting.seed),)
+    return (CallerWeights(solve(method, problem, limits, seed=setting.seed).weights),)
 
 
 def _decoded_by_folds(
@@ -273,8 +264,9 @@ def _decoded_by_folds(
     The folds are units of work of the workers of the call.
     """
     fold, folds = split.of_lists(), split.folds
-    metric = setting.metric if setting.requested is None and isinstance(nbest, NBest) else setting.requested
-    context = _Context(nbest, fold, metric, setting.ties, setting.region, setting.seed, setting.averaging, method)
+    context = _Context(
+        nbest, fold, setting._replace(deadline=Deadline()), method
+    )  # a deadline goes to no other process
     workers = current_workers()
     shared = workers.share(context)
     decoded: FloatArray | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar, cast
 
 import numpy as np
@@ -22,6 +23,16 @@ from lpmert.system.mapped import released
 
 Material = NBest | Lattices
 AnyData = TypeVar("AnyData", bound=NBest | WordGraphs)
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Keep linear algebra to one thread: with several, sums are rounded in an order that hangs on their number."""
+    try:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    except ImportError:
+        return nullcontext()
+    limited: AbstractContextManager[object] = threadpool_limits(1)
+    return limited
 
 
 def found_by_lines(

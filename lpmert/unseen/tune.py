@@ -108,8 +108,8 @@ class Tuned:
             found.append(self.unestimated)
         if self.estimate is not None and self.recommended == AVERAGED and self.estimate.difference.value > 0.0:
             found.append(
-                "the estimate is for the optimum, but within chance: where it was so, averaged weights were still "
-                "better on most other lists"
+                "the estimate favours the optimum, but within chance; where it did, averaged weights were still better "
+                "on most other lists"
             )
         if self.estimate is None and self.averaged.quick is not None and self.n_lists < FEW:
             found.append(f"fewer than {FEW} lists: the estimate is not worth much")

@@ -275,6 +275,7 @@ class TestWrongUse:
             (["--statistics", "errors"], "--loss"),
             (["--features", "am,,lm"], "empty name"),
             (["--features", "am,lm,am"], "'am' is given twice"),
+            (["--fix", "am=1", "--fix", "lm=2"], "--fix is given twice; name all at once, with commas."),
             (["--initial-weights", "1,2,3"], "3 numbers for 2 features (am, lm)"),
             (["--initial-weights", "am=1"], "none for lm; they are for am; the features are am, lm"),
             (

@@ -105,7 +105,7 @@ def test_every_value_in_an_error_is_quoted_through_one_function() -> None:
         ["--loss", "errors", "--metric", "zero-one"],
         ["--statistics", "errors,lm", "--metric", "f1"],
         ["--statistics", "errors,lm"],
-        ["--loss", "lm", "--ties", "best", "--features", "am,am2"],
+        ["--loss", "errors", "--text", "am2"],
     ],
 )
 def test_errors_about_lists_name_their_file(table: str, given: list[str]) -> None:

@@ -65,6 +65,7 @@ FORMS = {
     "array": json.dumps(VALUES),
     "named array": json.dumps({"weights": VALUES}),
     "numbers": "1.25 -2.5 0.75 -0.5 \n",
+    "a column": "1.25\n-2.5\n0.75\n-0.5\n",
     "init.opt": "1.25 -2.5 0.75 -0.5\n0 0 0 0\n1 1 1 1\n",
     "lines": "WordPenalty -0.5\nlm_0 1.25\ntm_pt_0 -2.5\ntm_pt_1 0.75\n",
     "cdec": "# Objective = 3\nWordPenalty -0.5\nlm_0 1.25\ntm_pt_0 -2.5\ntm_pt_1 0.75\n",

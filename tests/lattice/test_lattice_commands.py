@@ -46,7 +46,7 @@ def test_solve_proves_the_least_loss_of_all_paths_and_says_how_many_there_are() 
 
 
 def test_n_best_makes_lists_of_lattices() -> None:
-    options = ("--n-best", "20", "--scales", "lm=9.5", "--scales", "words=0")
+    options = ("--n-best", "20", "--scales", "lm=9.5,words=0")
     found = json.loads(done(on_lattices("solve", *options, *REGION, "--json")))
     lists = lpmert.read(LATTICES, references=TEXT, n_best=20, scales={"lm": 9.5, "words": 0.0})
     assert found["fingerprint"] == lists.fingerprint
@@ -176,7 +176,7 @@ def test_missing_references_and_wrong_data_are_told(tmp_path: Path) -> None:
     table.write_text("utt\tam\terrors\na\t1\t0\na\t2\t1\n")
     outcome = run("convert", table, tmp_path / "out.npz", "--segment", "utterance", "--loss", "errors", "--n-best", "3")
     assert outcome.exit_code == 2
-    assert "--n-best does not apply to reading table" in " ".join(outcome.output.split())
+    assert "--n-best does not apply to reading tsv" in " ".join(outcome.output.split())
     mine = tmp_path / "x.slf"
     mine.write_bytes((LATTICES / "u01.slf.gz").read_bytes())
     outcome = run("convert", mine, mine, "--to", "moses", "--references", TEXT, "--partial", "--n-best", "3")

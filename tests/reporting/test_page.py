@@ -471,8 +471,8 @@ def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
 def test_the_page_speaks_of_losses_as_the_terminal_does(
     tmp_path: Path, columns: list[str], options: list[str], name: str, figure: str, bound: str
 ) -> None:
-    # four lists of two: a wins with the larger weight, in the second list b; by hand, the best of a and b is:
-    # 4 + 3 + 0 + 2 rewarded, 3 of 4 right, 0 + 0 + 2 + 0 of 20 words wrong
+    # four lists of a and b, of which the larger weight wins, a by the better: 4 + 3 + 0 + 2 rewarded, 3 of 4 right,
+    # 0 + 0 + 2 + 0 of 20 words wrong
     rows = {"reward": ["4", "1", "0", "3", "0", "0", "2", "1"], "right": list("10010010"), "errors": list("03302000")}
     features = ["1\t0", "0\t1"]
     with (tmp_path / "x.tsv").open("w") as file:

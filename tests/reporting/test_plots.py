@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,6 +11,9 @@ import pytest
 from pages import brute, hostile_lists, lists
 
 import lpmert
+from lpmert.findings import Unit
+from lpmert.reporting.lines import Surface
+from lpmert.reporting.pictures import loop, surface
 
 pytest.importorskip("matplotlib", reason="needs matplotlib, of lpmert[report]")
 
@@ -110,3 +114,35 @@ def test_without_the_extra_the_remedy_is_told(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(lpmert.MethodError, match=r"is not installed; pip install 'lpmert\[report\]'"):
             draw()
     assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("unit", "label", "shown", "told"),
+    [
+        (Unit("WER", 1 / 200, percent=True, counts="errors"), "WER in %", [25.0, 20.0], "20.00% (40 errors)"),
+        (Unit("reward", -1.0), "reward", [-50.0, -40.0], "-40"),
+    ],
+)
+def test_a_loop_is_drawn_in_the_unit_of_its_losses(unit: Unit, label: str, shown: list[float], told: str) -> None:
+    iterations = [
+        {"number": n, "loss": loss, "held_out_loss": None, "pool_loss": None} for n, loss in ((1, 50), (2, 40))
+    ]
+    axes = loop({"iterations": iterations, "best": 2, "unit": asdict(unit)}).axes[0]
+    assert axes.get_ylabel() == label
+    assert axes.lines[0].get_ydata() == pytest.approx(shown)
+    assert [text.get_text() for text in axes.texts] == [told]
+
+
+def test_the_colours_of_a_surface_are_labelled_with_round_figures_of_the_unit() -> None:
+    found = Surface((0, 1), np.zeros(2), (1.0, 1.0), np.arange(81.0).reshape(9, 9))
+    for unit in (Unit("BLEU", -0.5, 50.0), Unit("WER", 1 / 300, percent=True)):
+        figure = surface(found, ("a", "b"), {}, {}, unit)
+        figure.draw_without_rendering()
+        scale = figure.axes[1]
+        assert scale.get_ylabel() == unit.label
+        pairs = zip(scale.get_yticks(), scale.get_yticklabels(), strict=True)
+        labels = [(float(unit.figures(np.array(loss))), float(text.get_text())) for loss, text in pairs]
+        assert len(labels) > 2
+        for there, label in labels:
+            assert there == pytest.approx(label)
+            assert label == round(label, 1)

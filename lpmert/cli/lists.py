@@ -1,0 +1,146 @@
+"""`lpmert convert` and `rerank`: lists in another format, lists of lattices, and what weights pick from lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from lpmert.cli.arguments import PATH, Registered, parse_weights
+from lpmert.cli.options import argument, command, option
+from lpmert.cli.reading import Reading, flag, sizes
+from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr, say
+from lpmert.quoting import listed
+from lpmert.registry import FORMATS
+from lpmert.system.files import writing_later
+
+_OF_WRITERS = {"scores_out": "scores", "score_type": "score_type"}
+"""Flags that only writers take, and what they call them."""
+
+_OF_BOTH = ("segment", "text")
+
+
+@dataclass(frozen=True)
+class _Source(Reading):
+    """What is converted."""
+
+    heading = "Data"
+
+    data: tuple[str, ...] = argument("IN...", nargs=-1)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where it goes, and how."""
+
+    heading = "Output"
+
+    target: str = argument("OUT", PATH)
+    to: str | None = option("NAME", "Format of OUT.  [default: told by its ending]", Registered(FORMATS))
+    scores_out: str | None = option("FILE", "To mert: the file of scores; OUT has the features.", rare=True)
+    score_type: str | None = option("TYPE", "To mert: type of the scores, such as BLEU.", rare=True)
+
+
+@command("convert nbest.moses lists.tsv --references dev.en")
+def convert(source: _Source, to: _Target, out: Quiet) -> None:
+    """Convert the N-best lists in IN to another format, exactly: reading OUT gives the same numbers.
+
+    Of lattices the N best hypotheses of each are written (--n-best N --scales am=1,lm=12), with different words; of all
+    paths with the same words the best one gives the scores. Sums and comparisons are exact.
+
+    Several IN are pooled by list. Files with one score each (--from scores) are NAME=FILE, one for each feature. The
+    help of a flag says to which formats it belongs. docs/formats.md describes all of them.
+    """
+    from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
+
+    own = {name: value for name in _OF_WRITERS if (value := getattr(to, name)) is not None}
+    if (source.metric is not None or source.options) and not source.references:
+        raise click.UsageError(
+            f"{'--metric' if source.options == () else '--set'} applies to texts, with --references."
+        )
+    kind = to.to or format_of_target(to.target)
+    format = format_by_name(kind)
+    writer_of(format, kind)
+    known = format.writer_options
+    shared = {name: source.flags[name] for name in _OF_BOTH if name in source.flags and name in known}
+    for name in own:
+        if _OF_WRITERS[name] not in known:
+            raise click.UsageError(f"{flag(name)} does not apply to writing {kind}.")
+    writing = shared | {_OF_WRITERS[name]: value for name, value in own.items()}
+    for name, needed in known.items():
+        if needed and name not in writing:
+            raise click.UsageError(f"{flag(name)} is needed for writing {kind}.")
+    with writing_later(to.target, own.get("scores_out")):
+        nbest = source.read(unused=shared)
+    write(nbest, to.target, kind, **writing)
+    if not out.quiet:
+        say(f"{to.target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
+
+
+_MEASURED = ("references", "statistics_file", "last_field", "losses")
+"""Options that say where statistics come from; without them there need be none."""
+
+
+@dataclass(frozen=True)
+class _Lists(Reading):
+    """Lists that need no losses, and what picks from them."""
+
+    heading = "Data"
+
+    weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
+    vote: str | None = option(
+        "COLUMN", "Sum the features of hypotheses with the same answer, which is in this column; or text."
+    )
+
+    def for_format(self, kind: str) -> dict[str, Any]:
+        """Return the flags; in tables, features are by default those that the weights name, and texts the answers."""
+        from lpmert.formats.detect import format_by_name
+        from lpmert.formats.weights import given_weights
+
+        flags = super().for_format(kind)
+        takes = format_by_name(kind).reader_options
+        if not any(flags.get(name) for name in _MEASURED):
+            flags["references"] = False
+        if "features" in takes and "features" not in flags:
+            names = getattr(given_weights(self.weights, "--weights"), "names", None)
+            if names:
+                flags["features"] = ",".join(names)
+        if self.vote is not None:
+            if flags.get("text", self.vote) != self.vote:
+                raise click.UsageError("--text and --vote name different columns; answers are the texts.")
+            if "text" in takes:
+                flags["text"] = self.vote
+            elif self.vote != "text":
+                raise click.UsageError(f"--vote must be text: {kind} has no columns, and texts are the answers.")
+        return flags
+
+
+@command("rerank test.tsv --segment utterance --weights weights.json")
+def rerank(lists: _Lists, out: Short) -> None:
+    """Print the best hypothesis of each list in DATA, a line `ID<tab>TEXT` each; DATA need not have losses.
+
+    Without texts, its number in the list stands for it, counted from 0, as in the JSON.
+
+    DATA is as for `lpmert solve`. In tables, the features are the names of the weights unless --features are given.
+    Of lattices, the best paths are printed.
+
+    --vote makes one hypothesis of all that give the same answer. With a feature that is 1 everywhere, that is weighted
+    self-consistency: its weight is that of a vote. For formats without columns the answer is `text`.
+    """
+    import lpmert
+
+    with logging_to_stderr(out, warnings=True), delivering(out) as deliver:
+        data: Any = lists.read_whole()
+        if lists.vote is not None and lists.whole:
+            raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")
+        if not out.quiet:
+            say(f"{lists.name}: {sizes(data)}")
+        given = parse_weights(lists.weights, data.names, "--weights")
+        if lists.whole:
+            data = lpmert.n_best(data, given, n=1)
+        found = lpmert.rerank(data, given, vote=lists.vote is not None)
+        if found.tied and not out.quiet:
+            lists_are = "1 list is" if found.tied == 1 else f"{found.tied:,} lists are"
+            say(f"{lists_are} tied: the first of the best hypotheses is picked.")
+        deliver(found.to_json, lambda: str(found))
