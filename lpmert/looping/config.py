@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from lpmert.errors import DataError, DecoderError, RegionError
 from lpmert.formats.references import read_transcripts
 from lpmert.formats.weights import read_weights
 from lpmert.looping.decoder import Decoder
+from lpmert.looping.loop import loop
 from lpmert.looping.programs import Command, Worker
 from lpmert.model.region import Linear, Region
 from lpmert.quoting import listed, quoted
@@ -27,17 +29,9 @@ _HELD_OUT = ("references", "decoder")
 _DECODER = ("folder", "environment", "timeout")
 _WORKER = ("worker", "inputs", *_DECODER)
 _COMMAND = ("command", "stdout", "reading", "weights_like", *_DECODER)
-_LOOP = (
-    "method",
-    "equal_words",
-    "iterations",
-    "patience",
-    "search_seconds",
-    "time_limit",
-    "memory_limit",
-    "jobs",
-    "seed",
-)
+_ELSEWHERE = {*_MAIN, "held_out", "held_out_references", "folder", "resume", "on_iteration"}
+_OPTIONS = signature(loop).parameters.values()
+_LOOP = [one.name for one in _OPTIONS if one.kind is one.KEYWORD_ONLY and one.name not in _ELSEWHERE]
 
 
 @dataclass(frozen=True)

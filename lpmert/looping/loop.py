@@ -46,7 +46,7 @@ class Output(NamedTuple):
     seconds: float
 
 
-class Part:
+class Inputs:
     """Inputs that are decoded in each iteration: those that weights are tuned on, or others.
 
     name: under which a journal keeps them. where: what to say of it where it fails, after the iteration.
@@ -94,8 +94,8 @@ class Rounds:
 
     def __init__(
         self,
-        part: Part,
-        held_out: Part | None,
+        inputs: Inputs,
+        held_out: Inputs | None,
         stepping: Stepping,
         pool: Pool,
         journal: Journal,
@@ -103,15 +103,13 @@ class Rounds:
         patience: int,
         on_iteration: Callable[[Iteration], object] | None,
     ) -> None:
-        self._part, self._held_out, self._stepping, self._pool = part, held_out, stepping, pool
+        self._inputs, self._held_out, self._stepping, self._pool = inputs, held_out, stepping, pool
         self._journal, self._deadline, self._patience = journal, deadline, patience
         self._tell = on_iteration or (lambda _: None)
         self._told = 0
         self.done: list[Iteration] = []
         self.warnings: list[str] = []
         self.reason, self.finished = "", True
-        self._centre: Iteration | None = None
-        """The last iteration that was accepted: where steps start."""
 
     @property
     def best(self) -> Iteration:
@@ -123,11 +121,11 @@ class Rounds:
 
         Raises `OutOfTime` at the deadline, `DecoderError`.
         """
+        centre: Iteration | None = None  # the last iteration that was accepted: where steps start
         angle: float | None = None
         for number in range(1, most + 1):
             output, held_out = self._decoded(number, weights)
             growth, hypotheses, fits = self._merged(number, weights, output)
-            centre = self._centre
             confirmed = centre is None or self._stepping.explores or output.cost.loss <= centre.loss
             iteration = Iteration(
                 number=number,
@@ -135,7 +133,7 @@ class Rounds:
                 loss=output.cost.loss,
                 score=output.cost.score,
                 rate=output.cost.rate,
-                unit=self._part.measure.unit,
+                unit=self._inputs.measure.unit,
                 held_out_loss=None if held_out is None else held_out.cost.loss,
                 held_out_unit=None if self._held_out is None else self._held_out.measure.unit,
                 accepted=confirmed,
@@ -148,7 +146,7 @@ class Rounds:
             )
             self.done.append(iteration)
             if centre is None or confirmed:
-                centre, self._centre, angle = iteration, iteration, None
+                centre, angle = iteration, None
             else:  # after a step that was not confirmed, half as far
                 apart = angle_between(_vector(weights), _vector(centre.weights)) / 2.0
                 angle = apart if angle is None else min(apart, angle / 2.0)
@@ -181,7 +179,7 @@ class Rounds:
                 self._tell(self.done[-1])
 
     def _decoded(self, number: int, weights: Mapping[str, float]) -> tuple[Output, Output | None]:
-        output = self._part.output(number, weights)
+        output = self._inputs.output(number, weights)
         return output, None if self._held_out is None else self._held_out.output(number, weights)
 
     def _merged(self, number: int, weights: Mapping[str, float], output: Output) -> tuple[Growth, int, Consistency]:
@@ -195,8 +193,8 @@ class Rounds:
                 f"inputs, and some before: {listed(lost)}; see that its output is whole"
             )
         growth, lists = self._pool.add(found), self._pool.lists()
-        problem = Problem(lists, self._part.measure.metric)
-        fits = consistency(self._pool, problem, output.decoded, self._part.measure, _vector(weights))
+        problem = Problem(lists, self._inputs.measure.metric)
+        fits = consistency(self._pool, problem, output.decoded, self._inputs.measure, _vector(weights))
         said = warning(fits, self._pool.equal_words)
         if said is not None:
             self.warnings.append(f"iteration {number}: {said}")
@@ -394,8 +392,8 @@ def loop(
     pool = Pool(equal_words)
     journal = Journal(folder, settings, resume=resume)  # once nothing else can be refused
     rounds = Rounds(
-        part=Part("decoded", decoder, measure, n, journal),
-        held_out=None if held_out is None else Part("held-out", held_out, aside, n, journal, ", held-out inputs"),
+        inputs=Inputs("decoded", decoder, measure, n, journal),
+        held_out=None if held_out is None else Inputs("held-out", held_out, aside, n, journal, ", held-out inputs"),
         stepping=Stepping(
             None if method == AVERAGE else solver, measure, region, limits, np.array([*first.values()]), seed
         ),

@@ -251,18 +251,16 @@ class TestFuzz:
 class TestNumbers:
     """Numbers beyond double precision, and beyond what Python writes in digits."""
 
-    @pytest.mark.parametrize("key", ["loss", "bound"])
-    @pytest.mark.parametrize("value", ["9" * 999, "9" * 1000, "-" + "9" * 1000, "1/" + "9" * 1000, "9" * 5000])
     @pytest.mark.parametrize("name", BASES)
-    def test_claims_of_a_thousand_digits_are_refused(self, tmp_path: Path, name: str, key: str, value: str) -> None:
+    def test_claims_of_a_thousand_digits_are_refused(self, tmp_path: Path, name: str) -> None:
         nbest, text = certificate(name)
-        document = json.loads(text)
-        document[key] = value
         path = tmp_path / "certificate.json"
-        path.write_text(layout(document))
-        with pytest.raises(CertificateError) as caught:
-            verify(path, nbest)
-        assert len(str(caught.value)) < len(str(path)) + 500
+        for key in ("loss", "bound"):
+            for value in ("9" * 999, "9" * 1000, "-" + "9" * 1000, "1/" + "9" * 1000, "9" * 5000):
+                path.write_text(layout(json.loads(text) | {key: value}))
+                with pytest.raises(CertificateError) as caught:
+                    verify(path, nbest)
+                assert len(str(caught.value)) < len(str(path)) + 500
 
     def test_the_command_line_refuses_them_with_its_own_exit_code(self, tmp_path: Path) -> None:
         nbest, text = certificate("pairs")

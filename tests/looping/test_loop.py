@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -311,34 +313,35 @@ class Crash(BaseException):
     """What kills a loop at a certain write."""
 
 
+def killed_at(fatal: int, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], object]) -> bool:
+    """Begin a loop that is killed at a write, and return whether it came so far."""
+    write, count = journal._write, [0]
+
+    def failing(place: Path, content: Mapping[str, Any]) -> None:
+        count[0] += 1
+        if count[0] == fatal + 1:
+            raise Crash
+        write(place, content)
+
+    with monkeypatch.context() as patch, suppress(Crash):
+        patch.setattr(journal, "_write", failing)
+        begin()
+    return count[0] > fatal
+
+
 def test_a_loop_that_is_killed_at_any_write_goes_on_to_the_same_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toy = Toy()
-    whole = plain(lpmert.loop(toy, START, references=toy.references, n=3))
-    write, count = journal._write, [0]
+    settings: dict[str, Any] = {"references": toy.references, "n": 3}
+    whole = plain(lpmert.loop(toy, START, **settings))
     for fatal in range(200):
-
-        def failing(place: Path, content: object, fatal: int = fatal) -> None:
-            count[0] += 1
-            if count[0] == fatal + 1:
-                raise Crash
-            write(place, content)  # type: ignore[arg-type]
-
-        count[0] = 0
-        monkeypatch.setattr(journal, "_write", failing)
-        killed = Toy()
         folder = tmp_path / str(fatal)
-        try:
-            lpmert.loop(killed, START, references=toy.references, n=3, folder=folder)
-        except Crash:
-            monkeypatch.setattr(journal, "_write", write)
-            after = Toy()
-            found = lpmert.loop(after, START, references=toy.references, n=3, folder=folder, resume=True)
-            assert plain(found) == whole
-            assert len(after.asked) <= len(toy.asked)
-        else:
+        if not killed_at(fatal, monkeypatch, partial(lpmert.loop, Toy(), START, folder=folder, **settings)):
             break
+        after = Toy()
+        assert plain(lpmert.loop(after, START, folder=folder, resume=True, **settings)) == whole
+        assert len(after.asked) <= len(toy.asked)
     assert fatal > 2 * len(toy.asked) - 2
 
 
@@ -370,29 +373,6 @@ def test_the_time_limit_ends_the_loop_with_what_there_is() -> None:
         lpmert.loop(toy, START, references=toy.references, time_limit=0)
 
 
-def test_minimize_stays_at_the_weights_given_where_none_are_better() -> None:
-    toy = Toy()
-    lists = nbest_of(toy.all, toy.references)
-    best = lpmert.minimize(lists)
-    stepping = steps.Stepping(
-        lpmert.methods.Och(),
-        _Measured(),
-        None,
-        lpmert.Limits(),
-        best.weights,
-        0,
-    )
-    from lpmert.system.deadline import Deadline
-
-    step = stepping.step(lists, best.weights, None, Deadline())
-    assert step.stays
-    assert [*step.weights.values()] == best.weights.tolist()
-
-
-class _Measured:
-    metric = lpmert.metrics.SumOfLosses()
-
-
 def test_stabilised_tuning_goes_where_it_says_and_the_answer_is_the_decoders_best() -> None:
     toy = Toy(1)
     method = Stabilised(selection=(10.9, 9.9, 3), stopping="fixed", restarts=9)  # nearly by distance alone
@@ -420,24 +400,11 @@ def test_stabilised_tuning_begins_far_from_the_first_weights_where_distance_alon
 def test_stabilised_tuning_that_is_killed_remembers_its_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    toy = Toy(2)
-    settings: dict[str, Any] = {"n": 3, "iterations": 4, "patience": 9}
-    settings |= {"method": Stabilised(stopping="fixed", restarts=2, regularised=True)}
-    whole = plain(lpmert.loop(toy, START, references=toy.references, **settings))
-    write = journal._write
+    method = Stabilised(stopping="fixed", restarts=2, regularised=True)
+    settings: dict[str, Any] = {"n": 3, "iterations": 4, "patience": 9, "method": method}
+    settings["references"] = Toy(2).references
+    whole = plain(lpmert.loop(Toy(2), START, **settings))
     for fatal in (4, 6):
-        count = [0]
-
-        def failing(place: Path, content: object, count: list[int] = count, fatal: int = fatal) -> None:
-            count[0] += 1
-            if count[0] == fatal + 1:
-                raise Crash
-            write(place, content)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(journal, "_write", failing)
         folder = tmp_path / str(fatal)
-        with pytest.raises(Crash):
-            lpmert.loop(Toy(2), START, references=toy.references, folder=folder, **settings)
-        monkeypatch.setattr(journal, "_write", write)
-        found = lpmert.loop(Toy(2), START, references=toy.references, folder=folder, resume=True, **settings)
-        assert plain(found) == whole
+        assert killed_at(fatal, monkeypatch, partial(lpmert.loop, Toy(2), START, folder=folder, **settings))
+        assert plain(lpmert.loop(Toy(2), START, folder=folder, resume=True, **settings)) == whole

@@ -43,6 +43,13 @@ class SelectionOrCore(NamedTuple):
     weights: Sequence[float] = ()
 
 
+def first_best(scores: NDArray[Any], starts: IntArray) -> IntArray:
+    """Return which of the scores [n] is the best of each list, the first of equals, by the starts of the lists."""
+    sizes = np.diff(np.append(starts, len(scores)))
+    best = np.flatnonzero(scores == np.repeat(np.maximum.reduceat(scores, starts), sizes))
+    return np.asarray(best[np.searchsorted(best, starts)])
+
+
 class Feasibility(Protocol):
     """Decides whether choices go together."""
 
@@ -100,10 +107,7 @@ class Anywhere:
 
     def _witnessed(self, weights: FloatArray, chosen: Choices) -> SelectionOrCore:
         """Return the selection at weights that surely make the choices; in the other lists rounding may decide."""
-        scores = self._lists.features @ weights
-        starts = self._lists.offsets[:-1]
-        best = np.flatnonzero(scores == np.maximum.reduceat(scores, starts)[self._lists.numbers])
-        rows = best[np.searchsorted(best, starts)]
+        rows = first_best(self._lists.features @ weights, self._lists.offsets[:-1])
         return SelectionOrCore({**dict(enumerate(rows.tolist())), **chosen}, [], weights.tolist())
 
 
@@ -253,12 +257,9 @@ class WithinCap:
         return None
 
     def _witnessed(self, weights: FloatArray, chosen: Choices) -> SelectionOrCore:
-        scores = self._rows @ weights
-        starts = self._lists.offsets[:-1]
-        best = np.flatnonzero(scores == np.maximum.reduceat(scores, starts)[self._lists.numbers])
-        selection: Mapping[int, int] = dict(enumerate(best[np.searchsorted(best, starts)].tolist()))
+        rows = first_best(self._rows @ weights, self._lists.offsets[:-1])
         free = np.linalg.solve(self._factor, weights)[self._columns] / self._scales
-        return SelectionOrCore({**selection, **chosen}, [], free.tolist())
+        return SelectionOrCore({**dict(enumerate(rows.tolist())), **chosen}, [], free.tolist())
 
 
 _FACET_BITS = (16, 24, 32, 44, 53)
@@ -317,19 +318,14 @@ def _multipliers(
     before breaks the most.
     """
     features = in_decimals(nbest.dense_features())
-    starts, numbers = nbest.offsets[:-1], np.repeat(np.arange(nbest.n_lists), np.diff(nbest.offsets))
-
-    def winners(scores: NDArray[Any]) -> FloatArray:
-        best = np.flatnonzero(scores == np.maximum.reduceat(scores, starts)[numbers])
-        return np.asarray(features[best[np.searchsorted(best, starts)]])
-
+    starts = nbest.offsets[:-1]
     common = lcm(*(w.denominator for w in weights))
     exact = np.array([int(w * common) for w in weights], dtype=object)
-    chosen = winners(np.array(rational.to_integers(features), dtype=object) @ exact)
+    chosen = features[first_best(np.array(rational.to_integers(features), dtype=object) @ exact, starts)]
     first = np.array(limits, dtype=np.float64).reshape(-1, nbest.n_features)
     second, nearest, multipliers = np.zeros_like(first), cap.unit, np.zeros(len(first))
     for _ in range(_ROUNDS):
-        worst = winners(features @ nearest)
+        worst = features[first_best(features @ nearest, starts)]
         differences = chosen - worst
         broken = differences @ nearest < -1e-12 * np.abs(differences).sum(axis=1)
         if not broken.any() and multipliers.any():

@@ -11,7 +11,7 @@ from lpmert.certificates.check.lists import ProofLists
 from lpmert.certificates.check.regions import Shape
 from lpmert.certificates.check.tree import Part, closed, may_undercut, narrowed, priced, whole_part
 from lpmert.certificates.format import Record
-from lpmert.certificates.write.attainability import Inside
+from lpmert.certificates.write.attainability import Inside, first_best
 from lpmert.certificates.write.selections import SelectionTree, point
 from lpmert.core import box_charges
 from lpmert.errors import CertificateError, FloatArray, IntArray
@@ -120,13 +120,10 @@ def _closing_by_prices(lists: ProofLists, cone: Part, scores: FloatArray) -> tup
     if not len(cone.starts):
         return costs, []
     worth = lists.worth[:, cone.rows]
-    sizes = cone.sizes
     values = _central(cone, scores)
     seen: list[list[int]] = []
     for _ in range(_MOST_POINTS):
-        best = np.flatnonzero(values >= np.repeat(np.maximum.reduceat(values, cone.starts), sizes))
-        chosen = best[np.searchsorted(best, cone.starts)]
-        at = point(lists, cone.fixed + worth[:, chosen].sum(axis=1))
+        at = point(lists, cone.fixed + worth[:, first_best(values, cone.starts)].sum(axis=1))
         if at in seen:
             break
         seen.append(at)
@@ -208,8 +205,7 @@ def box_conflicts(lists: ProofLists, cone: Part, scores: FloatArray, needed: int
     steps = costs[cone.starts + 1] - costs[cone.starts]
     value = _central(cone, scores)
     value[cone.starts] = -np.inf
-    best = np.flatnonzero(value == np.repeat(np.maximum.reduceat(value, cone.starts), cone.sizes))
-    both = np.column_stack([cone.starts, best[np.searchsorted(best, cone.starts)]])[steps > 0]
+    both = np.column_stack([cone.starts, first_best(value, cone.starts)])[steps > 0]
     steps = steps[steps > 0]
     gains = (scores[:, both[:, 1]] - scores[:, both[:, 0]]).T
     reaches = np.abs(gains[:, 1:]).sum(axis=1)
