@@ -10,7 +10,6 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-import matplotlib.figure
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,6 +36,8 @@ from lpmert.methods.heuristic.och import Och
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
 from lpmert.workers import Pending, Shared, T, Threads, Unit, using, workers_of
+
+pytestmark = pytest.mark.slow
 
 
 def piece(seconds: float, *parents: int, bound: int = 0, found: int | None = None, size: int = 0) -> Piece:
@@ -365,7 +366,9 @@ def test_the_suite_runs_in_a_small_form_and_shows_it(tmp_path: Path, monkeypatch
         if isinstance(part, Table):
             assert all(len(row) == len(part.headings) for row in part.rows), part.title
         else:
-            part.draw(matplotlib.figure.Figure())
+            from matplotlib.figure import Figure
+
+            part.draw(Figure())
 
 
 @needs_shared
