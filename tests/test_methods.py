@@ -17,15 +17,17 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 from fuzz import check_result, relatives, run, with_options
 from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import graph_problem, with_ties
+from hypothesis import strategies as st
 from long_searches import after, counted, long_searches, noise_of, same
 from long_searches import in_pieces as pieces_in
 from oracle import Lists, assert_to_tolerance, exact_decode, loss_of
-from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, gaussian_lists, problem
+from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, gaussian_lists, problem, small_lists
 from searches import assert_closes_on, many_more
 
 import lpmert
@@ -150,6 +152,48 @@ def test_every_method_finds_and_proves_the_least_sum(method: str, kind: str, see
             statuses[ended(one, method, ties=ties)] += 1
     if method != "mip" or kind not in THIN:
         assert_mostly_proved(statuses, kind in THIN)
+
+
+@hypothesis.given(small_lists(), st.sampled_from(TIES))
+@hypothesis.settings(max_examples=60, deadline=None)
+def test_every_method_proves_the_least_sum_of_any_small_numbers(lists: Lists, ties: str) -> None:
+    """Some of which are an ulp from others."""
+    values = [(Fraction(loss),) for loss in lists.losses.tolist()]
+    offsets = lists.offsets.tolist()
+    one = Given("small", lists.features, offsets, lists.losses, values, exact=False, thin=True)
+    one = one if ties == "first" else with_ties(one, ties)
+    for method in PROVING:
+        if method != "mip" and takes(method, one):
+            ended(one, method, ties=ties)
+
+
+def short_lists(seed: int, *, wide: bool) -> Lists:
+    """Ten to thirty lists of two or three; losses of one or of three orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    count, length = int(rng.integers(10, 30)), int(rng.choice([2, 2, 3]))
+    lists = gaussian_lists(seed, lists=count, hypotheses=length, features=int(rng.integers(2, 5)))
+    return replace(lists, losses=lists.losses * 10.0 ** np.repeat(rng.integers(0, 3, count), length)) if wide else lists
+
+
+AGREEING = [
+    ("cells", {"leaf_lists": "0"}), ("cells", {"leaf_lists": "2"}), ("choices", {}), ("choices", {"look_ahead": "no"}),
+    ("choices", {"use_cores": "no"}), ("auto", {}),
+]  # fmt: skip
+
+
+@seeds(range(6), range(100, 250))
+@pytest.mark.parametrize("wide", [False, True])
+def test_methods_agree_beyond_the_reach_of_brute_force(wide: bool, seeds: range) -> None:
+    """Bounds by disjoint cores matter most with many short lists whose losses differ in size."""
+    for seed in seeds:
+        longer = gaussian_lists(seed, lists=25, hypotheses=6, features=2 + seed % 3)
+        whole = replace(longer, features=np.rint(2 * longer.features))
+        for lists in (short_lists(seed, wide=wide), whole if wide else longer):
+            results = [lpmert.minimize(lists.nbest, method=METHODS.build(n).configured(o)) for n, o in AGREEING]
+            assert {result.status for result in results} == {Status.OPTIMAL}
+            assert len({result.loss for result in results}) == 1
+            for result in results:
+                assert loss_of(lists, exact_decode(lists, result.weights)[0]) == result.loss
 
 
 @seeds(range(40, 43), range(1300, 1330))
@@ -553,7 +597,13 @@ def test_limits_end_a_heuristic_with_the_best_weights_so_far(name: str) -> None:
     lists = gaussian_lists(3, lists=40, hypotheses=8, features=5)
     method = METHODS.build(name)
     seen = set()
-    for limits in ({"time_limit": 0.0}, {"node_limit": 2}, {"target": 1e9}):
+    limited: list[dict[str, Any]] = [
+        {"time_limit": 0.0},
+        {"node_limit": 2},
+        {"target": 1e9},
+        {"callback": lambda _: True},
+    ]
+    for limits in limited:
         result = lpmert.minimize(lists.nbest, method=method, **limits)
         winners, _ = exact_decode(lists, result.weights)
         assert result.loss == float(loss_of(lists, winners))
@@ -565,7 +615,8 @@ def test_limits_end_a_heuristic_with_the_best_weights_so_far(name: str) -> None:
             assert losses[-1] == pytest.approx(result.loss) or (name == "msr" and losses[-1] > result.loss)
         seen.add(result.status)
     assert Status.TIME_LIMIT in seen
-    assert seen <= {Status.TIME_LIMIT, Status.NODE_LIMIT, Status.TARGET, Status.HEURISTIC}
+    assert seen <= {Status.TIME_LIMIT, Status.NODE_LIMIT, Status.TARGET, Status.CALLBACK, Status.HEURISTIC}
+    assert Status.CALLBACK in seen
 
 
 @seeds(range(8500, 8501), range(8500, 8520))
