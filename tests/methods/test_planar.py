@@ -150,7 +150,7 @@ def test_other_numbers_of_features_are_refused():
 
 def test_the_method_refuses_three_features():
     with pytest.raises(MethodError, match="two features"):
-        lpmert.minimize(lpmert.NBest(np.eye(3), [0, 3], [0, 1, 2]), method="sweep")
+        lpmert.minimize(lpmert.NBest(np.vstack([np.eye(3), -np.eye(3)]), [0, 6], range(6)), method="sweep")
 
 
 def test_features_beyond_the_range_of_exact_products_are_refused():
