@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import oracle
-from problems import FEATURES, THIN, Given, Loss, bleu_loss, feature_names, region
+from problems import FEATURES, THIN, Given, Loss, bleu_loss, chrf_loss, feature_names, region
 
 from lpmert import Hypergraphs, Lattices, NBest, Region
 from lpmert.errors import FloatArray
@@ -285,7 +285,7 @@ class DrawnHypergraphs:
 # Problems.
 
 MOST_SELECTIONS = 400
-METRICS = ("wer", "cer", "loss", "bleu")
+METRICS = ("wer", "cer", "loss", "bleu", "chrf")
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = Fa
             values.append(_value(metric, way, words, reference.split(), losses))
         offsets.append(len(sums))
     hyper = isinstance(drawn, DrawnHypergraphs)
-    loss: Loss | None = bleu_loss if metric == "bleu" else None
+    loss: Loss | None = {"bleu": bleu_loss, "chrf": chrf_loss}.get(metric)
     return GivenGraphs(
         name=f"{'hypergraphs' if hyper else 'lattices'}, {features}, {metric}, {seed}" + (f", {kind}" if kind else ""),
         features=np.array([[float(value) for value in row] for row in sums]),
@@ -351,17 +351,20 @@ Paths = list[list[tuple[tuple[int, ...], list[str]]]]
 def _drawn(
     features: str, metric: str, seed: int, *, in_region: bool
 ) -> tuple[Drawn | DrawnHypergraphs, Paths, int, np.random.Generator]:
-    """Graphs with few paths, all of which are known."""
+    """Graphs with few paths, all of which are known; where n-grams count, most words are the same."""
     rng = np.random.default_rng([seed, *features.encode(), *metric.encode(), int(in_region), 11])
+    letters = "aaab" if metric in ("bleu", "chrf") else "abc"
     while True:
         width, count = int(rng.choice([1, 2, 2, 3, 3, 4, 5])), int(rng.integers(1, 4))
         number = int(rng.integers(2**31))
         if seed % 3 == 2:
-            hyper = DrawnHypergraphs(number, count, width, 12)
+            hyper = DrawnHypergraphs(number, count, width, 12, letters)
             paths: Paths = [list(hyper.derivations(s)) for s in range(count)]
             drawn: Drawn | DrawnHypergraphs = hyper
         else:
             plain = Drawn(number, "integers", count, width)
+            if letters != "abc":
+                plain.words = [None if word is None else letters[k % 4] for k, word in enumerate(plain.words)]
             paths = [
                 [(way, [word for link in reversed(way) if (word := plain.words[link]) is not None]) for way in own]
                 for own in (plain.paths(s) for s in range(count))
@@ -370,6 +373,8 @@ def _drawn(
         # A lattice whose only path has no links is refused.
         whole = all(own and all(way for way, _ in own) for own in paths)
         if whole and 1 < prod(len(own) for own in paths) <= MOST_SELECTIONS:
+            if letters != "abc":
+                drawn.references = [" ".join(rng.choice(list(letters), rng.integers(4, 8)).tolist()) for _ in paths]
             return drawn, paths, width, rng
 
 
@@ -414,6 +419,8 @@ def _value(
         return (Fraction(edits(words, reference)),)
     if metric == "cer":
         return (Fraction(edits(list(" ".join(words)), list(" ".join(reference)))),)
+    if metric == "chrf":
+        return tuple(map(Fraction, chrf_counts("".join(words), "".join(reference))))
     return tuple(map(Fraction, [*bleu_counts(words, reference), len(reference)]))
 
 
@@ -423,6 +430,15 @@ def bleu_counts(words: list[str], reference: list[str]) -> list[int]:
     for n in range(1, 5):
         own, other = (Counter(tuple(text[k : k + n]) for k in range(len(text) - n + 1)) for text in (words, reference))
         counts += [(own & other).total(), own.total()]
+    return counts
+
+
+def chrf_counts(text: str, reference: str) -> list[int]:
+    """Popović 2015: n-grams of characters of both, and the matches among them, of the orders 1 to 6."""
+    counts = []
+    for n in range(1, 7):
+        own, other = (Counter(one[k : k + n] for k in range(len(one) - n + 1)) for one in (text, reference))
+        counts += [own.total(), other.total(), (own & other).total()]
     return counts
 
 

@@ -672,17 +672,14 @@ def gaussian_lists(seed: int, *, lists: int, hypotheses: int, features: int) -> 
 def random_nbest(
     seed: int = 0, *, lists: int = 12, size: int = 4, dimension: int = 3, kind: str = "loss", integers: bool = False
 ) -> NBest:
-    """Lists of one length for the losses 0 to 8, or for the metric "f1"."""
+    """Lists of one length for the losses 0 to 8, or with the statistics of a metric."""
     rng = np.random.default_rng(seed)
     count = lists * size
     shape = (count, dimension)
     features = rng.integers(-2, 3, shape).astype(float) if integers else rng.normal(size=shape)
-    if kind != "f1":
-        return NBest(features, np.arange(0, count + 1, size), rng.integers(0, 9, count).astype(float))
-    gold = np.repeat(rng.integers(1, 6, lists), size)
-    predicted = rng.integers(0, 6, count)
-    match = rng.integers(0, np.minimum(gold, predicted) + 1)
-    return NBest(features, np.arange(0, count + 1, size), np.column_stack([match, predicted, gold]).astype(float))
+    offsets = list(range(0, count + 1, size))
+    statistics = METRICS[kind][2](rng, offsets) if kind in METRICS else rng.integers(0, 9, count).astype(float)
+    return NBest(features, offsets, statistics)
 
 
 COSINES = (0.2, 0.6, 0.84, 0.95, 0.99, 0.9999)

@@ -12,10 +12,10 @@ from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Any
 
-import matplotlib.figure
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from searches import many_more
 from shared import needs_shared, swahili
 
 import lpmert
@@ -211,32 +211,27 @@ def test_a_solver_is_warmed_up_before_the_clock_starts(tmp_path: Path) -> None:
     assert solver.calls == ["warm up", "solve"]
 
 
-def test_rows_that_are_done_are_not_measured_again_unless_asked_for(tmp_path: Path) -> None:
-    solver = Guess((1.0, 0.0))
-    for wishes, solved in (
-        (Wishes(), 1),
-        (Wishes(), 1),
-        (Wishes(again=True), 2),
-        (Wishes(again_above=1e9), 2),
-        (Wishes(again_above=-1.0), 3),
-    ):
-        run(toy_benchmark(solver), wishes, tmp_path, print)
+@pytest.mark.parametrize(
+    ("settings", "status", "runs"),
+    [
+        (
+            {},
+            "optimal",
+            [({}, 1), ({}, 1), ({"again": True}, 2), ({"again_above": 1e9}, 2), ({"again_above": -1.0}, 3)],
+        ),
+        ({"resumes": False}, "optimal", [({}, 1), ({}, 2)]),
+        ({}, "time_limit", [({"time_limit": 1.0}, 1), ({"time_limit": 1.0}, 1), ({"time_limit": 2.0}, 2)]),
+    ],
+    ids=["where that is asked for", "where nothing is resumed", "where the limit was lower"],
+)
+def test_a_row_is_measured_again_only(
+    settings: dict[str, Any], status: str, runs: list[tuple[dict[str, Any], int]], tmp_path: Path
+) -> None:
+    solver = Guess((1.0, 0.0), status=status)
+    for wishes, solved in runs:
+        run(toy_benchmark(solver, **settings), Wishes(**wishes), tmp_path, print)
         assert solver.calls.count("solve") == solved, wishes
     assert len(read_rows(tmp_path / "toy.jsonl")) == 1
-
-
-def test_a_benchmark_that_does_not_resume_is_always_measured(tmp_path: Path) -> None:
-    solver = Guess((1.0, 0.0))
-    for _ in range(2):
-        run(toy_benchmark(solver, resumes=False), Wishes(), tmp_path, print)
-    assert solver.calls.count("solve") == 2
-
-
-def test_a_row_cut_off_at_a_lower_limit_is_measured_again(tmp_path: Path) -> None:
-    solver = Guess((1.0, 0.0), status="time_limit")
-    for limit, solved in ((1.0, 1), (1.0, 1), (2.0, 2)):
-        run(toy_benchmark(solver), Wishes(time_limit=limit), tmp_path, print)
-        assert solver.calls.count("solve") == solved
 
 
 def test_what_is_skipped_leaves_no_row_and_says_why(tmp_path: Path) -> None:
@@ -316,8 +311,10 @@ def test_the_shipped_rows_of_every_benchmark_can_be_rendered(tmp_path: Path) -> 
             assert f"`python -m benchmarks run {name}`" in (tmp_path / f"{name}.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [NAMES[0], *map(many_more, NAMES[1:])])
 def test_a_part_of_the_rows_can_be_rendered_too(name: str) -> None:
+    import matplotlib.figure
+
     wanted = benchmark(name)
     rows = current_rows(wanted, ROWS)
     if not rows:
@@ -423,6 +420,7 @@ def _f1_of(counts: FloatArray) -> float:
     return float(2 * counts[0] / (counts[1] + counts[2]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("objective", "score"), [(quick.BLEU, _bleu_of), (quick.F1, _f1_of)])
 def test_optima_of_ratios_are_those_of_every_direction_of_the_plane(
     objective: Loss, score: Callable[[FloatArray], float]
@@ -467,18 +465,17 @@ def test_an_interrupted_run_is_neither_kept_nor_passed_over(tmp_path: Path, monk
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_that_waited_for_the_processor_is_measured_again() -> None:
+def test_runs_that_waited_for_the_processor_and_rows_of_other_commits_are_measured_again() -> None:
     (task,) = toy_benchmark(Guess((1.0, 0.0))).tasks()
-    assert Wishes().accept(task, row_of(seconds=10.0, processor_seconds=9.0))
-    assert not Wishes().accept(task, row_of(seconds=10.0, processor_seconds=4.0))
-    assert Wishes().accept(task, row_of(seconds=0.4, processor_seconds=0.0))
-
-
-def test_rows_of_another_commit_are_measured_again_where_that_is_asked() -> None:
-    (task,) = toy_benchmark(Guess((1.0, 0.0))).tasks()
-    assert Wishes().accept(task, row_of(version="0.0 abc"))
-    assert not Wishes(again_older=True).accept(task, row_of(version="0.0 abc"))
-    assert Wishes(again_older=True).accept(task, row_of(version=present_version()))
+    for wishes, row, accepted in (
+        ({}, {"seconds": 10.0, "processor_seconds": 9.0}, True),
+        ({}, {"seconds": 10.0, "processor_seconds": 4.0}, False),
+        ({}, {"seconds": 0.4, "processor_seconds": 0.0}, True),
+        ({}, {"version": "0.0 abc"}, True),
+        ({"again_older": True}, {"version": "0.0 abc"}, False),
+        ({"again_older": True}, {"version": present_version()}, True),
+    ):
+        assert Wishes(**wishes).accept(task, row_of(**row)) is accepted, row
 
 
 def test_proofs_that_disagree_are_told() -> None:
@@ -506,7 +503,7 @@ def test_differences_on_unseen_lists_are_paired_by_split_and_their_interval_allo
     source = unseen.SOURCES[0]
     losses = {unseen.BASELINE: [10.0, 20.0, 30.0], unseen.AVERAGED.name: [9.0, 20.0, 33.0]}
     rows = [
-        an_unseen_row(unseen.split(source, number).name, solver, loss)
+        row_of(dataset=unseen.split(source, number).name, solver=solver, details={"held_out_loss": loss})
         for solver, own in losses.items()
         for number, loss in enumerate(own)
     ]
@@ -516,23 +513,6 @@ def test_differences_on_unseen_lists_are_paired_by_split_and_their_interval_allo
     assert corrected_reach(np.array(found), 0.5) == pytest.approx(
         4.302653 * deviation * math.sqrt(1 / 3 + 0.5)
     )  # t of 2 degrees
-
-
-def an_unseen_row(dataset: str, solver: str, held_out: float) -> Row:
-    figures = dict.fromkeys(("score", "lower_bound", "gap_abs", "gap_rel", "peak_bytes"), None)
-    return Row(
-        dataset=dataset,
-        objective="loss",
-        solver=solver,
-        seed=0,
-        time_limit=1.0,
-        status="heuristic",
-        loss=1.0,
-        seconds=1.0,
-        processor_seconds=1.0,
-        details={"held_out_loss": held_out},
-        **figures,
-    )
 
 
 @needs_shared

@@ -20,6 +20,8 @@ from benchmarks.suites import adaptation, annealing, beam, published, stability,
 from lpmert.methods import MinimumSampleRisk, Stabilised
 from lpmert.model.nbest import NBest
 
+pytestmark = pytest.mark.slow
+
 
 def counted(n_lists: int = 30, size: int = 25) -> NBest:
     return datasets.generated_counts(n_lists, size, 3).load()

@@ -7,12 +7,12 @@ import lzma
 import time
 from collections.abc import Callable
 from functools import cache
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from searches import many_more
 from shared import SHARED_DATA, librispeech, needs_shared, swahili, train_choices
 
 import lpmert
@@ -39,25 +39,6 @@ def assert_proved(result: Result, nbest: NBest, loss: float, tolerance: float = 
     assert numpy_loss(nbest, result.weights) == pytest.approx(result.loss, rel=1e-12)
 
 
-@needs_shared
-@pytest.mark.parametrize("method", ["auto", "cells"])
-def test_speech_with_three_features(method: str) -> None:
-    assert_proved(lpmert.minimize(librispeech(), method=method), librispeech(), 1767)
-
-
-@needs_shared
-def test_speech_with_four_features() -> None:
-    nbest = librispeech(("decoder", "ctc", "lm", "n_tokens"))
-    assert_proved(lpmert.minimize(nbest), nbest, 1758)
-
-
-@needs_shared
-@pytest.mark.slow
-def test_speech_with_five_features() -> None:
-    nbest = librispeech(("decoder", "ctc", "lm", "n_tokens", "n_words"))
-    assert_proved(lpmert.minimize(nbest), nbest, 1746)
-
-
 @cache
 def six_features_of_speech() -> NBest:
     """Those of LibriSpeech's lists and the characters of their texts."""
@@ -70,16 +51,16 @@ def six_features_of_speech() -> NBest:
 
 
 @needs_shared
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("load", "loss", "nodes"),
     [
+        (librispeech, 1767, 4_000),
         (lambda: librispeech(("decoder", "ctc", "lm", "n_tokens")), 1758, 4_000),
-        (lambda: librispeech(("decoder", "ctc", "lm", "n_tokens", "n_words")), 1746, 35_000),
-        (six_features_of_speech, 1739, 400_000),
-        (lambda: datasets.generated(100, 30, 6).load(), 201, 20_000),
+        many_more(lambda: librispeech(("decoder", "ctc", "lm", "n_tokens", "n_words")), 1746, 35_000),
+        many_more(six_features_of_speech, 1739, 400_000),
+        many_more(lambda: datasets.generated(100, 30, 6).load(), 201, 20_000),
     ],
-    ids=["speech, 4", "speech, 5", "speech, 6", "generated, 6"],
+    ids=["speech, 3", "speech, 4", "speech, 5", "speech, 6", "generated, 6"],
 )
 def test_proofs_take_no_more_nodes_than_they_need(load: Callable[[], NBest], loss: float, nodes: int) -> None:
     """The optima are those of programs in C++ that share no code with this one, and take about as many nodes."""
@@ -97,7 +78,7 @@ def test_common_speech_weights_are_checked() -> None:
 
 
 @needs_shared
-@pytest.mark.parametrize("method", ["auto", "choices"])
+@pytest.mark.parametrize("method", ["auto", many_more("choices")])
 @pytest.mark.parametrize(("first", "loss"), [(0, 4.948169), (8, 4.641196), (16, 5.091451), (24, 5.890797)])
 def test_swahili_with_fourteen_features(first: int, loss: float, method: str) -> None:
     nbest = swahili().restrict(slice(first, first + 8))
@@ -105,7 +86,7 @@ def test_swahili_with_fourteen_features(first: int, loss: float, method: str) ->
 
 
 @needs_shared
-@pytest.mark.parametrize("method", ["auto", "choices", "cells"])
+@pytest.mark.parametrize("method", ["auto", many_more("choices"), many_more("cells")])
 @pytest.mark.parametrize(("count", "loss"), [(100, 25), (200, 45), (400, 115), (2929, 858)])
 def test_choices_of_train_trips(count: int, loss: int, method: str) -> None:
     nbest = train_choices().restrict(slice(count))
@@ -129,11 +110,12 @@ def test_merged_train_choices_cost_what_they_cost_before() -> None:
 
 @needs_shared
 @pytest.mark.serial
-@pytest.mark.parametrize("method", ["auto", "choices", "cells"])
+@pytest.mark.parametrize("method", ["auto", many_more("choices"), many_more("cells")])
 def test_the_time_limit_is_kept_on_spelling_normalisation(method: str) -> None:
     assert SHARED_DATA is not None
     path = SHARED_DATA / "csmt-normalisation" / "nbest-pool.tsv.xz"
-    names = path_columns(path)[4:-1]
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        names = file.readline().split("\t")[4:-1]
     assert len(names) == 8
     nbest = lpmert.read_table(path, segment="sent", features=names, loss="errors")
     began = time.perf_counter()
@@ -142,13 +124,6 @@ def test_the_time_limit_is_kept_on_spelling_normalisation(method: str) -> None:
     assert result.lower_bound is not None
     assert 148 <= result.lower_bound <= result.loss
     assert numpy_loss(nbest, result.weights) == result.loss
-
-
-def path_columns(path: Path) -> list[str]:
-    import lzma
-
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        return file.readline().rstrip("\n").split("\t")
 
 
 def example(*features: str) -> NBest:
@@ -164,40 +139,6 @@ def test_the_example_is_proved_by_unlike_searches(features: tuple[str, ...]) -> 
     assert found[0].loss <= numpy_loss(nbest, np.array([1, 9.5, -0.6296])[: len(features)])
 
 
-def test_two_weights_of_the_example_are_the_best_of_all_directions() -> None:
-    """Every direction between two neighbouring critical ones of a random sample costs at least the optimum."""
-    nbest = example("am", "lm")
-    best = lpmert.minimize(nbest).loss
-    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, 300)
-    assert min(numpy_loss(nbest, np.array([np.cos(a), np.sin(a)])) for a in angles) >= best
-
-
-def zero_one(points: NDArray[np.float64], labels: NDArray[np.bool_]) -> int:
-    """Least number of errors of a line in the plane: through two points, tilted and shifted a little each way."""
-    least = min(int(labels.sum()), int((~labels).sum()))
-    for i, j in combinations(range(len(points)), 2):
-        along = points[j] - points[i]
-        normal = np.array([-along[1], along[0]])
-        side = (points - points[i]) @ normal
-        side[[i, j]] = 0.0
-        for first, second in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
-            signs = np.sign(side)
-            signs[i], signs[j] = first, second
-            errors = int(np.sum((signs > 0) != labels))
-            least = min(least, errors, len(labels) - errors)
-    return least
-
-
-@pytest.mark.parametrize("method", ["auto", "choices", "cells"])
-@pytest.mark.parametrize("seed", range(4))
-def test_linear_classification_in_the_plane_agrees_with_brute_force(seed: int, method: str) -> None:
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(24, 2))
-    labels = points[:, 0] + 0.8 * rng.normal(size=24) > 0
-    nbest = lpmert.from_classification(points, labels)
-    assert_proved(lpmert.minimize(nbest, method=method), nbest, zero_one(points, labels))
-
-
 @pytest.mark.parametrize("width", [2, 4, 8])
 def test_separable_classes_are_separated(width: int) -> None:
     rng = np.random.default_rng(width)
@@ -205,22 +146,3 @@ def test_separable_classes_are_separated(width: int) -> None:
     labels = points @ rng.normal(size=width) > 0.3
     nbest = lpmert.from_classification(points, labels)
     assert_proved(lpmert.minimize(nbest), nbest, 0)
-
-
-def test_parity_in_the_plane_costs_one_error() -> None:
-    nbest = lpmert.from_classification([[0, 0], [1, 1], [0, 1], [1, 0]], [1, 1, 0, 0])
-    assert_proved(lpmert.minimize(nbest), nbest, 1)
-
-
-def test_choices_by_fixed_tastes_are_predicted_without_error() -> None:
-    rng = np.random.default_rng(3)
-    features, tastes = rng.normal(size=(300, 4)), rng.normal(size=4)
-    chosen = np.zeros(300, dtype=bool)
-    for begin in range(0, 300, 3):
-        chosen[begin + int(np.argmax(features[begin : begin + 3] @ tastes))] = True
-    nbest = lpmert.from_choices(features, np.repeat(np.arange(100), 3), chosen)
-    assert_proved(lpmert.minimize(nbest), nbest, 0)
-    turned = lpmert.from_choices(-features, np.repeat(np.arange(100), 3), chosen)
-    result = lpmert.minimize(turned)
-    assert result.loss == 0
-    assert Problem(nbest).evaluate(-result.weights).loss == 0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from graph_problems import DrawnHypergraphs, random_links
+from searches import many_more
 
 import lpmert
 from lpmert import DataError, Lattices
@@ -50,15 +53,29 @@ def best_by_text(lattices: Lattices, number: int, weights: list[float]) -> dict[
     return best
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_lists_hold_the_best_texts_of_all_paths_in_exact_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(best_lists, "_FEWEST_LINKS", 1)  # so that links are left out of small lattices, too
-    monkeypatch.setattr(best_lists, "_LINKS", 1)
-    monkeypatch.setattr(best_lists, "_MORE", 2)
-    lattices = drawn(seed)
-    rng = np.random.default_rng(seed)
-    for n in (1, 3, 40):
-        weights = rng.normal(size=2).tolist() if seed % 3 else [1.0, -1.0]
+@pytest.fixture
+def links_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave links out of small graphs, too."""
+    for name, value in (("_FEWEST_LINKS", 1), ("_LINKS", 1), ("_MORE", 2)):
+        monkeypatch.setattr(best_lists, name, value)
+
+
+def weights_of(seed: int) -> list[float]:
+    return np.random.default_rng(seed).normal(size=2).tolist() if seed % 3 else [1.0, -1.0]
+
+
+def score_of(row: Sequence[Any], weights: list[float]) -> Fraction:
+    return sum((Fraction(x) * Fraction(w) for x, w in zip(row, weights, strict=True)), Fraction(0))
+
+
+BLOCKS = pytest.mark.parametrize("seeds", [range(12), many_more(range(12, 120))], ids=["some", "many"])
+
+
+@BLOCKS
+@pytest.mark.usefixtures("links_left_out")
+def test_lists_hold_the_best_texts_of_all_paths_in_exact_order(seeds: range) -> None:
+    for seed, n in product(seeds, (1, 3, 40)):
+        lattices, weights = drawn(seed), weights_of(seed)
         lists = lpmert.n_best(lattices, weights, n=n)
         assert lists.texts is not None
         for number in range(2):
@@ -68,30 +85,21 @@ def test_lists_hold_the_best_texts_of_all_paths_in_exact_order(seed: int, monkey
             assert len(set(texts)) == len(texts) == min(n, len(expected))
             assert [expected[text] for text in texts] == sorted(expected.values(), reverse=True)[:n]
             for text, row in zip(texts, lists.dense_features()[begin:end].tolist(), strict=True):
-                score = sum((Fraction(x) * Fraction(w) for x, w in zip(row, weights, strict=True)), Fraction(0))
-                assert score == expected[text]
+                assert score_of(row, weights) == expected[text]
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_lists_of_hypergraphs_hold_the_best_texts_of_all_derivations_in_order(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(best_lists, "_FEWEST_LINKS", 1)
-    monkeypatch.setattr(best_lists, "_LINKS", 1)
-    monkeypatch.setattr(best_lists, "_MORE", 2)
-    drawn = DrawnHypergraphs(seed, 2, 2, 300, words="ab")
-    rng = np.random.default_rng(seed)
-    for n in (1, 3, 400):
-        weights = rng.normal(size=2).tolist() if seed % 3 else [1.0, -1.0]
-        exact = [Fraction(weight) for weight in weights]
-        lists = lpmert.n_best(drawn.graphs(), weights, n=n)
+@BLOCKS
+@pytest.mark.usefixtures("links_left_out")
+def test_lists_of_hypergraphs_hold_the_best_texts_of_all_derivations_in_order(seeds: range) -> None:
+    for seed, n in product(seeds, (1, 3, 400)):
+        graphs, weights = DrawnHypergraphs(seed, 2, 2, 300, words="ab"), weights_of(seed)
+        lists = lpmert.n_best(graphs.graphs(), weights, n=n)
         assert lists.texts is not None
         for number in range(2):
             best: dict[str, tuple[Fraction, tuple[int, ...], list[Fraction]]] = {}
-            for edges, words in drawn.derivations(number):
-                row = drawn.sums(edges)
-                score = sum((w * x for w, x in zip(exact, row, strict=True)), Fraction(0))
-                mine = (-score, edges, row)
+            for edges, words in graphs.derivations(number):
+                row = graphs.sums(edges)
+                mine = (-score_of(row, weights), edges, row)
                 best[" ".join(words)] = min(mine, best.get(" ".join(words), mine))
             expected = sorted(best.items(), key=lambda item: item[1])[:n]
             begin, end = lists.offsets[number : number + 2].tolist()

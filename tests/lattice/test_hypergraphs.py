@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
-from graph_problems import Drawn, DrawnHypergraphs, decoded_loss, edits, limits_of
-from long_searches import open_lattices
+from graph_problems import Drawn, DrawnHypergraphs
 
 import lpmert
-from lpmert import DataError, Hypergraphs, Lattices, NBest, Status
-from lpmert.methods.auto import Auto
-from lpmert.metrics.text import TEXT_METRICS
+from lpmert import DataError, Hypergraphs, Lattices
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.search.driver import solve
 
 GRAMMAR: dict[str, Any] = {
     "features": [[1, 0], [0, 1], [0, 2], [3, 0]],
@@ -66,61 +59,6 @@ def test_texts_are_put_together_from_outputs() -> None:
     assert said == ["la casa blanca", "casa blanca y casa blanca la"]  # with the features 1, 3 and 4, 2
     assert 10 ** float(graphs.log10_paths[0]) == pytest.approx(2)
     assert graphs.n_links == 4
-
-
-def listed(drawn: DrawnHypergraphs, metric: str) -> tuple[list[list[Fraction]], list[int], list[int], list[str]]:
-    """Features, offsets, losses and texts of all derivations."""
-    features, offsets, losses, texts = [], [0], [], []
-    for number, reference in enumerate(drawn.references):
-        for edges, words in drawn.derivations(number):
-            features.append(drawn.sums(edges))
-            by_words = edits(words, reference.split())
-            losses.append(by_words if metric == "wer" else int(sum(drawn.losses[edge] for edge in edges)))
-            texts.append(" ".join(words))
-        offsets.append(len(features))
-    return features, offsets, losses, texts
-
-
-def check(seed: int, metric: str) -> None:
-    rng = np.random.default_rng(2000 + seed)
-    n_graphs, width = int(rng.integers(1, 4)), int(rng.integers(1, 4))
-    drawn = DrawnHypergraphs(seed, n_graphs, width, (400, 20, 7)[n_graphs - 1])
-    region, limits = limits_of(seed, width)
-    problem = LatticeProblem(drawn.graphs(), metric, region)
-    result = solve(Auto(), problem)
-    features, offsets, losses, _ = listed(drawn, metric)
-    selections = oracle.attainable(features, offsets, limits)
-    expected = min(sum(losses[row] for row in rows) for rows in selections)
-    assert (result.loss, result.lower_bound, result.status) == (expected, expected, Status.OPTIMAL)
-    assert decoded_loss(features, offsets, losses, result.weights) == expected
-
-
-@pytest.mark.parametrize("comparisons", [1, 3])
-def test_hypergraphs_that_stay_open_at_first_end_with_the_same_optimum(comparisons: int) -> None:
-    with open_lattices(comparisons=comparisons):
-        for seed in range(500, 530):
-            check(seed, "wer")
-
-
-@pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_ratio_metrics_end_where_lists_of_all_derivations_end(metric: str) -> None:
-    seen = 0
-    for seed in range(700, 725):
-        drawn = DrawnHypergraphs(seed, 2, 2, 30, words="aaab")
-        drawn.references = ["a a a a b a a", "a a a a a"]
-        features, offsets, _, texts = listed(drawn, "wer")
-        statistics = [
-            TEXT_METRICS[metric].counter([drawn.references[number]])(text)
-            for number, (start, end) in enumerate(pairwise(offsets))
-            for text in texts[start:end]
-        ]
-        lists = NBest(np.array(features, dtype=float), offsets, np.array(statistics, dtype=float))
-        found = lpmert.minimize(drawn.graphs(), metric=metric)
-        wanted = lpmert.minimize(lists, metric=TEXT_METRICS[metric].metric(""))
-        assert (found.loss, found.status) == (wanted.loss, wanted.status)
-        assert found.lower_bound == found.loss
-        seen += wanted.loss < 1.0
-    assert seen > 5
 
 
 def test_a_lattice_is_a_hypergraph_of_edges_with_one_tail() -> None:

@@ -8,12 +8,13 @@ import numpy as np
 import oracle
 import pytest
 from graph_problems import Drawn
-from test_lattice_search import KINDS
 
 from lpmert.errors import FloatArray
 from lpmert.methods.lattice.nodes import Expander, Findings, all_mixes
 from lpmert.model.catalogue import Lists, no_lists
 from lpmert.model.lattice_problem import LatticeProblem
+
+KINDS = ("integers", "ternary", "dyadic", "large", "steep")
 
 
 def inside(rays: FloatArray) -> list[list[Fraction]]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import needs_shared, swahili
-from surfaces import line_events
 
+from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.descents import descend
 from lpmert.lines.line_search import line_search, lists_with_costs
 
@@ -18,6 +19,27 @@ AXES = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 
 # (value at the start, slope, score) per hypothesis; scores in tenths, to be maximised (travatar, test-tune).
 TRAVATAR = [[(1, -1, 2), (3, 1, 1), (1, 1, 3)], [(7, -1, 1), (3, 1, 2), (6, 0, 3)]]
+
+
+class Events(NamedTuple):
+    """start [S]: the rows chosen at t = -inf; thresholds [E], ascending; leaving, entering [E]: the rows before and
+    after each.
+    """
+
+    start: IntArray
+    thresholds: FloatArray
+    leaving: IntArray
+    entering: IntArray
+
+    def levels(self, costs: IntArray) -> IntArray:
+        """Return the costs [E + 1] of the intervals between the thresholds."""
+        return np.cumsum([costs[self.start].sum(), *(costs[self.entering] - costs[self.leaving])])
+
+
+def line_events(features: FloatArray, offsets: IntArray, weights: FloatArray, direction: FloatArray) -> Events:
+    """Return where the choices of all lists change on the line weights + t direction."""
+    lists = lists_with_costs(features, offsets, np.zeros(len(features), dtype=np.int64))
+    return Events(*lists.events(weights, direction))
 
 
 def lists_of(rows):

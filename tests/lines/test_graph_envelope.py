@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from graph_problems import all_paths, edits, random_links
+from graph_problems import DrawnHypergraphs, all_paths, edits, random_links
 
 import lpmert
-from lpmert import Hypergraphs, Lattices, Region, core
+from lpmert import Lattices, Region, core
 from lpmert.lines.line_search import LatticeLineSearch
 from lpmert.methods import Och
 from lpmert.model.converters import measure_texts
@@ -118,22 +118,6 @@ def test_a_line_keeps_to_its_ends_and_to_the_region() -> None:
     assert (problem.to_caller(weights + free.t * direction) >= 0).all()
 
 
-@pytest.mark.parametrize("directions", ["greedy", "cyclic", "powell", "random"])
-def test_och_on_lattices_never_goes_below_the_optimum_and_does_not_get_worse(directions: str) -> None:
-    for seed in range(3):
-        lattices = drawn(seed, 6, 3, whole=seed == 1)
-        start = np.random.default_rng(seed).normal(size=3)
-        before = lpmert.evaluate(lattices, start).loss
-        result = lpmert.minimize(
-            lattices, method=Och(directions=directions, restarts=2), initial_weights=start, region=Region()
-        )
-        best = lpmert.minimize(lattices)
-        assert result.lower_bound is None
-        assert best.status.proved
-        assert best.loss <= result.loss == lpmert.evaluate(lattices, result.weights).loss
-        assert result.loss <= before or lpmert.evaluate(lattices, start).tied_lists
-
-
 def test_och_on_lattices_is_och_on_the_lists_of_all_paths() -> None:
     lattices = drawn(11, 6, 3, whole=False)
     paths = Paths(lattices)
@@ -159,35 +143,6 @@ def test_links_that_are_not_in_order_are_refused(sources: list[int], targets: li
         core.Links(one, np.zeros(2, dtype=np.int32), other, 3)
 
 
-def forest(seed: int, n_graphs: int, width: int, most: int = 60) -> Hypergraphs:
-    """Random hypergraphs with at most so many derivations: edges have up to three tails in any order, some twice."""
-    rng = np.random.default_rng(seed)
-    while True:
-        found = _forest(rng, n_graphs, width)
-        if found.log10_paths.max() <= np.log10(most):
-            return found
-
-
-def _forest(rng: np.random.Generator, n_graphs: int, width: int) -> Hypergraphs:
-    offsets, heads, tails, outputs, references = [0], [], [], [], []
-    for _ in range(n_graphs):
-        n = int(rng.integers(2, 6))
-        for node in range(n):
-            for _ in range(int(rng.integers(1, 4))):
-                own = rng.integers(0, node, int(rng.integers(0, 4))).tolist() if node else []
-                if node == n - 1 and not own:
-                    own = [node - 1]
-                said = [*range(len(own)), *rng.choice(["a", "b", "c"], int(rng.integers(0, 3))).tolist()]
-                heads.append(node)
-                tails.append(own)
-                outputs.append([said[place] for place in rng.permutation(len(said)).tolist()])
-        offsets.append(len(heads))
-        references.append(" ".join(rng.choice(["a", "b", "c"], 3).tolist()))
-    features = rng.normal(size=(len(heads), width))
-    goals = [max(heads[a:b]) for a, b in pairwise(offsets)]
-    return Hypergraphs(features, offsets, heads, tails, outputs, references, goals=goals)
-
-
 def derivations(graph: Graph) -> list[list[int]]:
     """All derivations of the last node, each as its links in the order of a walk from the root."""
     links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), strict=True))
@@ -208,7 +163,7 @@ def derivations(graph: Graph) -> list[list[int]]:
 
 def test_the_envelope_of_a_hypergraph_is_that_of_all_its_derivations() -> None:
     for seed in range(40):
-        graph = forest(seed, 1, 2, 400).graph(0)
+        graph = DrawnHypergraphs(seed, 1, 2, 400).graphs().graph(0)
         ways = derivations(graph)
         a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
         intercepts, slopes, found_ways = envelope_of(graph, a, b)
@@ -226,7 +181,7 @@ def test_the_envelope_of_a_hypergraph_is_that_of_all_its_derivations() -> None:
 def test_a_line_through_hypergraphs_is_that_of_the_lists_of_all_derivations() -> None:
     for seed in range(12):
         for metric in ["wer", "bleu"]:
-            forests = forest(seed, 3, 3)
+            forests = DrawnHypergraphs(seed, 3, 3, 60).graphs()
             every = [derivations(forests.graph(number)) for number in range(3)]
             problem = LatticeProblem(forests, metric)
             rows = [problem.features(number, np.array(way)) for number, own in enumerate(every) for way in own]
@@ -254,14 +209,3 @@ def test_a_line_through_hypergraphs_is_that_of_the_lists_of_all_derivations() ->
             assert step.level <= min(losses) + 1e-12
             reached = problem.to_caller(problem.to_canonical(weights) + step.t * problem.to_canonical(direction))
             assert lpmert.evaluate(forests, reached, metric=metric).loss == pytest.approx(step.level, abs=1e-12)
-
-
-def test_och_takes_hypergraphs_and_ratios() -> None:
-    forests = forest(7, 5, 3)
-    for metric in ("wer", "bleu"):
-        best = lpmert.minimize(forests, metric=metric)
-        result = lpmert.minimize(forests, metric=metric, method=Och(restarts=3))
-        assert best.status.proved
-        assert result.lower_bound is None
-        assert result.loss >= best.loss
-        assert result.loss == lpmert.evaluate(forests, result.weights, metric=metric).loss

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_envelope import random_lists
 
 from lpmert.lines.descents import Descents, descend, near, reaches_from
 from lpmert.lines.line_search import lists_with_costs
-from tests.lines.test_envelope import random_lists
 
 
 def _chosen(features, offsets, weights):

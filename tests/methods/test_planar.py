@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import librispeech, needs_shared
 
+import lpmert
 from lpmert import core
-from lpmert.errors import DataError
+from lpmert.errors import DataError, MethodError
 from lpmert.methods.sweep import critical_directions, sweep_directions
 
 
@@ -145,6 +146,11 @@ def test_expected_hull_vertices_of_a_square():
 def test_other_numbers_of_features_are_refused():
     with pytest.raises(ValueError, match="one or two features, not 3"):
         sweep_directions(np.ones((1, 3)), np.array([0, 1]), np.array([0]))
+
+
+def test_the_method_refuses_three_features():
+    with pytest.raises(MethodError, match="two features"):
+        lpmert.minimize(lpmert.NBest(np.vstack([np.eye(3), -np.eye(3)]), [0, 6], range(6)), method="sweep")
 
 
 def test_features_beyond_the_range_of_exact_products_are_refused():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from oracle import Lists, best_loss, exact_decode
 from problems import random_lists
-from searches import SUMS, short_descent
+from searches import short_descent
 from shared import needs_shared, swahili
 
 import lpmert
@@ -79,17 +79,6 @@ def test_one_number_that_is_no_decimal_leaves_all_as_they_are() -> None:
 
 OPPOSITE = {"features": [[0.3, 0.1], [0.2, 0.2], [0.8, 0.7], [0.9, 0.6]], "offsets": [0, 2, 4]}
 """What differs in the two lists is opposite, 0.1 and -0.1, but not as doubles, of which weights exist for both."""
-
-
-@pytest.mark.parametrize("method", ["sweep", *SUMS, "exhaustive"])
-def test_lists_that_are_opposite_in_decimals_do_not_both_get_their_wish(method: str) -> None:
-    doubles = np.array(OPPOSITE["features"])
-    assert best_loss(Lists(doubles, np.array([0, 2, 4]), np.array([0.0, 1.0, 0.0, 1.0]))) == 0
-    nbest = lpmert.NBest(**OPPOSITE, statistics=[0, 1, 0, 1])
-    result = lpmert.minimize(nbest, method=method)
-    assert result.loss == 1.0
-    if method not in ("groups",):
-        assert result.status is Status.OPTIMAL
 
 
 @pytest.mark.parametrize("kind", EXACT_KINDS)

@@ -6,45 +6,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from oracle import Lists, Tolerated, best_loss
+from oracle import Lists
 from problems import random_lists
-from searches import FRACTIONS
 
 import lpmert
 from lpmert import DataError, Linear, MethodError, Region, RegionError, Result, Status
-from lpmert.errors import FloatArray
 from lpmert.model.problem import Problem
 from lpmert.search.report import scaled_evaluation
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
 NAMES = ("feature1", "feature2", "feature3")
-
-
-def best_loss_within(lists: Lists, limits: list[list[Fraction]]) -> Fraction | None:
-    """The least loss attainable within the limits, in exact arithmetic; `None` if no weights fulfil them."""
-    huge = 10**30
-    width = lists.features.shape[1]
-    features: list[list[float]] = lists.features.tolist()
-    offsets, losses = lists.offsets.tolist(), lists.losses.tolist()
-    for row in limits:
-        features += [[float(x) for x in row], [0.0] * width]
-        losses += [0.0, float(huge)]
-        offsets.append(len(features))
-    found = best_loss(Lists(np.array(features), np.array(offsets), np.array(losses)))
-    return None if found >= huge // 2 else found
-
-
-def assert_within(result: Result, least: Fraction, limits: list[list[Fraction]], tolerated: Tolerated) -> None:
-    """The bound is the least loss within the limits, and the weights have it, or `tolerated` takes the result."""
-    weights = [Fraction(w) for w in result.weights.tolist()]
-    assert result.lower_bound == pytest.approx(float(least), rel=1e-12, abs=1e-12)
-    if tolerated.count(result):
-        assert result.loss > result.lower_bound
-        return
-    assert result.status is Status.OPTIMAL
-    assert result.loss == result.lower_bound
-    assert all(sum(a * w for a, w in zip(row, weights, strict=True)) > 0 for row in limits)
 
 
 @pytest.mark.parametrize("method", ["choices", "cells", "subspace", "sweep"])
@@ -67,30 +39,6 @@ def grid_of_pairs(seed: int, width: int = 3) -> Lists:
     rng = np.random.default_rng(seed)
     offsets = np.arange(0, 41, 4)
     return Lists(rng.normal(size=(40, width)), offsets, rng.integers(0, 6, 40).astype(float))
-
-
-@pytest.mark.parametrize("method", ["choices", "cells", "lp-mert", "exhaustive", "mip"])
-def test_a_fixed_weight_lowers_the_dimension_and_holds(method: str) -> None:
-    for seed in range(3):
-        lists = grid_of_pairs(seed)
-        region = Region(fixed={"feature1": 1.0, "feature2": 0.5})
-        result = lpmert.minimize(lists.nbest, region=region, method=method)
-        scaled = result.scaled_to("feature1", 1.0)
-        assert scaled[1] == pytest.approx(0.5, abs=1e-12)
-        # by hand: one column less
-        column = lists.features[:, 0] + 0.5 * lists.features[:, 1]
-        merged = Lists(np.column_stack([column, lists.features[:, 2]]), lists.offsets, lists.losses)
-        by_hand = lpmert.minimize(merged.nbest, region=Region(bounds={"feature1": (0, None)}), method="exhaustive")
-        assert result.loss == by_hand.loss
-
-
-def test_a_weight_fixed_to_zero_leaves_its_feature_out() -> None:
-    lists = grid_of_pairs(3)
-    result = lpmert.minimize(lists.nbest, region=Region(fixed={"feature2": 0.0}))
-    left = Lists(lists.features[:, [0, 2]], lists.offsets, lists.losses)
-    assert result.weights[1] == 0.0
-    assert result.loss == lpmert.minimize(left.nbest).loss
-    assert result.status is Status.OPTIMAL
 
 
 def test_weights_of_a_simplex_add_up_to_one() -> None:
@@ -199,29 +147,6 @@ def test_check_looks_at_equations_and_takes_the_edge_of_a_limit_for_inside() -> 
     assert not lpmert.check(nbest, [10.0, 3.1, 1.0], region=halves).inside
 
 
-EQUAL_ONCE_REDUCED = Lists(
-    np.array([[0.0, 1, 0], [0, 2, 0], [1, 0, 1], [2, 0, 3], [1, 1, 1], [0, 5, 2]]),
-    np.array([0, 3, 6]),
-    np.array([1.0, 0, 2, 3, 1, 0]),
-)
-
-
-@pytest.mark.parametrize("method", FRACTIONS)
-@pytest.mark.parametrize(("ties", "loss"), [("first", 1.0), ("best", 0.0), ("worst", 1.0)])
-def test_hypotheses_that_equations_make_identical_count_as_one(method: str, ties: str, loss: float) -> None:
-    # Without feature2 the first two are identical; w = (-2, 0, 1) chooses them, and the last of the other list.
-    nbest = EQUAL_ONCE_REDUCED.nbest
-    result = lpmert.minimize(nbest, region=Region(fixed={"feature2": 0.0}), method=method, ties=ties)
-    assert (result.loss, result.lower_bound, result.status) == (loss, loss, Status.OPTIMAL)
-    assert result.selection.tolist() == [1 if ties == "best" else 0, 2]
-    # feature1 = 4 feature2: (0, 1) and (1/4, 0) times 4 are identical sums
-    features = np.array([[0.0, 4.0], [1.0, 0.0], [3.0, 3.0]])
-    line = Lists(features, np.array([0, 3]), np.array([1.0, 0.0, 2.0]))
-    region = Region(linear=[Linear({"feature1": 1.0, "feature2": -4.0}, 0.0, 0.0)], bounds={"feature1": (None, 0.0)})
-    result = lpmert.minimize(line.nbest, region=region, method=method, ties=ties)
-    assert (result.loss, result.lower_bound, result.status) == (loss, loss, Status.OPTIMAL)
-
-
 @pytest.mark.parametrize(
     "linear",
     [
@@ -266,38 +191,11 @@ def test_limits_are_lists_of_two_whose_second_choice_costs_more_than_everything(
     assert (form.limits @ form.interior > 0).all()
 
 
-@pytest.mark.parametrize("method", ["sweep", "auto", "cells"])
-def test_a_region_in_two_dimensions(method: str) -> None:
-    for seed in range(10):
-        lists = grid_of_pairs(seed, width=2)
-        limits: list[list[Fraction]] = [[Fraction(1), Fraction(-2)], [Fraction(0), Fraction(1)]]
-        region = Region(bounds={"feature2": (0.0, None)}, linear=[Linear({"feature1": 1.0, "feature2": -2.0}, 0.0)])
-        small = Lists(lists.features[:12], lists.offsets[:4], lists.losses[:12])
-        least = best_loss_within(small, limits)
-        assert least is not None
-        result = lpmert.minimize(small.nbest, region=region, method=method)
-        assert_within(result, least, limits, Tolerated(thin=False))
-
-
-def cosine(a: FloatArray, b: FloatArray) -> float:
-    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
-
-
 def test_methods_that_cannot_keep_to_a_cosine_say_so() -> None:
     around = dict.fromkeys(NAMES, 1.0)
     for method in ("exhaustive", "groups", "mip", "subspace"):
         with pytest.raises(MethodError, match="cosine"):
             lpmert.minimize(grid_of_pairs(0).nbest, region=Region(cosine=0.9, around=around), method=method)
-
-
-def test_a_box_of_weights_of_very_different_size_has_an_inside() -> None:
-    """Whatever f0 and f2 are within it, the third hypothesis wins: f0 <= 0 and 2e20 f3 leave the others behind."""
-    features = [[1e27, 1, 1e6, 1e20], [2e27, 3, -1e6, -1e20], [-1e27, 2, 3e6, 2e20]]
-    lists = lpmert.NBest(features, [0, 3], [0, 1, 2], names=["f0", "f1", "f2", "f3"])
-    region = Region(fixed={"f3": 1.0}, bounds={"f0": (-1, 0), "f1": (0, 4), "f2": (-0.5, 1.5)})
-    result = lpmert.minimize(lists, region=region)
-    assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, 2, 2)
-    assert all(distance > 0 for distance in result.region.values())
 
 
 def test_no_scale_moves_weights_onto_a_limit() -> None:

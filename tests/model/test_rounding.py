@@ -10,9 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from fuzz import check_result
-from oracle import Lists
 from problems import Given, decimals, feature_names, problem
-from searches import SUMS
 
 import lpmert
 from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core
@@ -72,56 +70,6 @@ def test_methods_without_exact_sums_prove_no_more_than_each_lists_least_loss(met
     assert result.status is Status.OPTIMAL_TO_TOLERANCE
     assert result.lower_bound == np.minimum.reduceat(nbest.statistics[:, 0], [0, 4, 8]).sum() < best.loss
     assert (best.status, best.loss) == (Status.OPTIMAL, result.loss)
-
-
-HIDDEN = Lists(
-    np.array([[1.0, 0.0], [1.0, 2.0**-60], [2.0, 1.0], [2.0, 1.0 - 2.0**-52]]),
-    np.array([0, 2, 4]),
-    np.array([0.0, 1.0, 1.0, 0.0]),
-)
-"""With b = 0.1 a the sums of both lists round to the same; exactly, the second hypothesis and the third are better."""
-
-
-@pytest.mark.parametrize("method", SUMS)
-def test_hypotheses_that_rounding_would_make_identical_are_told_apart(method: str) -> None:
-    region = Region(fixed={"feature1": 1.0, "feature2": 0.1})
-    sums = [row[0] + 0.1 * row[1] for row in HIDDEN.features.tolist()]
-    assert sums[0] == sums[1]
-    result = lpmert.minimize(HIDDEN.nbest, region=region, method=method)
-    assert result.loss == 2.0
-    if method != "mip":
-        assert (result.lower_bound, result.status) == (2.0, Status.OPTIMAL)
-    weights = [Fraction(value) for value in result.weights.tolist()]
-    assert result.selection.tolist() == [1, 0]
-    assert weights[0] > 0
-
-
-TINY = Lists(
-    np.array(
-        [
-            [-3.0, -1.2179876808002627e-100],
-            [-3.0, -3.923183594206556e-103],
-            [-3.0, 1.605558631447849e-100],
-            [-6.0, 5.923231268384194e-101],
-            [-6.0, -2.448200403597718e-101],
-            [4.0, 1.661097998994102e-102],
-            [4.0, -2.139726657124893e-101],
-        ]
-    ),
-    np.array([0, 3, 5, 7]),
-    np.array([4.0, 1.0, 8.0, 3.0, 5.0, 7.0, 2.0]),
-)
-
-
-@pytest.mark.parametrize("method", SUMS)
-def test_a_feature_far_below_the_rounding_of_a_sum_decides_all_lists(method: str) -> None:
-    """At w = (1, -1) the least second feature of each list wins; sums of both columns round it away."""
-    result = lpmert.minimize(TINY.nbest, region=Region(fixed={"feature1": 1.0, "feature2": -1.0}), method=method)
-    assert (result.loss, result.selection.tolist()) == (11.0, [0, 1, 1])
-    assert result.lower_bound is not None
-    assert result.lower_bound <= 11.0
-    if method != "mip":
-        assert (result.lower_bound, result.status) == (11.0, Status.OPTIMAL)
 
 
 @pytest.mark.parametrize("method", ["auto", "choices", "cells", "lp-mert"])

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, cast
@@ -21,7 +21,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from long_searches import (
-    after,
     kept_search,
     lattices_of,
     long_searches,
@@ -35,89 +34,12 @@ from shared import ROOT
 import lpmert
 from lpmert import DataError, MethodError, Status
 from lpmert.cli.reports import result_report
-from lpmert.methods.cells.cells import Cells
-from lpmert.methods.groups import Groups
+from lpmert.methods.auto import Auto
+from lpmert.registry import METHODS
 from lpmert.result import Limits
 from lpmert.result_schema import schema_of
 from lpmert.search import checkpoint
 from lpmert.search.checkpoint import CheckpointFile
-
-
-def test_a_search_over_lattices_goes_on_with_its_bound_and_counters(tmp_path: Path) -> None:
-    path = tmp_path / "kept.npz"
-    with long_searches():
-        first = search_lattices(2, "wer", limits=Limits(node_limit=15), checkpoint=CheckpointFile(path))
-        second = search_lattices(2, "wer", limits=Limits(node_limit=16), checkpoint=CheckpointFile(path, resume=True))
-        again = search_lattices(2, "wer", checkpoint=CheckpointFile(path, resume=True))
-        ended = search_lattices(2, "wer", limits=Limits(time_limit=0), checkpoint=CheckpointFile(path, resume=True))
-    assert first.status is Status.NODE_LIMIT
-    assert 0 < first.counters["nodes"] <= second.counters["nodes"] <= again.counters["nodes"] == ended.counters["nodes"]
-    assert 0 < first.counters["survivors"] <= second.counters["survivors"]
-    assert first.lower_bound is not None
-    assert second.lower_bound is not None
-    assert 0 < first.lower_bound <= second.lower_bound <= second.loss <= first.loss
-    assert again.status is ended.status is Status.OPTIMAL
-    assert ended.loss == again.loss == search_lattices(2, "wer").loss
-
-
-def test_other_lattices_and_settings_are_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "kept.npz"
-    lattices = lattices_of(1)
-    first = lpmert.minimize(lattices, checkpoint=path)
-    for other, settings, name in (
-        (lattices_of(2), {}, "data"),
-        (lattices, {"metric": "cer"}, "metric or region"),
-        (lattices, {"region": lpmert.Region(nonnegative=True)}, "metric or region"),
-        (lattices, {"method": "cells"}, "method"),
-        (lattices, {"seed": 1}, "seed"),
-        (lattices, {"initial_weights": [1, 2, 3]}, "initial weights"),
-    ):
-        with pytest.raises(DataError, match=rf"{path}: is of another search \({name}: .* there, .* here\)"):
-            lpmert.minimize(other, checkpoint=path, resume=True, **settings)
-    with pytest.raises(DataError, match="holds a search already"):
-        lpmert.minimize(lattices, checkpoint=path)
-    with pytest.raises(MethodError, match="'average' keeps no checkpoints; those that prove an optimum do: use auto"):
-        lpmert.minimize(lattices, method="average", checkpoint=tmp_path / "other.npz")
-    assert lpmert.minimize(lattices, checkpoint=path, resume=True, time_limit=0).loss == first.loss
-
-
-def test_counters_and_bounds_go_on(tmp_path: Path) -> None:
-    path = tmp_path / "kept.npz"
-    with long_searches():
-        nbest = noise_of(1)
-        first = lpmert.minimize(nbest, method="cells", node_limit=300, checkpoint=path)
-        second = lpmert.minimize(nbest, method="cells", node_limit=301, checkpoint=path, resume=True)
-    assert first.status is Status.NODE_LIMIT
-    assert second.counters["nodes"] >= first.counters["nodes"] > 0
-    assert first.lower_bound is not None
-    assert second.lower_bound is not None
-    assert second.lower_bound >= first.lower_bound > 0
-    assert second.loss <= first.loss
-
-
-@pytest.mark.parametrize("size", [2, 5, 100])
-def test_groups_go_on_with_their_bounds_and_counters(size: int, tmp_path: Path) -> None:
-    method, path = Groups(size=size), tmp_path / "kept.npz"
-    with long_searches():
-        nbest = noise_of(1, 9)
-        whole = lpmert.minimize(nbest, method=method)
-        results = []
-        for piece in range(2_000):
-            stop = after(3)
-            results.append(lpmert.minimize(nbest, method=method, checkpoint=path, resume=piece > 0, callback=stop))
-            if results[-1].status is not Status.CALLBACK:
-                break
-        ended = lpmert.minimize(nbest, method=method, checkpoint=path, resume=True, time_limit=0)
-    assert len(results) > 5
-    assert results[-1].status is ended.status is whole.status is Status.OPTIMAL
-    assert results[-1].loss == ended.loss == whole.loss == float(lpmert.minimize(nbest, method="cells").loss)
-    for before, after_it in pairwise(results):
-        assert before.lower_bound is not None
-        assert after_it.lower_bound is not None
-        assert before.lower_bound <= after_it.lower_bound <= whole.loss <= after_it.loss <= before.loss
-        assert all(count <= after_it.counters[name] for name, count in before.counters.items() if name != "witnesses")
-    groups = {2: 9, 5: 3, 100: 1}[size]
-    assert results[-1].counters["groups"] == whole.counters["groups"] == groups
 
 
 def test_a_finished_search_is_finished(tmp_path: Path) -> None:
@@ -150,29 +72,37 @@ def test_two_at_once_cannot_have_one_file(tmp_path: Path) -> None:
     assert (again.loss, again.resumed) == (found.loss, True)
 
 
-def test_other_data_and_settings_are_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "kept.npz"
-    nbest = noise_of(2, 8)
-    lpmert.minimize(nbest, method="cells", checkpoint=path)
-    region = lpmert.Region(nonnegative=True)
-    with pytest.raises(DataError, match="holds a search already"):
-        lpmert.minimize(nbest, method="cells", checkpoint=path)
-    for other, settings, name in (
-        (noise_of(3, 8), {}, "data"),
-        (nbest, {"region": region}, "metric or region"),
-        (nbest, {"method": "choices"}, "method"),
-        (nbest, {"method": Cells(conflict_lists=0)}, "method"),
-        (nbest, {"seed": 1}, "seed"),
-        (nbest, {"initial_weights": [1, 2, 3, 4, 5]}, "initial weights"),
-    ):
+@pytest.mark.parametrize("of", [lattices_of, lambda seed: noise_of(seed, 8)], ids=["lattices", "lists"])
+def test_other_data_and_settings_are_refused_by_name(of: Callable[[int], Any], tmp_path: Path) -> None:
+    path, data = tmp_path / "kept.npz", of(1)
+    first = lpmert.minimize(data, checkpoint=path)
+    changes: list[tuple[Any, dict[str, Any], str]] = [
+        (of(2), {}, "data"),
+        (data, {"region": lpmert.Region(nonnegative=True)}, "metric or region"),
+        (data, {"method": "cells"}, "method"),
+        (data, {"seed": 1}, "seed"),
+        (data, {"initial_weights": np.arange(1, len(data.names) + 1)}, "initial weights"),
+        *([(data, {"metric": "cer"}, "metric or region")] if isinstance(data, lpmert.Lattices) else []),
+        *([(data, {"method": Auto(improving=0.0)}, "method")] if isinstance(data, lpmert.NBest) else []),
+    ]
+    for other, settings, name in changes:
         with pytest.raises(DataError, match=rf"{path}: is of another search \({name}: .* there, .* here\)"):
-            lpmert.minimize(other, checkpoint=path, resume=True, **{"method": "cells", **settings})
+            lpmert.minimize(other, checkpoint=path, resume=True, **settings)
+    with pytest.raises(DataError, match="holds a search already"):
+        lpmert.minimize(data, checkpoint=path)
     with pytest.raises(MethodError, match="resume needs"):
-        lpmert.minimize(nbest, resume=True)
+        lpmert.minimize(data, resume=True)
     with pytest.raises(MethodError, match="checkpoint must be a path, or None; got 3"):
-        lpmert.minimize(nbest, checkpoint=3)  # type: ignore[arg-type]
-    with pytest.raises(MethodError, match="'och' keeps no checkpoints; those that prove an optimum do: use auto"):
-        lpmert.minimize(nbest, method="och", checkpoint=tmp_path / "other.npz")
+        lpmert.minimize(data, checkpoint=3)  # type: ignore[arg-type]
+    with pytest.raises(MethodError, match=r"'och' keeps no checkpoints.* use auto"):
+        lpmert.minimize(data, method="och", checkpoint=tmp_path / "other.npz")
+    assert lpmert.minimize(data, checkpoint=path, resume=True, time_limit=0).loss == first.loss
+
+
+def test_methods_that_prove_keep_checkpoints_and_no_others() -> None:
+    for name in METHODS.own:
+        method = METHODS.build(name)
+        assert method.keeps_checkpoints == method.proves
 
 
 @pytest.fixture(scope="module")
@@ -316,12 +246,6 @@ def test_a_result_says_that_it_rests_on_a_checkpoint(tmp_path: Path) -> None:
     assert "resumed" not in schema["required"]
     del document["resumed"]  # as of results that were saved before
     assert not lpmert.Result.from_dict(document).resumed
-
-
-def test_so_does_a_result_over_lattices(tmp_path: Path) -> None:
-    path = tmp_path / "kept"
-    assert not search_lattices(2, "wer", checkpoint=CheckpointFile(path)).resumed
-    assert search_lattices(2, "wer", checkpoint=CheckpointFile(path, resume=True)).resumed
 
 
 @pytest.mark.parametrize("returns", [True, False])

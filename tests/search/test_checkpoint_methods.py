@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from long_searches import counted, in_pieces, long_searches, noise_of
+from long_searches import counted, in_pieces, lattices_of, long_searches, noise_of
 from problems import random_lists
 
 import lpmert
@@ -16,42 +17,43 @@ from lpmert import NBest, Status
 from lpmert.methods.exhaustive import ExhaustiveSearch, attainable_selections
 from lpmert.methods.mip import Mip, MipSearch
 from lpmert.model.problem import Problem
+from lpmert.registry import METHODS
 from lpmert.search.incumbent import any_incumbent
 
-CALLS = {"cells": 4, "choices": 100, "auto": 4}
+
+def searched(kind: str, path: Path, **more: Any) -> lpmert.Result:
+    """Search lists by a method, with the options that follow it, for a metric, or lattices, with a checkpoint."""
+    if kind == "lattices":
+        return lpmert.minimize(lattices_of(2), metric="wer", checkpoint=path, **more)
+    name, _, metric = kind.partition(" ")
+    method = METHODS.build(name).configured({"size": metric} if metric.isdigit() else {})
+    nbest = counted(3, "f1", 4) if metric == "f1" else noise_of(1, 9)
+    return lpmert.minimize(nbest, metric="f1" if metric == "f1" else "loss", method=method, checkpoint=path, **more)
 
 
-@pytest.mark.parametrize("method", CALLS)
-def test_a_fraction_in_pieces_ends_with_its_optimum(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["cells", "choices", "cells f1", "auto f1", "groups 2", "groups 5", "lattices"])
+def test_a_search_goes_on_with_its_bound_and_counters(kind: str, tmp_path: Path) -> None:
+    """None of what was open is searched again from the beginning."""
     with long_searches():
-        nbest = counted(2, "f1")
-        whole = lpmert.minimize(nbest, metric="f1", method=method)
-        result, pieces = in_pieces(nbest, tmp_path / "kept.npz", CALLS[method], metric="f1", method=method)
-    assert pieces > 5
-    assert whole.status is result.status is Status.OPTIMAL
-    assert result.loss == whole.loss == result.lower_bound
-    assert result.counters["additive_searches"] == whole.counters["additive_searches"] > 1
-    # some of what was open is divided otherwise, but none of it is searched again from the beginning
-    assert result.counters["nodes"] < 2 * whole.counters["nodes"]
-
-
-def test_a_fraction_goes_on_with_its_bound_and_counters(tmp_path: Path) -> None:
-    path = tmp_path / "kept.npz"
-    own: dict[str, Any] = {"metric": "f1", "method": "cells", "checkpoint": path}
-    with long_searches():
-        nbest = counted(3, "f1", 4)
-        first = lpmert.minimize(nbest, node_limit=200, **own)
-        second = lpmert.minimize(nbest, node_limit=201, resume=True, **own)
-        again = lpmert.minimize(nbest, resume=True, **own)
-        ended = lpmert.minimize(nbest, resume=True, time_limit=0, **own)
-    assert first.status is Status.NODE_LIMIT
-    assert first.lower_bound is not None
-    assert second.lower_bound is not None
-    assert 0 < first.lower_bound <= second.lower_bound <= again.loss <= second.loss <= first.loss
-    assert 0 < first.counters["nodes"] <= second.counters["nodes"] < again.counters["nodes"]
-    assert again.status is ended.status is Status.OPTIMAL
-    assert ended.counters["nodes"] == again.counters["nodes"]
-    assert ended.loss == again.loss == lpmert.minimize(nbest, metric="f1").loss
+        whole = searched(kind, tmp_path / "whole.npz")
+        share = max(1, whole.counters["nodes"] // 4)
+        limits = [{"node_limit": share}, {"node_limit": share + 1}, {"node_limit": 2 * share}, {}, {"time_limit": 0}]
+        results = [
+            searched(kind, tmp_path / "kept.npz", resume=k > 0, **limit)  # type: ignore[arg-type]
+            for k, limit in enumerate(limits)
+        ]
+    assert results[0].status is Status.NODE_LIMIT
+    assert results[0].counters["nodes"] > 0
+    assert [result.resumed for result in results] == [False, True, True, True, True]
+    assert results[-2].status is results[-1].status is whole.status is Status.OPTIMAL
+    for before, after in pairwise(results):
+        assert before.lower_bound is not None
+        assert after.lower_bound is not None
+        assert before.lower_bound <= after.lower_bound <= whole.loss <= after.loss <= before.loss
+        assert all(count <= after.counters[name] for name, count in before.counters.items() if name != "witnesses")
+    assert results[-1].counters["nodes"] == results[-2].counters["nodes"] < 2.5 * whole.counters["nodes"]
+    assert results[-1].counters.get("additive_searches", 2) > 1
+    assert results[-1].counters.get("groups") == whole.counters.get("groups")
 
 
 @pytest.mark.parametrize("kind", ["floats", "integers"])

@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from oracle import Lists, attainable_totals
+from oracle import attainable_totals
+from problems import WER, fractions_loss
 from problems import random_lists as lists_of_kind
 from searches import FRACTIONS
 
@@ -21,14 +22,6 @@ from lpmert.search.method import Incumbent, UnboundedSearch
 from lpmert.system.deadline import Deadline, OutOfTime
 
 pytestmark = pytest.mark.usefixtures("poorest_start")
-
-WER = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)
-
-
-def least_loss(nbest: NBest, metric: LinearFraction) -> Fraction:
-    """The least fraction over all attainable selections, exactly; the first of equal vectors counts."""
-    lists = Lists(nbest.dense_features(), nbest.offsets, nbest.statistics)
-    return min(exact_loss(metric, total) for total in attainable_totals(lists, nbest.statistics))
 
 
 def larger(seed: int) -> NBest:
@@ -48,11 +41,7 @@ def test_methods_that_need_a_sum_over_lists_say_so() -> None:
 
 
 def exact_loss(metric: LinearFraction, total: list[float]) -> Fraction:
-    above, below = (
-        sum(a * Fraction(b) for a, b in zip(factors, total, strict=True))
-        for factors in (metric.numerator, metric.denominator)
-    )
-    return Fraction(above) / below if below else Fraction(1)
+    return Fraction(fractions_loss(metric)([int(value) for value in total]))
 
 
 def assert_least(result: Result, nbest: NBest, metric: LinearFraction, least: Fraction) -> bool:
@@ -68,18 +57,6 @@ def assert_least(result: Result, nbest: NBest, metric: LinearFraction, least: Fr
     assert result.status is Status.OPTIMAL_TO_TOLERANCE
     assert result.lower_bound <= float(least) * (1 + 2.0**-52)
     return False
-
-
-NEARLY_TIED = [[6.0, -1.0, 0.3000000000000001], [2.0, 6.0, 1.9999999999999998], [-5.0, -7.0, -2.6], [5.0, 0.0, 0.5]]
-
-
-@pytest.mark.parametrize("method", FRACTIONS)
-def test_a_better_selection_counts_that_floating_point_does_not_tell_from_a_tie(method: str) -> None:
-    nbest = NBest(NEARLY_TIED, [0, 4], [[0, 3, 3], [0, 3, 3], [1, 3, 3], [2, 3, 3]])
-    least = least_loss(nbest, precision())
-    assert least == Fraction(1, 3)
-    proved = assert_least(lpmert.minimize(nbest, metric=precision(), method=method), nbest, precision(), least)
-    assert proved or method == "cells"  # it leaves such weights open with a sum of losses too
 
 
 def zeros(seed: int) -> tuple[NBest, list[list[float]], list[list[float]]]:
@@ -116,21 +93,6 @@ def test_nothing_in_the_denominator_costs_one_and_is_found_where_that_is_the_lea
         result = lpmert.minimize(nbest, metric=WER, region=Region(nonnegative=True))
         assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, float(least), float(least))
     assert min(found.values()) >= 3, found
-
-
-@pytest.mark.parametrize("method", FRACTIONS)
-def test_lists_that_cancel_each_other_do_not_hide_what_the_others_attain(method: str) -> None:
-    """Whatever the weight of a, the first two lists add up to (5, 1); b > 0 makes the third one 1 of 3, else 4 of 1."""
-    nbest = NBest(
-        features=[[1, 0], [0, 0], [1, 0], [0, 0], [0, 1], [0, 0]],
-        offsets=[0, 2, 4, 6],
-        statistics=[[2, 1], [1, 1], [3, 0], [4, 0], [1, 3], [4, 1]],
-        names=["a", "b"],
-    )
-    metric = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)
-    result = lpmert.minimize(nbest, metric=metric, method=method)
-    assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, 6 / 4, 6 / 4)
-    assert lpmert.evaluate(nbest, result.weights, metric=metric).tied_lists == 0
 
 
 def test_fractions_closer_than_a_unit_are_ranked_exactly() -> None:

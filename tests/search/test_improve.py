@@ -108,7 +108,7 @@ def test_no_share_changes_the_optimum(kind: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("lpmert.search.incumbent._FEWEST_FEATURES", 0)
     monkeypatch.setattr("lpmert.methods.auto._FEW_LISTS", 0)
     with short_descent():
-        for seed in range(800, 804):
+        for seed in range(800, 802):
             lists = random_lists(kind, seed)
             best = best_loss(lists)
             for share in (0.0, 0.02, 0.2):
@@ -120,7 +120,7 @@ def test_no_share_changes_the_optimum(kind: str, monkeypatch: pytest.MonkeyPatch
 
 def test_a_search_of_auto_is_told_of_better_weights() -> None:
     """Without a share the search would have to find them itself."""
-    problem = Problem(gaussian_lists(1, lists=120, hypotheses=20, features=7).nbest)
+    problem = Problem(gaussian_lists(1, lists=60, hypotheses=12, features=7).nbest)
     task = task_of(problem)
     search = Auto(improving=1.0).start(task)
     assert isinstance(search, Portfolio)

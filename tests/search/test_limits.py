@@ -1,4 +1,7 @@
-"""Every way to stop early leaves weights, their loss and a valid bound; and nothing depends on when one looks."""
+"""Every way to stop early leaves weights, their loss and a valid bound; and nothing depends on when one looks.
+
+`test_overruns.py` holds limits of time to processor time; `test_methods.py` stops searches on every kind of problem.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ import time
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from oracle import Lists
+from problems import gaussian_lists
 from searches import RATIOS
 
 import lpmert
@@ -22,19 +27,8 @@ from lpmert.methods.choices.choices import Choices
 from lpmert.model.problem import Problem
 from lpmert.search.report import bound_on_loss
 
-LATE = 10.0
-"""Seconds by which the real clock may be late, on a busy machine; `test_overruns.py` is strict with processor time."""
-
-
-def gaussian(lists: int, hypotheses: int, features: int, seed: int = 0) -> Lists:
-    rng = np.random.default_rng(seed)
-    offsets = np.arange(0, lists * hypotheses + 1, hypotheses)
-    losses = rng.integers(0, 8, offsets[-1]).astype(float)
-    return Lists(rng.normal(size=(offsets[-1], features)), offsets, losses)
-
-
-HARD = gaussian(60, 30, 8)
-MEDIUM = gaussian(14, 8, 4)
+HARD = gaussian_lists(0, lists=60, hypotheses=30, features=8)
+MEDIUM = gaussian_lists(0, lists=14, hypotheses=8, features=4)
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +38,6 @@ def optimum() -> float:
     assert first.status is second.status is Status.OPTIMAL
     assert first.loss == second.loss
     return first.loss
-
-
-def assert_in_time(began: float, limit: float) -> None:
-    """The limit is kept."""
-    assert time.perf_counter() - began < limit + LATE
 
 
 def assert_sound(result: Result, lists: Lists) -> None:
@@ -71,56 +60,70 @@ def assert_sound(result: Result, lists: Lists) -> None:
     assert result.to_json()
 
 
-@pytest.mark.serial
+class Watcher:
+    """A callback that keeps what it is shown, and answers or raises at the third call."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.seen = answer, list[Progress]()
+
+    def __call__(self, progress: Progress) -> bool:
+        self.seen.append(progress)
+        if len(self.seen) < 3:
+            return False
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return bool(self.answer)
+
+
+WAYS: dict[str, tuple[dict[str, Any], Status, bool]] = {
+    "no time": ({"time_limit": 0.0}, Status.TIME_LIMIT, False),
+    "some time": ({"time_limit": 0.3}, Status.TIME_LIMIT, False),
+    "little memory": ({"memory_limit": 1000}, Status.MEMORY_LIMIT, False),
+    "a target": ({"target": float(HARD.losses.sum())}, Status.TARGET, True),
+    "a true answer of the callback": ({"callback": True}, Status.CALLBACK, False),
+    "Ctrl-C": ({"callback": KeyboardInterrupt()}, Status.INTERRUPTED, False),
+}
+"""Settings, how the search ends, and whether that is success."""
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("method", RATIOS)
-def test_the_time_limit_is_kept(method: str) -> None:
-    for limit in (0.0, 1.0):
-        began = time.perf_counter()
-        result = lpmert.minimize(HARD.nbest, method=method, time_limit=limit)
-        assert_in_time(began, limit)
-        assert result.status is Status.TIME_LIMIT
-        assert not result.success
-        assert_sound(result, HARD)
-
-
-@pytest.mark.slow
-@pytest.mark.serial
-@pytest.mark.parametrize("method", RATIOS)
-@pytest.mark.parametrize("size", [(60, 30, 8), (200, 50, 12), (500, 100, 5), (40, 200, 20)])
-def test_the_time_limit_is_kept_on_any_size(size: tuple[int, int, int], method: str) -> None:
-    lists = gaussian(*size)
-    began = time.perf_counter()
-    result = lpmert.minimize(lists.nbest, method=method, time_limit=5.0)
-    assert_in_time(began, 5.0)
-    assert result.status is Status.TIME_LIMIT
-    assert_sound(result, lists)
-
-
-@pytest.mark.slow
-@pytest.mark.serial
-@pytest.mark.parametrize("method", RATIOS)
-def test_the_time_limit_is_kept_where_nothing_is_clear_of_rounding(method: str) -> None:
-    rng = np.random.default_rng(0)
-    offsets = np.arange(0, 60 * 20 + 1, 20)
-    features = rng.integers(-9, 10, (offsets[-1], 5)) + 2.0**49 * np.repeat(rng.integers(1, 8, (60, 5)), 20, axis=0)
-    lists = Lists(features, offsets, rng.integers(0, 8, offsets[-1]).astype(float))
-    began = time.perf_counter()
-    result = lpmert.minimize(lists.nbest, method=method, time_limit=5.0)
-    assert_in_time(began, 5.0)
-    assert_sound(result, lists)
+def test_every_way_to_stop_says_so_and_leaves_what_holds(method: str, way: str) -> None:
+    settings, status, success = WAYS[way]
+    watcher = Watcher(settings.get("callback"))
+    result = lpmert.minimize(HARD.nbest, method=method, **{**settings, "callback": watcher})
+    assert (result.status, result.success) == (status, success)
+    assert_sound(result, HARD)
+    problem = Problem(HARD.nbest)
+    for before, after in pairwise(watcher.seen):
+        assert before.seconds <= after.seconds
+        assert before.nodes <= after.nodes
+        assert before.loss >= after.loss
+        assert before.lower_bound is not None
+        assert after.lower_bound is not None
+        assert before.lower_bound <= after.lower_bound
+    assert all(problem.evaluate(progress.weights).loss == progress.loss for progress in watcher.seen)
+    assert len(watcher.seen) == 3 or "callback" not in settings
 
 
 @pytest.mark.parametrize("method", RATIOS)
-def test_bounds_of_runs_cut_short_are_below_the_optimum(method: str, optimum: float) -> None:
+def test_bounds_of_runs_cut_short_rise_to_the_optimum_with_the_limit(method: str, optimum: float) -> None:
     bounds = []
-    for limit in (1, 3, 10, 30, 100, 300):
-        result = lpmert.minimize(MEDIUM.nbest, method=method, node_limit=limit)
-        assert result.status in (Status.NODE_LIMIT, Status.OPTIMAL)
+    for limits in (*({"node_limit": limit} for limit in (1, 3, 10, 30, 100, 300)), {"gap": 0.5}, {"gap": 0.0}):
+        result = lpmert.minimize(MEDIUM.nbest, method=method, **limits)
         assert_sound(result, MEDIUM)
         assert result.lower_bound is not None
         assert result.lower_bound <= optimum <= result.loss
+        assert result.status in (Status.NODE_LIMIT if "node_limit" in limits else Status.GAP, Status.OPTIMAL)
         bounds.append(result.lower_bound)
-    assert bounds == sorted(bounds)
+        if "gap" in limits:
+            assert result.success
+            assert result.gap_rel is not None
+            assert result.gap_rel <= limits["gap"]
+    assert bounds[:6] == sorted(bounds[:6])
+    assert result.status is Status.OPTIMAL
+    unreachable = lpmert.minimize(MEDIUM.nbest, method=method, target=optimum - 1)
+    assert (unreachable.status, unreachable.loss) == (Status.OPTIMAL, optimum)
 
 
 def test_a_bound_on_real_losses_is_rounded_down() -> None:
@@ -137,82 +140,9 @@ def test_a_bound_on_real_losses_is_rounded_down() -> None:
 
 
 @pytest.mark.parametrize("method", RATIOS)
-def test_a_gap_ends_the_search(method: str, optimum: float) -> None:
-    result = lpmert.minimize(MEDIUM.nbest, method=method, gap=0.5)
-    assert result.status in (Status.GAP, Status.OPTIMAL)
-    assert result.success
-    assert result.gap_rel is not None
-    assert result.gap_rel <= 0.5
-    assert result.lower_bound is not None
-    assert result.lower_bound <= optimum <= result.loss
-    assert_sound(result, MEDIUM)
-    assert lpmert.minimize(MEDIUM.nbest, method=method, gap=0.0).status is Status.OPTIMAL
-
-
-@pytest.mark.parametrize("method", RATIOS)
-def test_a_target_ends_the_search(method: str, optimum: float) -> None:
-    result = lpmert.minimize(HARD.nbest, method=method, target=float(HARD.losses.sum()))
-    assert result.status is Status.TARGET
-    assert result.success
-    assert_sound(result, HARD)
-    unreachable = lpmert.minimize(MEDIUM.nbest, method=method, target=optimum - 1)
-    assert (unreachable.status, unreachable.loss) == (Status.OPTIMAL, optimum)
-
-
-@pytest.mark.parametrize("method", RATIOS)
-def test_little_memory_ends_the_search(method: str) -> None:
-    result = lpmert.minimize(HARD.nbest, method=method, memory_limit=1000)
-    assert result.status is Status.MEMORY_LIMIT
-    assert_sound(result, HARD)
-
-
-@pytest.mark.parametrize("method", RATIOS)
-def test_a_true_answer_of_the_callback_stops_the_search(method: str) -> None:
-    seen: list[Progress] = []
-
-    def stop(progress: Progress) -> bool:
-        seen.append(progress)
-        return len(seen) == 4
-
-    result = lpmert.minimize(HARD.nbest, method=method, callback=stop)
-    assert result.status is Status.CALLBACK
-    assert len(seen) == 4
-    assert_sound(result, HARD)
-    problem = Problem(HARD.nbest)
-    for before, after in pairwise(seen):
-        assert before.seconds <= after.seconds
-        assert before.nodes <= after.nodes
-        assert before.loss >= after.loss
-        assert before.lower_bound is not None
-        assert after.lower_bound is not None
-        assert before.lower_bound <= after.lower_bound
-    for progress in seen:
-        assert problem.evaluate(progress.weights).loss == progress.loss
-
-
-@pytest.mark.parametrize("method", RATIOS)
-def test_an_interrupt_leaves_a_valid_result(method: str) -> None:
-    calls = 0
-
-    def interrupt(_: Progress) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 3:
-            raise KeyboardInterrupt
-
-    result = lpmert.minimize(HARD.nbest, method=method, callback=interrupt)
-    assert result.status is Status.INTERRUPTED
-    assert not result.success
-    assert_sound(result, HARD)
-
-
-@pytest.mark.parametrize("method", RATIOS)
 def test_an_error_in_the_callback_is_not_swallowed(method: str) -> None:
-    def fail(_: Progress) -> None:
-        raise RuntimeError("of the caller")
-
     with pytest.raises(RuntimeError, match="of the caller"):
-        lpmert.minimize(HARD.nbest, method=method, callback=fail)
+        lpmert.minimize(HARD.nbest, method=method, callback=Watcher(RuntimeError("of the caller")))
 
 
 @pytest.mark.parametrize("method", RATIOS)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 
 import lpmert
 from lpmert import NBest, Region, Status
 from lpmert.methods import Incumbent, LpMert, Method, Run, Search, Task
-from lpmert.registry import METHODS
 
 RNG = np.random.default_rng(0)
 COUNTS = np.column_stack([RNG.integers(0, 4, 60), RNG.integers(4, 9, (60, 2))])
@@ -60,13 +58,6 @@ def test_a_search_without_a_bound_is_driven_like_any_other_and_proves_nothing() 
     assert (stopped.status, stopped.counters["nodes"]) == (Status.CALLBACK, 3)
     assert lpmert.minimize(NBEST, method=Guessing(), node_limit=3).status is Status.NODE_LIMIT
     assert result.seconds["total"] >= sum(result.seconds[part] for part in ("prepare", "incumbent", "search", "report"))
-
-
-@pytest.mark.parametrize("name", [name for name in METHODS.own if not METHODS.find(name).proves])
-def test_without_time_a_method_that_proves_nothing_leaves_weights_and_no_bound(name: str) -> None:
-    result = lpmert.minimize(NBEST, method=name, time_limit=0.0)
-    assert (result.status, result.lower_bound) == (Status.TIME_LIMIT, None)
-    assert result.loss == lpmert.evaluate(NBEST, result.weights).loss
 
 
 def test_ctrl_c_in_a_function_leaves_the_best_weights_that_it_has_shown() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle import Lists
-from searches import SUMS
+from searches import RATIOS, SUMS, many_more
 
 import lpmert
 from lpmert import NBest, Region, Result, Status
@@ -45,8 +45,12 @@ def timed(nbest: NBest, limit: float, **settings: Any) -> Result:
     return result
 
 
-@pytest.mark.parametrize("method", [*SUMS, *HEURISTIC])
-@pytest.mark.parametrize("size", [(200, 100, 14), (10_000, 2, 8), (4, 3000, 10)], ids=str)
+@pytest.mark.parametrize("method", [*SUMS, *map(many_more, HEURISTIC[2:]), *HEURISTIC[:2]])
+@pytest.mark.parametrize(
+    "size",
+    [(200, 100, 14), (10_000, 2, 8), many_more((4, 3000, 10)), many_more((500, 100, 5)), many_more((40, 200, 20))],
+    ids=str,
+)
 def test_every_method_ends_at_its_limit(method: str, size: tuple[int, int, int]) -> None:
     lists = gaussian(*size)
     result = timed(lists.nbest, 0.3, method=method)
@@ -54,6 +58,14 @@ def test_every_method_ends_at_its_limit(method: str, size: tuple[int, int, int])
     if method in SUMS:
         assert result.lower_bound is not None
         assert result.lower_bound >= sum(lists.losses[begin:end].min() for begin, end in lists.ranges())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", RATIOS)
+def test_the_limit_is_kept_where_nothing_is_clear_of_rounding(method: str) -> None:
+    lists = gaussian(60, 20, 5)
+    features = np.rint(9 * lists.features) + 2.0**49 * np.repeat(np.arange(1.0, 301).reshape(60, 5) % 8, 20, axis=0)
+    timed(NBest(features, lists.offsets, lists.losses), 5.0, method=method)
 
 
 def test_line_searches_of_many_features_are_given_up_while_they_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from problems import random_nbest
 
 import lpmert
 
-STATISTICS = {"loss": 1, "bleu": 9, "f1": 3}
-
-
-def lists(seed: int, metric: str) -> lpmert.NBest:
-    rng = np.random.default_rng(seed)
-    n = 40
-    if metric == "loss":
-        statistics = rng.integers(0, 4, (n, 1)).astype(float)
-    elif metric == "f1":
-        matches = rng.integers(0, 4, n)
-        statistics = np.column_stack([matches, matches + rng.integers(0, 3, n), np.repeat(rng.integers(4, 8, 8), 5)])
-    else:
-        totals = np.column_stack([rng.integers(6, 12, n) - k for k in range(4)])
-        matches = np.minimum(totals, rng.integers(1, 8, (n, 4)))
-        statistics = np.column_stack([np.dstack([matches, totals]).reshape(n, 8), np.repeat(rng.integers(6, 12, 8), 5)])
-    return lpmert.NBest(rng.normal(size=(n, 3)), np.arange(0, n + 1, 5), statistics, ["a", "b", "c"])
+lists = partial(random_nbest, lists=8, size=5)
 
 
 @pytest.mark.parametrize("method", ["auto", "cells", "choices", "och"])
 def test_weights_that_are_as_good_stay_as_they_are(method: str) -> None:
     for seed in range(4):
-        for metric in STATISTICS:
-            nbest = lists(seed, metric)
+        for metric in ("loss", "bleu", "f1"):
+            nbest = lists(seed, kind=metric)
             best = lpmert.minimize(nbest, metric=metric, time_limit=60)
             assert best.status.proved
             # other weights of the same cell, as a decoder would have them: of another scale, and not in the middle
@@ -47,7 +35,7 @@ def test_weights_that_are_as_good_stay_as_they_are(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["auto", "och"])
 def test_weights_that_others_beat_or_that_hang_on_a_tie_do_not_stay(method: str) -> None:
-    nbest = lists(1, "loss")
+    nbest = lists(1)
     best = lpmert.minimize(nbest)
     worse = lpmert.minimize(nbest, method=method, initial_weights=-best.weights)
     assert worse.loss == best.loss
@@ -58,7 +46,7 @@ def test_weights_that_others_beat_or_that_hang_on_a_tie_do_not_stay(method: str)
 
 
 def test_the_cell_has_its_centre_where_the_weights_are_not() -> None:
-    nbest = lists(2, "loss")
+    nbest = lists(2)
     best = lpmert.minimize(nbest)
     assert best.cell is not None
     start = best.weights.copy()
@@ -71,8 +59,8 @@ def test_the_cell_has_its_centre_where_the_weights_are_not() -> None:
 
 
 def test_a_region_keeps_weights_that_leave_it_from_staying() -> None:
-    nbest = lists(3, "loss")
+    nbest = lists(3)
     best = lpmert.minimize(nbest)
-    bound = lpmert.Region(bounds={"a": (None, 0)} if best.weights[0] > 0 else {"a": (0, None)})
+    bound = lpmert.Region(bounds={"feature1": (None, 0)} if best.weights[0] > 0 else {"feature1": (0, None)})
     found = lpmert.minimize(nbest, initial_weights=best.weights, region=bound)
     assert found.weights[0] * best.weights[0] <= 0
