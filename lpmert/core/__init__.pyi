@@ -241,7 +241,7 @@ def best_height(
     """Return the highest of some heights in units that no selection from lists undercuts, by as many minorants.
 
     The first is laid at `at` [K]. Returns beside it the box low, high [K] of all sums, where the best one is laid [K],
-    and what each row costs [M] more under it than the cheapest of its list.
+    and what each row costs [M] more under it than the cheapest of its list, 0 where no selection has a loss below 1.
     """
 
 Node = dict[str, Any]

@@ -23,6 +23,10 @@ using Index = std::int64_t;
 using Cost = std::int64_t;
 using Row = std::int32_t;  // a hypothesis as a row of the lists, where many are kept
 
+using Indices = std::vector<Index>;
+using Reals = std::vector<double>;
+using Bytes = std::vector<std::uint8_t>;
+
 #ifdef LPMERT_CHECKED
 inline constexpr bool CHECKED = true;
 #else
@@ -34,6 +38,11 @@ inline void prefetch([[maybe_unused]] const void* address) {
 #if defined(__GNUC__)
     __builtin_prefetch(address);
 #endif
+}
+
+template <class Items>
+Index count(const Items& items) {
+    return static_cast<Index>(items.size());
 }
 
 // So many items in a row; a checked build looks at every index.

@@ -13,10 +13,6 @@
 
 namespace lpmert {
 
-using Indices = std::vector<Index>;
-using Reals = std::vector<double>;
-using Bytes = std::vector<std::uint8_t>;
-
 // Rows of equal length, which are returned.
 template <class T>
 struct Matrix {

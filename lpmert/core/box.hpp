@@ -57,7 +57,7 @@ inline Index face_of(Span<const double> radius) {
 
 // A node whose values are features.
 struct Box : Node {
-    std::vector<double> centre, radius;
+    Reals centre, radius;
 
     Index n_features() const { return count(centre); }
     Index face() const { return face_of(radius); }
@@ -155,7 +155,7 @@ inline Matrix<double> box_normals(Span<const double> centre, Span<const double> 
     const Index n = centre.size(), face = face_of(radius);
     check_size(radius.size(), n, "radius");
     if (n == 0) throw std::invalid_argument("centre must have an item");
-    Reals normals(static_cast<std::size_t>((2 * n - 1) * n));
+    Reals normals((2 * n - 1) * n);
     normals[face] = centre[face];
     double* normal = normals.data() + n;
     for (Index d = 0; d < n; ++d) {
@@ -196,8 +196,8 @@ class Boxes {
 
     Boxes(const Lists& lists, const Settings& settings, const Precision& precision)
         : settings_(settings), precision_(precision) {
-        stakes_.resize(static_cast<std::size_t>(lists.n_features()));
-        shares_.resize(static_cast<std::size_t>(lists.n_features()));
+        stakes_.resize(lists.n_features());
+        shares_.resize(lists.n_features());
     }
 
     bool branch(const Box& box, Index hopeless) {
@@ -230,8 +230,8 @@ class Boxes {
         if (first.bound == second.bound) return first.n_lists() < second.n_lists() ? 0 : 1;
         return first.bound < second.bound ? 0 : 1;
     }
-    static std::vector<double> centre(const Box& box) { return box.centre; }
-    static std::vector<double> normals(const Box& box) { return box_normals(box.centre, box.radius).items; }
+    static Reals centre(const Box& box) { return box.centre; }
+    static Reals normals(const Box& box) { return box_normals(box.centre, box.radius).items; }
 
     void view(const Box& box, View& values) const {
         for (Index d = 0; d < box.n_features(); ++d) values[d] = box.values[d];
@@ -293,7 +293,7 @@ class Boxes {
     Settings settings_;
     Precision precision_;
     double rounding_ = 1.0;  // of the last half
-    std::vector<double> stakes_, shares_;
+    Reals stakes_, shares_;
     Index axis_ = 0;
 };
 

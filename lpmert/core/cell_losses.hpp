@@ -53,7 +53,7 @@ class LeafLists {
 class SumLoss {
   public:
     SumLoss(const Lists& lists, const lpmert::Settings& selections)
-        : lists_(lists), selections_(selections), scores_(static_cast<std::size_t>(lists.longest())) {}
+        : lists_(lists), selections_(selections), scores_(lists.longest()) {}
 
     // Look only for what costs less.
     void aim(Index cost, double) { upper = cost; }
@@ -132,10 +132,10 @@ class RatioLoss {
         : lists_(lists),
           ratio_(ratio),
           minorant_(ratio.n_columns()),
-          scores_(static_cast<std::size_t>(lists.longest())),
-          total_(static_cast<std::size_t>(ratio.n_columns())),
-          prices_(static_cast<std::size_t>(lists.n_rows())),
-          selection_(static_cast<std::size_t>(lists.n_lists())) {
+          scores_(lists.longest()),
+          total_(ratio.n_columns()),
+          prices_(lists.n_rows()),
+          selection_(lists.n_lists()) {
         ratio.check(lists.n_rows());
     }
 
@@ -237,7 +237,7 @@ class RatioLoss {
         const Index n_lists = part.n_lists();
         LeastNorm least_norm(leaf);
         Corral corral(leaf.n_features());
-        Indices decided(static_cast<std::size_t>(leaf.n_lists())), chosen(decided.size());
+        Indices decided(leaf.n_lists()), chosen(decided.size());
         std::iota(decided.begin(), decided.end(), Index{0});
         // Whether nothing is left to find in the selection of all lists, whose sums are given.
         const auto settled = [&](const Reals& sums) {
@@ -251,11 +251,11 @@ class RatioLoss {
             const DecodedTotal found = offer({corral.point(), corral.point() + leaf.n_features()});
             return found.clear && found.loss == reached;
         };
-        Indices least(static_cast<std::size_t>(n_lists), INFINITE_COST);
+        Indices least(n_lists, INFINITE_COST);
         for (Index a = 0; a < n_lists; ++a)
             for (Index i = part.ends[a]; i < part.ends[a + 1]; ++i)
                 if (!forbidden(part.ids[i])) least[a] = std::min(least[a], part.costs[i]);
-        std::vector<Reals> totals(static_cast<std::size_t>(n_lists + 1), total);
+        std::vector<Reals> totals(n_lists + 1, total);
         // The same of all selections with the choices that the first `a` lists have made, whose bound is given.
         const auto settled_below = [&](const auto& self, Index a, Index bound) {
             if (a == n_lists) return settled(totals[a]);

@@ -63,8 +63,6 @@ nb::object search_over(const Lists& lists, const std::optional<Ratio>& ratio, co
     return search(cells::RatioLoss(lists, *ratio), ratio->n_columns());
 }
 
-// Charge conflicts between items of a box with these gains [n, D] and steps [n]; return (their sum, pairs of the
-// items).
 std::tuple<Index, Matrix<Index>> box_charges(Rows<const double> gains, Span<const Index> steps,
                                              Span<const double> centre, Span<const double> radius, double rounding,
                                              double off, Index needed, Index most_pairs) {

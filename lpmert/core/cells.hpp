@@ -227,7 +227,7 @@ class Search {
         ++counts.leaves;
         const Survivors part(node, lists_);
         if (!loss.is_small(part)) return Leaf::too_large;
-        const std::vector<double> normals = Shape::normals(node);
+        const Reals normals = Shape::normals(node);
         if (normals.empty()) return Leaf::undecided;
         return loss.search(part, node.total, normals, Shape::centre(node), counts);
     }

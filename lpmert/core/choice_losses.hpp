@@ -66,7 +66,7 @@ class Sums {
     void enter(Tree&, Index, Choice) {}
 
     // Flags of the rows that are ruled out, where the pointers do not tell; go on with these rows ruled out.
-    std::vector<std::uint8_t> out() const { return {}; }
+    Bytes out() const { return {}; }
     void resume(Tree& tree, const std::vector<Row>&) {
         tree.sum = 0;
         for (Index s = 0; s < tree.n_open; ++s) {
@@ -89,8 +89,8 @@ class Ratios {
           minorant(of_lists.n_columns()),
           target(total.begin(), total.end()),
           sums(target),
-          excluded(static_cast<std::size_t>(n_rows)),
-          costs(static_cast<std::size_t>(n_rows)),
+          excluded(n_rows),
+          costs(n_rows),
           laid(costs),
           totals(ratio.constant.begin(), ratio.constant.end()) {
         ratio.check(n_rows);
@@ -116,7 +116,7 @@ class Ratios {
     bool bound(Tree& tree, bool& ready) {
         Node& node = tree.node();
         if (!fill_box(tree)) return false;
-        std::vector<double>& at = minorant.at;
+        Reals& at = minorant.at;
         for (Index k = 0; k < n_columns(); ++k) {
             at[k] = std::min(minorant.high[k], std::max(minorant.low[k], target[k]));
         }
@@ -201,12 +201,11 @@ class Ratios {
 
     void enter(Tree& tree, Index depth, Choice choice) {
         const Index n = n_columns();
-        if (static_cast<Index>(totals.size()) < (depth + 1) * n)
-            totals.resize(static_cast<std::size_t>((depth + 1) * n));
+        if (count(totals) < (depth + 1) * n) totals.resize((depth + 1) * n);
         std::copy_n(totals.begin() + (depth - 1) * n, n, totals.begin() + depth * n);
         ratio.add(tree.first(choice.list) + choice.position, {totals.data() + depth * n, n});
     }
-    std::vector<std::uint8_t> out() const { return excluded; }
+    Bytes out() const { return excluded; }
     void resume(Tree&, const std::vector<Row>& out) {
         std::fill(excluded.begin(), excluded.end(), std::uint8_t{0});
         for (const Row row : out) excluded[row] = true;
@@ -271,12 +270,12 @@ class Ratios {
     }
 
     Minorant minorant;
-    std::vector<double> target;          // [K] sums of the incumbent
-    std::vector<double> sums;            // [K] work space: of the cheapest rows, or of a witness
-    std::vector<std::uint8_t> excluded;  // [M] what is ruled out
-    std::vector<Index> costs;            // [M] under the node's minorant
-    std::vector<Index> laid;             // [M] under the minorant that was laid last
-    std::vector<double> totals;          // [depth + 1, K] of the decided lists at each depth
+    Reals target;    // [K] sums of the incumbent
+    Reals sums;      // [K] work space: of the cheapest rows, or of a witness
+    Bytes excluded;  // [M] what is ruled out
+    Indices costs;   // [M] under the node's minorant
+    Indices laid;    // [M] under the minorant that was laid last
+    Reals totals;    // [depth + 1, K] of the decided lists at each depth
 };
 
 }  // namespace lpmert

@@ -26,10 +26,10 @@ using Core = std::vector<Choice>;  // choices that no weights make together
 // The last cores that were met, so many at most; the first one goes when there are more.
 struct Cores {
     std::vector<Core> items;
-    std::size_t most, met = 0;
+    Index most, met = 0;
 
     void add(Core core) {
-        if (items.size() < most)
+        if (count(items) < most)
             items.push_back(std::move(core));
         else if (most > 0)
             items[met % most] = std::move(core);
@@ -52,14 +52,14 @@ struct Node {
     explicit Node(Index n_features) : corral(n_features) {}
 
     Index bound = 0;
-    Index branch = -1;             // the list that it branches on
-    std::vector<Child> children;   // those left of the branch, the cheapest first
-    Index next = 0;                // the child that comes next
-    Index trail_end = 0;           // the trail up to here was laid by this node and those above
-    std::vector<Index> witnesses;  // of the pool: those that agree with its choices
-    Index pooled = 0;              // how many witnesses there were when it was entered
-    Index tries = 0;               // how often it was bounded
-    Corral corral;                 // where its linear programs start
+    Index branch = -1;            // the list that it branches on
+    std::vector<Child> children;  // those left of the branch, the cheapest first
+    Index next = 0;               // the child that comes next
+    Index trail_end = 0;          // the trail up to here was laid by this node and those above
+    Indices witnesses;            // of the pool: those that agree with its choices
+    Index pooled = 0;             // how many witnesses there were when it was entered
+    Index tries = 0;              // how often it was bounded
+    Corral corral;                // where its linear programs start
 };
 
 // granularity: what an improvement is at least; sharpness: how steeply costs count in branching; pool_size, kept_cores:
@@ -81,10 +81,10 @@ struct Tree {
           n_open(all.n_lists() - n_fixed),
           n_fixed(n_fixed),
           upper(limit),
-          chosen(static_cast<std::size_t>(all.n_lists()), -1),
-          decided(static_cast<std::size_t>(all.n_lists())),
-          pointer(static_cast<std::size_t>(all.n_lists())),
-          selection(static_cast<std::size_t>(all.n_lists())),
+          chosen(all.n_lists(), -1),
+          decided(all.n_lists()),
+          pointer(all.n_lists()),
+          selection(all.n_lists()),
           best_weights(weights.begin(), weights.end()) {
         check_size(weights.size(), all.n_features(), "weights");
         if (n_fixed < 0 || n_open < 0) throw std::invalid_argument("n_fixed must be a number of the lists");
@@ -100,13 +100,13 @@ struct Tree {
     Index depth = 0;
     Index sum = 0;  // what the decided choices and the cheapest others cost
     Index work = 0;
-    std::vector<Index> chosen;     // [S] position in its list, or -1
-    std::vector<Index> decided;    // the decided lists in order
-    std::vector<Index> pointer;    // [S] cheapest candidate of each undecided list
-    std::vector<Choice> trail;     // what was ruled out below each depth
-    std::vector<Node> nodes;       // by depth
-    std::vector<Index> selection;  // what the last witness chooses
-    std::vector<double> best_weights;
+    Indices chosen;             // [S] position in its list, or -1
+    Indices decided;            // the decided lists in order
+    Indices pointer;            // [S] cheapest candidate of each undecided list
+    std::vector<Choice> trail;  // what was ruled out below each depth
+    std::vector<Node> nodes;    // by depth
+    Indices selection;          // what the last witness chooses
+    Reals best_weights;
 
     Node& node() { return nodes[depth]; }
     Index first(Index s) const { return lists.offsets[s]; }
@@ -126,7 +126,7 @@ struct OpenNode {
     explicit OpenNode(Index n_features) : corral(n_features) {}
 
     std::vector<Choice> choices;  // in order
-    std::vector<Index> pointer;   // [S]
+    Indices pointer;              // [S]
     Index branch = -1;            // -1 where it has no children yet
     std::vector<Child> children;
     Index own = 0;         // bound of the node
@@ -148,10 +148,10 @@ struct OpenNode {
     void check(const Tree& tree) const {
         const Lists& lists = tree.lists;
         const auto in = [](Index i, Index n) { return 0 <= i && i < n; };
-        bool right = static_cast<Index>(pointer.size()) == lists.n_lists() && branch < tree.n_open &&
-                     static_cast<Index>(choices.size()) <= tree.n_open && corral.is_sound();
+        bool right = count(pointer) == lists.n_lists() && branch < tree.n_open && count(choices) <= tree.n_open &&
+                     corral.is_sound();
         for (Index s = 0; right && s < lists.n_lists(); ++s) right = in(pointer[s], lists.length(s));
-        std::vector<std::uint8_t> decided(static_cast<std::size_t>(lists.n_lists()));
+        Bytes decided(lists.n_lists());
         for (Index s = tree.n_open; right && s < lists.n_lists(); ++s) decided[s] = true;
         for (const Choice& choice : choices) {
             right = right && in(choice.list, tree.n_open) && in(choice.position, lists.length(choice.list));
@@ -174,21 +174,21 @@ class ChoicesSearch {
                   Loss loss)
         : tree(lists, n_fixed, upper, weights),
           loss(std::move(loss)),
-          asked(room(lists.n_lists())),
-          raised(room(lists.n_lists())),
+          asked(lists.n_lists()),
+          raised(lists.n_lists()),
           settings_(settings),
           least_norm_(lists),
           trial_(lists.n_features()),
-          attained_(room(lists.n_rows()), -1),
-          residual_(room(lists.n_lists())),
-          in_core_(room(lists.n_lists())),
-          cores_{{}, room(settings.kept_cores)},
-          exact_cores_{{}, room(std::max(settings.kept_cores, Index{1}))},
-          gain_(room(lists.n_lists()), std::numeric_limits<double>::infinity()),
-          order_(room(lists.n_lists())),
+          attained_(lists.n_rows(), -1),
+          residual_(lists.n_lists()),
+          in_core_(lists.n_lists()),
+          cores_{{}, settings.kept_cores},
+          exact_cores_{{}, std::max(settings.kept_cores, Index{1})},
+          gain_(lists.n_lists(), std::numeric_limits<double>::infinity()),
+          order_(lists.n_lists()),
           answer_weights_(tree.best_weights) {
         for (Index s = 0; s < lists.n_lists(); ++s) order_[s] = s;
-        tree.nodes.reserve(room(tree.n_open + 1));
+        tree.nodes.reserve(tree.n_open + 1);
         reach(0);
         tree.nodes[0].corral.restart(weights.data());
     }
@@ -248,8 +248,8 @@ class ChoicesSearch {
     // Bounds of what is open and the bytes of open nodes, the coarsest first.
     std::vector<std::tuple<Index, Bytes>> open_nodes() const {
         std::vector<std::tuple<Index, Bytes>> found;
-        std::vector<Index> pointer = tree.pointer;
-        std::vector<std::uint8_t> out = loss.out();
+        Indices pointer = tree.pointer;
+        Bytes out = loss.out();
         for (Index depth = tree.depth; depth >= 0; --depth) {
             const Node& node = tree.nodes[depth];
             const Index bound = open_bound(depth);
@@ -286,7 +286,7 @@ class ChoicesSearch {
         std::fill_n(tree.chosen.begin(), tree.n_open, Index{-1});
         tree.pointer = open.pointer;
         tree.trail.clear();
-        tree.depth = static_cast<Index>(open.choices.size());
+        tree.depth = count(open.choices);
         reach(tree.depth);
         for (Index depth = 0; depth <= tree.depth; ++depth) {
             Node& node = tree.nodes[depth];
@@ -322,8 +322,7 @@ class ChoicesSearch {
 
     Index bytes() const {
         return static_cast<Index>(4 * pool_.capacity() + 8 * (4 * tree.chosen.size() + 2 * tree.trail.capacity())) +
-               static_cast<Index>(tree.nodes.size()) * 8 * (tree.lists.n_features() + 8) *
-                   (2 * tree.lists.n_features() + 8) +
+               count(tree.nodes) * 8 * (tree.lists.n_features() + 8) * (2 * tree.lists.n_features() + 8) +
                16 * tree.lists.n_rows();
     }
 
@@ -341,8 +340,8 @@ class ChoicesSearch {
     Tree tree;
     Loss loss;
     Index nodes = 0, core_programs = 0;
-    std::vector<Index> asked;    // [S] how often a linear program looked ahead in each list
-    std::vector<double> raised;  // [S] and by how much that raised bounds
+    Indices asked;  // [S] how often a linear program looked ahead in each list
+    Reals raised;   // [S] and by how much that raised bounds
 
   private:
     // Work beyond the budget after which a search pauses in the middle of a node: lists are very many or very long.
@@ -352,18 +351,16 @@ class ChoicesSearch {
 
     enum class Outcome { open, closed, working, asking };
 
-    static std::size_t room(Index n) { return static_cast<std::size_t>(n); }
-
     bool too_dear(Index bound) const { return bound > tree.upper - settings_.granularity; }
     bool is_branched(Index depth) const { return depth < tree.depth || phase_ == Phase::descend; }
     Index open_bound(Index depth) const {
         const Node& node = tree.nodes[depth];
         if (!is_branched(depth)) return node.bound;
-        const bool any = node.next < static_cast<Index>(node.children.size());
+        const bool any = node.next < count(node.children);
         return any ? std::max(node.bound, node.children[node.next].bound) : INFINITE_COST;
     }
     void reach(Index depth) {
-        while (static_cast<Index>(tree.nodes.size()) <= depth) tree.nodes.emplace_back(tree.lists.n_features());
+        while (count(tree.nodes) <= depth) tree.nodes.emplace_back(tree.lists.n_features());
     }
 
     // Take the node a phase further, or several.
@@ -458,7 +455,7 @@ class ChoicesSearch {
 
     // Put lists in order of gain; from node to node, few of them change places.
     void sort_by_gain() {
-        for (Index k = 1; k < static_cast<Index>(order_.size()); ++k) {
+        for (Index k = 1; k < count(order_); ++k) {
             const Index s = order_[k];
             Index j = k;
             for (; j > 0 && gain_[order_[j - 1]] < gain_[s]; --j) order_[j] = order_[j - 1];
@@ -496,8 +493,8 @@ class ChoicesSearch {
         for (Index s = 0; s < tree.n_open; ++s) {
             if (tree.chosen[s] < 0) residual_[s] = loss.step(tree, s);
         }
-        const std::size_t known = cores_.items.size();
-        for (std::size_t back = 1; back <= known; ++back) {  // the last one first
+        const Index known = count(cores_.items);
+        for (Index back = 1; back <= known; ++back) {  // the last one first
             const Core& core = cores_.items[(cores_.met - back) % known];
             if (!applies(core)) continue;
             const Index least = charge(core);
@@ -572,7 +569,7 @@ class ChoicesSearch {
         const Index s = node.branch, n_decided = tree.n_decided();
         Child child;
         do {
-            if (node.next == static_cast<Index>(node.children.size())) return Outcome::closed;
+            if (node.next == count(node.children)) return Outcome::closed;
             child = node.children[node.next];
             if (too_dear(child.bound)) return Outcome::closed;
             if (tree.work > most_) return Outcome::working;
@@ -609,7 +606,7 @@ class ChoicesSearch {
     // pooled: how many there were before the child's own, which is looked at even where there are too many.
     void inherit_witnesses(const Node& parent, Node& child, Index s, Index pooled) {
         const Index most = KEPT_WITNESSES, n_lists = tree.lists.n_lists();
-        const auto full = [&] { return static_cast<Index>(child.witnesses.size()) >= most; };
+        const auto full = [&] { return count(child.witnesses) >= most; };
         child.witnesses.clear();
         for (Index k = pooled_ - 1; k >= std::max(parent.pooled, pooled + 1 - most); --k) {
             const std::int32_t* witness = pool_.data() + k * n_lists;
@@ -629,7 +626,7 @@ class ChoicesSearch {
     // Go back to the parent, with all that was ruled out below it; its branch list is undecided again.
     void retreat() {
         const Index begin = tree.depth > 0 ? tree.nodes[tree.depth - 1].trail_end : 0;
-        while (static_cast<Index>(tree.trail.size()) > begin) {
+        while (count(tree.trail) > begin) {
             loss.put_back(tree, tree.trail.back());
             tree.trail.pop_back();
         }
@@ -708,7 +705,7 @@ class ChoicesSearch {
 
     // Whether there is an answer, and it is about these choices: what is met meanwhile may raise other questions.
     bool is_answered(Span<const Index> lists) const {
-        if (answer_ == Verdict::undecided || lists.size() != static_cast<Index>(question_.size())) return false;
+        if (answer_ == Verdict::undecided || lists.size() != count(question_)) return false;
         for (Index k = 0; k < lists.size(); ++k) {
             if (!(question_[k] == Choice{lists[k], tree.chosen[lists[k]]})) return false;
         }
@@ -717,7 +714,7 @@ class ChoicesSearch {
 
     // The choices that were asked about are open again; the node asks them anew, and finds the answer.
     void withdraw() {
-        for (std::size_t k = room(tree.n_decided()); k < question_.size(); ++k) tree.chosen[question_[k].list] = -1;
+        for (Index k = tree.n_decided(); k < count(question_); ++k) tree.chosen[question_[k].list] = -1;
     }
 
     Settings settings_;
@@ -729,16 +726,16 @@ class ChoicesSearch {
     Index core_sum_ = 0;              // tree.sum, raised by disjoint cores
     std::vector<std::int32_t> pool_;  // [pooled, S] selections of witnesses
     Index pooled_ = 0;
-    std::vector<Index> attained_;  // [M] the last node at which a witness showed the hypothesis
-    std::vector<Index> residual_;  // [S] what a list can still be charged
-    std::vector<Index> in_core_;   // [S] in how many cores of this node it is
-    Core core_;                    // of the last infeasible trial
+    Indices attained_;  // [M] the last node at which a witness showed the hypothesis
+    Indices residual_;  // [S] what a list can still be charged
+    Indices in_core_;   // [S] in how many cores of this node it is
+    Core core_;         // of the last infeasible trial
     Cores cores_, exact_cores_;
-    std::vector<double> gain_;             // [S] raised / asked
-    std::vector<Index> order_;             // lists by gain
+    Reals gain_;                           // [S] raised / asked
+    Indices order_;                        // lists by gain
     std::vector<Choice> question_;         // what the answer is about
     Verdict answer_ = Verdict::undecided;  // undecided: there is none
-    std::vector<double> answer_weights_;
+    Reals answer_weights_;
 };
 
 }  // namespace lpmert

@@ -22,8 +22,6 @@ double dot(Span<const double> a, Span<const double> b) {
     return total;
 }
 
-// Where circles may go: limits [k, d] in their own coordinates, and a cap of this cosine around the unit vector [D], in
-// coordinates to which the basis [D, d] leads; there is no cap where it is empty.
 struct Region {
     Rows<const double> limits, basis;
     Span<const double> unit;
@@ -40,8 +38,6 @@ struct Region {
     }
 };
 
-// Return the ends, around t = 0, of the part of a circle that lies within a region; w, v [d] at right angles span it.
-// Where w itself breaks a limit, 0 is an end.
 std::tuple<double, double> arc_within(Region region, Span<const double> w, Span<const double> v) {
     check_size(v.size(), w.size(), "v");
     region.check(w.size());
@@ -102,15 +98,12 @@ bool make_orthogonal(Span<const double> weights, Span<double> direction) {
     return true;
 }
 
-// A chain: its weights [d], of length 1, the sum of the means [d] of its circles, and how many these are [1].
 struct Chain {
     Span<double> weights, total, circles;
 
     static constexpr Members<Span<double>, Span<double>, Span<double>> members{{"weights", "total", "circles"}};
 };
 
-// Go one step along each of directions [n, d], drawn at random, and write the weights into path [n, d]. draws [n]
-// between 0 and 1 choose the point on each circle; counted: whether the circles count for the mean.
 template <class Loss>
 void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const Chain& chain,
           Rows<const double> directions, Span<const double> draws, bool counted, Rows<double> path) {
@@ -118,7 +111,7 @@ void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const 
     const Index dimension = weights.size();
     std::vector<Piece> pieces;
     Reals shares;
-    Reals direction(static_cast<std::size_t>(dimension));
+    Reals direction(dimension);
     search.score(weights);
     for (Index step = 0; step < directions.rows(); ++step) {
         std::copy(weights.begin(), weights.end(), path[step].begin());

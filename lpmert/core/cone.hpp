@@ -18,7 +18,7 @@ inline constexpr double OUTWARD = 1e-7;      // by how much normals ask for less
 // Write the columns of the inverse of a matrix [D, D] as rows; false if there is none. By Gauss-Jordan elimination with
 // partial pivoting.
 inline bool inverse_by_columns(const double* matrix, Index n, double* columns) {
-    std::vector<double> left(matrix, matrix + n * n);
+    Reals left(matrix, matrix + n * n);
     std::fill(columns, columns + n * n, 0.0);
     for (Index k = 0; k < n; ++k) columns[k * n + k] = 1.0;
     for (Index k = 0; k < n; ++k) {
@@ -47,7 +47,7 @@ inline bool inverse_by_columns(const double* matrix, Index n, double* columns) {
     return true;
 }
 
-LPMERT_CLONES inline void leads_at_rays(const View& values, Index begin, Index end, const std::vector<double>& errors,
+LPMERT_CLONES inline void leads_at_rays(const View& values, Index begin, Index end, const Reals& errors,
                                         const Row* best, Index one, double* leads) {
     const Index n = end - begin;
     std::fill_n(leads, n, std::numeric_limits<double>::infinity());
@@ -73,10 +73,10 @@ inline bool exact_sum(double a, double b) {
 inline std::tuple<Matrix<double>, bool> outer_normals(Rows<const double> rays) {
     const Index n = rays.rows();
     check_size(rays.columns(), n, "a ray");
-    Matrix<double> found{Reals(static_cast<std::size_t>(n * n)), n};
+    Matrix<double> found{Reals(n * n), n};
     double* const normals = found.items.data();
     if (n == 0 || !inverse_by_columns(rays.items().data(), n, normals)) return {std::move(found), false};
-    std::vector<double> widened(static_cast<std::size_t>(n), 0.0);
+    Reals widened(n, 0.0);
     for (Index k = 0; k < n; ++k)
         for (Index d = 0; d < n; ++d) widened[d] += normals[k * n + d];
     bool certain = true;
@@ -102,7 +102,7 @@ inline std::tuple<Matrix<double>, bool> outer_normals(Rows<const double> rays) {
 }
 
 // Whether a row of columns surely has at least the score of another at every ray, beyond the errors [D] of both.
-inline bool beats_at_rays(const View& values, Index winner, Index loser, const std::vector<double>& errors) {
+inline bool beats_at_rays(const View& values, Index winner, Index loser, const Reals& errors) {
     for (Index d = 0; d < count(errors); ++d)
         if (!(values[d][winner] - values[d][loser] - 2.0 * errors[d] >= 0.0)) return false;
     return true;
@@ -110,7 +110,7 @@ inline bool beats_at_rays(const View& values, Index winner, Index loser, const s
 
 // A node whose values are scores at the rays [D, D], off by errors [D] at most.
 struct Cone : Node {
-    std::vector<double> rays, errors;
+    Reals rays, errors;
 
     Index n_features() const { return count(errors); }
     template <class Self, class Visit>
@@ -140,7 +140,7 @@ class Cones {
     static constexpr bool sparing = false;    // whether rows are compared only if the best of the cheapest is beaten
 
     Cones(const Lists& lists, const Settings& settings) : settings_(settings) {
-        const auto n = static_cast<std::size_t>(lists.n_features());
+        const Index n = lists.n_features();
         disagreement_.resize(n * n);
         ones_.assign(n, 1.0);
         best_.resize(n);
@@ -170,15 +170,15 @@ class Cones {
     }
     // Which of two halves is searched first.
     static int better(const Cone& first, const Cone& second) { return first.bound > second.bound ? 1 : 0; }
-    static std::vector<double> centre(const Cone& cone) {
+    static Reals centre(const Cone& cone) {
         const Index n = cone.n_features();
-        std::vector<double> sum(static_cast<std::size_t>(n), 0.0);
+        Reals sum(n, 0.0);
         for (Index k = 0; k < n; ++k)
             for (Index d = 0; d < n; ++d) sum[d] += cone.rays[k * n + d];
         return sum;
     }
     // Normals [k, D] of a slightly wider part of the weight space; empty where that is not certain.
-    static std::vector<double> normals(const Cone& cone) {
+    static Reals normals(const Cone& cone) {
         auto [found, certain] = outer_normals({cone.rays.data(), cone.n_features(), cone.n_features()});
         return certain ? std::move(found.items) : Reals();
     }
@@ -280,8 +280,8 @@ class Cones {
     double error_ = 0.0;            // of the scores at its middle
     Index replaced_ = -1;           // the ray of the last half that is the midpoint, -1 for a whole cone
     double tolerance_ = 0.0;        // what leads at the centre of the last half may be off
-    std::vector<double> middle_, disagreement_, ones_;
-    std::vector<Index> best_;
+    Reals middle_, disagreement_, ones_;
+    Indices best_;
 };
 
 }  // namespace lpmert::cells

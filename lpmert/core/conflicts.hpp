@@ -163,19 +163,18 @@ inline bool one_pays_in_box(Span<const double> first, Span<const double> second,
 // charged yet; scaled [D, n]: gains by size.
 struct Items {
     Items(Index n_features_, Index n_items) : n_features(n_features_), stride(n_items + VECTOR) {
-        const auto size = static_cast<std::size_t>(stride), width = static_cast<std::size_t>(n_features);
-        gains.resize(width * size);
-        for (auto* const numbers : {&sizes, &heights}) numbers->resize(size);
-        for (auto* const numbers : {&steps, &order, &left}) numbers->resize(size);
-        scaled.resize(width * size);
+        gains.resize(n_features * stride);
+        for (auto* const numbers : {&sizes, &heights}) numbers->resize(stride);
+        for (auto* const numbers : {&steps, &order, &left}) numbers->resize(stride);
+        scaled.resize(n_features * stride);
     }
 
     Span<double> gain(Index k) { return {gains.data() + k * n_features, n_features}; }
     Span<const double> gain(Index k) const { return {gains.data() + k * n_features, n_features}; }
 
     Index n_features, stride, n = 0;
-    std::vector<double> gains, sizes, heights;
-    std::vector<Index> steps, order, left;
+    Reals gains, sizes, heights;
+    Indices steps, order, left;
     std::vector<float> scaled;
 };
 
@@ -187,9 +186,7 @@ template <>
 class Conflicts<Cones> : public Items {
   public:
     Conflicts(const Lists& lists, const Settings& settings, const Cones&)
-        : Items(lists.n_features(), std::min(lists.n_lists(), settings.conflict_lists)),
-          low_(static_cast<std::size_t>(BLOCK)),
-          high_(low_) {}
+        : Items(lists.n_features(), std::min(lists.n_lists(), settings.conflict_lists)), low_(BLOCK), high_(low_) {}
 
     // By how much conflicts raise the bound of a cone; they need not do more than exceed what is needed.
     Index run(const Cone& cone, Index needed, Counts& counts) {
@@ -292,7 +289,7 @@ class Conflicts<Boxes> : public Items {
         : Conflicts(lists.n_features(), settings.levels * std::min(lists.n_lists(), settings.conflict_lists), 0) {
         levels_ = settings.levels;
         boxes_ = &boxes;
-        const auto longest = static_cast<std::size_t>(std::max(lists.longest(), PROPAGATION_BLOCK));
+        const Index longest = std::max(lists.longest(), PROPAGATION_BLOCK);
         for (auto* const numbers : {&lead_, &reach_}) numbers->resize(longest);
         later_.resize(longest);
     }
@@ -300,10 +297,10 @@ class Conflicts<Boxes> : public Items {
     Conflicts(Index n_features_, Index n_items, Index n_pairs)
         : Items(n_features_, n_items + 1),
           most_pairs_(n_pairs),
-          values_(static_cast<std::size_t>(n_features)),
-          starts_(static_cast<std::size_t>(BUCKETS + 1)),
+          values_(n_features),
+          starts_(BUCKETS + 1),
           level_(sizes.size()),
-          margins_(static_cast<std::size_t>(3 * BLOCK)) {}
+          margins_(3 * BLOCK) {}
 
     Index run(const Box& box, Index needed, Counts& counts) {
         collect(box);
@@ -502,9 +499,9 @@ class Conflicts<Boxes> : public Items {
     Span<const double> centre_, radius_;
     double rounding_ = 1.0, off_ = 0.0;
     View values_;
-    std::vector<Index> starts_, later_;
+    Indices starts_, later_;
     std::vector<float> level_, margins_;
-    std::vector<double> lead_, reach_;
+    Reals lead_, reach_;
     std::vector<std::pair<Index, Index>> pairs_;
 };
 

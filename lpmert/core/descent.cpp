@@ -9,8 +9,6 @@ namespace lpmert::lines {
 
 namespace {
 
-// What one descent draws: directions [T, D], costs of a unit of score [T], lists that take part [T, S]; a longer
-// descent goes through them again.
 struct Draws {
     Rows<const double> directions;
     Span<const double> rates;
@@ -20,7 +18,6 @@ struct Draws {
         {"directions", "rates", "taking_part"}};
 };
 
-// Weights stay within reach of the centre [D], at right angles to it; where that is infinite, they go anywhere.
 struct Neighbourhood {
     Span<const double> centre;
     double reach;
@@ -38,12 +35,12 @@ class Descent {
     LineSearch<SumOfCosts>& search;
     Span<const Cost> costs;
     Neighbourhood near;
-    std::vector<double> direction, trial;
+    Reals direction, trial;
 
     // Write the sum of the steps from chosen hypotheses to those with the best score minus rate times cost.
     void towards_cheaper(double rate, Span<const bool> taking_part) {
         const Lists& lists = search.lists;
-        const std::vector<double>& scores = search.intercepts;
+        const Reals& scores = search.intercepts;
         const auto merit = [&](Index i) { return scores[i] - rate * static_cast<double>(costs[i]); };
         std::fill(direction.begin(), direction.end(), 0.0);
         for (Index s = 0; s < lists.count(); ++s) {
@@ -85,10 +82,6 @@ class Descent {
     Descent(LineSearch<SumOfCosts>& search_, Span<const Cost> costs_, Neighbourhood near_)
         : search(search_), costs(costs_), near(near_), direction(search_.lists.dimension()), trial(direction.size()) {}
 
-    // Search from weights [D], which are replaced, until `patience` directions in a row do not lower the cost. Drawn
-    // directions and directions towards cheaper hypotheses alternate; at equal cost too the weights move to the middle
-    // of the best interval. turns [2], the directions gone through and how many of the last ones failed, let a search
-    // that used up its searches go on as if it had not ended. Returns the searches left.
     Index run(Span<double> weights, const Draws& draws, Span<Index> turns, Index patience, Index searches) {
         search.score(weights);
         Cost cost = search.level();
@@ -134,14 +127,13 @@ Index descend(AnyLineSearch& self, Span<double> weights, Neighbourhood near, Dra
     return Descent(self.of_sums(), self.costs, near).run(weights, draws, turns, patience, searches);
 }
 
-// Write how far from weights c of length 1, at right angles to them, each hypothesis wins first; 0 if at c. With g the
-// step from the winner's features to its own, and h how far it is behind, a hypothesis wins at c + x if g . x >= h, and
-// g . x is at most |x| times the length of g across c.
+// With g the step from the winner's features to its own, and h how far it is behind, a hypothesis wins at c + x if
+// g . x >= h, and g . x is at most |x| times the length of g across the centre c.
 void find_reaches(AnyLineSearch& self, Span<const double> centre, Span<double> reaches) {
     const Lists& lists = self.lists;
     check_size(centre.size(), lists.dimension(), "centre");
     check_size(reaches.size(), lists.rows(), "reaches");
-    std::vector<double> scores(lists.rows());
+    Reals scores(lists.rows());
     combine(lists.columns, centre, scores);
     std::fill(reaches.begin(), reaches.end(), 0.0);
     for (Index s = 0; s < lists.count(); ++s) {

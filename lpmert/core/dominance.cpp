@@ -41,11 +41,11 @@ void Paths::begin(Index features_, Index rays_) {
     features.clear(), scores.clear(), dead.clear();
 }
 
-void Paths::make_room(Index count) {
-    if (count <= room()) return;
-    const auto size = static_cast<std::size_t>(std::max(count, 2 * room()));
-    features.resize(size * static_cast<std::size_t>(n_features));
-    scores.resize(size * static_cast<std::size_t>(n_rays));
+void Paths::make_room(Index wanted) {
+    if (wanted <= room()) return;
+    const Index size = std::max(wanted, 2 * room());
+    features.resize(size * n_features);
+    scores.resize(size * n_rays);
     dead.resize(size);
 }
 
@@ -228,8 +228,8 @@ bool Dominance::beaten_by_mixture(const Paths& paths, Index begin, Index end, In
 }
 
 Index Dominance::drop_mixed(Paths& paths, Index begin, Index end) {
-    const auto most_cuts = static_cast<std::size_t>(2 * n_rays_ + 4);
-    cuts_.resize(most_cuts * static_cast<std::size_t>(n_rays_));
+    const Index most_cuts = 2 * n_rays_ + 4;
+    cuts_.resize(most_cuts * n_rays_);
     shares_.resize(most_cuts);
     chosen_.resize(most_cuts);
     x_.resize(n_rays_);
@@ -252,9 +252,6 @@ void Dominance::sift(Paths& paths, Index n) {
     drop_mixed(paths, 0, n);
 }
 
-// Drop the hypotheses of lists that others of their list beat: those of lattice numbers[a] are ids[ends[a]] ..
-// ids[ends[a + 1] - 1], rows of all features [n, D]; reach [S, R] bounds scores of lattices at the rays. Return ends,
-// ids and scores [n, R] of what is left, and the best of each list in the middle of the cone.
 std::tuple<Indices, Indices, Matrix<double>, Indices> narrow(Rows<const double> features, Span<const Index> numbers,
                                                              Span<const Index> ends, Span<const Index> ids,
                                                              Rows<const double> rays, Rows<const double> reach) {
@@ -290,7 +287,7 @@ std::tuple<Indices, Indices, Matrix<double>, Indices> narrow(Rows<const double> 
             left_scores.items.insert(left_scores.items.end(), scores, scores + rays.rows());
             found.push_back(rows[i]);
         }
-        left.push_back(static_cast<Index>(found.size()));
+        left.push_back(count(found));
     }
     return {std::move(left), std::move(found), std::move(left_scores), std::move(middle)};
 }

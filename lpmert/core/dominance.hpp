@@ -15,10 +15,10 @@ namespace lpmert::lattices {
 // Paths with features [D] each, scores [R] at the rays, and whether they are beaten.
 struct Paths {
     Index n_features = 0, n_rays = 0;
-    std::vector<double> features, scores;
+    Reals features, scores;
     std::vector<char> dead;
 
-    Index room() const { return static_cast<Index>(dead.size()); }
+    Index room() const { return count(dead); }
     double* row(Index i) { return features.data() + i * n_features; }
     double* score(Index i) { return scores.data() + i * n_rays; }
     const double* row(Index i) const { return features.data() + i * n_features; }
@@ -26,7 +26,7 @@ struct Paths {
     // Begin with paths of other sizes.
     void begin(Index features_, Index rays_);
     // Have room for so many, and more if not.
-    void make_room(Index count);
+    void make_room(Index wanted);
     void move(Index from, Index to);
 };
 
@@ -63,11 +63,11 @@ class Dominance {
 
     Index n_rays_ = 0, n_features_ = 0;
     const double* rays_ = nullptr;
-    std::vector<double> kept_, tolerance_;  // the rays, and what the difference of two scores there may be off by
+    Reals kept_, tolerance_;  // the rays, and what the difference of two scores there may be off by
     // The game: cuts [M, R] of chosen paths [M], their shares [M] in the mixture, the mixture x [R] of rays that
     // answers it; table and basis of a linear program; sure: paths that are known to win somewhere.
-    std::vector<double> cuts_, shares_, x_, table_;
-    std::vector<Index> chosen_, basis_;
+    Reals cuts_, shares_, x_, table_;
+    Indices chosen_, basis_;
     std::vector<char> sure_;
 };
 

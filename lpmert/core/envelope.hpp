@@ -75,7 +75,7 @@ class Envelope {
     std::array<std::vector<Row>, 4> sides;
     std::vector<Row> spare;
     std::vector<Pending> waiting;
-    std::vector<std::uint8_t> marks;
+    Bytes marks;
 
     // Emit the corners from a to b, of candidates beyond their chord: emit(corner, next corner).
     template <class Points, class Emit>

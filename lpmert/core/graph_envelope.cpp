@@ -24,7 +24,7 @@ struct Lines {
     Reals intercepts, slopes;
     std::vector<Origin> origins;
 
-    Index size() const { return static_cast<Index>(slopes.size()); }
+    Index size() const { return count(slopes); }
     void clear() { intercepts.clear(), slopes.clear(), origins.clear(); }
     void add(double intercept, double slope, Origin origin) {
         intercepts.push_back(intercept), slopes.push_back(slope), origins.push_back(origin);
@@ -128,7 +128,7 @@ std::tuple<Reals, Reals, Reals, Indices, Indices> find_graph_envelope(const Link
         found_slopes.push_back(graph.lines().slopes[line]);
         starts.push_back(graph.start(line));
         graph.append_way(line, ways);
-        ends.push_back(static_cast<Index>(ways.size()));
+        ends.push_back(count(ways));
     }
     return {std::move(found_intercepts), std::move(found_slopes), std::move(starts), std::move(ways), std::move(ends)};
 }

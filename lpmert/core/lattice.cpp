@@ -14,7 +14,6 @@ namespace lpmert::lattices {
 
 namespace {
 
-// The largest sums [D] of lengths [L, D] over all hypotheses.
 LPMERT_CLONES
 Reals largest_sums(const Links& links, Rows<const double> lengths) {
     check_size(lengths.rows(), links.size(), "lengths");
@@ -30,7 +29,6 @@ Reals largest_sums(const Links& links, Rows<const double> lengths) {
     return {best.end() - n, best.end()};
 }
 
-// The largest sums [L] of scores [L] over the hypotheses through each link.
 Reals best_through(const Links& links, Span<const double> scores) {
     check_size(scores.size(), links.size(), "scores");
     Reals to(links.nodes), from(links.nodes), best(links.size());
@@ -41,7 +39,6 @@ Reals best_through(const Links& links, Span<const double> scores) {
     return best;
 }
 
-// The decimal logarithm of the number of hypotheses, but for rounding.
 double log10_paths(const Links& links) {
     struct Count {  // mantissa times 2 to the power of exponent, both whole numbers at first
         double mantissa = 0.0, exponent = 0.0;
@@ -63,7 +60,6 @@ double log10_paths(const Links& links) {
     return std::log10(counts.back().mantissa) + counts.back().exponent * std::log10(2.0);
 }
 
-// The least edits that turn the words [L] of a path into a reference [R]; words below 0 are silent.
 LPMERT_CLONES
 Index least_edits(const Links& links, Span<const Node> words, Span<const Node> reference) {
     check_size(words.size(), links.size(), "words");
@@ -98,9 +94,6 @@ void check_within(Span<const Index> numbers, Index end, const char* name) {
         throw std::invalid_argument(std::string(name) + " must be from 0 to below " + std::to_string(end));
 }
 
-// How to read the words of links: word w has the tokens spelled[ends[w]:ends[w + 1]]. follow [Q, A], depth [Q]: the
-// automaton of Aho and Corasick whose state is the longest end of what was read that occurs in a reference, at most N
-// tokens, its length being its depth.
 struct Reader {
     Span<const Index> spelled, ends;
     Rows<const Index> follow;
@@ -110,7 +103,7 @@ struct Reader {
         {"spelled", "ends", "follow", "depth"}};
 };
 
-// For each order [N] the most n-grams of references on a path (lemma L5); words [L]: of the links, below 0 for none.
+// Lemma L5 of proofs/lattices.md.
 Indices most_matches(const Links& links, Span<const Node> words, Reader reader, Index n_orders) {
     const auto& [spelled, ends, follow, depth] = reader;
     check_size(words.size(), links.size(), "words");
@@ -138,7 +131,7 @@ Indices most_matches(const Links& links, Span<const Node> words, Reader reader, 
                     for (Index o = 0; o < depth[state]; ++o) best[o] += 1;
                 }
                 if (place[state] < 0) {
-                    place[state] = static_cast<Index>(states.size());
+                    place[state] = count(states);
                     states.push_back(state);
                     counts.resize(counts.size() + best.size());
                 }
@@ -146,15 +139,15 @@ Indices most_matches(const Links& links, Span<const Node> words, Reader reader, 
                 for (Index o = 0; o < n_orders; ++o) own[o] = std::max(own[o], best[o]);
             }
         }
-        for (Index i = first.back(); i < static_cast<Index>(states.size()); ++i) place[states[i]] = -1;
-        first.push_back(static_cast<Index>(states.size()));
+        for (Index i = first.back(); i < count(states); ++i) place[states[i]] = -1;
+        first.push_back(count(states));
     }
-    for (Index i = first[links.nodes - 1] * n_orders; i < static_cast<Index>(counts.size()); ++i)
+    for (Index i = first[links.nodes - 1] * n_orders; i < count(counts); ++i)
         most[i % n_orders] = std::max(most[i % n_orders], counts[i]);
     return most;
 }
 
-// Mark the nodes on ways from start to end; links are sorted by target, and nodes are not numbered yet as in `Links`.
+// Nodes are not numbered yet as in `Links`.
 void mark_useful(Span<const Index> sources, Span<const Index> targets, Index start, Index end, Span<bool> useful) {
     check_size(sources.size(), targets.size(), "sources");
     check_within(sources, useful.size(), "sources");

@@ -100,12 +100,11 @@ void best_paths_at(const Links& links, const Pass& pass, Index width) {
 }
 
 // Makes room for so many items, whatever they are.
-double* room_for(Reals& items, Index count) {
-    if (static_cast<Index>(items.size()) < count) items.resize(count);
+double* room_for(Reals& items, Index wanted) {
+    if (count(items) < wanted) items.resize(wanted);
     return items.data();
 }
 
-// One lattice: its links with features [L, D] whose sums are exact, and the most links of a hypothesis.
 struct Lattice {
     const Links& links;
     Rows<const double> features;
@@ -114,7 +113,6 @@ struct Lattice {
     static constexpr Members<const Links&, Rows<const double>, Index> members{{"links", "features", "most_links"}};
 };
 
-// A part of the weight space: rays [R, D], and what scores of paths of the lattice may be there [R].
 struct Cone {
     Rows<const double> rays;
     Span<const double> reach;
@@ -345,16 +343,12 @@ class PathFinder {
     // most_labels: room for so many.
     explicit PathFinder(Index most_labels_) : most_labels(most_labels_) {}
 
-    // Return the scores [n, R] of those known paths [P, D] that no others beat.
     Matrix<double> lead(Cone cone, Rows<const double> known) {
         begin(cone, known);
         sift(known.items());
         return leading;
     }
 
-    // Find best paths at mixes [m, R] of the rays, and through which of the links that have marks a path may win. known
-    // [P, D]: whole paths that rule out others, too. Return how many links there were, and those left; the links of the
-    // best path at the first mix, last first, and the features [m, D] of the best at each; and what `lead` does.
     Look look_through(Lattice lattice, Span<const std::uint8_t> marks, Cone cone, Rows<const double> mixes,
                       Rows<const double> known) {
         const auto& [all, rows, most_links] = lattice;
@@ -390,8 +384,6 @@ class PathFinder {
         return {before, chosen, std::move(middle), std::move(winners), leading};
     }
 
-    // List the hypotheses through the links that are left, unless that is too much work. Return whether they found
-    // room, the work, and the links done.
     std::tuple<bool, Index, Index> list(Index most_work) {
         if (slack.empty()) throw std::invalid_argument("look through links first");
         Index work = 0, done = 0;
@@ -399,7 +391,6 @@ class PathFinder {
         return {found, work, done};
     }
 
-    // Return the features [n, D] of the hypotheses listed, and the links of each, last first, with ends [n + 1].
     std::tuple<Matrix<double>, std::vector<Node>, Indices> listed() {
         const Index n = labels.n_features;
         const auto row = [&](Index i) { return labels.features.begin() + i * n; };
@@ -414,7 +405,7 @@ class PathFinder {
                 if (origin.second > 0) waiting.push_back(origin.second);
                 if (origin.first > 0) waiting.push_back(origin.first);
             }
-            ends.push_back(static_cast<Index>(ways.size()));
+            ends.push_back(count(ways));
         }
         return {{{row(listed_from), row(listed_to)}, n}, std::move(ways), std::move(ends)};
     }

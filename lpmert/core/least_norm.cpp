@@ -19,8 +19,6 @@ constexpr double NEARLY_VANISHED = 1e-6;
 // What rows of length 1 keep from 0 within a cap, so that the nearest weights do not tie.
 constexpr double CAP_MARGIN = 1e-9;
 
-std::size_t room(Index n) { return static_cast<std::size_t>(n); }
-
 double squared_length(const double* vector, Index n) {
     double total = 0.0;
     for (Index d = 0; d < n; ++d) total += vector[d] * vector[d];
@@ -35,8 +33,8 @@ Corral::Corral(Index n_features)
     : n(n_features),
       wide(blocks(n)),
       high(blocks(n + 2)),
-      numbers(room(wide + 2 * high + high * (wide + n + high))),
-      names(room(2 * high)) {}
+      numbers(wide + 2 * high + high * (wide + n + high)),
+      names(2 * high) {}
 
 bool Corral::is_sound() const {
     const Corral empty(n);
@@ -117,9 +115,9 @@ void Corral::bring_up_to_date(Span<const double> cap, double* work) {
 
 LeastNorm::LeastNorm(const Lists& lists_)
     : lists(lists_),
-      work(room(3 * (lists.n_features() + 16))),
-      off(room(blocks(lists.n_features()))),
-      scores_of_list(room(lists.longest())) {
+      work(3 * (lists.n_features() + 16)),
+      off(blocks(lists.n_features())),
+      scores_of_list(lists.longest()) {
     const double terms = static_cast<double>(lists.n_features() + 3);
     for (Index d = 0; d < lists.n_features(); ++d)
         off[d] = (2.0 * terms * EPSILON * lists.reach[d] + 2.0 * lists.spread[d]) * (1.0 + 2.0 * terms * EPSILON);
@@ -128,7 +126,7 @@ LeastNorm::LeastNorm(const Lists& lists_)
 // As `rounding_bound`, whose errors of scores and features `off` has for each weight.
 LPMERT_INLINE double LeastNorm::bound_at(const double* point) const {
     Block sums = every(0.0);
-    for (Index d = 0; d < static_cast<Index>(off.size()); d += LANES) {
+    for (Index d = 0; d < count(off); d += LANES) {
         const Block weights = load(point + d);
         sums = sums + larger(weights, every(0.0) - weights) * load(off.data() + d);
     }

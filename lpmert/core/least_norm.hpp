@@ -80,8 +80,8 @@ class Corral {
 
     Index n, wide, high;  // wide: D in blocks; high: as many rows as there may be, in blocks
     Index n_removed = 0;
-    std::vector<double> numbers;
-    std::vector<Index> names;
+    Reals numbers;
+    Indices names;
 };
 
 class LeastNorm {
@@ -104,7 +104,7 @@ class LeastNorm {
     // Whether the origin lies inside the simplex of the corral's rows, whatever is rounded.
     bool surely_inside(Corral& corral, double off);
 
-    std::vector<double> work, off, scores_of_list;
+    Reals work, off, scores_of_list;
 };
 
 }  // namespace lpmert

@@ -145,8 +145,6 @@ void combine_into(Rows<const double> columns, Span<const double> weights, Span<d
     combine(columns, weights, scores);
 }
 
-// Return what decoding scores [M] costs, and how many lists are in doubt: where a hypothesis of another cost than the
-// chosen one scores within `error` of it.
 std::tuple<Cost, Index> decode_cost(Span<const double> scores, Span<const Index> offsets, Span<const Cost> costs,
                                     double error) {
     check_size(costs.size(), scores.size(), "costs");
@@ -155,12 +153,11 @@ std::tuple<Cost, Index> decode_cost(Span<const double> scores, Span<const Index>
     Index doubtful = 0;
     for (Index s = 0; s + 1 < offsets.size(); ++s) {
         const Index best = best_row(scores, offsets[s], offsets[s + 1]);
-        const double least = scores[best] - error;
-        bool doubt = false;
-        for (Index i = offsets[s]; i < offsets[s + 1] && !doubt; ++i)
-            doubt = scores[i] >= least && costs[i] != costs[best];
+        bool clear = true;
+        dearest_within(error, scores.data() + offsets[s], best - offsets[s], costs.part(offsets[s], offsets[s + 1]),
+                       clear);
         total += costs[best];
-        doubtful += doubt;
+        doubtful += !clear;
     }
     return {total, doubtful};
 }

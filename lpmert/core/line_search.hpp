@@ -42,7 +42,6 @@ double norm(Span<const double> vector);
 // Return the first of the rows begin..end - 1 with the best score.
 Index best_row(Span<const double> scores, Index begin, Index end);
 
-// Which interval of a line is taken, by the numbers that Python has for them.
 enum Interval { MIDPOINT, WIDEST, SMOOTHED };
 
 struct Choice {
@@ -52,8 +51,6 @@ struct Choice {
     static constexpr Members<int, double> members{{"interval", "smoothing"}};
 };
 
-// What hypotheses cost: costs [M] that add up, of a negative kind, or the formula of a ratio metric with its
-// parameters, of statistics [M, K] and a constant [K] that is added to their sums.
 struct Losses {
     Index kind;
     Span<const double> parameters;
@@ -132,7 +129,7 @@ class LineSearch {
     using Level = typename Loss::Level;
 
     const Lists lists;
-    std::vector<double> intercepts, slopes;
+    Reals intercepts, slopes;
 
     LineSearch(Lists lists_, Loss loss)
         : lists(lists_), intercepts(lists_.rows()), slopes(lists_.rows()), right(loss), left(loss) {
@@ -263,9 +260,9 @@ class LineSearch {
         return surface.best(low, high, scale, choice.interval == WIDEST);
     }
 
-    std::vector<double> scored;
-    std::vector<Row> orders;   // [D, M]: the rows of each list, sorted by each feature
-    std::vector<double> tops;  // [S]: the greatest intercept of each list
+    Reals scored;
+    std::vector<Row> orders;  // [D, M]: the rows of each list, sorted by each feature
+    Reals tops;               // [S]: the greatest intercept of each list
     Sweep<Loss> right, left;
     Envelope envelope;
 };

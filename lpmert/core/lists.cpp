@@ -20,11 +20,11 @@ Lists::Lists(Rows<const double> rows_, Span<const Index> offsets_, Span<const In
     if (rows.rows() > std::numeric_limits<Row>::max()) throw std::invalid_argument("rows must be fewer than 2^31");
     if (cap.size() > 0) check_size(cap.size(), n + 1, "cap");
     check_offsets(offsets, rows.rows(), "offsets");
-    std::vector<double> turned(static_cast<std::size_t>(rows.rows() * n));
+    Reals turned(rows.rows() * n);
     for (Index s = 0; s < n_lists(); ++s)
         for (Index i = 0; i < length(s); ++i)
             for (Index d = 0; d < n; ++d) turned[offsets[s] * n + d * length(s) + i] = row(offsets[s] + i)[d];
-    held = std::make_shared<const std::vector<double>>(std::move(turned));
+    held = std::make_shared<const Reals>(std::move(turned));
     columns = *held;
 }
 
@@ -75,7 +75,7 @@ class RowLists {
     Rows<const double> rows;
     Span<const Index> offsets;
     Span<const double> weights;
-    std::vector<double> scores;
+    Reals scores;
 
   public:
     RowLists(Rows<const double> rows_, Span<const Index> offsets_, Span<const double> weights_)
@@ -96,7 +96,7 @@ class RowLists {
   private:
     Index score(Index s) {
         const Index begin = offsets[s], length = offsets[s + 1] - begin, n = weights.size();
-        if (static_cast<Index>(scores.size()) < length) scores.resize(length);
+        if (count(scores) < length) scores.resize(length);
         double* const sums = scores.data();
         const double* const factors = weights.data();
         const double* own = rows[begin].data();
@@ -129,7 +129,6 @@ class RowLists {
     }
 };
 
-// The row of each list's winner [S].
 Indices decode(Rows<const double> features, Span<const Index> offsets, Span<const double> weights) {
     Indices selection;
     RowLists(features, offsets, weights).each_list([&](Index s, const double*, Index best) {
@@ -152,7 +151,7 @@ std::tuple<Index, bool> worst_cost(Rows<const double> features, Span<const Index
 std::tuple<Index, bool> checked_decode(const Lists& lists, Span<const double> weights, Span<Index> selection) {
     check_size(weights.size(), lists.n_features(), "weights");
     check_size(selection.size(), lists.n_lists(), "selection");
-    std::vector<double> scores(static_cast<std::size_t>(lists.longest()));
+    Reals scores(lists.longest());
     const auto [cost, clear] = decode_clearly(lists, weights.data(), selection.data(), scores.data());
     return {cost, clear};
 }

@@ -31,7 +31,7 @@ inline Index plus(Index cost, Index more) {
 // offsets [S + 1]; costs [M]; reach [D]: the largest magnitude of each feature; spread [D]: how far it may be from the
 // exact one; cap: empty, or a unit vector [D] and the least cosine with it.
 class Lists {
-    std::shared_ptr<const std::vector<double>> held;
+    std::shared_ptr<const Reals> held;
 
   public:
     // Raises ValueError unless they fit together.

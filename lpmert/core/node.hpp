@@ -37,11 +37,6 @@ struct Unwritten : std::allocator<T> {
 template <class T>
 using Buffer = std::vector<T, Unwritten<T>>;
 
-template <class T, class Allocator>
-Index count(const std::vector<T, Allocator>& items) {
-    return static_cast<Index>(items.size());
-}
-
 // Numbers of n items, feature by feature.
 struct Columns {
     Buffer<double> items;
@@ -49,7 +44,7 @@ struct Columns {
 
     void resize(Index n_features, Index n_items) {
         n = n_items;
-        items.resize(static_cast<std::size_t>(n_features * n_items));
+        items.resize(n_features * n_items);
     }
     double* operator[](Index d) { return items.data() + d * n; }
     const double* operator[](Index d) const { return items.data() + d * n; }
@@ -82,13 +77,13 @@ LPMERT_CLONES inline void score_columns(const View& values, Index begin, Index e
 struct Node {
     Index own = 0, bound = 0, stalled = 0, age = 0, centre_cost = 0;
     bool closed = false;
-    std::vector<double> total;
+    Reals total;
     Buffer<Row> cheap, dear;
     Buffer<Index> steps;
     Columns gains;
     Buffer<double> reaches;
     Buffer<Row> ids;
-    std::vector<Index> ends;
+    Indices ends;
     Buffer<Index> costs;
     Columns values;
     Buffer<double> row_reaches;
@@ -138,10 +133,9 @@ struct Node {
         visit("steps", self.steps);
     }
     void resize_pairs(Index n_features, Index n) {
-        const auto size = static_cast<std::size_t>(n);
-        for (auto* const rows : {&cheap, &dear}) rows->resize(size);
-        steps.resize(size);
-        reaches.resize(size);
+        for (auto* const rows : {&cheap, &dear}) rows->resize(n);
+        steps.resize(n);
+        reaches.resize(n);
         gains.resize(n_features, n);
     }
     void swap_rows(Index i, Index j, Index n_features) {
@@ -155,7 +149,7 @@ struct Node {
 // The hypotheses that may win in a part of the weight space, list by list in order of cost; fixed: of all other lists.
 struct Survivors {
     std::vector<Row> ids;
-    std::vector<Index> costs, ends;
+    Indices costs, ends;
     Index fixed = 0, own = 0;
 
     // The rows of a node, and after them its pairs.

@@ -28,8 +28,8 @@ class Propagation {
 
   public:
     Propagation(const Lists& lists, const Shape& shape)
-        : shape_(shape), n_features_(lists.n_features()), values_(static_cast<std::size_t>(n_features_)) {
-        const auto size = static_cast<std::size_t>(std::max(PROPAGATION_BLOCK, lists.longest()));
+        : shape_(shape), n_features_(lists.n_features()), values_(n_features_) {
+        const Index size = std::max(PROPAGATION_BLOCK, lists.longest());
         scores_.resize(size);
         varied_.resize(size);
         best_.resize(size);
@@ -83,7 +83,7 @@ class Propagation {
     // become.
     Buffer<Row> pairs_, rows_, ids_;
     Buffer<Index> costs_;
-    std::vector<Index> ends_;
+    Indices ends_;
     std::vector<std::pair<Row, Row>> made_;
     Index n_pairs_ = 0;
 };
@@ -94,7 +94,7 @@ template <class Loss>
 Index Propagation<Shape>::prune_pairs(const Node& node, Node& half, Loss& loss, Index own, Index limit) {
     const Index n = node.n_pairs();
     const double rounding = shape_.rounding(half);
-    pairs_.resize(std::max(pairs_.size(), static_cast<std::size_t>(n)));
+    pairs_.resize(std::max(count(pairs_), n));
     for (Index begin = 0; begin < n && own <= limit; begin += PROPAGATION_BLOCK) {
         const Index end = std::min(begin + PROPAGATION_BLOCK, n);
         measure(node.gains, begin, end, half, scores_.data(), varied_.data());
@@ -249,7 +249,7 @@ void Propagation<Shape>::keep(const Node& node, Node& half) const {
             const Index step = node.costs[high] - node.costs[low];
             half.set_pair(p++, node.ids[low], node.ids[high], step, gain, shape_.precision().off);
         }
-        half.row_reaches.resize(static_cast<std::size_t>(n_rows));
+        half.row_reaches.resize(n_rows);
         gather(node.row_reaches.data(), rows_, n_rows, half.row_reaches.data());
     }
     half.values.resize(n_features_, n_rows);

@@ -21,8 +21,7 @@ struct Laid {
 };
 
 // Tangents for the logarithms of matches, chords for those of totals, a tangent of a McCormick envelope for brevity.
-Laid lay_bleu(const std::vector<double>& low, const std::vector<double>& high, const std::vector<double>& at,
-              std::vector<double>& slopes) {
+Laid lay_bleu(const Reals& low, const Reals& high, const Reals& at, Reals& slopes) {
     double constant = 0.0, size = 1.0;
     for (std::size_t n = 0; n < 8; n += 2) {
         if (high[n] < 1.0) return {INFINITE, 0.0};
@@ -51,8 +50,7 @@ Laid lay_bleu(const std::vector<double>& low, const std::vector<double>& high, c
 }
 
 // A tangent of the harmonic mean of precision and recall, and above each of them a McCormick envelope.
-Laid lay_chrf(double squared, const std::vector<double>& low, const std::vector<double>& high,
-              const std::vector<double>& at, std::vector<double>& slopes) {
+Laid lay_chrf(double squared, const Reals& low, const Reals& high, const Reals& at, Reals& slopes) {
     double n_orders = 0.0, precision = 0.0, recall = 0.0;
     for (std::size_t n = 0; n < low.size(); n += 3) {
         if (high[n] < 1.0 || high[n + 1] < 1.0) continue;
@@ -90,8 +88,7 @@ Laid lay_chrf(double squared, const std::vector<double>& low, const std::vector<
 // Words of the reference that are missing, words that are wrong, or a mean of both where the box has room.
 //
 // Where the length of the reference is open, its ends take its place. Wrong words count for at most all of it.
-Laid lay_per(const std::vector<double>& low, const std::vector<double>& high, const std::vector<double>& at,
-             std::vector<double>& slopes) {
+Laid lay_per(const Reals& low, const Reals& high, const Reals& at, Reals& slopes) {
     const double least = low[2], most = high[2];
     if (least < 1.0) return {0.0, 0.0};  // whether there is a reference is open
     const double whole = std::max(most, high[1] - low[0]);
@@ -234,7 +231,6 @@ DecodedTotal decode_total(const Lists& lists, const Ratio& ratio, const double* 
 
 namespace {
 
-// A loss that is no more than any whose height is at least this one.
 double loss_of_height(Index kind, double height) {
     const double loss = kind == metric::BLEU ? -std::expm1(-height) : height;
     return std::max(0.0, loss - 8.0 * EPSILON);
@@ -265,8 +261,6 @@ std::tuple<double, Reals> lay_minorant(Index kind, Span<const double> parameters
     return {constant, std::move(minorant.slopes)};
 }
 
-// The first minorant is laid at `at`, the others where the cheapest rows under those before are, as in the method of
-// Frank and Wolfe; costs are 0 where no selection has a loss below 1.
 std::tuple<Index, Reals, Reals, Reals, Indices> best_height(Ratio ratio, Span<const Index> offsets,
                                                             Span<const double> at, Index tangents) {
     ratio.check(ratio.statistics.rows());
@@ -279,7 +273,7 @@ std::tuple<Index, Reals, Reals, Reals, Indices> best_height(Ratio ratio, Span<co
     for (Index s = 0; s < n_lists; ++s)
         minorant.widen(ratio, offsets[s + 1] - offsets[s], [&](Index i) { return offsets[s] + i; });
     Reals sums(minorant.at), best = sums;
-    Indices costs, laid(static_cast<std::size_t>(offsets[n_lists]));
+    Indices costs, laid(offsets[n_lists]);
     Index most = std::numeric_limits<Index>::min();
     for (Index trial = 0; trial < tangents; ++trial) {
         Index height = minorant.lay_in_units(ratio, ratio.constant, n_lists).first;
@@ -325,12 +319,11 @@ std::tuple<Indices, Reals> cheapest_of_lists(Span<const double> values, Span<con
     return {std::move(rows), std::move(costs)};
 }
 
-// The sums [K] of the winners.
 Reals checked_decode(const Lists& lists, Ratio ratio, Span<const double> weights) {
     ratio.check(lists.n_rows());
     check_size(weights.size(), lists.n_features(), "weights");
-    Reals scores(static_cast<std::size_t>(lists.longest())), total(static_cast<std::size_t>(ratio.n_columns()));
-    Indices selection(static_cast<std::size_t>(lists.n_lists()));
+    Reals scores(lists.longest()), total(ratio.n_columns());
+    Indices selection(lists.n_lists());
     decode_total(lists, ratio, weights.data(), selection.data(), scores.data(), total);
     return total;
 }

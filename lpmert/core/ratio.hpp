@@ -73,10 +73,9 @@ struct Ratio {
 
 // A linear minorant of the height: of the box low, high [K] of the sums, laid where it is good at `at` [K].
 struct Minorant {
-    explicit Minorant(Index n_columns)
-        : low(static_cast<std::size_t>(n_columns)), high(low), at(low), slopes(low), least_(low), most_(low) {}
+    explicit Minorant(Index n_columns) : low(n_columns), high(low), at(low), slopes(low), least_(low), most_(low) {}
 
-    std::vector<double> low, high, at, slopes;
+    Reals low, high, at, slopes;
 
     // Begin the box with sums [K] that are settled.
     void begin(Span<const double> sums) {
@@ -123,7 +122,7 @@ struct Minorant {
     std::pair<Index, bool> lay_in_units(const Ratio& ratio, Span<const double> settled, Index n_open);
 
   private:
-    std::vector<double> least_, most_;  // [K] of a list
+    Reals least_, most_;  // [K] of a list
 };
 
 struct DecodedTotal {

@@ -14,7 +14,6 @@ namespace {
 
 constexpr double INF = std::numeric_limits<double>::infinity();
 
-// Rows of entries, one after the other: starts [n + 1], and of each entry its column and its value.
 struct SparseRows {
     Span<const Index> starts, columns;
     Span<const double> values;
@@ -33,8 +32,6 @@ struct SparseRows {
     Index n_rows() const { return starts.size() - 1; }
 };
 
-// Lists of which one feature's weight changes. Its entries are rows, ascending, and values; a row without an entry has
-// the value 0. Only lists with an entry are visited.
 class FeatureLines {
     // Of the rows with one value only the best by the rest of the score can win; begin: where its line becomes the
     // best.
@@ -50,7 +47,7 @@ class FeatureLines {
     // Raise ValueError unless rows ascend among those of the lists, with a value each.
     void check(Span<const Index> rows, Span<const double> values, Span<const double> scores) const {
         check_size(values.size(), rows.size(), "values");
-        check_size(scores.size(), static_cast<Index>(numbers.size()), "scores");
+        check_size(scores.size(), count(numbers), "scores");
         Index last = -1;
         for (const Index row : rows) {
             if (row <= last || row >= scores.size()) throw std::invalid_argument("rows must be rows, and ascend");
@@ -91,9 +88,8 @@ class FeatureLines {
         for (Index s = 0; s + 1 < offsets.size(); ++s) numbers.insert(numbers.end(), offsets[s + 1] - offsets[s], s);
     }
 
-    // Write for every entry of features by their rows whether the feature differs within the entry's list.
     void mark_varying(const SparseRows& features, Span<bool> varying) const {
-        check_size(features.n_columns, static_cast<Index>(numbers.size()), "n_columns of the features");
+        check_size(features.n_columns, count(numbers), "n_columns of the features");
         check_size(varying.size(), features.values.size(), "varying");
         for (Index d = 0; d < features.n_rows(); ++d) {
             const Index end = features.starts[d + 1];
@@ -109,8 +105,6 @@ class FeatureLines {
         }
     }
 
-    // Return the lists with an entry and their choices at -inf, and where a choice changes, list by list, from which
-    // row and to which, as the feature's weight, now `weight` within scores [M], runs from -inf to inf.
     std::tuple<Indices, Indices, Reals, Indices, Indices> events(Span<const Index> rows, Span<const double> values,
                                                                  double weight, Span<const double> scores) {
         check(rows, values, scores);
@@ -135,7 +129,6 @@ class FeatureLines {
         return {std::move(visited), std::move(first), std::move(thresholds), std::move(leaving), std::move(entering)};
     }
 
-    // Return the lists with an entry, and the rows that they choose once the feature's weight grows by a step.
     std::tuple<Indices, Indices> choices(Span<const Index> rows, Span<const double> values, double step,
                                          Span<const double> scores) const {
         check(rows, values, scores);
@@ -155,8 +148,6 @@ class FeatureLines {
     }
 };
 
-// Visit lists in order; move weights [D] from a wrong best row to the best gold row. weighted [D] is the sum of every
-// update times the visits before it. Return the number of updates.
 Index perceptron_pass(const SparseRows& features, Span<const Index> order, Span<const Index> offsets,
                       Span<const double> base, Span<const bool> gold, double rate, Span<double> weights,
                       Span<double> weighted, Index visits) {
@@ -195,8 +186,6 @@ Index perceptron_pass(const SparseRows& features, Span<const Index> order, Span<
     return updates;
 }
 
-// The exponential loss of pairs of hypotheses, and what a step along each feature would gain. The differences, gold row
-// less other row, are kept by feature and by pair.
 class Boosting {
     // Of a feature: the weights of the pairs that it ranks rightly and wrongly, and its largest difference.
     struct Sums {
@@ -253,8 +242,6 @@ class Boosting {
         }
     }
 
-    // Take up to so many steps, each along the feature of the largest gain; return how many were taken. It ends where
-    // no gain is more than tolerance times the sum of the pairs' weights, or that is not above least.
     Index run(Index n_rounds, double smoothing, double tolerance, double least, Span<double> weights) {
         check_size(weights.size(), by_feature.n_rows(), "weights");
         if (weights.size() == 0) return 0;

@@ -75,10 +75,10 @@ struct Found {
 // The levels between sorted thresholds; neighbours differ.
 template <class Level>
 struct Surface {
-    std::vector<double> thresholds;
+    Reals thresholds;
     std::vector<Level> levels;
 
-    Index size() const { return static_cast<Index>(levels.size()); }
+    Index size() const { return count(levels); }
     // Where an interval begins and ends within low..high.
     double begin(Index e, double low, double high) const {
         return e == 0 ? low : std::clamp(thresholds[e - 1], low, high);
@@ -122,7 +122,7 @@ struct Surface {
         Found<Level> found{levels[0], std::clamp(0.0, low, high)};
         const std::size_t last = thresholds.size();
         if (last == 0) return found;
-        std::vector<double> at(thresholds), sums(last);
+        Reals at(thresholds), sums(last);
         for (double& t : at) t = std::clamp(t, -FAR * scale, FAR * scale);
         for (std::size_t e = 1; e < last; ++e)
             sums[e] = sums[e - 1] + (at[e] - at[e - 1]) * static_cast<double>(levels[e]);

@@ -35,7 +35,7 @@ class Cover {
     Index best_at(const CoverCone& cone, Index k) const {
         Index best = 0;
         double highest = -std::numeric_limits<double>::infinity();
-        const auto n_rows = static_cast<Index>(cone.rows.size());
+        const auto n_rows = count(cone.rows);
         const double* own = cone.scores.data();
         for (Index i = 0; i < n_rows; ++i, own += n) {
             double score = 0.0;
@@ -54,7 +54,7 @@ class Cover {
         for (Index k = 0; k <= n; ++k) {
             const Index best = best_at(cone, k);
             const Reals top(cone.scores.begin() + best * n, cone.scores.begin() + (best + 1) * n);
-            const auto n_rows = static_cast<Index>(cone.rows.size());
+            const auto n_rows = count(cone.rows);
             Index left = 0;
             for (Index i = 0; i < n_rows; ++i) {
                 const double* const own = cone.scores.data() + i * n;
@@ -91,7 +91,7 @@ class Cover {
             double& two = other.rays[second * n + d];
             one = two = 0.5 * (one + two);
         }
-        for (Index i = 0; i < static_cast<Index>(cone.rows.size()); ++i) {
+        for (Index i = 0; i < count(cone.rows); ++i) {
             double& one = cone.scores[i * n + first];
             double& two = other.scores[i * n + second];
             one = two = 0.5 * (one + two);
