@@ -483,7 +483,7 @@ def test_what_changes_every_loss_changes_the_optimum_alike(method: str, seeds: r
 
 
 CHEAP = {
-    "annealing": {"tolerance": "0.01"},
+    "annealing": {"first_temperature": "1"},
     "boosting": {"rounds": "100"},
     "grid": {"points": "4"},
     "likelihood": {"variance": "0.1"},
@@ -494,7 +494,7 @@ CHEAP = {
     "pro": {"samples": "200"},
     "random": {"draws": "40"},
     "stabilised": {"restarts": "2"},
-    "subspace": {"slices": "5"},
+    "subspace": {"patience": "3"},
     "tpe": {"trials": "8"},
 }
 """Options with which heuristics take little time."""
