@@ -524,7 +524,7 @@ def few_comparisons(most: int) -> Iterator[None]:
 
 
 CHEAP = {
-    "annealing": {"tolerance": "0.01"},
+    "annealing": {"first_temperature": "1"},
     "boosting": {"rounds": "100"},
     "grid": {"points": "4"},
     "likelihood": {"variance": "0.1"},
@@ -535,7 +535,7 @@ CHEAP = {
     "pro": {"samples": "200"},
     "random": {"draws": "40"},
     "stabilised": {"restarts": "2"},
-    "subspace": {"slices": "5"},
+    "subspace": {"patience": "3"},
     "tpe": {"trials": "8"},
 }
 """Options with which heuristics take little time."""
