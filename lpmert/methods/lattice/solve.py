@@ -41,6 +41,9 @@ _FIRST_CONES = 16
 _MOST_ROUNDS = 30
 """How often weights are placed anew because paths win there that no cone has shown before."""
 
+_STALLS = 3
+"""Searches from other starts, one after the other, that may find weights where no new path wins before these do."""
+
 
 def solve_lattices(
     problem: LatticeProblem,
@@ -144,13 +147,13 @@ def first_weights(problem: LatticeProblem, seed: int, given: CallerWeights | Non
         if out_of_time():
             return best
         look(middle, "L")
-    for _ in range(_MOST_ROUNDS):
+    stalled = 0
+    for number in range(_MOST_ROUNDS):
         lists = problem_of(problem, pool)
-        if out_of_time() or not lists.canonical.n_lists:
+        if stalled == _STALLS or out_of_time() or not lists.canonical.n_lists:
             break
-        found = first_incumbent(lists, seed, None)
-        if not look(problem.to_canonical(lists.to_caller(found.weights)), "L"):
-            break
+        found = first_incumbent(lists, seed + number, None)
+        stalled = 0 if look(problem.to_canonical(lists.to_caller(found.weights)), "L") else stalled + 1
     return best
 
 
