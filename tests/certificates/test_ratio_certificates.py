@@ -179,6 +179,7 @@ class TestFormulas:
         high = low + rng.integers(0, 4, len(low))
         inside = [list(map(int, x)) for x in rng.integers(low, high + 1, size=(60, len(low)))]
         inside = [x for x in inside if formula.possible(x)]
+        assert inside
         best = formula.best(low.tolist(), high.tolist())
         for x in inside:
             if best is not None:

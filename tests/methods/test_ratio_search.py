@@ -132,6 +132,7 @@ def test_cells_search_small_cones_of_as_many_lists_as_asked_for() -> None:
 
 
 def test_weights_keep_to_a_cosine() -> None:
+    solved = 0
     for lists, nbest, name in problems("generic", range(400, 430), most_features=2):
         if nbest.n_features != 2:
             continue
@@ -143,6 +144,8 @@ def test_weights_keep_to_a_cosine() -> None:
             result = lpmert.minimize(nbest, metric=METRICS[name], method=method, region=region)
             assert_optimal(result, nbest, name, least)
             assert result.weights[0] >= cosine * np.linalg.norm(result.weights) - 1e-12
+        solved += 1
+    assert solved >= 5
 
 
 @pytest.mark.parametrize("method", RATIOS)
