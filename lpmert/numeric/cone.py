@@ -215,8 +215,11 @@ def exact_sum(a: float, b: float) -> bool:
     return (a - (total - part)) + (b - part) == 0.0
 
 
-_MOST_CONES, _MOST_NUMBERS = 4096, 1 << 23
+_MOST_CONES, _MOST_NUMBERS = 256, 1 << 23
 """Into how many cones limits may split others, and how many numbers their rays may have in all."""
+
+_CUTS = 4
+"""Cuts for each of so many cones, at most: most parts of what is cut may lie outside of another limit."""
 
 _FACTOR_BITS = (10, 6, 3)
 """Bits of the factors by which two rays are mixed, about: the first that keep midpoints of rays exact."""
@@ -234,9 +237,10 @@ class Ray(NamedTuple):
 def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[FloatArray]:
     """Yield cones [D, D] that cover all weights of a cap with limits [k, D] @ w >= 0; rays are rows, and exact.
 
-    A cone that a limit cuts is split at a point of an edge, in exact arithmetic, until each part lies on one side.
-    Where that point needs too many bits, a little of the outside stays; where there would be too many cones the last
-    ones stay uncut. None are left where all but a face of every cone is outside. May raise `OutOfTime`.
+    A cone that a limit cuts is split at a point of an edge, in exact arithmetic, until each part lies on one side; the
+    first ones are there before others are cut. Where that point needs too many bits, a little of the outside stays;
+    where there would be too many cones, or cuts, the last ones stay uncut. None are left where all but a face of every
+    cone is outside. May raise `OutOfTime`.
     """
     around = None if cap is None else cone_around(cap)
     if around is None and not len(limits):
@@ -260,36 +264,26 @@ def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[Floa
     cones = [[exact(ray) for ray in cone.tolist()] for cone in whole]
     cones = [cone for cone in cones if all(any(ray.products[k] > 0 for ray in cone) for k in range(len(limits)))]
     most = min(_MOST_CONES, _MOST_NUMBERS // max(1, limits.shape[1]) ** 2)
-    for k in range(len(limits)):
-        done: list[list[Ray]] = []
-        for place, cone in enumerate(cones):
-            done += _inside(cone, k, most - len(done) - (len(cones) - place - 1))
-        cones = done
-    for cone in cones:
-        checkpoint()
-        yield np.array([[float(value) for value in ray.entries] for ray in cone])
-
-
-def _inside(cone: list[Ray], k: int, most: int) -> list[list[Ray]]:
-    """Return parts of a cone of rays that cover what is inside limit k; once these are as many, none is split."""
-    parts: list[list[Ray]] = []
-    waiting = [cone]
+    waiting, done, cuts = [(cone, 0) for cone in reversed(cones)], 0, 0
     while waiting:
         checkpoint()
-        rays = waiting.pop()
-        products = [ray.products[k] for ray in rays]
-        p = max(range(len(rays)), key=products.__getitem__)
-        q = min(range(len(rays)), key=products.__getitem__)
+        cone, k = waiting.pop()
+        if k == len(limits):
+            done += 1
+            yield np.array([[float(value) for value in ray.entries] for ray in cone])
+            continue
+        products = [ray.products[k] for ray in cone]
+        p = max(range(len(cone)), key=products.__getitem__)
+        q = min(range(len(cone)), key=products.__getitem__)
         if products[p] <= 0:
             continue
-        split = products[q] < 0 and len(parts) + len(waiting) + 1 < most
-        middle = _cut(rays[p], rays[q], k) if split else None
+        split = products[q] < 0 and done + len(waiting) + 1 < most and cuts < _CUTS * most
+        cuts += split
+        middle = _cut(cone[p], cone[q], k) if split else None
         if middle is None:
-            parts.append(rays)
-            continue
-        for moved in (p, q):
-            waiting.append([*rays[:moved], middle, *rays[moved + 1 :]])
-    return parts
+            waiting.append((cone, k + 1))
+        else:
+            waiting += [([*cone[:moved], middle, *cone[moved + 1 :]], k) for moved in (p, q)]
 
 
 def _cut(inner: Ray, outer: Ray, k: int) -> Ray | None:

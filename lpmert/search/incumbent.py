@@ -176,6 +176,9 @@ _FIRST_CONES = 16
 _MOST_ROUNDS = 30
 """How often line searches are repeated because other paths win at the weights found."""
 
+_STALLS = 3
+"""Searches from other starts, one after the other, that may find weights where no new path wins before these do."""
+
 
 def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeights | None) -> Incumbent:
     """Return good weights of the region whose loss does not hang on ties, or those given [d] where these are better.
@@ -214,13 +217,13 @@ def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeig
         if out_of_time():
             return best
         look(middle, "L")
-    for _ in range(_MOST_ROUNDS):
+    stalled = 0
+    for number in range(_MOST_ROUNDS):
         lists = pool.as_lists()
-        if out_of_time() or not lists.canonical.n_lists:
+        if stalled == _STALLS or out_of_time() or not lists.canonical.n_lists:
             break
-        found = first_incumbent(lists, seed, None)
-        if not look(problem.to_canonical(lists.to_caller(found.weights)), "L"):
-            break
+        found = first_incumbent(lists, seed + number, None)
+        stalled = 0 if look(problem.to_canonical(lists.to_caller(found.weights)), "L") else stalled + 1
     return best
 
 

@@ -23,7 +23,7 @@ from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import LossInCore, loss_of_form
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.catalogue import Catalogue
-from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.model.problem import Distinct, Problem
 from lpmert.numeric.lists import centred, correlations, mean_difference
 from lpmert.result import Limits
@@ -153,6 +153,7 @@ class _Place(NamedTuple):
 def average_weights(
     problem: Problem,
     start: CanonicalWeights,
+    unit: float | None = None,
     *,
     temperature: float = TEMPERATURE,
     within: float = inf,
@@ -163,14 +164,15 @@ def average_weights(
 ) -> Average:
     """Return the mean of the weights under exp(-loss / temperature) on the sphere within the region.
 
-    start: weights [d] of the region, not all 0, from which the chains go. temperature: in units of the mean difference
-    in loss between two hypotheses of a list. within: only weights count that cost at most so many units for each
-    dimension of the sphere more than `start`. effort: a factor on all numbers of steps. The chains are walked in units
-    of work, by the workers of the call. Raises `MethodError` for a metric whose formula is not known.
+    start: weights [d] of the region, not all 0, from which the chains go. unit: the mean difference in loss between two
+    hypotheses of a list, where it is not that of these lists. temperature: in such units. within: only weights count
+    that cost at most so many units for each dimension of the sphere more than `start`. effort: a factor on all numbers
+    of steps. The chains are walked in units of work, by the workers of the call. Raises `MethodError` for a metric
+    whose formula is not known.
     """
     form = problem.canonical
     lists = problem.scaled(problem.as_given())
-    unit = loss_unit(problem, start)
+    unit = loss_unit(problem, start) if unit is None else unit
     temperature *= unit
     if form.n_features < 2 or form.n_lists == 0 or unit == 0.0:
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=True)
@@ -336,10 +338,13 @@ def _scaled(weights: FloatArray) -> FloatArray:
 
 
 DRAWN = 50
-"""Random weights of the region whose winners are in the first lists."""
+"""Random weights near the start whose winners are in the first lists."""
+
+NEAR = 0.5
+"""Share of the lattices that choose other paths than at the start, at most, where weights are near it; one may."""
 
 _HALVINGS = 60
-"""How often a random point is moved half the way to where the average starts, until it is in the region."""
+"""How often a random point is moved half the way to where the average starts, until it is near, and in the region."""
 
 MOST_CATALOGUES = 10
 """Averages at most, each on the lists that those before have led to."""
@@ -352,41 +357,57 @@ def average_over_paths(
     problem: LatticeProblem,
     start: CanonicalWeights,
     seed: int,
-    average: Callable[[Problem, CanonicalWeights], Average],
+    average: Callable[[Problem, CanonicalWeights, float], Average],
 ) -> Average:
     """Return what `average` makes of lists of paths, once these hold what wins where its chains went.
 
-    It is not complete if they still do not after `MOST_CATALOGUES`.
+    The unit of temperature is that of the paths that win near the start: others that win where chains go by mistake
+    would let them go further. It is not complete if lists are still wrong after `MOST_CATALOGUES`.
     """
     pool, rng = Catalogue(problem), np.random.default_rng([seed, len(start)])
-    pool.add_winners(problem.decode(problem.to_caller(start)))
-    for weights in _inside(problem, start, rng):
-        if out_of_time():
-            break
-        pool.add_winners(problem.decode(problem.to_caller(weights)))
+    caller = problem.to_caller(start)
+    for verdict in _near(problem, start, rng):
+        pool.add_winners(verdict)
+    lists = pool.as_lists()
+    unit = loss_unit(lists, lists.to_canonical(caller))
     for _ in range(MOST_CATALOGUES):
-        lists = pool.as_lists()
-        found = average(lists, lists.to_canonical(problem.to_caller(start)))
+        found = average(lists, lists.to_canonical(caller), unit)
         settled = found.steps == 0 or not found.complete
         wrong = [_wrong(problem, lists, pool, state) for state in found.states if not (settled or out_of_time())]
         if len(wrong) == len(found.states) and not settled:
             settled = bool(np.mean(wrong) <= ENOUGH * found.temperature)
         if settled or out_of_time():
             break
+        lists = pool.as_lists()
     weights = problem.to_canonical(lists.to_caller(found.weights))
     return replace(found, weights=weights, complete=found.complete and settled, states=())
 
 
-def _inside(problem: LatticeProblem, start: CanonicalWeights, rng: np.random.Generator) -> Iterator[CanonicalWeights]:
-    """Yield random weights [d] of the region: what wins far from it says nothing of losses there."""
+def _near(problem: LatticeProblem, start: CanonicalWeights, rng: np.random.Generator) -> Iterator[Verdict]:
+    """Yield what wins at the start and at random weights [d] near it: what wins far away says nothing of losses there.
+
+    How near depends on the features: every direction begins a little further away than the one before has ended.
+    """
     size = float(np.linalg.norm(start))
+    first = problem.decode(problem.to_caller(start))
+    yield first
+    most = max(1, int(NEAR * len(first.winners)))
+    halvings = 0
     for direction in rng.normal(size=(DRAWN, len(start))):
         far = direction * (size / float(np.linalg.norm(direction)))
-        for k in range(_HALVINGS):
-            weights = CanonicalWeights(start + 2.0**-k * (far - start))
-            if problem.inside(problem.to_caller(weights)):
-                yield weights
+        for halvings in range(max(0, halvings - 1), _HALVINGS):  # noqa: B020 - where the last one ended
+            if out_of_time():
+                return
+            weights = problem.to_caller(CanonicalWeights(start + 2.0**-halvings * (far - start)))
+            if problem.inside(weights) and _others(verdict := problem.decode(weights), first) <= most:
+                yield verdict
                 break
+
+
+def _others(verdict: Verdict, first: Verdict) -> int:
+    """Return how many lattices choose another path than in the first verdict."""
+    pairs = zip(verdict.winners, first.winners, strict=True)
+    return sum(not np.array_equal(one.ways[0], other.ways[0]) for one, other in pairs)
 
 
 def _wrong(problem: LatticeProblem, lists: Problem, pool: Catalogue, state: CanonicalWeights) -> float:

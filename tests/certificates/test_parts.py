@@ -113,6 +113,34 @@ def beats(winner: list[Fraction], loser: list[Fraction]) -> bool:
     return all(x >= y for x, y in zip(winner, loser, strict=True))
 
 
+def conflict(differences: list[int], multipliers: list[int], spread: int = 0) -> tuple[ProofLists, bool]:
+    """Lists of two whose first features differ by these numbers, and whether the checker takes the differences, times
+    multipliers, for nowhere negative in the positive quadrant; spread: between the two of one more list.
+    """
+    rows = [row for value in (*differences, spread) for row in ([0.0, 1.0], [float(value), 1.0])]
+    lists = NBest(np.array(rows), range(0, len(rows) + 1, 2), np.arange(len(rows)) % 2.0)
+    proof = claimed(lists, dict.fromkeys(lists.names, 0))
+    part = whole_part(proof)._replace(shape=Shape(np.array([[1, 0], [0, 1]], dtype=object)))
+    chosen = [2 * k for k in range(len(differences))]
+    (balanced,) = part.balanced(proof, chosen, [row + 1 for row in chosen], multipliers, [0])
+    return proof, bool(balanced)
+
+
+@pytest.mark.parametrize("off", [-1, 0, 1])
+def test_a_conflict_that_rounding_alone_balances_is_refused(off: int) -> None:
+    """2**31 (2**29 + 1) - (2**30 + 1) (2**30 + 1) is -1, and 0 in doubles."""
+    proof, balanced = conflict([2**29 + 1, -(2**30 + 1), 1], [1 << 31, (1 << 30) + 1, 1 + off])
+    assert not proof.errors(np.eye(2)).any()
+    assert balanced is (off >= 0)
+
+
+@pytest.mark.parametrize("off", [-1, 0, 1])
+def test_so_it_is_where_scores_are_rounded(off: int) -> None:
+    proof, balanced = conflict([2**53, -(2**53), 1, -1], [1, 1, 1, 1 - off], 2**54)
+    assert proof.errors(np.eye(2)).all()
+    assert balanced is (off >= 0)
+
+
 def test_the_parts_of_a_cone_cover_it() -> None:
     """A point of the cone has non-negative shares in one of the two halves, whatever the edge."""
     rng = np.random.default_rng(0)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lpmert.errors import FloatArray
+from lpmert.numeric import cone as cones
 from lpmert.numeric.cone import cones_of_region
 from lpmert.system.deadline import Deadline, OutOfTime, heeding
 
@@ -45,6 +46,23 @@ def test_rays_have_few_bits_so_that_midpoints_stay_exact() -> None:
     rng = np.random.default_rng(7)
     for ray in (ray for rays in cones_of_region(rng.normal(size=(4, 3))) for ray in rays.tolist()):
         assert all(Fraction(value).denominator <= 2**44 for value in ray)
+
+
+def test_many_limits_lose_nothing_inside_and_are_cut_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between 70 limits on five weights most parts of what is cut lie outside of another limit."""
+    rng = np.random.default_rng(3)
+    middle, limits = rng.normal(size=5), rng.integers(-9, 10, (70, 5)).astype(float)
+    limits *= np.sign(limits @ middle)[:, None]
+    cut, asked = cones._cut, []
+    monkeypatch.setattr(cones, "_cut", lambda *given: asked.append(given) or cut(*given))
+    found = list(cones_of_region(limits))
+    assert len(found) <= 256
+    assert 256 < len(asked) <= 4 * 256
+    inside = middle + 1e-3 * rng.normal(size=(100, 5))
+    inside = inside[(limits @ inside.T > 0).all(axis=0)]
+    assert len(inside) > 10
+    for w in inside:
+        assert any((np.linalg.solve(rays.T, w) >= -1e-9 * np.abs(w).max()).all() for rays in found)
 
 
 def test_the_signs_of_many_weights_leave_one_cone() -> None:

@@ -16,10 +16,11 @@ import lpmert
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import cells, units
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.cells.nodes import faces
+from lpmert.methods.cells.nodes import faces, whole_cone
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.cone import cones_of_box
+from lpmert.numeric.lists import sorted_lists
 from lpmert.search.method import Incumbent
 
 
@@ -36,6 +37,26 @@ def coordinates(rays: FloatArray, point: list[Fraction]) -> list[Fraction] | Non
             if i != k and table[i][k]:
                 table[i] = [a - table[i][k] * b for a, b in zip(table[i], table[k], strict=True)]
     return [row[-1] for row in table]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_errors_of_scores_at_rays_are_no_less_than_the_spread_and_rounding_allow(exact: bool) -> None:
+    """exact: products of features with rays are, but the sum of what these features are off is rounded."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        if exact:
+            features, spread = rng.integers(-9, 10, (4, 3)).astype(float), rng.random(3)
+            rays = rng.integers(1, 8, (3, 3)).astype(float)
+        else:
+            features, spread, rays = rng.normal(size=(4, 3)), np.zeros(3), rng.normal(size=(3, 3))
+        lists = sorted_lists(features, np.array([0, 2, 4]), np.array([0, 1, 0, 1]), None, spread)
+        node = whole_cone(lists, rays, np.empty(0))
+        found = np.reshape(node["scores"], (3, 4))
+        for ray, own, error in zip(rays.tolist(), found.tolist(), node["errors"].tolist(), strict=True):
+            away = sum(abs(Fraction(r)) * Fraction(s) for r, s in zip(ray, spread.tolist(), strict=True))
+            for row, score in zip(lists.rows.tolist(), own, strict=True):
+                true = sum(Fraction(r) * Fraction(x) for r, x in zip(ray, row, strict=True))
+                assert abs(Fraction(score) - true) + away <= Fraction(error)
 
 
 def test_every_vector_of_a_box_lies_in_one_of_its_cones() -> None:

@@ -56,6 +56,15 @@ def test_a_cell_thinner_than_floating_point_is_proved_and_reported_apart():
     assert sweep_directions(features * 2.0**-30, offsets, costs).cost == 0
 
 
+@pytest.mark.parametrize("bits", [48, 51])
+def test_a_cell_that_rounding_may_miss_is_not_taken_for_one_of_doubles(bits):
+    """Its middle decodes to the least cost, with a lead that another order of summation may turn."""
+    features, offsets = pairs_with_origin((1.0, 1.0), (1.0, 1.0 + 2.0**-bits))
+    optimum = sweep_directions(features, offsets, np.array([1, 0, 0, 1]))
+    assert core.decode(features, offsets, optimum.weights).tolist() in ([1, 2], [0, 3])
+    assert (optimum.cost, optimum.representable_cost) == (0, 1)
+
+
 def test_parallel_differences_are_one_critical_direction():
     features, offsets = pairs_with_origin((1.0, 3.0), (2.0, 6.0), (0.25, 0.75), (-4.0, -12.0))
     assert critical_directions(features, offsets).ends.tolist() == [4, 8]

@@ -77,7 +77,12 @@ def test_the_optimum_is_recommended_only_where_it_is_clearly_better(monkeypatch,
         found = estimates.Interval((low + high) / 2, low, high)
         return lambda *_, **__: estimates.Estimate(found, found, found, 12, 12, 5)
 
-    for low, high, wanted in ((0.1, 2.0, "optimum"), (-0.1, 2.0, "averaged"), (-2.0, -0.1, "averaged")):
+    for low, high, wanted in (
+        (0.1, 2.0, "optimum"),
+        (-0.1, 2.0, "averaged"),
+        (0.0, 0.0, "averaged"),
+        (-2.0, -0.1, "averaged"),
+    ):
         monkeypatch.setattr(estimates, "cross_validated", answering(low, high))
         tuned = lpmert.tune(dev)
         assert tuned.recommended == wanted

@@ -48,18 +48,19 @@ def lists_of_all_paths(problem):
 @pytest.mark.parametrize("region", [None, Region(bounds={"feature1": (0, None)})], ids=["everywhere", "signs"])
 def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region, monkeypatch):
     monkeypatch.setattr(averaging, "DRAWN", 1000)  # so that what wins somewhere has nearly surely been seen
+    monkeypatch.setattr(averaging, "NEAR", 1.0)
     problem = LatticeProblem(drawn(seed), region=region)
     metric, start = metric_by_name("loss"), np.array([1.0, 0.3])
     seen = []
 
-    def on_lists(lists, begin):
+    def on_lists(lists, begin, own):
         seen.append(lists.nbest)
-        return average_weights(lists, begin)
+        return average_weights(lists, begin, unit=own)
 
     canonical = problem.to_canonical(CallerWeights(start))
     average = averaging.average_over_paths(problem, canonical, 0, on_lists)
     won = seen[-1].dense_features(), seen[-1].offsets
-    basis, scale = whitening(*won), unit(metric, *won, seen[-1].statistics, start)
+    basis, scale = whitening(*won), unit(metric, seen[0].dense_features(), seen[0].offsets, seen[0].statistics, start)
     assert average.unit == pytest.approx(scale)
     ends = [float(np.arctan2(*side)) for side in ((-basis[0, 0], basis[0, 1]), (basis[0, 0], -basis[0, 1]))]
 
@@ -87,9 +88,9 @@ def test_winners_join_until_lists_are_right_where_chains_went(monkeypatch):
     start = problem.to_canonical(CallerWeights(np.array([1.0, 0.3, 1.0])))
     sizes = []
 
-    def on_lists(lists, begin):
+    def on_lists(lists, begin, own):
         sizes.append(lists.nbest.n_hypotheses)
-        found = average_weights(lists, begin)
+        found = average_weights(lists, begin, unit=own)
         for state in found.states[::10]:
             true = problem.decode(lists.to_caller(state)).loss
             wrong.append(abs(true - lists.evaluate(lists.to_caller(state)).loss) / found.temperature)
@@ -169,5 +170,19 @@ def test_the_unit_of_temperature_is_that_of_the_region(monkeypatch):
     problem = LatticeProblem(lattices, "loss", Region(nonnegative=True))
     monkeypatch.setattr(averaging, "MOST_CATALOGUES", 1)
     start = problem.to_canonical(CallerWeights(np.array([2.0, 1.0])))
-    average = averaging.average_over_paths(problem, start, 0, average_weights)
+    average = average_on(problem, start)
     assert average.unit == pytest.approx(1.0)  # of a and b, drawn with replacement
+
+
+def test_what_wins_far_from_the_start_counts_neither_for_the_unit_nor_for_the_average():
+    """Without a region, too: where the first weight changes its sign three lattices of four lose 100 each."""
+    features = np.array([[1.0, 0.0], [0.0, 1.0], *3 * ([1.0, 0.0], [-1.0, 0.0])])
+    losses = [0, 2, *3 * (0, 100)]
+    lattices = Lattices(features, [0, 2, 4, 6, 8], 8 * [0], 8 * [1], list("abcdefgh"), losses=losses)
+    problem = LatticeProblem(lattices, "loss")
+    average = average_on(problem, problem.to_canonical(CallerWeights(np.array([2.0, 1.0]))))
+    assert average.unit == pytest.approx(1.0 / 4)  # one list of four has two hypotheses
+    assert average.complete
+    weights = problem.to_caller(average.weights)
+    assert weights[0] > abs(weights[1])
+    assert lpmert.evaluate(lattices, weights.tolist()).loss == 0.0
