@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
@@ -24,7 +24,7 @@ from fuzz import check_result, relatives, run, with_options
 from graph_problems import METRICS as GRAPH_METRICS
 from graph_problems import graph_problem, with_ties
 from hypothesis import strategies as st
-from long_searches import after, counted, long_searches, noise_of, same
+from long_searches import after, counted, long_searches, noise_of, open_lattices, same
 from long_searches import in_pieces as pieces_in
 from oracle import Lists, assert_to_tolerance, exact_decode, loss_of
 from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, Given, gaussian_lists, problem, small_lists
@@ -34,7 +34,6 @@ import lpmert
 from lpmert import MethodError, Result, Status
 from lpmert.lines.directions import DESCENTS
 from lpmert.methods import Och
-from lpmert.methods.lattice.search import LatticeSettings
 from lpmert.metrics.ratio import LinearFraction
 from lpmert.model.problem import Problem
 from lpmert.registry import METHODS
@@ -515,14 +514,6 @@ def test_what_changes_every_loss_changes_the_optimum_alike(method: str, seeds: r
         assert bound <= optimum
 
 
-@contextmanager
-def few_comparisons(most: int) -> Iterator[None]:
-    """Let searches of lattices compare so few paths that cones have to be divided."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.methods.lattice.solve.LatticeSolver.settings", LatticeSettings(comparisons=most))
-        yield
-
-
 CHEAP = {
     "annealing": {"first_temperature": "1"},
     "boosting": {"rounds": "100"},
@@ -680,7 +671,7 @@ def test_lattices_that_stay_open_at_first_end_with_the_same_optimum(comparisons:
         for seed in seeds:
             region = REGIONS[k % len(REGIONS)] if k % 2 and REGIONS[k % len(REGIONS)] != "many" else ""
             one = graph_problem(kind, GRAPH_METRICS[k % len(GRAPH_METRICS)], seed + k, kind=region)
-            with few_comparisons(comparisons), long_searches() if k % 3 == 0 else nullcontext():
+            with open_lattices(comparisons=comparisons), long_searches() if k % 3 == 0 else nullcontext():
                 statuses[run(one, "auto", time_limit=None)[1]] += 1
                 if one.least is not None:
                     statuses[run(one, "auto", node_limit=k % 4)[1]] += 1

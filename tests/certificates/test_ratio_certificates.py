@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from certificates import base
 from problems import METRICS, Given, problem
-from strategies import many_more
+from searches import many_more
 
 import lpmert
 from lpmert import CertificateError, MethodError, verify
