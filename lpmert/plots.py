@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
     from lpmert.model.graphs import WordGraphs
     from lpmert.model.nbest import NBest
+    from lpmert.ranges import NearOptimal
     from lpmert.result import Result
+    from lpmert.subsets import Subsets
     from lpmert.values import Weights
 
 _SIZE = 7.0, 3.6
@@ -217,6 +219,60 @@ def changes(
     if len(known) < len(found):
         raise MetricError(f"metric {quoted(problem.metric.name)} gives lists no loss of their own")
     return pictures.changes(known, problem.unit)
+
+
+def subsets(found: Subsets) -> Figure:
+    """Draw the loss of the best 1, 2, ... features, with its bounds and what each size adds.
+
+    Parameters
+    ----------
+    found : Subsets
+        From `best_subsets`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The picture.
+
+    Raises
+    ------
+    MethodError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> figure = lpmert.plots.subsets(lpmert.best_subsets(lists))
+    """
+    return pictures.subsets(found, found.unit or LOSS)
+
+
+def ranges(found: NearOptimal) -> Figure:
+    """Draw the range of each weight among near-optimal ones, relative to its size at the optimum.
+
+    Parameters
+    ----------
+    found : NearOptimal
+        From `near_optimal`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The picture.
+
+    Raises
+    ------
+    MethodError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> figure = lpmert.plots.ranges(lpmert.near_optimal(lists, slack=0.5))
+    """
+    return pictures.ranges(found, found.optimum.unit or LOSS)
 
 
 def save(figure: Figure, path: str | Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import POSITIVE
+from lpmert.cli.arguments import PATH, POSITIVE
 from lpmert.cli.options import command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
@@ -17,6 +17,8 @@ from lpmert.cli.text import side_by_side
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from lpmert.findings import Unit
     from lpmert.ranges import NearOptimal, WeightRange
     from lpmert.result import Result
@@ -27,6 +29,29 @@ _WITHOUT = ("gap", "target", "node_limit")
 
 _DIGITS = 4
 """Of the ends of ranges."""
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """A picture of what is found."""
+
+    heading = "Output"
+
+    picture: str | None = option("FILE", "Draw it: .png, .svg, .pdf.", PATH)
+
+    def __post_init__(self) -> None:
+        """Check that it can be drawn there, before anything is searched."""
+        if self.picture is not None:
+            from lpmert.reporting.pictures import check_picture
+
+            check_picture(self.picture)
+
+    def draw(self, draw: Callable[[], Figure]) -> None:
+        """Write the picture, if there is a file for it."""
+        if self.picture is not None:
+            from lpmert.reporting.pictures import write_picture
+
+            write_picture(draw(), self.picture)
 
 
 @dataclass(frozen=True)
@@ -49,18 +74,19 @@ class _Near:
 
 
 @command("subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2")
-def subsets(search: Search, sizes: _Sizes, out: Output) -> None:
+def subsets(search: Search, sizes: _Sizes, drawn: _Picture, out: Output) -> None:
     """Find the best 1, 2, ... features of the lists in DATA, and prove that no others do better.
 
     All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, with --ties best
     at their best. The JSON has the weights of each size. DATA is as for `lpmert solve`.
     """
-    with logging_to_stderr(out), delivering(out) as deliver:
+    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         data = _read(search, out)
         with Interrupts() as stop, naming(search.name):
             found = _searched(data, sizes.at_most, search.arguments(data), out)
         unit = search.unit(data)
         deliver(found.to_json, lambda: _subsets_report(found, unit))
+        drawn.draw(lambda: _pictures().subsets(found, unit))
     if not found.subsets:
         raise click.exceptions.Exit(exit_code(_stopped(), stop))
     worst = next((one.result.status for one in found.subsets if not one.result.status.proved), None)
@@ -68,7 +94,7 @@ def subsets(search: Search, sizes: _Sizes, out: Output) -> None:
 
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
-def ranges(search: Search, near: _Near, out: Output) -> None:
+def ranges(search: Search, near: _Near, drawn: _Picture, out: Output) -> None:
     """Show how sure each weight is: its range among all weights that lose little more than the optimum.
 
     Between the two columns in the middle near-optimal weights were found; none lie beyond the outer two. A sign is
@@ -76,7 +102,7 @@ def ranges(search: Search, near: _Near, out: Output) -> None:
     """
     from lpmert.ranges import near_optimal
 
-    with logging_to_stderr(out), delivering(out) as deliver:
+    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         data = _read(search, out)
         own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack}
         with Interrupts() as stop, naming(search.name):
@@ -85,6 +111,7 @@ def ranges(search: Search, near: _Near, out: Output) -> None:
             )
         unit = search.unit(data)
         deliver(found.to_json, lambda: _ranges_report(found, unit))
+        drawn.draw(lambda: _pictures().ranges(found, unit))
     raise click.exceptions.Exit(exit_code(found.optimum.status if found.complete else _stopped(), stop))
 
 
@@ -122,6 +149,12 @@ def _read(search: Search, out: Output) -> Any:
         if getattr(search, name) is not None:
             raise click.UsageError(f"--{name.replace('_', '-')} is for one search; --time-limit ends this command.")
     return search.load(out)[0]
+
+
+def _pictures() -> Any:
+    from lpmert.reporting import pictures
+
+    return pictures
 
 
 def _stopped() -> Any:

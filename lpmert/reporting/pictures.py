@@ -1,4 +1,4 @@
-"""All pictures, drawn by matplotlib: searches, profiles, surfaces, changed lists, cross-validations, loops.
+"""All pictures, drawn by matplotlib: searches, profiles, surfaces, subsets, ranges, changed lists, loops.
 
 A picture for a page is an SVG with its own colours for dark screens; the same input gives the same bytes.
 """
@@ -25,7 +25,9 @@ from lpmert.system.files import atomic_writer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from lpmert.ranges import NearOptimal
     from lpmert.reporting.lines import Profile, Surface
+    from lpmert.subsets import Subsets
 
 ENDINGS = (".png", ".svg", ".pdf")
 _DPI = 150
@@ -66,6 +68,12 @@ _BESIDE = 0.05
 """Marks nearer to each other than this share of the window have one place and one label."""
 
 MOST_BARS = 40
+
+_MOST_NAMES = 3
+"""Features whose names stand beside a size; more are counted."""
+
+_MOST_SIZES = 4.0
+"""Ranges of weights are drawn up to so many times the size of the weight."""
 
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\u202a-\u202e\u2066-\u2069]"
@@ -355,6 +363,62 @@ def cross_validation(found: Mapping[str, Any], unit: Unit) -> Figure:
             axes.grid(axis="x")
         times = "once" if found["repetitions"] == 1 else f"{found['repetitions']} times"
         figure.suptitle(f"{found['folds']}-fold cross-validation, {times}; intervals of 95 %", fontsize=10)
+    return figure
+
+
+def subsets(found: Subsets, unit: Unit) -> Figure:
+    """Draw the loss and its bound against the number of features, with what each size adds."""
+    with styled():
+        figure, axes = _empty(7.0, 3.6)
+        sizes = [one.size for one in found.subsets]
+        losses = unit.figures(np.array([one.result.loss for one in found.subsets]))
+        bounds = [one.result.lower_bound for one in found.subsets]
+        known = [(size, bound) for size, bound in zip(sizes, bounds, strict=True) if bound is not None]
+        if known:
+            least = unit.figures(np.array([bound for _, bound in known]))
+            axes.plot([size for size, _ in known], least, "_", color=_BOUND, markersize=22, label=unit.bound)
+        axes.plot(sizes, losses, "o-", color=_LOSS, label=unit.name)
+        before: set[str] = set()
+        for one, size, loss in zip(found.subsets, sizes, losses.tolist(), strict=True):
+            own = set(one.features)
+            changes = [f"+ {name}" for name in one.features if name not in before]
+            changes += [f"- {name}" for name in sorted(before - own)]
+            text = printable("\n".join(changes if len(changes) <= _MOST_NAMES else [f"{len(changes)} others"]))
+            up = unit.factor > 0
+            place = {"xytext": (8, 4 if up else -4), "va": "bottom" if up else "top"}
+            axes.annotate(text, (size, loss), textcoords="offset points", fontsize=8, color=_FAINT, **place)
+            before = own
+        axes.set(xlabel="features", ylabel=printable(unit.label))
+        axes.set_xticks(sizes)
+        axes.margins(x=0.12, y=0.18)
+        axes.grid(axis="y")
+        axes.yaxis.set_major_locator(_places(losses, 6))
+        figure.legend(loc="outside upper left", ncols=2)
+    return figure
+
+
+def ranges(found: NearOptimal, unit: Unit) -> Figure:
+    """Draw the range of each weight among near-optimal ones, relative to its size at the optimum."""
+    with styled():
+        shown = [one for one in found.ranges if one.possible != (one.weight, one.weight)]
+        figure, axes = _empty(7.0, 1.6 + 0.42 * max(len(shown), 1))
+        for place, one in enumerate(shown):
+            size = abs(one.weight) or 1.0
+            for (low, high), colour, width, label in (
+                (one.possible, _BAND, 9.0, "not ruled out"),
+                (one.attained, _BOUND, 4.0, "found near-optimal"),
+            ):
+                ends = np.clip([low / size, high / size], -_MOST_SIZES, _MOST_SIZES)
+                axes.plot(ends, [place, place], color=colour, linewidth=width, solid_capstyle="butt",
+                          label=label if place == 0 else None)  # fmt: skip
+            axes.plot(one.weight / size, place, "D", color=_LOSS, markersize=5, label="optimum" if place == 0 else None)
+        axes.set_yticks(range(len(shown)), [printable(f"{one.name} ({one.weight:.4g})") for one in shown])
+        axes.set_ylim(max(len(shown), 1) - 0.4, -0.6)
+        axes.axvline(0.0, color=_FAINT, linewidth=1.0)
+        up_to = f"{unit.name} up to {unit.short(found.most)}, {found.scale}"
+        axes.set_xlabel(printable(f"weight relative to its size at the optimum; {up_to}"))
+        axes.grid(axis="x")
+        figure.legend(loc="outside upper left", ncols=3)
     return figure
 
 

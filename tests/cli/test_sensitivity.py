@@ -88,3 +88,16 @@ def test_solve_at_most_is_the_best_subset_of_that_size(table: Path) -> None:
         done = run("solve", table, *OPTIONS, "--at-most", "2", *option)
         assert done.exit_code == 2
         assert f"{option[0]} is for a single search, without --at-most." in done.output
+
+
+@pytest.mark.parametrize(("command", "words"), [("subsets", ["errors", "features"]), ("ranges", ["optimum", "c ("])])
+def test_both_are_drawn(tmp_path: Path, table: Path, command: str, words: list[str]) -> None:
+    pytest.importorskip("matplotlib")
+    more = ("--slack", "1", "--relative-to", "b") if command == "ranges" else ()
+    done = run(command, table, *OPTIONS, *more, "-q", "--picture", tmp_path / "found.svg")
+    assert done.exit_code == 0, done.output
+    drawn = (tmp_path / "found.svg").read_text()
+    assert all(word in drawn for word in words)
+    refused = run(command, table, *OPTIONS, "--picture", tmp_path / "found.txt")
+    assert refused.exit_code == 1
+    assert ".png" in refused.output
