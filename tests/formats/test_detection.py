@@ -366,7 +366,7 @@ def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None
         (["--references", "r", "--metric", "x"], "no metric 'x'; choose one of loss"),
         (["--losses", "a=x", "--losses", "a=y"], "--losses names a twice"),
         (["--losses", "x"], "'x' is not NAME=FILE"),
-        (["--scales", "x=y"], "'y' is not a finite number"),
+        (["--scales", "x=y"], "'x=y' is neither a file that is there, nor finite numbers"),
         (["--nothing"], "No such option"),
     ],
 )

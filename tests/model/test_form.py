@@ -42,7 +42,7 @@ def least_cost(form, normals=NO_LIMITS):
     rows, ends, costs = form.features.tolist(), form.offsets.tolist(), form.costs.tolist()
     for normal in normals.tolist():
         rows, ends, costs = [*rows, normal, [0.0] * 3], [*ends, ends[-1] + 2], [*costs, 0, 10**6]
-    return oracle.best_loss(rows, ends, costs)
+    return oracle.least_total(rows, ends, costs)
 
 
 def run(search):

@@ -35,7 +35,6 @@ import lpmert
 from lpmert import DataError, MethodError, Status
 from lpmert.cli.reports import result_report
 from lpmert.methods.auto import Auto
-from lpmert.registry import METHODS
 from lpmert.result import Limits
 from lpmert.result_schema import schema_of
 from lpmert.search import checkpoint
@@ -97,12 +96,6 @@ def test_other_data_and_settings_are_refused_by_name(of: Callable[[int], Any], t
     with pytest.raises(MethodError, match=r"'och' keeps no checkpoints.* use auto"):
         lpmert.minimize(data, method="och", checkpoint=tmp_path / "other.npz")
     assert lpmert.minimize(data, checkpoint=path, resume=True, time_limit=0).loss == first.loss
-
-
-def test_methods_that_prove_keep_checkpoints_and_no_others() -> None:
-    for name in METHODS.own:
-        method = METHODS.build(name)
-        assert method.keeps_checkpoints == method.proves
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +231,7 @@ def test_a_result_says_that_it_rests_on_a_checkpoint(tmp_path: Path) -> None:
     assert again.message == said
     lpmert.report(result, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert f"lower loss than {result.loss:.0f}. This also rests on a checkpoint, from which it was resumed." in page
+    assert "This also rests on a checkpoint, from which it was resumed." in page
     document = json.loads(saved.read_text())
     assert document["resumed"] is True
     schema = schema_of("result")
