@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     Data = NBest | WordGraphs
 
 TIES = ("first", "best", "worst")
+COUNTED = ("loss", "gain", "statistics")
+"""Options that say what hypotheses cost, each in the place of the others."""
 ARGUMENTS = "lpmert.arguments"
 """Key, in what click keeps of a run, of the words of the command line."""
 
@@ -131,7 +133,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     def __post_init__(self) -> None:
         """Check what one option says against another, before anything is read."""
-        if sum(name in self.flags for name in ("loss", "gain", "statistics")) > 1:
+        if sum(name in self.flags for name in COUNTED) > 1:
             raise click.UsageError(
                 "Pass either --loss with one column, or --gain with one of which more is better, or --statistics with "
                 "the columns of the metric."
