@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -15,10 +14,8 @@ from click.core import ParameterSource
 from lpmert.cli import options
 from lpmert.cli.reading import COUNTED, Question
 from lpmert.cli.search import HeldOut, Where
-from lpmert.errors import DataError, LpmertError
 from lpmert.quoting import listed, quoted
 from lpmert.registry import PROBLEM
-from lpmert.system.files import STDIN, read_text
 
 if TYPE_CHECKING:
     Known = Mapping[str, click.Parameter]
@@ -69,6 +66,11 @@ def _known() -> Known:
 
 def _read(path: str, ctx: click.Context) -> dict[str, Any]:
     """Return what a file says, by parameter; raises `DataError`, which names file and key, for what cannot be so."""
+    import tomllib
+
+    from lpmert.errors import DataError, LpmertError
+    from lpmert.system.files import read_text
+
     try:
         document = tomllib.loads(read_text(path))
     except (ValueError, RecursionError) as error:  # also of numbers and tables that Python cannot hold
@@ -142,6 +144,6 @@ def _text(value: Any, mark: str) -> str:
 def _of_file(key: str, metavar: str, text: str, folder: Path) -> str:
     """Return the value, if it is a file as it is called from here: paths are relative to the problem's file."""
     beside = os.fspath(folder / text)
-    if text == STDIN or not (metavar in _FILES or key in _PERHAPS_FILES):
+    if text == "-" or not (metavar in _FILES or key in _PERHAPS_FILES):
         return text
     return beside if os.path.exists(beside) or key not in _PERHAPS_FILES else text
