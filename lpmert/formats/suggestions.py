@@ -23,19 +23,8 @@ COLUMN = "COLUMN"
 """Stands for a column that is not known."""
 
 _SEGMENTS = (
-    *SEGMENTS,
-    "utt",
-    "utterance",
-    "sent",
-    "sentence",
-    "id",
-    "qid",
-    "query",
-    "prompt",
-    "doc",
-    "case",
-    "context",
-)
+    *SEGMENTS, "utt", "utterance", "sent", "sentence", "id", "qid", "query", "prompt", "doc", "case", "context"
+)  # fmt: skip
 _ERRORS = ("errors", "error", "edits")
 _LOSSES = (*LOSSES, "error", "wer", "cer", "edits")
 _GAINS = ("correct", "is_correct", "gain", "accuracy", "passed", "chosen", "choice", "relevance")
@@ -72,11 +61,12 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
     features = {name: found for name, found in numbers.items() if name not in taken and _split(name) == [name]}
     gaps = [name for name in cells if name not in {*numbers, *taken} and _numbers(cells[name][:1], textual) is not None]
     reasons = dict.fromkeys(gaps, "not a number in every row") | _reasons(features, first, costs=costs)
-    lengths = [name for name in reasons if "ref" in name.lower() and reasons[name] == _SAME]
+    lengths = [name for name in reasons if reasons[name] == _SAME and "ref" in name.lower() and _counts(numbers[name])]
     if costs:
         left = {name: found for name, found in features.items() if name not in reasons}
         reasons |= _sums(left, numbers.get(options.get("loss", "")), options.get("loss", ""), first)
-    if lengths and not said.statistics and _last(options.get("loss", "")) in _ERRORS:
+    loss = options.get("loss", "")
+    if lengths and not said.statistics and _last(loss) in _ERRORS and _counts(numbers[loss]):
         options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
         del reasons[lengths[0]], features[lengths[0]]
     named = [name for name in features if name not in reasons] or [*features] or ["A,B,C"]
@@ -123,6 +113,10 @@ def _numbers(cells: Any, textual: bool) -> FloatArray | None:
     except (ValueError, OverflowError):
         return None
     return found if (np.abs(found) <= MAGNITUDE_LIMIT).all() else None
+
+
+def _counts(numbers: FloatArray) -> bool:
+    return bool((numbers >= 0).all() and (numbers % 1 == 0).all())
 
 
 def _is_truth(cells: Sequence[Any], textual: bool) -> bool:

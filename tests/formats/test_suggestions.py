@@ -109,6 +109,13 @@ def test_a_metric_that_is_named_gets_no_other_one(tmp_path: Path) -> None:
     assert outcome.stderr.splitlines()[-1].endswith("--loss errors")
 
 
+def test_errors_that_are_no_counts_are_a_loss_and_no_rate(tmp_path: Path) -> None:
+    halves = [errors / 2 for errors in speech()["errors"]]
+    error = needed(written(tmp_path, speech(errors=halves)))
+    assert error.suggestion["loss"] == "errors"
+    assert error.no_features["ref_words"] == "the same within each list"
+
+
 def test_answers_to_questions_have_ids_votes_and_texts(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     size = 40
