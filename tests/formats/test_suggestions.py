@@ -95,7 +95,7 @@ def test_columns_of_hypotheses_within_records_are_found(tmp_path: Path) -> None:
 
 def test_the_command_that_is_proposed_runs_and_shows_a_rate(tmp_path: Path) -> None:
     path = written(tmp_path, speech())
-    outcome = run("solve", path, "--time-limit", "5", "-q")
+    outcome = run("solve", path, "-q")
     assert outcome.exit_code == 1
     assert "Likely no features: rank (counts the rows of a list), score (a sum of am, lm" in outcome.stderr
     command = shlex.split(outcome.stderr.splitlines()[-1])
