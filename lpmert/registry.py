@@ -194,5 +194,8 @@ FORMATS = Registry(
     },
 )
 
+PROBLEM = ".toml"
+"""Ending of files that say for the command line which lists to read, and where weights may lie."""
+
 TABLES = ("tsv", "csv", "jsonl", "json", "parquet")
 """The formats with one hypothesis a row and named columns."""

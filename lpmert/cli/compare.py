@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lpmert.cli.arguments import PATH, POSITIVE, by_name, method_names, named, parse_weights, seconds
-from lpmert.cli.options import command, option
+from lpmert.cli.options import option
+from lpmert.cli.problem import command
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import compared_report
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say

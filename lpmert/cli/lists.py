@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from lpmert.cli.arguments import PATH, Registered, parse_weights
-from lpmert.cli.options import argument, command, option
+from lpmert.cli.options import argument, option
+from lpmert.cli.problem import command, stated
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr, say
 from lpmert.quoting import listed
@@ -55,10 +56,9 @@ def convert(source: _Source, to: _Target, out: Quiet) -> None:
     from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
 
     own = {name: value for name in _OF_WRITERS if (value := getattr(to, name)) is not None}
-    if (source.metric is not None or source.options) and not source.references:
-        raise click.UsageError(
-            f"{'--metric' if source.options == () else '--set'} applies to texts, with --references."
-        )
+    for name, called in (("metric", "--metric"), ("options", "--set")):
+        if stated(name) and not source.references:
+            raise click.UsageError(f"{called} applies to texts, with --references.")
     kind = to.to or format_of_target(to.target)
     format = format_by_name(kind)
     writer_of(format, kind)

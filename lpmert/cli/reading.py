@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     Data = NBest | WordGraphs
 
 TIES = ("first", "best", "worst")
+COUNTED = ("loss", "gain", "statistics")
+"""Options that say what hypotheses cost, each in the place of the others."""
 ARGUMENTS = "lpmert.arguments"
 """Key, in what click keeps of a run, of the words of the command line."""
 
@@ -131,7 +133,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     def __post_init__(self) -> None:
         """Check what one option says against another, before anything is read."""
-        if sum(name in self.flags for name in ("loss", "gain", "statistics")) > 1:
+        if sum(name in self.flags for name in COUNTED) > 1:
             raise click.UsageError(
                 "Pass either --loss with one column, or --gain with one of which more is better, or --statistics with "
                 "the columns of the metric."
@@ -220,6 +222,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         from lpmert.errors import DataError
         from lpmert.formats.columns import ColumnsNeeded
         from lpmert.formats.detect import read
+        from lpmert.formats.suggestions import COLUMN
 
         kind, options, rest = self.plan
         for name in rest:
@@ -228,7 +231,15 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         try:
             nbest = read(self.source, kind, **options)
         except ColumnsNeeded as error:
-            told = DataError(f"{error}. For example:\n{_command(error.suggestion)}")
+            no_features = [f"{name} ({why})" for name, why in error.no_features.items()]
+            hint = f" Likely no features: {listed(no_features)}." if no_features else ""
+            if error.suggestion.get("loss") == COLUMN:
+                hint += " Where no column is a loss, --references FILE counts errors."
+            suggestion = dict(error.suggestion)
+            if "metric" in suggestion and self.metric is not None:  # which may not take these statistics
+                del suggestion["metric"]
+                suggestion["loss"] = suggestion.pop("statistics").partition(",")[0]
+            told = DataError(f"{error}.{hint} For example:\n{_command(suggestion)}")
             told.path = error.path  # which the message names already
             raise told from error
         return nbest.deduplicate() if self.deduplicate else nbest
@@ -428,9 +439,5 @@ def _value(name: str, value: Any) -> Any:
 def _command(suggestion: Mapping[str, str]) -> str:
     """Return the command as it was given, and with it the columns that may be meant."""
     words = click.get_current_context().find_root().meta.get(ARGUMENTS, [])
-    more = [part for name, value in suggestion.items() for part in _suggested(name, value)]
+    more = [part for name, value in suggestion.items() for part in (flag(name), value)]
     return "  lpmert " + " ".join(map(shlex.quote, [*words, *more]))
-
-
-def _suggested(name: str, value: str) -> tuple[str, str]:
-    return (flag("statistics" if name == "loss" and "," in value else name), value)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lpmert.cli.arguments import PATH, Scale, by_name, named, pair, scale, time_limit
-from lpmert.cli.options import argument, command, option
+from lpmert.cli.options import argument, option
+from lpmert.cli.problem import command
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.running import ExitCode, Quiet, naming, say

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Where:
+class Where:
     """Where the weights may lie."""
 
     heading = "Where the weights may lie"
@@ -84,7 +84,7 @@ class _How:
 
 
 @dataclass(frozen=True)
-class Search(_How, _Where, Question):
+class Search(_How, Where, Question):
     """Lists or lattices, and how to search for weights."""
 
     def __post_init__(self) -> None:

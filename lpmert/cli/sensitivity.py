@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lpmert.cli.arguments import PATH, POSITIVE
-from lpmert.cli.options import command, option
+from lpmert.cli.options import option
+from lpmert.cli.problem import command
 from lpmert.cli.progress import Stages
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
 from lpmert.cli.search import Search

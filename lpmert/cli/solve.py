@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, Registered, parse_weights
-from lpmert.cli.options import command, option
+from lpmert.cli.options import option
+from lpmert.cli.problem import command
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, paths_of, sizes
 from lpmert.cli.report import Page
@@ -81,7 +82,9 @@ def solve(
 
     DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
     pooled by list, - is stdin. What a file does not tell (in a table, which columns are what), options say; the help of
-    `lpmert convert` and docs/formats.md describe them. Of lattices all paths count, or with --n-best the best ones.
+    `lpmert convert` and docs/formats.md describe them. Or DATA is one TOML file that says all this and the region, by
+    the names of the options; those of the command line come first. Of lattices all paths count, or with --n-best the
+    best ones.
 
     A search ends with a proof: no limit of time is set, as nobody knows how long one takes, and Ctrl-C gives the best
     weights with their bound at any moment. After a minute without --time-limit it says how it stands.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from lpmert.cli.arguments import PARTS
-from lpmert.cli.options import command, option
+from lpmert.cli.options import option
+from lpmert.cli.problem import command
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page
 from lpmert.cli.reports import tuned_report

@@ -12,7 +12,8 @@ import click
 
 import lpmert
 from lpmert.cli.arguments import PATH, memory_limit, time_limit
-from lpmert.cli.options import argument, command
+from lpmert.cli.options import argument
+from lpmert.cli.problem import command
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question
 from lpmert.cli.running import Short, delivering, naming

@@ -12,7 +12,7 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.text import repeated
-from lpmert.metrics.columns import LOSSES, named_like_statistics
+from lpmert.metrics.columns import named_like_statistics
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
@@ -25,12 +25,10 @@ TEXT = "text"
 ALL = "all"
 """Stands for all columns, or features, that have no other role."""
 
-_SEGMENTS = (SEGMENT, "segment")
+SEGMENTS = (SEGMENT, "segment")
 _MARK = "statistic:"
 """Begins the name of a column of statistics that would not be known for one by its own name."""
 
-_LIKELY_SEGMENTS = ("utt", "utterance", "sent", "sentence", "id", "qid", "query", "prompt", "doc", "case", "context")
-_LIKELY_LOSSES = (*LOSSES, "error", "wer", "edits", "cost")
 _OPTIONS = {
     "segment": "which list a row belongs to",
     "features": "what the weights are for: names, patterns, or all",
@@ -85,11 +83,19 @@ class Head(NamedTuple):
 
 
 class ColumnsNeeded(DataError):
-    """A table does not tell which of its columns are what; `suggestion` has likely ones by option."""
+    """A table does not tell which of its columns are what.
 
-    def __init__(self, message: str, suggestion: Mapping[str, str], *, path: str | Path, line: int | None) -> None:
+    missing: the options that would say so. said: what is known. suggestion: likely columns by option, once the rows
+    have been looked at. no_features: which columns of numbers are no features, and why.
+    """
+
+    def __init__(
+        self, message: str, missing: Sequence[str], said: Columns, *, path: str | Path, line: int | None
+    ) -> None:
         super().__init__(message, path=path, line=line)
-        self.suggestion = suggestion
+        self.missing, self.said = tuple(missing), said
+        self.suggestion: Mapping[str, str] = {}
+        self.no_features: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -150,11 +156,11 @@ class Wanted:
         missing += ["loss"] if read and not statistics else []
         missing += ["text"] if self.counted and text is None else []
         if missing:
-            likely = self._likely(head, known)
             what = "; ".join(f"{option} ({_OPTIONS[option]})" for option in missing)
             raise ColumnsNeeded(
                 f"say which columns to use: {what}. The columns are {listed(head.names)}",
-                {option: likely[option] for option in missing},
+                missing,
+                Columns(segment, (), statistics, text),
                 path=path,
                 line=head.line,
             )
@@ -162,21 +168,6 @@ class Wanted:
         free = [name for name in head.names if name not in others]
         features = known.features if self.features is None else matched(self.features, free, head.names, path)
         return Columns(segment, features, statistics if read else (), text)
-
-    def _likely(self, head: Head, known: Columns) -> dict[str, str]:
-        """Return columns that may be meant, or a word in capitals, by option."""
-        names = head.names
-
-        def first_of(likely: Iterable[str], otherwise: str) -> str:
-            return next((name for one in likely for name in names if name.lower() == one), otherwise)
-
-        segment = self.segment or known.segment or first_of((*_SEGMENTS, *_LIKELY_SEGMENTS), "COLUMN")
-        losses = self.statistics or known.statistics or (first_of(_LIKELY_LOSSES, "COLUMN"),)
-        text = self.text or known.text or first_of(("text", "hypothesis", "output", "summary"), "COLUMN")
-        taken = {segment, text, *losses}
-        features = [name for name in names if name not in taken and _is_number(head.first.get(name))]
-        named = ",".join(features) or "A,B,C"
-        return {"segment": segment, "features": named, "loss": ",".join(losses), "text": text}
 
 
 def _split(names: Names, what: str) -> tuple[str, ...] | None:
@@ -199,7 +190,7 @@ def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
 
 def recognised(names: Sequence[str]) -> Columns:
     """Return the roles that names tell: `list` (or `segment`) first, features, statistics with known names, `text`."""
-    segment = names[0] if names and names[0] in _SEGMENTS else None
+    segment = names[0] if names and names[0] in SEGMENTS else None
     left = list(names[1:] if segment else names)
     text = left.pop() if left[-1:] == [TEXT] else None
     statistics = tuple(name for name in left if name.startswith(_MARK))
@@ -242,19 +233,7 @@ def _marked(names: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
     return tuple(_MARK + name if name not in there and _MARK + name in there else name for name in names)
 
 
-def _is_number(cell: Any) -> bool:
-    while isinstance(cell, list) and cell:
-        cell = cell[0]
-    if not isinstance(cell, str):
-        return isinstance(cell, int | float)
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-_TRUTH = {"true": 1.0, "false": 0.0}
+TRUTH = {"true": 1.0, "false": 0.0}
 
 
 def truth_as_numbers(cells: Any, *, textual: bool) -> Any:
@@ -262,7 +241,7 @@ def truth_as_numbers(cells: Any, *, textual: bool) -> Any:
     if isinstance(cells, np.ndarray) and cells.dtype != object:
         return cells.astype(np.float64) if cells.dtype == bool else cells
     if textual:
-        return [str(_TRUTH[word]) if (word := cell.strip().lower()) in _TRUTH else cell for cell in cells]
+        return [str(TRUTH[word]) if (word := cell.strip().lower()) in TRUTH else cell for cell in cells]
     return [float(cell) if isinstance(cell, bool) else cell for cell in cells]
 
 

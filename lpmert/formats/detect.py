@@ -20,7 +20,7 @@ from lpmert.formats.text import words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
-from lpmert.registry import FORMATS
+from lpmert.registry import FORMATS, PROBLEM
 from lpmert.system.archives import archive_members, is_archive
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, STDIN, head_of, line_limit, open_bytes
 from lpmert.system.pipes import pipes_kept
@@ -212,6 +212,9 @@ def detect(source: Source) -> str:
             head = next((text for _, text in archive_members(source)), "").encode()
         kind = _by_magic(head) or (None if format_of_name(source) else _by_ending(source))
         kind = kind or _by_first_line(head, source)
+    if kind is None and Path(source).suffix == PROBLEM:
+        remedy = "give it to a command, alone; in Python, its lists to lpmert.read and its region to lpmert.minimize"
+        raise DataError(f"a problem, which is more than lists: {remedy}", path=source)
     if kind is None:
         raise DataError(f"cannot tell the format; {_REMEDY.format('--from')}", path=source)
     return kind

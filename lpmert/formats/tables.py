@@ -7,7 +7,8 @@ from __future__ import annotations
 import csv
 import json
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,6 +21,7 @@ from lpmert.formats.columns import (
     SEGMENT,
     TEXT,
     Columns,
+    ColumnsNeeded,
     Head,
     Names,
     Wanted,
@@ -32,6 +34,7 @@ from lpmert.formats.json_lists import blocks_of_rows, json_blocks, json_records
 from lpmert.formats.rows import (
     RECORDED,
     Block,
+    Choose,
     delimited_blocks,
     format_of_name,
     frame_blocks,
@@ -42,14 +45,19 @@ from lpmert.formats.rows import (
     record_of,
     to_columns,
 )
+from lpmert.formats.suggestions import suggested
 from lpmert.formats.text import Place, number_text, repeated, spells_plainly, trouble_of_number
 from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rounds
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.system.files import atomic_writer, line_limit, open_bytes
+from lpmert.system.files import STDIN, atomic_writer, line_limit, open_bytes
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
+from lpmert.system.pipes import pipes_kept
+
+_SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000
+"""Most of a table that is looked at to suggest columns."""
 
 
 def read_table(
@@ -126,16 +134,12 @@ def read_table(
     if format is not None and format not in TABLES:
         raise DataError(f"no format {quoted(format)}; the formats are {listed(TABLES)}", path=name)
     table = _Table(name, wanted, gain, group)
-    if isinstance(path, str | Path):
-        with line_limit(max_line_length), open_bytes(path) as stream:
-            table.kind = format or guess_format(stream, path)
-            blocks = json_blocks if table.kind in ("jsonl", "json") else delimited_blocks
-            if table.kind == "parquet":
-                nbest = table.collected(parquet_blocks(stream, path, table.choose))
-            else:
-                nbest = table.collected(blocks(stream, path, table.kind, table.choose))
-    else:
-        nbest = table.collected(frame_blocks(path, table.choose))
+    with line_limit(max_line_length), pipes_kept():
+        try:
+            nbest = table.collected(table.blocks(path, format, table.choose))
+        except ColumnsNeeded as error:
+            table.suggest(error, path, format)
+            raise
     return nbest if gain is None else losses_of_gains(nbest)
 
 
@@ -146,13 +150,48 @@ class _Table:
         self.path, self.kind = path, "frame"
         self._wanted, self._gain, self._group = wanted, gain, group
         self._rows: int | None = None
+        self._head = Head((), None, {})
         self.columns = Columns(None, (), (), None)
         self._owners = Owners()
         self._begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
         self._last: Any = None
 
+    def blocks(self, source: Any, format: str | None, choose: Choose) -> Generator[Block, None, None]:
+        """Yield the rows of a file or of a table in memory."""
+        if not isinstance(source, str | Path):
+            yield from frame_blocks(source, choose)
+            return
+        with open_bytes(source) as stream:
+            self.kind = format or guess_format(stream, source)
+            if self.kind == "parquet":
+                yield from parquet_blocks(stream, source, choose)
+            else:
+                blocks = json_blocks if self.kind in ("jsonl", "json") else delimited_blocks
+                yield from blocks(stream, source, self.kind, choose)
+
+    def suggest(self, error: ColumnsNeeded, source: Any, format: str | None) -> None:
+        """Give an error likely columns, as far as the first rows tell them; the very first, if no more can be read."""
+        head = self._head
+        arrays = [name for name in head.names if isinstance(head.first.get(name), list)]
+        beside = [name for name in head.names if name not in arrays]  # ids, perhaps, and what else a record has once
+        ids = [name for name in beside if name == error.said.segment] or beside[:1]
+        names = [*ids, *arrays] if head.spread else [*head.names]
+        cells: dict[str, Any] = {name: [head.first[name]] for name in names if name in head.first}
+        if names and str(source) != STDIN:  # of which the beginning has gone
+            every = Columns(names[0], tuple(names[1:]), (), None)
+            most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
+            with suppress(DataError, StopIteration), closing(self.blocks(source, format, lambda _: every)) as blocks:
+                columns = [_expanded(column)[:most] for column in next(blocks).columns]
+                cells = dict(zip(names, columns, strict=True))
+        costs = self._wanted.counted is not None
+        found = suggested(cells, error.said, textual=self._textual, costs=costs)
+        asked = [*error.missing, *(("gain", "statistics", "metric") if "loss" in error.missing else ())]
+        error.suggestion = {option: value for option, value in found.options.items() if option in asked}
+        error.no_features = found.no_features if "features" in asked else {}
+
     def choose(self, head: Head) -> Columns:
         """Return the wanted columns of a table with this head."""
+        self._head = head
         self.columns, self._rows = self._wanted.choose(head, self.path), head.rows
         return self.columns
 
@@ -266,6 +305,13 @@ class _Table:
             line, cell = next(pair for pair in zip(lines, cells, strict=True) if type(pair[1]) is not str)
             raise self._error(line, f"column {quoted(name)} is {reprlib.repr(cell)}, not a string")
         return cells
+
+
+def _expanded(cells: Any) -> Sequence[Any]:
+    """Return the cells of each row, where a column of ids may be `Runs`."""
+    if not isinstance(cells, Runs):
+        return cells  # type: ignore[no-any-return]
+    return [key for key, size in zip(*cells, strict=True) for _ in range(size)]
 
 
 def _runs(keys: Any) -> Iterator[tuple[Any, int]]:

@@ -1,0 +1,214 @@
+"""Where a table does not say which columns are what, the columns that an error proposes are the right ones."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import run
+from shared import SHARED_DATA, needs_shared
+
+from lpmert import read, read_table
+from lpmert.formats.columns import ColumnsNeeded
+
+Table = dict[str, list[Any]]
+LISTS, ROWS = 12, 5
+
+
+def speech(**more: list[Any]) -> Table:
+    """A table of lists as recognisers write them: a rank, two scores and their total, counts, errors, texts."""
+    rng = np.random.default_rng(1)
+    size = LISTS * ROWS
+    am, lm = (rng.normal(scale=20, size=size).round(4) for _ in range(2))
+    return {
+        "source": ["book"] * 20 + ["radio"] * 40,
+        "recording": [f"r{row // ROWS}" for row in range(size)],
+        "rank": [row % ROWS + 1 for row in range(size)],
+        "am": am.tolist(),
+        "lm": lm.tolist(),
+        "score": (am + 0.6 * lm).round(4).tolist(),
+        "words": rng.integers(3, 9, size=size).tolist(),
+        "errors": rng.integers(0, 5, size=size).tolist(),
+        "ref_words": np.repeat(rng.integers(4, 9, size=LISTS), ROWS).tolist(),
+        "text": [f"w{row} w" for row in range(size)],
+        **more,
+    }
+
+
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+
+def written(folder: Path, table: Table, form: str = "tsv") -> Path:
+    path = folder / f"lists.{form}"
+    if form == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows_of(table)))
+    elif form == "arrays.json":
+        lists = [{"recording": f"r{n}", "hyps": rows_of(table)[n * ROWS : (n + 1) * ROWS]} for n in range(LISTS)]
+        path.write_text(json.dumps(lists))
+    elif form == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(table), path)
+    else:
+        separator = "\t" if form == "tsv" else ","
+        lines = [table, *zip(*table.values(), strict=True)]
+        path.write_text("".join(separator.join(map(str, line)) + "\n" for line in lines))
+    return path
+
+
+def needed(source: Any, **options: Any) -> ColumnsNeeded:
+    with pytest.raises(ColumnsNeeded) as caught:
+        read(source, **options)
+    return caught.value
+
+
+WANTED = {"segment": "recording", "features": "am,lm,words", "statistics": "errors,ref_words", "metric": "wer"}
+
+
+@pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "parquet", "frame"])
+def test_ids_ranks_sums_and_lengths_of_references_are_told_from_features(tmp_path: Path, form: str) -> None:
+    if form == "frame":
+        with pytest.raises(ColumnsNeeded) as caught:
+            read_table(speech())
+        error = caught.value
+    else:
+        error = needed(written(tmp_path, speech(), form))
+    assert error.suggestion == WANTED
+    assert error.no_features == {
+        "rank": "counts the rows of a list",
+        "score": "a sum of am, lm, with some weights",
+    }
+
+
+def test_columns_of_hypotheses_within_records_are_found(tmp_path: Path) -> None:
+    table = {name: cells for name, cells in speech().items() if name != "recording"}
+    found = needed(written(tmp_path, table, "arrays.json")).suggestion
+    under = {name: ",".join(f"hyps.{one}" for one in WANTED[name].split(",")) for name in ("features", "statistics")}
+    assert found == {**under, "metric": "wer"}  # a record is a list
+
+
+def test_the_command_that_is_proposed_runs_and_shows_a_rate(tmp_path: Path) -> None:
+    path = written(tmp_path, speech())
+    outcome = run("solve", path, "-q")
+    assert outcome.exit_code == 1
+    assert "Likely no features: rank (counts the rows of a list), score (a sum of am, lm" in outcome.stderr
+    command = shlex.split(outcome.stderr.splitlines()[-1])
+    again = run(*command[1:])
+    assert again.exit_code == 0, again.output
+    assert "WER" in again.stdout
+
+
+def test_a_metric_that_is_named_gets_no_other_one(tmp_path: Path) -> None:
+    outcome = run("solve", written(tmp_path, speech()), "--metric", "zero-one")
+    assert outcome.stderr.splitlines()[-1].endswith("--loss errors")
+
+
+def test_errors_that_are_no_counts_are_a_loss_and_no_rate(tmp_path: Path) -> None:
+    halves = [errors / 2 for errors in speech()["errors"]]
+    error = needed(written(tmp_path, speech(errors=halves)))
+    assert error.suggestion["loss"] == "errors"
+    assert error.no_features["ref_words"] == "the same within each list"
+
+
+def test_answers_to_questions_have_ids_votes_and_texts(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    size = 40
+    answers: Table = {
+        "question": [row // 4 for row in range(size)],
+        "answer": [str(one) for one in rng.integers(1, 4, size=size)],
+        "logit": rng.normal(size=size).round(3).tolist(),
+        "count": [1] * size,
+    }
+    error = needed(written(tmp_path, answers, "jsonl"))
+    assert error.suggestion == {"segment": "question", "features": "logit", "loss": "COLUMN"}
+    assert error.no_features == {"count": "the same within each list"}
+    # with weights but without losses, a count of 1 is a vote
+    assert needed(written(tmp_path, answers, "jsonl"), references=False).suggestion["features"] == "logit,count"
+    right = needed(written(tmp_path, {**answers, "right": [one == "1" for one in answers["answer"]]}, "jsonl"))
+    assert right.suggestion["gain"] == "right"
+
+
+def test_parts_of_the_errors_are_no_features(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    sub, ins, dele = (rng.integers(0, 4, size=LISTS * ROWS) for _ in range(3))
+    table = speech(sub=sub.tolist(), ins=ins.tolist(), errors=(sub + ins + dele).tolist(), wer=rng.random(60).tolist())
+    table["del"] = dele.tolist()
+    error = needed(written(tmp_path, table))
+    assert error.suggestion == WANTED
+    assert {name: error.no_features[name] for name in ("sub", "ins", "del", "wer")} == {
+        **dict.fromkeys(["sub", "ins", "del"], "part of errors"),
+        "wer": "a loss or a gain",
+    }
+
+
+def test_what_only_looks_like_a_sum_or_a_rank_stays(tmp_path: Path) -> None:
+    table = speech()
+    table["score"][7] += 1.0  # a twentieth of the spread
+    table["rank"][9] += 1
+    table["place"] = table.pop("rank")
+    found = needed(written(tmp_path, table))
+    assert set(found.suggestion["features"].split(",")) == {"am", "lm", "score", "words", "place"}
+    few = {name: cells[: 2 * ROWS] for name, cells in speech().items()}
+    assert "score" in needed(written(tmp_path, few)).suggestion["features"].split(",")
+
+
+def test_numbers_of_rows_and_columns_with_gaps_are_no_features(tmp_path: Path) -> None:
+    size = LISTS * ROWS
+    table = speech(row=list(range(7, 7 + size)), gap=[1.5] * (size - 1) + ["nan"])
+    error = needed(written(tmp_path, table))
+    assert error.suggestion == WANTED
+    assert error.no_features["row"] == "numbers the rows"
+    assert error.no_features["gap"] == "not a number in every row"
+
+
+@pytest.mark.parametrize("times", [1, 3000])
+def test_of_stdin_only_the_first_row_tells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, times: int) -> None:
+    content = written(tmp_path, {name: cells * times for name, cells in speech().items()}).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    found = needed("-")
+    assert found.suggestion["features"] == "am,lm,score,words,ref_words"
+    assert found.no_features == {"rank": "a rank by its name"}
+
+
+def test_a_wide_table_is_looked_at_in_a_moment(tmp_path: Path) -> None:
+    table = {"recording": speech()["recording"], "errors": speech()["errors"]}
+    table |= {f"f{number}": speech()["am"] for number in range(3000)}
+    before = process_time()
+    assert len(needed(written(tmp_path, table)).suggestion["features"].split(",")) == 3000
+    assert process_time() - before < 20
+
+
+@pytest.mark.parametrize("line", ["{}", '{"id": "a", "tags": ["x", 1], "n": {"b": [1]}, "f": null, "h": 1e200}'])
+def test_odd_records_still_say_what_they_need(tmp_path: Path, line: str) -> None:
+    (tmp_path / "x.jsonl").write_text(f"{line}\n{line}\n")
+    assert set(needed(tmp_path / "x.jsonl").suggestion) >= {"features", "loss"}
+
+
+def test_a_broken_table_still_says_what_it_needs(tmp_path: Path) -> None:
+    path = written(tmp_path, speech())
+    path.write_text(path.read_text() + "one\tcell\ttoo\tfew\n")
+    assert needed(path).suggestion["features"].split(",") == ["am", "lm", "score", "words", "ref_words"]
+
+
+REAL = {
+    "librispeech-asr-30best/dev_other.nbest.tsv.xz": {
+        "segment": "utt",
+        "features": "decoder,ctc,lm,n_tokens,n_words",
+        "statistics": "errors,ref_words",
+        "metric": "wer",
+    },
+    "discrete-choice/ModeCanada.csv.xz": {"segment": "case", "features": "cost,ivt,ovt,freq", "gain": "choice"},
+}
+
+
+@needs_shared
+@pytest.mark.parametrize("name", REAL)
+def test_columns_of_real_tables_are_those_that_their_pages_describe(name: str) -> None:
+    assert SHARED_DATA is not None
+    assert needed(SHARED_DATA / name).suggestion == REAL[name]
