@@ -39,6 +39,8 @@ RIDGE = 0.1
 """Added to the eigenvalues of the features' correlations before they are made alike."""
 
 CHAINS = 3
+"""Random walks, whose means are averaged: of two that do not agree, nobody can tell which is off."""
+
 AGREEMENT = 0.95
 """Least cosine of a chain's mean with the mean of all at which chains end."""
 
@@ -430,7 +432,6 @@ class Averaging(Comparator):
 
     temperature: float = option(3.0, "in units of u; inf only with within", above=0)
     within: float | None = option(None, "units of u for each feature but one that weights may cost more", above=0)
-    chains: int = option(CHAINS, "random walks, whose means are averaged", least=1)
 
     name: ClassVar[str] = "average"
     takes_lattices: ClassVar[bool] = True
@@ -448,7 +449,7 @@ class Averaging(Comparator):
         start: CanonicalWeights,
         *,
         seed: int,
-        chains: int | None = None,
+        chains: int = CHAINS,
         tell: Tell = lambda *_: None,
     ) -> Average:
         """Return the average of weights around start [d]; see `average_weights`, `average_over_paths`."""
@@ -457,7 +458,7 @@ class Averaging(Comparator):
             temperature=self.temperature,
             within=inf if self.within is None else self.within,
             seed=seed,
-            chains=self.chains if chains is None else min(chains, self.chains),
+            chains=chains,
             tell=tell,
         )
         if isinstance(problem, LatticeProblem):

@@ -22,7 +22,6 @@ from lpmert.methods.lp_mert.streams import WarmStart
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, SortedLists
 from lpmert.numeric.lp import LinOptimizer
-from lpmert.numeric.rounding import Rounding
 from lpmert.system.deadline import checkpoint
 
 _CORRAL_BYTES = 1 << 25
@@ -42,14 +41,13 @@ class AttainabilityOracle:
         self,
         sorted_lists: SortedLists,
         cap: Cap | None = None,
-        rounding: Rounding | None = None,
         *,
         lp: str = "least-norm",
         row_generation: bool = True,
         cosine_test: str = "exact",
     ) -> None:
         self.sorted_lists = sorted_lists
-        self._cap, self._rounding = cap, rounding
+        self._cap = cap
         self.sizes = np.diff(sorted_lists.offsets)
         self.counters: Counter[str] = Counter(lps=0, rows_in_full=0, rows_held=0, exact_decisions=0)
         self._lp, self._row_generation, self._cosine_test = lp, row_generation, cosine_test
@@ -64,7 +62,8 @@ class AttainabilityOracle:
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
-        return LinOptimizer(self.sorted_lists.rows, self.sorted_lists.offsets, self._cap, self._rounding)
+        lists = self.sorted_lists
+        return LinOptimizer(lists.rows, lists.offsets, self._cap, lists.rounding)
 
     def ask(self, lists: IntArray, positions: IntArray, near: WarmStart | None = None) -> WarmStart | None:
         """Return what the program leaves if these positions in these lists can be strictly best together, else `None`.

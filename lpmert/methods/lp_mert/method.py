@@ -106,7 +106,6 @@ class SavingTest:
         self.oracle = AttainabilityOracle(
             self.sorted_lists,
             canonical.cap,
-            canonical.rounding_by_cost,
             lp=settings.lp,
             row_generation=settings.row_generation,
             cosine_test=settings.cosine_test,

@@ -36,7 +36,7 @@ class PublishedTest:
 
     def __init__(self, canonical: Canonical) -> None:
         self.sorted_lists = canonical.by_cost
-        self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap, canonical.rounding_by_cost)
+        self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap)
         self.tested: Counter[int] = Counter()
         self.doubted = False
         self._nothing_known = np.zeros(canonical.n_lists, dtype=np.int64)
