@@ -188,7 +188,7 @@ class Canonical:
             return self.step or 1
         return max(1, int(np.gcd.reduce(self.costs))) if len(self.costs) else 1
 
-    def let_go(self) -> None:
+    def drop_cached(self) -> None:
         """Forget what is made again where it is needed."""
         self.__dict__.pop("by_cost", None)
 
