@@ -106,6 +106,10 @@ class Documents:
             raise DataError("no result among these")
         return result
 
+    def of_kind(self, kind: str) -> Sequence[Document]:
+        """Return the outcomes of one kind."""
+        return [one for one in self.all if one.kind == kind]
+
 
 def documents(sources: Iterable[Source]) -> Documents:
     """Return outcomes, read from files where they are such.
