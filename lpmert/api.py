@@ -316,7 +316,10 @@ def certify(
     checked_limits(time_limit, None, None, None, memory_limit)
     told = on_stage or (lambda *_: None)
 
-    with limited(time_limit, memory_limit, lambda why: f"no certificate written: {why}") as allowance, allowance.kept():
+    with (
+        limited(time_limit, memory_limit, lambda why: f"no certificate written: {why}") as allowance,
+        allowance.enforced(),
+    ):
         problem = problem_of(nbest, metric, ties, region)
         if isinstance(problem, Problem) and isinstance(nbest, NBest):
             write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region, on_stage=told)
@@ -333,7 +336,7 @@ def _problem_within(
     from lpmert.system.memory import Allowance
 
     allowance = Allowance(limits.memory_limit)
-    with allowance.kept_if_any(), Deadline(limits.time_limit, memory=allowance).running() as deadline:
+    with allowance.enforced_if_any(), Deadline(limits.time_limit, memory=allowance).running() as deadline:
         return problem_of(data, metric, ties, region), deadline.started
 
 

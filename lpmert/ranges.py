@@ -200,7 +200,7 @@ def near_optimal(
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
-    with interrupts, deadline.running(), allowance.kept_if_any(), using_workers(backend, jobs):
+    with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
         problem = problem_of(nbest, metric, ties, region)
         if not isinstance(problem, Problem):
             raise MethodError("ranges of weights are sought on N-best lists; make some with lpmert.n_best")

@@ -177,7 +177,7 @@ def best_subsets(
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
     stop = lambda: interrupts.pressed  # noqa: E731
     deadline = Deadline(limits.time_limit, None, stop, allowance)
-    with interrupts, deadline.running(), allowance.kept_if_any(), using_workers(backend, jobs):
+    with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
         problem = problem_of(nbest, metric, "first", region)
         if not isinstance(problem, Problem):
             raise MethodError("sets of features are searched on N-best lists; make some with lpmert.n_best")

@@ -32,7 +32,7 @@ from weakref import WeakKeyDictionary
 from lpmert.errors import DataError, MethodError, reason_of
 from lpmert.quoting import quoted
 from lpmert.system.deadline import checkpoint, memory_left, out_of_time
-from lpmert.system.interrupts import kept_from_children, kill
+from lpmert.system.interrupts import kill, signals_blocked
 from lpmert.system.memory import counting, joined
 from lpmert.system.scratch import scratch_folder
 
@@ -82,7 +82,7 @@ class Pending(Generic[T]):
         if self._answer:
             return True
         if self._future is None:
-            self._answer.append(self._done_here())
+            self._answer.append(self._run_here())
         elif not wait([self._future], seconds).done:
             if self._workers.absent():
                 self.give_up()
@@ -124,7 +124,7 @@ class Pending(Generic[T]):
         if self._future is not None:
             self._workers.cancel(self._future)
 
-    def _done_here(self) -> T:
+    def _run_here(self) -> T:
         unit, shared, arguments = self._work
         context = copy_context()
         context.run(_workers.set, SERIAL)
@@ -306,11 +306,11 @@ class Processes(Workers):
         from joblib.externals.loky import ProcessPoolExecutor
 
         if self._pool is not None:
-            return cast("Future[Any]", self._pool.submit(_done_there, request))
+            return cast("Future[Any]", self._pool.submit(_run_in_process, request))
         _start_tracker()
         self._pool = ProcessPoolExecutor(self._fitting, initializer=_end_with, initargs=(os.getpid(),))
-        with kept_from_children():
-            future: Future[Any] = self._pool.submit(_done_there, request)
+        with signals_blocked():
+            future: Future[Any] = self._pool.submit(_run_in_process, request)
         joined(self.pids, self.least_memory)
         return future
 
@@ -377,7 +377,7 @@ def _value_of(path: str) -> Any:
     return joblib.load(path, mmap_mode="c")
 
 
-def _done_there(request: str) -> str | OSError:
+def _run_in_process(request: str) -> str | OSError:
     """Do a unit in a worker process; return the file that holds the answer, or why there is none."""
     from joblib.externals.loky.backend.reduction import dumps
 
@@ -455,7 +455,7 @@ class Cluster(Workers):
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
         self._tasks[future] = task
-        self._client.loop.add_callback(_hand_over, self._client, task, future)
+        self._client.loop.add_callback(_deliver, self._client, task, future)
         return future
 
     def cancel(self, future: Future[Any]) -> None:
@@ -497,7 +497,7 @@ class Cluster(Workers):
         return found
 
 
-async def _hand_over(client: Any, task: Any, future: Future[Any]) -> None:
+async def _deliver(client: Any, task: Any, future: Future[Any]) -> None:
     """Pass the outcome of a task on to a future, whatever it is.
 
     Dask's own executor does not if the worker that holds the answer dies while it is fetched: it takes the answer for

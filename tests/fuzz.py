@@ -484,8 +484,8 @@ class GivenFile(Given):
         return self.read
 
 
-FILES = ("npz", "tsv", "csv", "jsonl", "json", "parquet", "moses", "mert", "best-of-n", "scores")
-"""Formats that hold any features and statistics."""
+FILES = ("npz", "tsv", "csv", "jsonl", "json", "parquet", "moses", "mert", "best-of-n")
+"""Formats that are written and hold any features and statistics."""
 
 TABLES = ("tsv", "csv", "jsonl", "json", "parquet")
 PACKED = ("", ".gz", ".xz", ".zst")

@@ -523,7 +523,6 @@ CHEAP = {
     "nelder-mead": {"restarts": "1", "evaluations": "60"},
     "cma-es": {"restarts": "1"},
     "och": {"restarts": "2"},
-    "pro": {"samples": "200"},
     "random": {"draws": "40"},
     "stabilised": {"restarts": "2"},
     "subspace": {"patience": "3"},
@@ -541,7 +540,6 @@ VARIANTS = [
     ),
     ("annealing", {"schedule": "gamma", "held_out": "0.3"}),
     ("beam", {"beam": "1"}),
-    ("subspace", {"dimension": "2", "patience": "3"}),
 ]
 SEARCHES = [
     *((name, {}) for name in HEURISTICS),

@@ -41,7 +41,7 @@ from lpmert.workers import (
     Processes,
     Threads,
     Workers,
-    _hand_over,
+    _deliver,
     checked_backend,
     current_workers,
     using_workers,
@@ -624,7 +624,7 @@ def test_an_answer_whose_worker_dies_while_it_is_fetched_comes_all_the_same(loca
         future: Future[Any] = Future()
         if moment == "before":
             os.kill(nanny.pid, signal.SIGKILL)
-        workers._client.loop.add_callback(_hand_over, workers._client, task, future)
+        workers._client.loop.add_callback(_deliver, workers._client, task, future)
         if moment != "before":
             os.kill(nanny.pid, signal.SIGKILL)
         assert future.result(timeout=120).sum() == 3 * 4_000_000

@@ -238,7 +238,7 @@ def _by_threads(rows: list[Row]) -> Iterator[Table]:
     headings = ("lists", "threads", "optimum", "nodes", "seconds", "times faster", "processor seconds", "MiB")
     note = (
         "`cells`; the nodes and the answer do not depend on the number of threads. The first seconds of a search, "
-        "in one lane, and the moving of cones between lanes are not shared."
+        "in one thread, and the moving of cones between threads are not shared."
     )
     yield Table("Growth against threads", headings, body, note)
 

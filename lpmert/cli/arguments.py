@@ -277,7 +277,7 @@ def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFil
     """
     from lpmert.formats.weights import given_weights
 
-    with _told_of(option, features):
+    with _as_usage(option, features):
         found: WeightsFile = given_weights(text, option)
         found.of_features(features)
         return found
@@ -287,12 +287,12 @@ def scores_by_name(text: str) -> dict[str, float]:
     """Return weights of scores by name, from pairs, JSON or a file; raises as `parse_weights`."""
     from lpmert.formats.weights import given_weights
 
-    with _told_of("--scales"):
+    with _as_usage("--scales"):
         return dict(given_weights(text, "--scales").by_name)
 
 
 @contextmanager
-def _told_of(option: str, features: Sequence[str] = ()) -> Iterator[None]:
+def _as_usage(option: str, features: Sequence[str] = ()) -> Iterator[None]:
     """Turn a `DataError` about the text of an option, rather than a file, into wrong usage."""
     from lpmert.errors import DataError
 

@@ -123,7 +123,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
                     repeat=compared.repeat,
                     groups=compared.of(data),
                     on_stage=None if out.quiet else Stages(),
-                    on_run=None if out.quiet else partial(_say_run, unit, there),
+                    on_run=None if out.quiet else partial(_print_run, unit, there),
                     callback=callback,
                     backend=search.backend or "processes",
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "seed")},
@@ -143,7 +143,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     raise click.exceptions.Exit(code)
 
 
-def _say_run(unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
+def _print_run(unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
     seed = "" if run.seed is None else f", seed {run.seed}"
     there = "" if run.held_out_loss is None or held_out is None else f", held out {held_out.short(run.held_out_loss)}"
     say(f"{visible(name)}{seed}: {unit.name} {unit.text(run.loss)}{there}, {duration(run.seconds)}")

@@ -18,7 +18,7 @@ import lpmert
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.running import ExitCode, open_streams, say, silence
 from lpmert.quoting import LONGEST_MESSAGE, shortened
-from lpmert.system.pipes import pipes_kept
+from lpmert.system.pipes import buffered_pipes
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "solve": ("lpmert.cli.solve:solve", "Find the weights with the least loss, and prove that no weights do better."),
@@ -97,7 +97,7 @@ class Program(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command."""
         try:
-            with _short_messages(), pipes_kept():
+            with _short_messages(), buffered_pipes():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise

@@ -42,23 +42,23 @@ def methods(what: _What) -> None:
 
     if what.method is not None and what.metric is not None:
         raise click.UsageError("Name a method, or a metric with --metric, not both.")
-    told: dict[str, Any]
+    content: dict[str, Any]
     formatter = click.HelpFormatter(max_width=100)
     if what.metric is not None:
-        told = _metric(what.metric)
-        _write(formatter, what.metric, told)
-        if "texts" in told:
+        content = _metric(what.metric)
+        _write(formatter, what.metric, content)
+        if "texts" in content:
             formatter.write("\n")
-            _write(formatter, what.metric, told["texts"])
+            _write(formatter, what.metric, content["texts"])
     elif what.method is not None:
         chosen = method_of(what.method)
-        told = _described("method", chosen.name, chosen, chosen.options())
-        _write(formatter, what.method, told)
+        content = _described("method", chosen.name, chosen, chosen.options())
+        _write(formatter, what.method, content)
     else:
         known = {name: _description(method_of(name)).partition("\n\n")[0] for name in METHODS.names()}
-        told = {name: " ".join(text.split()) for name, text in known.items()}
-        formatter.write_dl(list(told.items()))
-    put(json.dumps(told, indent=2) if what.as_json else formatter.getvalue().rstrip())
+        content = {name: " ".join(text.split()) for name, text in known.items()}
+        formatter.write_dl(list(content.items()))
+    put(json.dumps(content, indent=2) if what.as_json else formatter.getvalue().rstrip())
 
 
 def _metric(name: str) -> dict[str, Any]:
@@ -82,11 +82,11 @@ def _described(kind: str, name: str, of: Any, options: Iterable[Option]) -> dict
     return {kind: name, "class": place, "description": _description(of), "options": stated}
 
 
-def _write(formatter: click.HelpFormatter, name: str, told: dict[str, Any]) -> None:
-    formatter.write(f"{name} ({told['class']})\n\n{told['description']}\n\n")
+def _write(formatter: click.HelpFormatter, name: str, content: dict[str, Any]) -> None:
+    formatter.write(f"{name} ({content['class']})\n\n{content['description']}\n\n")
     rows = [
         (f"{option}={_text(one['default'])}", f"{one['help']} ({one['value']})" if one["help"] else one["value"])
-        for option, one in told["options"].items()
+        for option, one in content["options"].items()
     ]
     if rows:
         formatter.write_dl(rows)

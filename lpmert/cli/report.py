@@ -19,7 +19,7 @@ from lpmert.cli.running import ExitCode, Quiet, naming, say
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
-    from lpmert.reporting.documents import Documents, Told
+    from lpmert.reporting.documents import Documents, Outcome
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Page:
 
             check_installed("jinja2", "matplotlib")
 
-    def write(self, outcome: Told, data: Any, metric: Any, lists: Reading, out: Quiet) -> int:
+    def write(self, outcome: Outcome, data: Any, metric: Any, lists: Reading, out: Quiet) -> int:
         """Write the page about an outcome and its lists, if there is a file for it; return the exit code of that."""
         if self.report is None:
             return ExitCode.FINISHED
@@ -91,7 +91,7 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
     weights = by_name(about.weights, "--weights")
     if not lists.data and (lists.flags or lists.format or about.surface):
         raise click.UsageError("options about lists need the lists: give --data.")
-    with writing_later(about.output), naming(lists.name) if lists.data else nullcontext(), Allowance().kept():
+    with writing_later(about.output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
         found = documents(about.results)
         factor = None if about.scale is None else (about.scale.name, about.scale.value)
 

@@ -99,7 +99,7 @@ class Search(_How, Where, Question):
         limits: AbstractContextManager[Allowance] = nullcontext(Allowance(self.memory_limit))
         if self.n_best is not None:  # lists that are made can take any time
             limits = limited(self.time_limit, self.memory_limit, "nothing read: {}".format)
-        with naming(self.name), limits as allowance, allowance.kept():
+        with naming(self.name), limits as allowance, allowance.enforced():
             data = self.read_whole()
         took = time.perf_counter() - start
         if not out.quiet:

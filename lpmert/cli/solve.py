@@ -206,15 +206,15 @@ def _run(
                 with naming(search.name):
                     expected, left = unseen.estimate(data, search, arguments, stop, out)
                 progress = progress_of(out, left.time_limit)
-                with naming(search.name), Allowance(search.memory_limit).kept(), progress as callback:
+                with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
                     outcome = find(data, callback, {**arguments, "time_limit": left.time_limit})
                 outcome, result = _with_more(outcome, search, data, seconds, expected)
                 if not out.quiet:
-                    say_outcome(outcome, shown=text is None and not out.as_json and out.output is None)
+                    print_outcome(outcome, shown=text is None and not out.as_json and out.output is None)
                 report = partial(_report, outcome, data, out.verbose > 0)
                 deliver(outcome.to_json, report if text is None else lambda: text(data, result).removesuffix("\n"))
         finish(data, result, stop)
-        with Allowance(search.memory_limit).kept():
+        with Allowance(search.memory_limit).enforced():
             drawn = page.write(outcome, data, search.summed_metric(data), search, out)
     raise click.exceptions.Exit(drawn or exit_code(result.status, stop))
 
@@ -261,7 +261,7 @@ def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | Non
     return scaled if (found.loss, found.tied_lists) == (result.loss, result.tied_lists) else result
 
 
-def say_outcome(outcome: Result | Check, *, shown: bool) -> None:
+def print_outcome(outcome: Result | Check, *, shown: bool) -> None:
     """Write the outcome to the log in a line, with its warnings; an empty one if a report shows it."""
     from lpmert.result import Result
 
@@ -293,7 +293,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     from lpmert.result import SCHEMA
 
     logged = logging_to_stderr(out, warnings=True)
-    with logged, naming(lists.name), Allowance().kept(), delivering(out) as deliver:
+    with logged, naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read_whole()
         if not out.quiet:
             say(f"{lists.name}: {sizes(data)}")
@@ -340,7 +340,7 @@ def train(lists: _Training, out: ToFile) -> None:
     if not isinstance(trainer, Trainer):
         remedy = f"{lists.method} does not train on sparse features; give msr, perceptron or boosting."
         raise click.BadParameter(remedy, param_hint="--method")
-    with naming(lists.name), Allowance().kept(), delivering(out) as deliver:
+    with naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read()
         found = trainer.train(data, metric=lists.summed_metric(data), seed=lists.seed)
         if not out.quiet:

@@ -16,7 +16,7 @@ from lpmert.cli.report import Page
 from lpmert.cli.reports import tuned_report
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
 from lpmert.cli.search import HeldOut, Search, Sources, progress_of
-from lpmert.cli.solve import say_outcome
+from lpmert.cli.solve import print_outcome
 from lpmert.cli.weights_out import WeightsOut
 from lpmert.system.interrupts import Interrupts
 
@@ -77,7 +77,7 @@ def tune(
                 )
             tuned = replace(tuned, optimum=replace(tuned.optimum, unit=search.unit(data)), held_out_unit=there)
             if not out.quiet:
-                say_outcome(tuned.optimum, shown=not out.as_json and out.output is None)
+                print_outcome(tuned.optimum, shown=not out.as_json and out.output is None)
             text = partial(_weights_text, weights, tuned, data, arguments)
             report = partial(tuned_report, tuned, verbose=out.verbose > 0)
             deliver(tuned.to_json, weights.report(text, report))

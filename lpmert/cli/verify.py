@@ -49,7 +49,7 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
     says where it fails. If a limit ends the check before, the exit code is 3, and nothing is known of the claim.
     """
     with naming(lists.name), delivering(out) as deliver:
-        with Allowance(limits.memory_limit).kept():
+        with Allowance(limits.memory_limit).enforced():
             data = lists.read_whole()
         found = lpmert.verify(
             claim.certificate,
@@ -58,7 +58,7 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
             ties=lists.ties,
             time_limit=limits.time_limit,
             memory_limit=limits.memory_limit,
-            on_line=(lambda _: None) if out.quiet else _told(claim.certificate),
+            on_line=(lambda _: None) if out.quiet else _line_counter(claim.certificate),
         )
         deliver(lambda: _json(found), lambda: _report(found))
 
@@ -83,7 +83,7 @@ def _report(found: lpmert.Verified) -> str:
     return "\n".join([*parts, click.style(str(found), fg="green" if found.proved else "yellow", bold=True)])
 
 
-def _told(certificate: str) -> Callable[[int], object]:
+def _line_counter(certificate: str) -> Callable[[int], object]:
     """Return what says from time to time which line is checked, of how many, if the file can be read twice."""
     stages, n_lines = Stages(), None
     if Path(certificate).is_file():

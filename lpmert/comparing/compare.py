@@ -162,7 +162,7 @@ def compare(
     limits = checked_limits(time_limit, None, None, None, None)
     most = checked_limits(None, None, None, None, memory_limit).memory_limit
     memory = None if most is None else Allowance(most)
-    with Allowance(most).kept_if_any():
+    with Allowance(most).enforced_if_any():
         problem = problem_of(nbest, metric, ties, region)
     there = None if held_out is None else problem_of(held_out_like(held_out, nbest), metric, ties, None)
     judge = Judge(problem, there)
@@ -199,10 +199,10 @@ def compare(
     refitted = [] if split is None else refits(problem, ties, split, compared, solver, limits, at_most)
     counter = count(1)
 
-    def told(found: list[tuple[str, Run]]) -> object:
+    def report_run(found: list[tuple[str, Run]]) -> object:
         return None if on_run is None else on_run(*found[0])
 
-    def told_of_fold(_: object) -> object:
+    def report_fold(_: object) -> object:
         return None if on_stage is None else on_stage("cross-validation", next(counter), len(refitted))
 
     runs: dict[str, list[Run]] = {}
@@ -212,7 +212,7 @@ def compare(
     )
 
     with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):
-        complete = collect(judge, tasks, runs, told, interrupts, memory)
+        complete = collect(judge, tasks, runs, report_run, interrupts, memory)
         if solver is not None and complete:
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             try:
@@ -223,7 +223,7 @@ def compare(
                 refitted = [replace(fold, solver=None) for fold in refitted]
         if refitted and complete:
             context = data_of(problem)
-            complete = collect(context, refitted, of_folds, told_of_fold, interrupts, memory)
+            complete = collect(context, refitted, of_folds, report_fold, interrupts, memory)
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)

@@ -131,7 +131,7 @@ class _Choices:
 
     work is counted in scores. question [n, 2]: choices (list, position) of which it asks whether they go together, and
     `trial` the corral that could not tell. least_open: the least bound of what is open, 2**61 if nothing is. gains: how
-    often looking ahead asked about each list [S], and by how much that raised bounds [S].
+    often looking ahead tested each list [S], and by how much that raised bounds [S].
     """
 
     work: int
@@ -142,7 +142,6 @@ class _Choices:
     rounds: int
     core_programs: int
     witnesses: int
-    nbytes: int
     between_nodes: bool
     least_open: int
     trial: Corral
@@ -163,7 +162,7 @@ class _Choices:
     def answer_core(self, core: IntArray) -> None:
         """Say which of the choices [n, 2] do not go together."""
 
-    def expect(self, asked: IntArray, raised: FloatArray) -> None:
+    def expect(self, tests: IntArray, raised: FloatArray) -> None:
         """Begin with what looking ahead has brought elsewhere."""
 
     def open_nodes(self) -> list[tuple[int, Bits]]:
@@ -294,8 +293,6 @@ class _CellSearch:
     @property
     def found(self) -> tuple[int, float, FloatArray]:
         """The limit of bounds, the loss of a ratio, and the weights [D] of the incumbent."""
-
-    nbytes: int
 
 class SumBoxes(_CellSearch): ...
 class RatioBoxes(_CellSearch): ...
@@ -629,7 +626,7 @@ class FeatureLines:
         """Return the lists with an entry, and the rows that they choose once the feature's weight grows by step."""
 
 def perceptron_pass(
-    features: SparseRows, order: IntArray, offsets: IntArray, base: FloatArray, gold: NDArray[np.bool_], rate: float,
+    features: SparseRows, order: IntArray, offsets: IntArray, base: FloatArray, gold: NDArray[np.bool_],
     weights: FloatArray, weighted: FloatArray, visits: int,
 ) -> int:  # fmt: skip
     """Visit lists in order; move weights from a wrong best row to the best gold row; return the number of updates.

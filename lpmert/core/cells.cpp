@@ -27,7 +27,6 @@ void bind_search(nb::module_& module, const char* name) {
     define(search, "survivors", &Search::survivors);
     define(search, "conflicts", &Search::conflicts, "needed");
     define_attribute(search, "bounds", &Search::bounds);
-    define_attribute(search, "nbytes", &Search::bytes);
     define_attribute(search, "counts", [](const Search& self) {
         const auto& [nodes, leaves, leaf_programs, conflicting, looked_at, work] = self.counts;
         return std::make_tuple(nodes, leaves, leaf_programs, conflicting, looked_at, work);

@@ -122,12 +122,6 @@ class Search {
         aside.clear();
         bytes_ = 0;
     }
-    // What the nodes take, those that are for later among them.
-    Index bytes() const {
-        Index total = bytes_;
-        for (const Node& node : aside) total += node.bytes();
-        return total;
-    }
     // The bounds of all nodes, and their bytes.
     std::vector<std::tuple<Index, Bytes>> packed_nodes() const {
         std::vector<std::tuple<Index, Bytes>> found;

@@ -174,7 +174,7 @@ class ChoicesSearch {
                   Loss loss)
         : tree(lists, n_fixed, upper, weights),
           loss(std::move(loss)),
-          asked(lists.n_lists()),
+          tests(lists.n_lists()),
           raised(lists.n_lists()),
           settings_(settings),
           least_norm_(lists),
@@ -320,27 +320,21 @@ class ChoicesSearch {
     const LeastNorm& programs() const { return least_norm_; }
     Index witnesses() const { return pooled_; }
 
-    Index bytes() const {
-        return static_cast<Index>(4 * pool_.capacity() + 8 * (4 * tree.chosen.size() + 2 * tree.trail.capacity())) +
-               count(tree.nodes) * 8 * (tree.lists.n_features() + 8) * (2 * tree.lists.n_features() + 8) +
-               16 * tree.lists.n_rows();
-    }
-
     // Begin with what looking ahead has brought elsewhere.
-    void expect(Span<const Index> asked_before, Span<const double> raised_before) {
-        check_size(asked_before.size(), tree.lists.n_lists(), "asked");
+    void expect(Span<const Index> tests_before, Span<const double> raised_before) {
+        check_size(tests_before.size(), tree.lists.n_lists(), "tests");
         check_size(raised_before.size(), tree.lists.n_lists(), "raised");
-        asked.assign(asked_before.begin(), asked_before.end());
+        tests.assign(tests_before.begin(), tests_before.end());
         raised.assign(raised_before.begin(), raised_before.end());
         for (Index s = 0; s < tree.lists.n_lists(); ++s) {
-            if (asked[s] > 0) gain_[s] = raised[s] / static_cast<double>(asked[s]);
+            if (tests[s] > 0) gain_[s] = raised[s] / static_cast<double>(tests[s]);
         }
     }
 
     Tree tree;
     Loss loss;
     Index nodes = 0, core_programs = 0;
-    Indices asked;  // [S] how often a linear program looked ahead in each list
+    Indices tests;  // [S] how often a linear program looked ahead in each list
     Reals raised;   // [S] and by how much that raised bounds
 
   private:
@@ -446,7 +440,7 @@ class ChoicesSearch {
                     tree.sum += more;
                     tree.pointer[s] = after - tree.first(s);
                 }
-                gain_[s] = raised[s] / static_cast<double>(++asked[s]);
+                gain_[s] = raised[s] / static_cast<double>(++tests[s]);
                 if (too_dear(tree.sum)) return Outcome::closed;
             }
         }
@@ -510,21 +504,21 @@ class ChoicesSearch {
         const Index n_decided = tree.n_decided();
         while (!too_dear(node.bound)) {
             if (tree.work > most_) return Outcome::working;
-            Index n_asked = n_decided;
+            Index n_tested = n_decided;
             for (Index s = 0; s < tree.n_open; ++s) {
-                if (tree.chosen[s] < 0 && residual_[s] > 0) tree.decided[n_asked++] = s;
+                if (tree.chosen[s] < 0 && residual_[s] > 0) tree.decided[n_tested++] = s;
             }
-            if (n_asked == n_decided) return Outcome::open;
-            for (Index k = n_decided; k < n_asked; ++k) tree.chosen[tree.decided[k]] = tree.pointer[tree.decided[k]];
+            if (n_tested == n_decided) return Outcome::open;
+            for (Index k = n_decided; k < n_tested; ++k) tree.chosen[tree.decided[k]] = tree.pointer[tree.decided[k]];
             trial_ = node.corral;
             ++core_programs;
-            const Verdict verdict = together(n_asked, n_decided);
+            const Verdict verdict = together(n_tested, n_decided);
             if (verdict == Verdict::undecided) return Outcome::asking;
-            for (Index k = n_decided; k < n_asked; ++k) tree.chosen[tree.decided[k]] = -1;
+            for (Index k = n_decided; k < n_tested; ++k) tree.chosen[tree.decided[k]] = -1;
             if (verdict == Verdict::feasible) {
                 record_witness();
                 // Every list at its cheapest: the node's bound is attained.
-                return n_asked == tree.lists.n_lists() && Loss::tight ? Outcome::closed : Outcome::open;
+                return n_tested == tree.lists.n_lists() && Loss::tight ? Outcome::closed : Outcome::open;
             }
             if (core_.empty()) return Outcome::open;  // attainable, but by no doubles: noted outside, nothing learnt
             cores_.add(core_);
@@ -731,7 +725,7 @@ class ChoicesSearch {
     Indices in_core_;   // [S] in how many cores of this node it is
     Core core_;         // of the last infeasible trial
     Cores cores_, exact_cores_;
-    Reals gain_;                           // [S] raised / asked
+    Reals gain_;                           // [S] raised / tests
     Indices order_;                        // lists by gain
     std::vector<Choice> question_;         // what the answer is about
     Verdict answer_ = Verdict::undecided;  // undecided: there is none

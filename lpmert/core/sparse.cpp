@@ -149,8 +149,8 @@ class FeatureLines {
 };
 
 Index perceptron_pass(const SparseRows& features, Span<const Index> order, Span<const Index> offsets,
-                      Span<const double> base, Span<const bool> gold, double rate, Span<double> weights,
-                      Span<double> weighted, Index visits) {
+                      Span<const double> base, Span<const bool> gold, Span<double> weights, Span<double> weighted,
+                      Index visits) {
     check_offsets(offsets, features.n_rows(), "offsets");
     check_size(base.size(), features.n_rows(), "base");
     check_size(gold.size(), features.n_rows(), "gold");
@@ -178,8 +178,8 @@ Index perceptron_pass(const SparseRows& features, Span<const Index> order, Span<
         }
         if (!gold[winner]) {
             ++updates;
-            move(target, rate);
-            move(winner, -rate);
+            move(target, 1.0);
+            move(winner, -1.0);
         }
         ++visits;
     }
@@ -286,8 +286,8 @@ void bind_sparse(nb::module_& module) {
     define(lines, "mark_varying", &FeatureLines::mark_varying, "features", "varying");
     define(lines, "events", &FeatureLines::events, "rows", "values", "weight", "scores");
     define(lines, "choices", &FeatureLines::choices, "rows", "values", "step", "scores");
-    define(module, "perceptron_pass", &perceptron_pass, "features", "order", "offsets", "base", "gold", "rate",
-           "weights", "weighted", "visits");
+    define(module, "perceptron_pass", &perceptron_pass, "features", "order", "offsets", "base", "gold", "weights",
+           "weighted", "visits");
     nb::class_<Boosting> boosting(module, "Boosting");
     define_init<const SparseRows&, const SparseRows&, Span<const double>>(boosting, "by_feature", "by_pair",
                                                                           "pair_weights");

@@ -23,7 +23,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS, PROBLEM
 from lpmert.system.archives import archive_members, is_archive
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, STDIN, head_of, line_limit, open_bytes
-from lpmert.system.pipes import pipes_kept
+from lpmert.system.pipes import buffered_pipes
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 """A file or folder, several files (runs), or for scores the files by name of the feature."""
@@ -81,7 +81,7 @@ def read(
         return _read(source, Format("a data frame", read_table), options)
     source = source if isinstance(source, Mapping) else one_or_more(source, "source")
     source = source[0] if isinstance(source, list) and len(source) == 1 else source
-    with line_limit(max_line_length), pipes_kept():
+    with line_limit(max_line_length), buffered_pipes():
         return _read(source, detect(source) if format is None else format, options)
 
 
@@ -97,7 +97,7 @@ def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBes
     if counting and references is None:
         raise DataError(f"{next(iter(counting))} is for texts; give references, too", path=path)
     options |= kind.fixed
-    if kind.told:
+    if kind.takes_counted:
         options[COUNTED] = None if references is False else references is not None
     if isinstance(source, list) and not kind.pooled:
         nbest = merged([kind.reader(one, **options) for one in source], source)

@@ -55,7 +55,7 @@ class Format:
         return self._options(self.reader, 1) | {"references": self.spoken} | dict.fromkeys(COUNTING, False)
 
     @property
-    def told(self) -> bool:
+    def takes_counted(self) -> bool:
         """Whether the reader is told where the statistics come from."""
         return COUNTED in inspect.signature(self.reader).parameters
 

@@ -44,7 +44,7 @@ from lpmert.system.archives import archive_members, is_archive
 from lpmert.system.files import check_lines, line_limit, read_text
 from lpmert.system.memory import give_back, room_for
 from lpmert.system.packing import COMPRESSED_ENDINGS
-from lpmert.system.pipes import pipes_kept
+from lpmert.system.pipes import buffered_pipes
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""
@@ -124,7 +124,7 @@ def load_lattices(
     >>> lattices.n_lists, lattices.names
     (12, ('acoustic', 'lm', 'words'))
     """
-    with line_limit(max_line_length), pipes_kept():
+    with line_limit(max_line_length), buffered_pipes():
         speech = Speech.of(counts, silent, variants)
         parts = _parts(source, format, symbols)
         return _loaded(parts, references, speech, features, partial, by_position)

@@ -19,7 +19,7 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY
 from lpmert.system.packing import COMPRESSED_ENDINGS
-from lpmert.system.pipes import input_kept
+from lpmert.system.pipes import buffered_input
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
@@ -147,7 +147,7 @@ def _keyed(cells: Iterable[tuple[Place, str, str]], path: str | Path) -> Keyed:
 
 def _rows(path: str | Path) -> Rows:
     """Return the lines of a file of words, which is looked at again for rates."""
-    with input_kept():
+    with buffered_input():
         return list(placed_lines(path))
 
 

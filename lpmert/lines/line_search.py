@@ -110,14 +110,14 @@ class Space:
 class LineSearcher(Space):
     """Line searches in a space: what descents need of them.
 
-    interval: one of `INTERVALS`; smoothing: see `SMOOTHING`. Raises `MethodError` for another interval.
+    interval: one of `INTERVALS`. Raises `MethodError` for another interval.
     """
 
-    def __init__(self, canonical: Canonical, interval: str, smoothing: float) -> None:
+    def __init__(self, canonical: Canonical, interval: str) -> None:
         super().__init__(canonical)
         if interval not in INTERVALS:
             raise MethodError(f"interval={quoted(interval)} is none of {', '.join(INTERVALS)}")
-        self._choice = INTERVALS[interval], smoothing
+        self._choice = INTERVALS[interval], SMOOTHING
 
     @abstractmethod
     def at(self, weights: FloatArray) -> float:
@@ -162,8 +162,8 @@ class LineSearch(LineSearcher):
     Not for use by several threads at a time. Raises `MethodError` for a metric that the core cannot compute.
     """
 
-    def __init__(self, canonical: Canonical, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
-        super().__init__(canonical, interval, smoothing)
+    def __init__(self, canonical: Canonical, interval: str = "midpoint") -> None:
+        super().__init__(canonical, interval)
         self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, loss_of_form(canonical))
 
     def at(self, weights: FloatArray) -> float:
@@ -265,8 +265,8 @@ class LatticeLineSearch(LineSearcher):
     ACL 2009. Not for use by several threads at a time. Raises `MethodError` for a metric whose formula is not known.
     """
 
-    def __init__(self, problem: LatticeProblem, interval: str = "midpoint", smoothing: float = SMOOTHING) -> None:
-        super().__init__(problem.canonical, interval, smoothing)
+    def __init__(self, problem: LatticeProblem, interval: str = "midpoint") -> None:
+        super().__init__(problem.canonical, interval)
         self._problem = problem
         self._width = len(problem.settings.columns)
         self._loss(np.zeros((0, self._width)))

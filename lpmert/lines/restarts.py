@@ -10,16 +10,21 @@ from math import atan, inf, tan
 
 import numpy as np
 
-from lpmert.errors import FloatArray, MethodError
+from lpmert.errors import FloatArray
 from lpmert.lines.ahead import Ahead, LineDescents
 from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import LineSearcher, Space, unit_of
-from lpmert.quoting import quoted
 
 STOPPING = ("fixed", "foster-kuhn")
 
 LEAST_STARTS = 10
 """Starts that the rule of Foster and Kuhn makes at least."""
+
+_DEVIATION = 0.1
+"""Greatest standard deviation of a step of a random walk, for weights whose largest is 1 and features that vary alike.
+Each step draws its own between that and a tenth of it, evenly in the logarithm: Moore and Quirk (COLING 2008) leave the
+size open.
+"""
 
 
 @dataclass(frozen=True)
@@ -29,27 +34,13 @@ class Restarts:
     count: random starts, after those that are given. stopping "foster-kuhn": instead of `count`, at least
     `LEAST_STARTS` starts in all, given ones among them, and whenever one of them yields a new best, at least as many
     further ones as there were so far (Foster and Kuhn, Stabilizing Minimum Error Rate Training, WMT 2009);
-    given ones that come after that are left out. walk_share: the share
-    of random starts that step from the best weights so far (random walk) rather than being drawn afresh;
-    walk_deviation: greatest standard deviation of such a step, for weights whose largest is 1 and features that vary
-    alike; each step draws its own between that and a tenth of it, evenly in the logarithm (after Moore and Quirk,
-    COLING 2008, where the size is open).
+    given ones that come after that are left out. walk_share: the share of random starts that step from the best weights
+    so far (random walk) rather than being drawn afresh.
     """
 
     count: int = 20
     stopping: str = "fixed"
     walk_share: float = 0.9
-    walk_deviation: float = 0.1
-
-    def __post_init__(self) -> None:
-        if self.count < 0:
-            raise MethodError(f"restarts must not be negative; got {self.count}")
-        if self.stopping not in STOPPING:
-            raise MethodError(f"stopping={quoted(self.stopping)} is none of {', '.join(STOPPING)}")
-        if not 0.0 <= self.walk_share <= 1.0:
-            raise MethodError(f"walk_share must lie between 0 and 1; got {self.walk_share}")
-        if not self.walk_deviation > 0.0:
-            raise MethodError(f"walk_deviation must be positive; got {self.walk_deviation}")
 
     def run(
         self, lines: LineDescents, given: Iterable[FloatArray], rng: np.random.Generator, clock: Clock
@@ -110,7 +101,7 @@ class Restarts:
     def _step(self, search: LineSearcher, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return weights [d] a random step away, within the limits if the step meets them."""
         largest = np.abs(weights * search.spread).max()
-        deviation = self.walk_deviation * 10.0 ** -rng.random()
+        deviation = _DEVIATION * 10.0 ** -rng.random()
         step = deviation * largest * rng.normal(size=len(weights)) / search.spread
         high = search.range(weights, step)[1]
         return np.asarray(weights + (step if high > 1.0 else step * high * rng.random()))

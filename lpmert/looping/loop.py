@@ -159,7 +159,7 @@ class Rounds:
                 self.done[-1] = replace(
                     iteration, pool_loss=step.loss, lower_bound=step.lower_bound, angle=angle, seconds=seconds
                 )
-                self.reason, weights = self._stepping.said(step) if step.stays else "", step.weights
+                self.reason, weights = self._stepping.reason_to_stay(step) if step.stays else "", step.weights
             self._report()
             if self.reason:
                 return

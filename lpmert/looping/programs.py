@@ -35,7 +35,7 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, shortened
 from lpmert.system.deadline import checkpoint
 from lpmert.system.files import longest_line, most_of_a_whole, write_text
-from lpmert.system.interrupts import kept_from_children, undone_by_abort
+from lpmert.system.interrupts import signals_blocked, undone_by_abort
 from lpmert.system.memory import counting, group_of
 from lpmert.system.scratch import scratch_folder, writing_to
 from lpmert.values import are_texts, are_texts_by_name, in_order, named_weights, real_number, whole_number
@@ -86,7 +86,7 @@ class Launch:
     def started(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         """Start the program with these words, in a process group of its own; raises `DecoderError`."""
         try:
-            with kept_from_children():
+            with signals_blocked():
                 return subprocess.Popen(
                     [*command],
                     cwd=self.folder,

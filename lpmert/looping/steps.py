@@ -99,7 +99,7 @@ class Stepping:
         """Whether they do so without being confirmed: the average can be searched for within an angle, too."""
         return self.method is not None and self._chooses
 
-    def said(self, step: Step) -> str:
+    def reason_to_stay(self, step: Step) -> str:
         """Return what a step that stays means."""
         where = "on the pool" + ("" if step.angle is None else " within the last angle")
         if self._chooses:

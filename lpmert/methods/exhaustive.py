@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.canonical import Canonical
 from lpmert.numeric.lp import LinOptimizer, Verdict
-from lpmert.numeric.rounding import Rounding
 from lpmert.search.method import Incumbent, Method, Search, Task, UnboundedSearch
 from lpmert.system.deadline import checkpoint
 
@@ -46,9 +45,8 @@ class ExhaustiveSearch(UnboundedSearch):
         form = self._canonical
         # What alone costs more than the incumbent did is in no better selection: so are the far sides of limits.
         allowed = form.costs <= self._known if len(form.limits) else None
-        found = attainable_selections(
-            form.features, form.offsets, allowed=allowed, rounding=form.rounding, after=self._last
-        )
+        optimizer = LinOptimizer(form.features, form.offsets, rounding=form.rounding)
+        found = attainable_selections(optimizer, allowed=allowed, after=self._last)
         self._selections = iter(()) if self.finished else found
 
     def state(self) -> Mapping[str, Any]:
@@ -78,26 +76,22 @@ class ExhaustiveSearch(UnboundedSearch):
 
 
 def attainable_selections(
-    features: FloatArray,
-    offsets: IntArray,
+    optimizer: LinOptimizer,
     *,
     start: FloatArray | None = None,
     allowed: NDArray[np.bool_] | None = None,
-    rounding: Rounding | None = None,
     after: IntArray | None = None,
 ) -> Iterator[tuple[IntArray, FloatArray | None]]:
     """Yield every attainable selection once, with weights that make it strictly best.
 
-    features [M, D] and offsets [S+1] describe the lists; no list may hold a feature vector twice. start [D] are weights
-    to try first. allowed [M]: hypotheses that may be chosen, by default all. rounding: what the features are exactly,
-    if these only come near. after [S]: begin behind this attainable selection. A selection [S] counts from 0 within
-    each list. The weights [D] are `None` where the selection is attainable but no float64 weights show it. Depth first
-    over the lists, so the time is about that of one `LinOptimizer` verdict per list, hypothesis and attainable choice
-    of the lists before. Raises `ValueError` for features that are not finite.
+    No list of the optimizer's may hold a feature vector twice. start [D] are weights to try first. allowed [M]:
+    hypotheses that may be chosen, by default all. after [S]: begin behind this attainable selection. A selection [S]
+    counts from 0 within each list. The weights [D] are `None` where the selection is attainable but no float64 weights
+    show it. Depth first over the lists, so the time is about that of one verdict per list, hypothesis and attainable
+    choice of the lists before.
     """
-    optimizer = LinOptimizer(features, offsets, rounding=rounding)
-    heads = np.asarray(offsets, dtype=np.int64)
-    rows = np.arange(len(features)) if allowed is None else np.flatnonzero(allowed)
+    heads = optimizer.offsets
+    rows = np.arange(len(optimizer.features)) if allowed is None else np.flatnonzero(allowed)
     candidates = np.split(rows, np.searchsorted(rows, heads[1:-1]))
     # Lists without a choice come first: what they rule out is then ruled out once.
     order = (

@@ -17,6 +17,9 @@ from lpmert.numeric.lists import take_rows
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
+_DIMENSION = 3
+"""Of the subspaces: two are no more than a line search, and in three `cells` mostly ends within its slices."""
+
 _SLICES = 100
 """Slices of `cells` that one subspace may take: about a second."""
 
@@ -25,17 +28,16 @@ _SLICES = 100
 class Subspace(Method):
     """A heuristic: solve the problem exactly in one random subspace after the other, always through the best weights.
 
-    Where there are no more features than dimensions, the whole space is searched once.
+    Subspaces have three dimensions; where there are no more features, the whole space is searched once.
     """
 
-    dimension: int = option(3, "of the subspaces; two are no more than a line search", least=2)
     patience: int = option(40, "subspaces in a row without a better loss after which it stops", least=1)
 
     name = "subspace"
     proves = False
 
     def start(self, task: Task) -> Search:
-        return SubspaceSearch(self, task.canonical, task.incumbent)
+        return SubspaceSearch(self.patience, task.canonical, task.incumbent)
 
 
 class SubspaceSearch(Search):
@@ -43,27 +45,26 @@ class SubspaceSearch(Search):
 
     nodes = 0
 
-    def __init__(self, settings: Subspace, canonical: Canonical, incumbent: Incumbent) -> None:
+    def __init__(self, patience: int, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
-        self._settings = settings
+        self._patience = patience
         self._canonical = canonical
         self._rng = random_numbers(incumbent)
         self._failures = 0
 
     @property
     def finished(self) -> bool:
-        return self.incumbent.cost == 0 or self._failures >= self._settings.patience
+        return self.incumbent.cost == 0 or self._failures >= self._patience
 
     def counters(self) -> Mapping[str, int]:
         return {"nodes": self.nodes, "subspaces": self.nodes}
 
     def advance(self) -> None:
-        settings = self._settings
-        better = improve(self._canonical, self.incumbent, self._rng, dimension=settings.dimension)
+        better = improve(self._canonical, self.incumbent, self._rng)
         self.nodes += 1
         self._failures = 0 if better else self._failures + 1
-        if settings.dimension >= self._canonical.n_features:
-            self._failures = settings.patience
+        if self._canonical.n_features <= _DIMENSION:
+            self._failures = self._patience
 
 
 def random_numbers(incumbent: Incumbent) -> np.random.Generator:
@@ -71,23 +72,21 @@ def random_numbers(incumbent: Incumbent) -> np.random.Generator:
     return np.random.default_rng(np.frombuffer(incumbent.weights.tobytes(), dtype=np.uint32))
 
 
-def improve(
-    canonical: Canonical, incumbent: Incumbent, rng: np.random.Generator, *, dimension: int = 3, slices: int = _SLICES
-) -> bool:
+def improve(canonical: Canonical, incumbent: Incumbent, rng: np.random.Generator, *, slices: int = _SLICES) -> bool:
     """Search a random subspace through the incumbent, and return whether that gave better weights.
 
     The lists' features in the subspace are rounded; the weights found there count as what they cost on the features
     themselves, and only where every choice that matters is clear of rounding. slices: the most work of `cells`.
     """
     n = canonical.n_features
-    whole = dimension >= n
-    basis = np.eye(n) if whole else np.column_stack([incumbent.weights, rng.normal(size=(n, dimension - 1))])
+    whole = n <= _DIMENSION
+    basis = np.eye(n) if whole else np.column_stack([incumbent.weights, rng.normal(size=(n, _DIMENSION - 1))])
     features = canonical.features if whole else np.ascontiguousarray(canonical.features @ basis)
     leader = group_identical(features, canonical.offsets)
     rows = np.flatnonzero(leader == np.arange(len(leader)))
     offsets, costs, limits = take_rows(canonical.offsets, rows), canonical.costs[rows], canonical.limits @ basis
     section = replace(canonical, features=features[rows], offsets=offsets, losses=costs, limits=limits, rounding=None)
-    inner = incumbent.weights if whole else CanonicalWeights(np.eye(dimension)[0])
+    inner = incumbent.weights if whole else CanonicalWeights(np.eye(_DIMENSION)[0])
     found = _solve(section, Incumbent(incumbent.cost, inner, ""), slices)
     if found is None:
         return False

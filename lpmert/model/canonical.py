@@ -20,7 +20,6 @@ from lpmert.model.reduction import Reduction
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import (
     SortedLists,
-    cost_order,
     informative_rows,
     reach_of,
     rounding_bound,
@@ -180,12 +179,7 @@ class Canonical:
     @cached_property
     def by_cost(self) -> SortedLists:
         """The lists in order of cost, for the core."""
-        return sorted_lists(*self.lists, self.cap, None if self.rounding is None else self.rounding.spread)
-
-    @cached_property
-    def rounding_by_cost(self) -> Rounding | None:
-        """What the lists in order of cost are exactly, if doubles only come near."""
-        return None if self.rounding is None else self.rounding.take(cost_order(self.offsets, self.costs))
+        return sorted_lists(*self.lists, self.cap, self.rounding)
 
     @cached_property
     def granularity(self) -> int:
@@ -194,10 +188,9 @@ class Canonical:
             return self.step or 1
         return max(1, int(np.gcd.reduce(self.costs))) if len(self.costs) else 1
 
-    def let_go(self) -> None:
+    def drop_cached(self) -> None:
         """Forget what is made again where it is needed."""
-        for name in ("by_cost", "rounding_by_cost"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("by_cost", None)
 
     @property
     def dearest(self) -> int:

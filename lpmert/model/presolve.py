@@ -135,7 +135,7 @@ class Costs:
     rounded: bool
 
 
-def room_for_costs(n_limits: int) -> int:
+def greatest_total(n_limits: int) -> int:
     """Return what the dearest selection may cost where so many limits each cost at most twice as much in addition."""
     return (1 << _COST_BITS) // (2 * n_limits + 1)
 
@@ -150,7 +150,7 @@ def fixed_point(losses: FloatArray, offsets: IntArray, n_limits: int = 0) -> Cos
         reach = float(np.sum(spread)) + float(np.abs(losses).max(initial=0.0))
     if not np.isfinite(reach):
         raise DataError("the losses overflow when summed; divide them by a common factor")
-    exponent = int(np.frexp(reach)[1]) - (room_for_costs(n_limits).bit_length() - 1)
+    exponent = int(np.frexp(reach)[1]) - (greatest_total(n_limits).bit_length() - 1)
     # Counts are whole numbers: a coarser unit keeps the integers small, which changes nothing but reads better.
     if exponent < 0 and np.all(losses == np.rint(losses)):
         exponent = 0
@@ -202,7 +202,7 @@ def whole_fractions(
     spreads = [sum(np.maximum.reduceat(values, offsets[:-1]).tolist()) for values in (above, below)]
     # p is at most all that is above, q all that is below; a fraction whose denominator is 0 counts as one over 1.
     p, q = max(1, more_above + spreads[0]), max(1, more_below + spreads[1])
-    if max(p, q, q * spreads[0] + p * spreads[1]) > room_for_costs(n_limits):
+    if max(p, q, q * spreads[0] + p * spreads[1]) > greatest_total(n_limits):
         limits = f" with {n_limits} limits" if n_limits else ""
         raise MethodError(
             f"the counts are so large that fractions of them{limits} are not exact in 64 bits; divide and round them"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.rounding import EPSILON
+from lpmert.numeric.rounding import EPSILON, Rounding
 from lpmert.system.mapped import released
 
 if TYPE_CHECKING:
@@ -226,7 +226,8 @@ class SortedLists(NamedTuple):
     """Lists with hypotheses in order of cost.
 
     rows [M, D]; reach [D]: the largest magnitude of each feature; spread [D]: how far it may be from the exact one.
-    cap: empty, or a unit vector [D] and the least cosine with it.
+    cap: empty, or a unit vector [D] and the least cosine with it. rounding: what rows are exactly, if doubles only come
+    near.
     """
 
     rows: FloatArray
@@ -235,11 +236,12 @@ class SortedLists(NamedTuple):
     reach: FloatArray
     spread: FloatArray
     cap: FloatArray
+    rounding: Rounding | None
 
     def native(self) -> core.Lists:
         from lpmert import core  # here: the checker of certificates reads lists and loads no core
 
-        return core.Lists(*self)
+        return core.Lists(*self[:-1])
 
 
 def cost_order(offsets: IntArray, costs: IntArray) -> IntArray:
@@ -252,14 +254,15 @@ def sorted_lists(
     offsets: IntArray,
     costs: IntArray,
     cap: Cap | None = None,
-    spread: FloatArray | None = None,
+    rounding: Rounding | None = None,
 ) -> SortedLists:
-    """Return lists in order of cost (stable); spread [D]: how far features may be from the exact ones, if at all."""
+    """Return lists in order of cost (stable); rounding: what features are exactly, if doubles only come near."""
     order = cost_order(offsets, costs)
     rows = np.ascontiguousarray(features[order])
     limit = np.empty(0) if cap is None else np.append(cap.unit, cap.cosine)
-    off = np.zeros(rows.shape[1]) if spread is None else spread
-    return SortedLists(rows, offsets, costs[order], reach_of(rows), off, limit)
+    off = np.zeros(rows.shape[1]) if rounding is None else rounding.spread
+    exact = None if rounding is None else rounding.take(order)
+    return SortedLists(rows, offsets, costs[order], reach_of(rows), off, limit, exact)
 
 
 def reach_of(rows: FloatArray) -> FloatArray:

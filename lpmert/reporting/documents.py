@@ -60,14 +60,14 @@ _MOST_METHODS = 8
 
 
 @runtime_checkable
-class Told(Protocol):
+class Outcome(Protocol):
     """What can tell all that it holds as plain numbers: results, checks, tunings, comparisons."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it, ready for JSON."""
 
 
-Source = Told | str | Path
+Source = Outcome | str | Path
 """An outcome, or the file that it was written to."""
 
 
@@ -132,17 +132,17 @@ def documents(sources: Iterable[Source]) -> Documents:
 
 def _read(source: Source, place: int) -> Document:
     if not isinstance(source, str | os.PathLike):
-        return _told(source.to_dict(), f"number {place}")
+        return _document(source.to_dict(), f"number {place}")
     try:
         content = json.loads(read_text(source))
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON ({error}); pass what `lpmert solve -o` writes", path=source) from error
     if not isinstance(content, dict):
         raise DataError("not an outcome of lpmert; pass what `lpmert solve -o` writes", path=source)
-    return _told(content, os.fspath(source))
+    return _document(content, os.fspath(source))
 
 
-def _told(content: dict[str, Any], name: str) -> Document:
+def _document(content: dict[str, Any], name: str) -> Document:
     kind = next((kind for kind, keys in _MARKS.items() if keys <= content.keys()), None)
     if kind is None:
         raise DataError(
@@ -277,13 +277,13 @@ class Material:
         """
         found: dict[str, FloatArray] = {}
         known = [self.result.weights]
-        for name, weights in self._all_others().items():
+        for name, weights in self._other_weights().items():
             if name in self.given or not any(_alike(weights, one) for one in known):
                 found[name] = weights
                 known.append(weights)
         return found
 
-    def _all_others(self) -> dict[str, FloatArray]:
+    def _other_weights(self) -> dict[str, FloatArray]:
         found = dict(self.given)
         for one in self.documents.all:
             name = "" if one is self.documents.main else f" of {one.name}"

@@ -24,7 +24,7 @@ from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, percent, quoted
 from lpmert.reporting import pictures, tables
 from lpmert.reporting.decisions import Change, changes, closest, edits
-from lpmert.reporting.documents import Documents, Material, Source, Told, documents
+from lpmert.reporting.documents import Documents, Material, Outcome, Source, documents
 from lpmert.reporting.lines import shown_features
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
 from lpmert.system.files import write_text
@@ -113,7 +113,7 @@ def report(
     """
     started = time.perf_counter()
     limit = checked_limits(time_limit, None, None, None, None).time_limit
-    found = documents([results] if isinstance(results, str | Path | Told) else results)
+    found = documents([results] if isinstance(results, str | Path | Outcome) else results)
     with drawing(limit, started):
         made = page_of(found, lambda: (data, metric), weights or {}, scale, pairs)
     write_text(path, made.text)

@@ -85,7 +85,7 @@ def solve(
             with deadline.later(REPORT_SECONDS).running(), driver.trusting_checkpoint():
                 ended = Ended.of(search)
                 del search  # its memory is free before the report takes some
-                problem.canonical.let_go()
+                problem.canonical.drop_cached()
                 _give_back(problem)
                 result = result_of(method, problem, ended, outcome, seed, initial_weights)
             seconds = {"prepare": prepared, "search": searched - prepared, "report": deadline.seconds - searched}

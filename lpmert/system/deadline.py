@@ -178,11 +178,11 @@ def heeding() -> Iterator[None]:
 
 
 @contextmanager
-def limited(time_limit: float | None, memory_limit: int | None, say: Callable[[str], str]) -> Iterator[Allowance]:
+def limited(time_limit: float | None, memory_limit: int | None, message: Callable[[str], str]) -> Iterator[Allowance]:
     """Give the block so many seconds and bytes; raises `LimitError` where it is not done by then.
 
-    say: what the error says, given why and the remedy. A deadline outside of this one is heeded, too: who set that says
-    what it ends.
+    message: what the error says, given why and the remedy. A deadline outside of this one is heeded, too; its error is
+    that of whoever set it.
     """
     allowance, outer = Allowance(memory_limit), _heeded.get()
     stop = None if outer is None else lambda: outer.expired
@@ -194,7 +194,7 @@ def limited(time_limit: float | None, memory_limit: int | None, say: Callable[[s
                 raise
             from lpmert.errors import LimitError  # which loads numpy; what a command of little work need not do
 
-            raise LimitError(say(str(error) or deadline.ending)) from None
+            raise LimitError(message(str(error) or deadline.ending)) from None
 
 
 @contextmanager

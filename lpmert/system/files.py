@@ -63,7 +63,7 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     """
     from_stdin = str(path) == STDIN
     if not from_stdin:
-        _check_kept(path)
+        _check_not_written(path)
     try:
         raw: BinaryIO = standard_input() if from_stdin else opened(path)
     except OSError as error:
@@ -153,7 +153,7 @@ def _is_file_to_be(place: Path) -> bool:
     return place.is_file() or not place.exists()
 
 
-def _check_kept(source: str | Path) -> None:
+def _check_not_written(source: str | Path) -> None:
     for written in _to_write.get():
         with suppress(OSError, ValueError):  # what is not there is not overwritten
             same = Path(written).is_file() and Path(written).samefile(source)

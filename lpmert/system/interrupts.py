@@ -73,7 +73,7 @@ def undone_by_abort(undo: Callable[[], object]) -> Iterator[None]:
 
 
 @contextmanager
-def kept_from_children() -> Iterator[None]:
+def signals_blocked() -> Iterator[None]:
     """Let the processes that are started within the block never see `SIGNALS`; it is for their parent to end them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield

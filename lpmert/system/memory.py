@@ -209,10 +209,10 @@ class Allowance:
             before = now_held if self._held is None else self._held
             self._growth = max(float(now_held - before - (_joined - self._joined)), _FADING * self._growth)
             self._held, self._joined = now_held, _joined
-            self._spent = now_held + max(self._kept_of(self.limit), 2.0 * self._growth) > self.limit
+            self._spent = now_held + max(self._reserve_of(self.limit), 2.0 * self._growth) > self.limit
         return self._spent
 
-    def _kept_of(self, limit: int) -> int:
+    def _reserve_of(self, limit: int) -> int:
         return max(self._reserve, int(_RESERVE * limit))
 
     @property
@@ -221,7 +221,7 @@ class Allowance:
         now_held, _ = held()
         if self.limit is None or now_held is None:
             return None
-        return max(0, self.limit - now_held - self._kept_of(self.limit))
+        return max(0, self.limit - now_held - self._reserve_of(self.limit))
 
     def check(self, size: int, what: str) -> None:
         """Raise `DataError` where so many more bytes do not fit beside what is held."""
@@ -242,29 +242,29 @@ class Allowance:
         return f"the memory limit of {limit} is too low: {used}; allow more with --memory-limit (memory_limit)"
 
     @contextmanager
-    def kept(self) -> Iterator[Allowance]:
+    def enforced(self) -> Iterator[Allowance]:
         """Let `room_for` be about this within the block."""
-        token = _kept.set(self)
+        token = _enforced.set(self)
         try:
             yield self
         finally:
-            _kept.reset(token)
+            _enforced.reset(token)
 
     @contextmanager
-    def kept_if_any(self) -> Iterator[Allowance]:
+    def enforced_if_any(self) -> Iterator[Allowance]:
         """The same where there is anything left now; without any memory, too, a small search has a result."""
-        with nullcontext() if self.spent else self.kept():
+        with nullcontext() if self.spent else self.enforced():
             yield self
 
 
-_kept: ContextVar[Allowance | None] = ContextVar("kept", default=None)
+_enforced: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 def room_for(size: int, what: str) -> None:
     """Raise `DataError` where so many more bytes do not fit beside what the process holds, for work without which
     there is no result.
     """
-    allowance = _kept.get()
+    allowance = _enforced.get()
     if allowance is not None:
         allowance.check(size, what)
 

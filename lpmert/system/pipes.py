@@ -20,7 +20,7 @@ _STANDARD_INPUT = (-1, -1)
 """In the place of device and node."""
 
 
-class _Kept:
+class _Buffered:
     """What has come out of a pipe so far, and the rest of it."""
 
     def __init__(self, rest: Any) -> None:
@@ -36,35 +36,35 @@ class _Kept:
 class _FromStart(io.RawIOBase):
     """A pipe as a file that is read from its start."""
 
-    def __init__(self, kept: _Kept) -> None:
-        self._kept, self._place = kept, 0
+    def __init__(self, pipe: _Buffered) -> None:
+        self._pipe, self._place = pipe, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._kept.part(self._place, len(buffer))
+        data = self._pipe.part(self._place, len(buffer))
         self._place += len(data)
         buffer[: len(data)] = data
         return len(data)
 
 
-_kept: ContextVar[dict[tuple[int, int], _Kept] | None] = ContextVar("kept_pipes", default=None)
-_input_kept: ContextVar[bool] = ContextVar("input_kept", default=False)
+_buffers: ContextVar[dict[tuple[int, int], _Buffered] | None] = ContextVar("buffered_pipes", default=None)
+_buffers_input: ContextVar[bool] = ContextVar("buffers_input", default=False)
 
 
 @contextmanager
-def pipes_kept() -> Iterator[None]:
+def buffered_pipes() -> Iterator[None]:
     """Let every pipe be opened by its name as often as wanted while the outermost such block runs."""
-    if _kept.get() is not None:
+    if _buffers.get() is not None:
         yield
         return
-    pipes: dict[tuple[int, int], _Kept] = {}
-    before = _kept.set(pipes)
+    pipes: dict[tuple[int, int], _Buffered] = {}
+    before = _buffers.set(pipes)
     try:
         yield
     finally:
-        _kept.reset(before)
+        _buffers.reset(before)
         for key, pipe in pipes.items():
             if key != _STANDARD_INPUT:
                 pipe.rest.close()
@@ -72,28 +72,28 @@ def pipes_kept() -> Iterator[None]:
 
 def opened(path: str | Path) -> BinaryIO:
     """Open a file, or a pipe from its start, for reading its bytes; raises `OSError`."""
-    pipes = _kept.get()
+    pipes = _buffers.get()
     if pipes is None or not stat.S_ISFIFO((found := os.stat(path)).st_mode):
         return open(path, "rb")
     key = found.st_dev, found.st_ino
     if key not in pipes:
-        pipes[key] = _Kept(open(path, "rb", buffering=0))  # noqa: SIM115
+        pipes[key] = _Buffered(open(path, "rb", buffering=0))  # noqa: SIM115
     return io.BufferedReader(_FromStart(pipes[key]))
 
 
 @contextmanager
-def input_kept() -> Iterator[None]:
+def buffered_input() -> Iterator[None]:
     """Let what is read in this block from standard input be there again later, where pipes are kept."""
-    before = _input_kept.set(True)
+    before = _buffers_input.set(True)
     try:
         yield
     finally:
-        _input_kept.reset(before)
+        _buffers_input.reset(before)
 
 
 def standard_input() -> BinaryIO:
     """Return standard input, from its start if it has been kept; tables, which may be large, are not."""
-    pipes = _kept.get()
-    if pipes is None or not (_input_kept.get() or _STANDARD_INPUT in pipes):
+    pipes = _buffers.get()
+    if pipes is None or not (_buffers_input.get() or _STANDARD_INPUT in pipes):
         return sys.stdin.buffer
-    return io.BufferedReader(_FromStart(pipes.setdefault(_STANDARD_INPUT, _Kept(sys.stdin.buffer))))
+    return io.BufferedReader(_FromStart(pipes.setdefault(_STANDARD_INPUT, _Buffered(sys.stdin.buffer))))

@@ -39,6 +39,8 @@ RIDGE = 0.1
 """Added to the eigenvalues of the features' correlations before they are made alike."""
 
 CHAINS = 3
+"""Random walks, whose means are averaged: of two that do not agree, nobody can tell which is off."""
+
 AGREEMENT = 0.95
 """Least cosine of a chain's mean with the mean of all at which chains end."""
 
@@ -57,7 +59,7 @@ _PIECES = 4
 _STEP_SECONDS = 1e-8
 """What a step takes for each hypothesis, about."""
 
-Tell = Callable[[int, int], object]
+OnSteps = Callable[[int, int], object]
 """Told how many steps are done, and how many there will be at least; a true answer stops them."""
 
 
@@ -160,7 +162,7 @@ def average_weights(
     seed: int = 0,
     chains: int = CHAINS,
     effort: float = 1.0,
-    tell: Tell = lambda *_: None,
+    on_steps: OnSteps = lambda *_: None,
 ) -> Average:
     """Return the mean of the weights under exp(-loss / temperature) on the sphere within the region.
 
@@ -188,10 +190,10 @@ def average_weights(
     context = _Context(sphere, _Law(temperature / scale, most), max(1, _PIECE // len(form.features)))
     walks = _Walks(workers, context, first, rngs, burn_in)
     rounds = 1
-    complete = walks.go_on(burn_in + steps, tell)
+    complete = walks.walk(burn_in + steps, on_steps)
     while complete and not _agree(walks.means) and rounds < MOST_ROUNDS:
         rounds += 1
-        complete = walks.go_on(steps, tell)
+        complete = walks.walk(steps, on_steps)
     means = walks.means
     if not means:
         return Average(start, unit, temperature, None, 0.0, 0, 0, complete=False)  # stopped before anything counted
@@ -261,8 +263,8 @@ class _Walks:
             for number in np.unique(np.linspace(0, len(path) - 1, min(STATES, len(path))).round().astype(int)):
                 yield path[number]
 
-    def go_on(self, count: int, tell: Tell) -> bool:
-        """Take so many steps in each chain; return false where the time ends or `tell` stops them."""
+    def walk(self, count: int, on_steps: OnSteps) -> bool:
+        """Take so many steps in each chain; return false where the time ends or `on_steps` stops them."""
         aim = [taken + count for taken in self._taken]
         out = [self._submit(number, end) for number, end in enumerate(aim)]
         stopped = False
@@ -278,7 +280,7 @@ class _Walks:
                 self._taken[number] += len(path)
                 if self._taken[number] < aim[number]:
                     out[number] = self._submit(number, aim[number])
-                stopped = bool(tell(self.steps, sum(aim)))
+                stopped = bool(on_steps(self.steps, sum(aim)))
         return not stopped
 
     def _submit(self, number: int, aim: int) -> Pending[tuple[_Place, FloatArray]]:
@@ -430,7 +432,6 @@ class Averaging(Comparator):
 
     temperature: float = option(3.0, "in units of u; inf only with within", above=0)
     within: float | None = option(None, "units of u for each feature but one that weights may cost more", above=0)
-    chains: int = option(CHAINS, "random walks, whose means are averaged", least=1)
 
     name: ClassVar[str] = "average"
     takes_lattices: ClassVar[bool] = True
@@ -448,8 +449,8 @@ class Averaging(Comparator):
         start: CanonicalWeights,
         *,
         seed: int,
-        chains: int | None = None,
-        tell: Tell = lambda *_: None,
+        chains: int = CHAINS,
+        on_steps: OnSteps = lambda *_: None,
     ) -> Average:
         """Return the average of weights around start [d]; see `average_weights`, `average_over_paths`."""
         on_lists = partial(
@@ -457,8 +458,8 @@ class Averaging(Comparator):
             temperature=self.temperature,
             within=inf if self.within is None else self.within,
             seed=seed,
-            chains=self.chains if chains is None else min(chains, self.chains),
-            tell=tell,
+            chains=chains,
+            on_steps=on_steps,
         )
         if isinstance(problem, LatticeProblem):
             return average_over_paths(problem, start, seed, on_lists)
@@ -476,5 +477,5 @@ class Averaging(Comparator):
             new, done = steps - done, steps
             return clock.expired(new)
 
-        average = self.average(problem, found, seed=seed, tell=stop)
+        average = self.average(problem, found, seed=seed, on_steps=stop)
         return Found(average.weights, {"chains": average.chains, "circles": average.steps})

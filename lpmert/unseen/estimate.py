@@ -28,7 +28,7 @@ from lpmert.search.driver import solve
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.system.interrupts import Interrupts
-from lpmert.unseen.averaging import Average, Averaging, Tell
+from lpmert.unseen.averaging import CHAINS, Average, Averaging, OnSteps
 from lpmert.unseen.material import Material, chosen_statistics, found_by_lines, one_thread, shares
 from lpmert.workers import current_workers, using_workers
 
@@ -108,11 +108,11 @@ class Estimate:
         return asdict(self)
 
 
-def fit(problem: AnyProblem, setting: Setting, chains: int | None = None, tell: Tell = lambda *_: None) -> Fit:
+def fit(problem: AnyProblem, setting: Setting, chains: int = CHAINS, on_steps: OnSteps = lambda *_: None) -> Fit:
     """Find weights on the lists of a problem, and average, from nothing but these lists."""
     found = found_by_lines(problem, Limits(time_limit=setting.deadline.left), setting.seed)
     average = setting.averaging.average(
-        problem, problem.to_canonical(found), seed=setting.seed, chains=chains, tell=tell
+        problem, problem.to_canonical(found), seed=setting.seed, chains=chains, on_steps=on_steps
     )
     averaged = problem.to_caller(average.weights) if average.steps else found
     return Fit(problem, found, averaged if problem.inside(averaged) else found, average)

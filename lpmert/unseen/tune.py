@@ -279,7 +279,7 @@ def tune(
     allowance = Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
 
-    def told(stage: str, done: int, parts: int) -> None:
+    def report(stage: str, done: int, parts: int) -> None:
         if on_stage is not None:
             with unheeded():
                 on_stage(stage, done, parts)
@@ -288,20 +288,20 @@ def tune(
     if not isinstance(averaging, Averaging):
         raise MethodError(f"averaging must be an lpmert.methods.Averaging, or None; got {quoted(averaging)}")
     with interrupts, deadline.running(), using_workers(backend, jobs):
-        with allowance.kept_if_any():
+        with allowance.enforced_if_any():
             problem = problem_of(divisible(nbest), metric, ties, region)
         group = groups_of(groups, nbest.n_lists)
         aside = None if held_out is None else held_out_like(held_out, nbest)
         setting = Setting(problem.metric, ties, problem.region, seed, deadline, averaging, metric)
         seconds = {}
-        fitted = fit(problem, setting, tell=partial(told, "average"))
+        fitted = fit(problem, setting, on_steps=partial(report, "average"))
         seconds["average"] = deadline.seconds
         estimate, unestimated = None, ""
         if not quick and group.max() == 0:
             unestimated = TOO_FEW
         elif not quick:
             split = Split.of(groups, nbest.n_lists, folds, seed)
-            estimate = cross_validated(nbest, setting, split, partial(told, "cross-validation"))
+            estimate = cross_validated(nbest, setting, split, partial(report, "cross-validation"))
             if estimate is None:
                 ended = "was interrupted" if interrupts.pressed else "did not end in time"
                 unestimated = f"cross-validation {ended}: nothing is known of unseen lists"
@@ -320,7 +320,7 @@ def tune(
                 np.arange(aside.n_lists),
             )
     averaged = _averaged(fitted, nbest.n_lists)
-    better = _far(averaged, optimum, fitted, nbest.n_lists) if estimate is None else _optimum_is_better(estimate)
+    better = _is_too_far(averaged, optimum, fitted, nbest.n_lists) if estimate is None else _optimum_is_better(estimate)
     recommended = AVERAGED if averaged.steps and not better else OPTIMUM
     return Tuned(
         weights=optimum.weights if recommended == OPTIMUM else averaged.weights,
@@ -343,7 +343,7 @@ def _optimum_is_better(estimate: Estimate) -> bool:
     return estimate.difference.low is not None and estimate.difference.low > 0.0
 
 
-def _far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) -> bool:
+def _is_too_far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) -> bool:
     """Whether averaged weights cost so much more than the optimum that what was averaged does not lie around that.
 
     Where the loss grows in proportion to the distance from the optimum, what weights under exp(-loss / T) cost more

@@ -12,7 +12,7 @@ from problems import Given, problem
 
 import lpmert
 from lpmert import CertificateError, MethodError, RegionError, verify
-from lpmert.certificates.check.lists import given_rows
+from lpmert.certificates.check.lists import rows_with_limits
 from lpmert.certificates.check.regions import basis_of
 from lpmert.certificates.write.certify import write_certificate
 
@@ -116,5 +116,5 @@ def test_limits_are_counted_beside_equations(path: Path) -> None:
 def test_what_equations_leave_is_exact_where_doubles_are_not() -> None:
     """The second weight is -1e-400 times the first: hypotheses that doubles cannot tell apart stay two."""
     nbest = lpmert.NBest([[1.0, 2.0], [1.0, 5.0]], [0, 2], [0.0, 1.0])
-    rows, _, _ = given_rows(nbest, [], [[Fraction(1, 10**400), Fraction(1)]])
+    rows, _, _ = rows_with_limits(nbest, [], [[Fraction(1, 10**400), Fraction(1)]])
     assert [row[0] - 10**400 for row in rows.tolist()] == [-2, -5]

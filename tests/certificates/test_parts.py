@@ -194,7 +194,7 @@ def test_what_is_nowhere_negative_is_so_at_every_corner_and_nothing_else(tree: s
         _, _, cone = lists_and_cone(sorted(KINDS)[seed % len(KINDS)], seed, tree, 6)
         vector = rng.integers(-5, 6, len(cone.shape.rays)).tolist()
         products = [sum(x * y for x, y in zip(vector, ray, strict=True)) for ray in corners(cone.shape)]
-        assert cone.shape.nowhere_negative(np.array(vector, dtype=object)) == (min(products) >= 0)
+        assert cone.shape.is_nonnegative(np.array(vector, dtype=object)) == (min(products) >= 0)
         found.add(min(products) >= 0)
     assert found == {True, False}
 

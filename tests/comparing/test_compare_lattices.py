@@ -19,7 +19,7 @@ FAST: dict[str, Any] = {
     "och": Och(restarts=1),
     "random": RandomSearch(draws=15),
     "nelder-mead": NelderMead(restarts=0, evaluations=15),
-    "average": Averaging(chains=1),
+    "average": Averaging(),
 }
 
 
@@ -123,6 +123,6 @@ def test_tpe_takes_lattices() -> None:
 
 def test_weights_of_lattices_are_tuned_for_bleu() -> None:
     lattices = drawn(10, 8)
-    tuned = lpmert.tune(lattices, metric="bleu", folds=2, averaging=Averaging(chains=1))
+    tuned = lpmert.tune(lattices, metric="bleu", folds=2)
     assert tuned.estimate is not None
     assert 0.0 <= tuned.estimate.optimum.value <= 1.0

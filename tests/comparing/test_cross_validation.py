@@ -26,7 +26,7 @@ from lpmert.reporting import pictures
 from lpmert.result_schema import schema_of
 from lpmert.unseen.estimate import Split, expected_of, folds_of
 
-FAST = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging(chains=1)}
+FAST = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging()}
 FEW_NODES = Limits(node_limit=20)
 
 

@@ -21,7 +21,7 @@ import lpmert
 from lpmert import DataError
 from lpmert.cli.main import main
 from lpmert.system.files import read_text
-from lpmert.system.pipes import pipes_kept
+from lpmert.system.pipes import buffered_pipes
 
 LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
 CANDIDATES = ROOT / "examples/best_of_n/candidates.jsonl"
@@ -115,7 +115,7 @@ def test_a_pipe_is_kept_only_as_long_as_one_call(tmp_path: Path) -> None:
     os.mkfifo(named)
     for content in ("one", "two"):
         writer = Thread(target=named.write_text, args=(content,))
-        with pipes_kept():
+        with buffered_pipes():
             writer.start()
             assert [read_text(named) for _ in range(3)] == [content] * 3
         writer.join()

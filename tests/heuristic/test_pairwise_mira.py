@@ -20,7 +20,7 @@ from lpmert.search.driver import solve
 from lpmert.search.method import Comparator
 from lpmert.system.deadline import Deadline
 
-METHODS = [Pro(samples=200), Mira(passes=10)]
+METHODS = [Pro(), Mira(passes=10)]
 
 
 def lists_with(losses: list[float], features: list[list[float]] | None = None) -> AllHypotheses:
@@ -31,7 +31,7 @@ def lists_with(losses: list[float], features: list[list[float]] | None = None) -
 def test_pairs_differ_enough_and_the_better_one_comes_first() -> None:
     losses = np.array([0.0, 0.04, 0.5, 0.2, 0.52])
     rng = np.random.default_rng(0)
-    better, worse = Pro(samples=500, pairs=400).sample(lists_with(losses.tolist()), losses, rng)
+    better, worse = Pro(pairs=5000).sample(lists_with(losses.tolist()), losses, rng)
     found = set(zip(better.tolist(), worse.tolist(), strict=True))
     # 0-1 and 2-4 are closer than 0.05
     assert found == {(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4), (3, 2), (3, 4)}
@@ -39,16 +39,16 @@ def test_pairs_differ_enough_and_the_better_one_comes_first() -> None:
 
 def test_only_the_pairs_that_differ_most_are_kept() -> None:
     losses = np.arange(20.0)
-    better, worse = Pro(samples=2000, pairs=7).sample(lists_with(losses.tolist()), losses, np.random.default_rng(0))
+    better, worse = Pro(pairs=7).sample(lists_with(losses.tolist()), losses, np.random.default_rng(0))
     drawn = np.abs(losses[worse] - losses[better])
     assert len(better) == 7
-    assert drawn.min() >= 18.0  # of 2000 draws among 400 about 30 differ by 18 or 19
+    assert drawn.min() >= 18.0  # of 5000 draws among 400 about 75 differ by 18 or 19
 
 
 def test_pairs_stay_within_their_list() -> None:
     losses = np.arange(12.0)
     lists = AllHypotheses(np.zeros((12, 1)), np.array([0, 4, 5, 12]), losses[:, None], np.ones(1))
-    better, worse = Pro(samples=50).sample(lists, losses, np.random.default_rng(1))
+    better, worse = Pro().sample(lists, losses, np.random.default_rng(1))
     assert (lists.numbers[better] == lists.numbers[worse]).all()
     assert 4 not in better.tolist() + worse.tolist()
 
@@ -57,7 +57,7 @@ def test_pairs_are_those_of_the_first_lists_where_time_runs_out() -> None:
     losses = np.arange(12.0)
     lists = AllHypotheses(np.zeros((12, 1)), np.array([0, 4, 5, 12]), losses[:, None], np.ones(1))
     with Deadline(0.0).running():
-        better, worse = Pro(samples=50).sample(lists, losses, np.random.default_rng(1))
+        better, worse = Pro().sample(lists, losses, np.random.default_rng(1))
     assert len(better) == len(worse) > 0
     assert max(better.tolist() + worse.tolist()) < 4
 
@@ -81,7 +81,7 @@ def test_pro_gives_the_weights_of_logistic_regression_on_its_pairs() -> None:
     features = rng.normal(size=(100, 3))
     losses = rng.normal(size=100) - features @ [1.0, -1.0, 0.5]
     nbest = NBest(features, np.arange(0, 101, 10), losses)
-    method = Pro(samples=100, pairs=20, variance=2.0)
+    method = Pro(pairs=1000, variance=2.0)
     lists = AllHypotheses(features, nbest.offsets, nbest.statistics, np.ones(3))
     better, worse = method.sample(lists, losses, np.random.default_rng(5))
     differences = features[better] - features[worse]
@@ -100,17 +100,17 @@ def test_pro_without_any_pair_says_so() -> None:
 
 def test_mira_moves_just_far_enough_and_no_farther_than_its_step() -> None:
     lists = lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]])
-    walk = Walk(Mira(step=100.0), lists, SumOfLosses(), np.zeros(2))
+    walk = Walk(100.0, lists, SumOfLosses(), np.zeros(2))
     walk.pass_over(np.array([0]))
     assert walk.average == pytest.approx([1.5, -1.5])  # hope leads fear by the margin of 3
-    short = Walk(Mira(step=0.01), lists, SumOfLosses(), np.zeros(2))
+    short = Walk(0.01, lists, SumOfLosses(), np.zeros(2))
     short.pass_over(np.array([0]))
     assert short.average == pytest.approx([0.01, -0.01])
 
 
 def test_mira_does_not_move_where_hope_leads_by_the_margin() -> None:
     lists = lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]])
-    walk = Walk(Mira(), lists, SumOfLosses(), np.array([2.0, -2.0]))
+    walk = Walk(0.01, lists, SumOfLosses(), np.array([2.0, -2.0]))
     walk.pass_over(np.array([0]))
     assert walk.updates == 0
     assert walk.average == pytest.approx([2.0, -2.0])
@@ -119,11 +119,11 @@ def test_mira_does_not_move_where_hope_leads_by_the_margin() -> None:
 def test_hope_is_good_and_likely_fear_is_bad_and_likely() -> None:
     # by score minus cost: -1, -1.5, -5; by score plus cost: 1, 3.5, 5
     lists = lists_with([1.0, 2.5, 5.0], [[0.0], [1.0], [0.0]])
-    walk = Walk(Mira(step=inf), lists, SumOfLosses(), np.ones(1))
+    walk = Walk(inf, lists, SumOfLosses(), np.ones(1))
     walk.pass_over(np.array([0]))
     assert walk.updates == 0  # hope 0 and fear 2 have the same features
     lists = lists_with([1.0, 2.5, 5.0], [[0.0], [1.0], [-3.0]])
-    walk = Walk(Mira(step=inf), lists, SumOfLosses(), np.ones(1))
+    walk = Walk(inf, lists, SumOfLosses(), np.ones(1))
     walk.pass_over(np.array([0]))
     # hope 0 (-1), fear 1 (3.5 against 2): margin 1.5, hope behind by 1, so it moves by 2.5 times (0 - 1)
     assert walk.average == pytest.approx([1.0 - 2.5])
@@ -131,7 +131,7 @@ def test_hope_is_good_and_likely_fear_is_bad_and_likely() -> None:
 
 def test_the_average_is_over_all_visits() -> None:
     lists = lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]])
-    walk = Walk(Mira(step=0.5), lists, SumOfLosses(), np.zeros(2))
+    walk = Walk(0.5, lists, SumOfLosses(), np.zeros(2))
     for _ in range(4):
         walk.pass_over(np.array([0]))
     assert walk.average == pytest.approx([(0.5 + 1.0 + 1.5 + 1.5) / 4, -(0.5 + 1.0 + 1.5 + 1.5) / 4])

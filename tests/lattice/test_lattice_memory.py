@@ -89,7 +89,7 @@ def test_lattices_that_find_no_room_are_refused_before_the_search() -> None:
         pytest.skip("nobody knows what the process holds")
     lattices = ladder(40)
     with (
-        Allowance(now + lattices.features.nbytes).kept(),
+        Allowance(now + lattices.features.nbytes).enforced(),
         pytest.raises(DataError, match=r"memory limit of .* is too low: .* allow more"),
     ):
         LatticeProblem(lattices, "wer")

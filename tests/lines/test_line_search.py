@@ -16,7 +16,7 @@ from lpmert.api import minimize
 from lpmert.errors import MethodError
 from lpmert.lines.clock import Clock
 from lpmert.lines.directions import DESCENTS, powell
-from lpmert.lines.line_search import LineSearch
+from lpmert.lines.line_search import SMOOTHING, LineSearch
 from lpmert.methods.heuristic.och import Och
 from lpmert.model.canonical import Canonical
 from lpmert.model.nbest import NBest
@@ -185,8 +185,8 @@ def test_smoothed_interval_has_the_least_mean_level_around_its_middle(seed, kind
     assume(problem.canonical.n_features)
     rng = np.random.default_rng(seed)
     weights, direction = rng.normal(size=(2, problem.canonical.n_features))
-    search = LineSearch(problem.canonical, "smoothed", 0.3)
-    radius = 0.3 * np.linalg.norm(weights) / np.linalg.norm(direction)
+    search = LineSearch(problem.canonical, "smoothed")
+    radius = SMOOTHING * np.linalg.norm(weights) / np.linalg.norm(direction)
     pieces = brute_force(problem, weights, direction)
     thresholds, levels = np.array([low for low, _, _ in pieces[1:]]), np.array([level for *_, level in pieces])
     changes = levels[1:] != levels[:-1]

@@ -49,7 +49,7 @@ def test_errors_of_scores_at_rays_are_no_less_than_the_spread_and_rounding_allow
             rays = rng.integers(1, 8, (3, 3)).astype(float)
         else:
             features, spread, rays = rng.normal(size=(4, 3)), np.zeros(3), rng.normal(size=(3, 3))
-        lists = sorted_lists(features, np.array([0, 2, 4]), np.array([0, 1, 0, 1]), None, spread)
+        lists = sorted_lists(features, np.array([0, 2, 4]), np.array([0, 1, 0, 1]))._replace(spread=spread)
         node = whole_cone(lists, rays, np.empty(0))
         found = np.reshape(node["scores"], (3, 4))
         for ray, own, error in zip(rays.tolist(), found.tolist(), node["errors"].tolist(), strict=True):

@@ -234,9 +234,8 @@ def test_rounded_features_count_with_all_that_may_be_meant() -> None:
     for _ in range(400):
         centre, radius = random_box(rng, 3, 6)
         spread = rng.random(3) * 1e-3
-        lists = sorted_lists(
-            rng.integers(-4, 5, (4, 3)) * 2.0**-9, np.array([0, 2, 4]), np.array([0, 1, 0, 1]), None, spread
-        )
+        lists = sorted_lists(rng.integers(-4, 5, (4, 3)) * 2.0**-9, np.array([0, 2, 4]), np.array([0, 1, 0, 1]))
+        lists = lists._replace(spread=spread)
         columns = np.ascontiguousarray(lists.rows.T)
         precision = precision_of(lists)
         assert precision.places == -1

@@ -17,12 +17,13 @@ from searches import many_more
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.exhaustive import attainable_selections
+from lpmert.numeric.lp import LinOptimizer
 
 Lists = tuple[FloatArray, IntArray]
 
 
 def count_attainable(features, offsets):
-    return sum(1 for _ in attainable_selections(features, offsets))
+    return sum(1 for _ in attainable_selections(LinOptimizer(features, offsets)))
 
 
 def joined(blocks: list[ArrayLike]) -> Lists:
@@ -77,7 +78,8 @@ def test_random_pairs_have_as_many_selections_as_hyperplanes_have_regions() -> N
 def test_attainable_hypotheses_of_a_planar_list_are_the_vertices_of_its_hull(seed: int) -> None:
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(50, 2)) if seed % 2 else rng.uniform(size=(80, 2))
-    found = [int(selection[0]) for selection, _ in attainable_selections(points, np.array([0, len(points)]))]
+    one_list = LinOptimizer(points, np.array([0, len(points)]))
+    found = [int(selection[0]) for selection, _ in attainable_selections(one_list)]
     assert found == sorted(ConvexHull(points).vertices.tolist())
 
 
@@ -118,7 +120,7 @@ def problems(draw: st.DrawFn) -> Lists:
 @given(problems())
 def test_exhaustive_agrees_with_brute_force(problem: Lists) -> None:
     features, offsets = problem
-    found = list(attainable_selections(features, offsets))
+    found = list(attainable_selections(LinOptimizer(features, offsets)))
     selections = [tuple(selection.tolist()) for selection, _ in found]
     assert len(selections) == len(set(selections))
     assert set(selections) == all_selections(features.tolist(), offsets.tolist())
@@ -130,15 +132,17 @@ def test_exhaustive_agrees_with_brute_force(problem: Lists) -> None:
 def test_start_weights_do_not_change_what_is_found() -> None:
     rng = np.random.default_rng(5)
     features, offsets = rng.normal(size=(15, 3)), np.array([0, 5, 6, 11, 15])
-    plain = [selection.tolist() for selection, _ in attainable_selections(features, offsets)]
-    started = [s.tolist() for s, _ in attainable_selections(features, offsets, start=np.array([1.0, -2.0, 0.5]))]
+    optimizer = LinOptimizer(features, offsets)
+    plain = [selection.tolist() for selection, _ in attainable_selections(optimizer)]
+    started = [s.tolist() for s, _ in attainable_selections(optimizer, start=np.array([1.0, -2.0, 0.5]))]
     assert started == plain
     assert len(plain) > 1
 
 
 def test_hundreds_of_lists_do_not_meet_a_recursion_limit() -> None:
     features = np.tile([[0.0], [1.0]], (1100, 1))
-    assert [s.tolist() for s, _ in attainable_selections(features, np.arange(0, 2201, 2))] == [[0] * 1100, [1] * 1100]
+    optimizer = LinOptimizer(features, np.arange(0, 2201, 2))
+    assert [s.tolist() for s, _ in attainable_selections(optimizer)] == [[0] * 1100, [1] * 1100]
 
 
 def test_the_oracle_collapses_identical_hypotheses_as_asked() -> None:

@@ -133,7 +133,7 @@ def test_what_small_programs_say_holds_of_all_features_that_may_be_meant(width: 
         features = rng.integers(-3, 4, (size, width)) + rng.normal(size=(size, width)) * 2.0 ** -int(
             rng.integers(1, 14)
         )
-        lists = sorted_lists(features, offsets, np.zeros(size, dtype=np.int64), None, spread)
+        lists = sorted_lists(features, offsets, np.zeros(size, dtype=np.int64))._replace(spread=spread)
         chosen = rng.integers(0, 2, len(lists_asked))
         verdict = core.LeastNorm(lists.native()).separate(lists_asked, chosen, 0, core.Corral(width))
         said[verdict] += 1

@@ -17,6 +17,7 @@ from lpmert import NBest, Status
 from lpmert.methods.exhaustive import ExhaustiveSearch, attainable_selections
 from lpmert.methods.mip import Mip, MipSearch
 from lpmert.model.problem import Problem
+from lpmert.numeric.lp import LinOptimizer
 from lpmert.registry import METHODS
 from lpmert.search.incumbent import any_incumbent
 
@@ -63,10 +64,11 @@ def test_an_enumeration_goes_on_behind_any_selection(kind: str) -> None:
     for allowed in (None, form.costs <= np.median(form.costs)):
         if allowed is not None and not np.logical_or.reduceat(allowed, form.offsets[:-1]).all():
             continue
-        every = [found.tolist() for found, _ in attainable_selections(form.features, form.offsets, allowed=allowed)]
+        optimizer = LinOptimizer(form.features, form.offsets)
+        every = [found.tolist() for found, _ in attainable_selections(optimizer, allowed=allowed)]
         assert len(every) == len({*map(tuple, every)})
         for k, last in enumerate(every):
-            rest = attainable_selections(form.features, form.offsets, allowed=allowed, after=np.array(last))
+            rest = attainable_selections(optimizer, allowed=allowed, after=np.array(last))
             assert [found.tolist() for found, _ in rest] == every[k + 1 :]
         assert len(every) > 1 or allowed is not None
 
@@ -79,7 +81,7 @@ def test_an_enumeration_in_pieces_meets_every_selection_once(tmp_path: Path, mon
     assert pieces > 3
     assert result.loss == result.lower_bound == whole.loss
     form = Problem(nbest).canonical
-    count = sum(1 for _ in attainable_selections(form.features, form.offsets))
+    count = sum(1 for _ in attainable_selections(LinOptimizer(form.features, form.offsets)))
     assert result.counters["nodes"] == whole.counters["nodes"] == count > 50
 
 

@@ -289,7 +289,7 @@ def test_limits_of_the_process_count_as_what_is_free(which: str) -> None:
 def test_room_is_asked_for_where_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "resident", lambda: 100 * MIB)
     room_for(1 << 50, "anything")
-    with Allowance(200 * MIB).kept():
+    with Allowance(200 * MIB).enforced():
         room_for(100 * MIB, "this")
         with pytest.raises(DataError, match=r"200.0 MiB is too low: 100.0 MiB are in .* that takes 101.0 MiB more"):
             room_for(101 * MIB, "that")

@@ -116,13 +116,13 @@ def test_in_the_plane_other_averages_are_exact_too(kind, temperature, within):
 
 def test_the_method_gives_what_tuning_averages():
     nbest = NBest(*random_lists(3, dimension=3, lists=30), NAMES)
-    for averaging in (Averaging(), Averaging(temperature=inf, within=3.0), Averaging(temperature=10.0, chains=2)):
+    for averaging in (Averaging(), Averaging(temperature=inf, within=3.0), Averaging(temperature=10.0)):
         tuned = lpmert.tune(nbest, quick=True, averaging=averaging)
         alone = lpmert.minimize(nbest, method=averaging)
         assert alone.weights == pytest.approx(tuned.averaged.weights, rel=1e-12)
         assert alone.status.name == "HEURISTIC"
         assert averaging.settings() in tuned.signature
-        assert json.loads(tuned.to_json())["averaged"]["chains"] == averaging.chains
+        assert json.loads(tuned.to_json())["averaged"]["chains"] == 3
         assert (tuned.averaged.quick is None) == (averaging.temperature == inf)
 
 

@@ -134,7 +134,7 @@ class ProofLists:
         facets: Sequence[Sequence[int]] = (),
     ) -> None:
         self.n_lists, self.claim = nbest.n_lists, claim
-        given, bounds, self.free = given_rows(nbest, limits, equations, facets)
+        given, bounds, self.free = rows_with_limits(nbest, limits, equations, facets)
         numbers = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
         seen: dict[tuple[int, ...], int] = {}
         named = zip(numbers.tolist(), given.tolist(), strict=True)
@@ -252,7 +252,7 @@ class ProofLists:
                 worth[:, list(own)] = 0
 
 
-def given_rows(
+def rows_with_limits(
     nbest: NBest,
     limits: Sequence[Sequence[float]],
     equations: Sequence[Sequence[Fraction]] = (),

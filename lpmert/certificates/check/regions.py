@@ -45,7 +45,7 @@ class Shape(NamedTuple):
         if np.abs(self.rays).max(initial=0) >> _MOST_BITS:
             raise CertificateError("a ray is beyond the range of double precision")
 
-    def nowhere_negative(self, vector: Whole) -> bool:
+    def is_nonnegative(self, vector: Whole) -> bool:
         """Whether a vector of whole numbers has no negative product with any weights inside: K1 and B1."""
         if not len(self.rays):
             return not vector.any()
@@ -62,7 +62,7 @@ class Shape(NamedTuple):
             products, errors = products[:1] - np.abs(products[1:]).sum(axis=0), errors.sum(axis=0, keepdims=True)
         none: BoolArray = np.all(products >= errors, axis=0) & (len(self.rays) > 0)
         for k in checked(np.flatnonzero(~none & ~(products < -errors).any(axis=0)).tolist(), 10):
-            none[k] = self.nowhere_negative(exact(k))
+            none[k] = self.is_nonnegative(exact(k))
         return none
 
     def parts(self, record: Record) -> Iterable[Shape]:
@@ -125,7 +125,7 @@ def midpoint(first: Whole, second: Whole) -> Whole:
 Equations = Sequence[Sequence[Fraction]]
 
 
-def meant_weights(equations: Equations, weights: Sequence[float]) -> list[Fraction]:
+def weights_on_equations(equations: Equations, weights: Sequence[float]) -> list[Fraction]:
     """Return weights that fulfil equations, up to a factor, each of which sets the last weight that it can.
 
     Raises `CertificateError` unless those given do so but for rounding.
@@ -175,7 +175,7 @@ def cap_of(header: Header) -> Cap | None:
     """
     around = header.around or header.cosine or header.facets
     if header.equations or around:
-        meant = meant_weights(header.equations, list(header.weights.values()))
+        meant = weights_on_equations(header.equations, list(header.weights.values()))
     if not around:
         return None
     centre, square = list(map(Fraction, header.around)), header.cosine**2

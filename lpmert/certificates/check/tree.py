@@ -165,7 +165,7 @@ def _winners(lists: ProofLists, part: Part, k: int, scores: FloatArray, error: f
         ends = np.append(begins[1:], len(close))
         for a in checked(np.flatnonzero(ends - begins > 1).tolist(), 10):
             for other in close[begins[a] + 1 : ends[a]].tolist():
-                if not ray.nowhere_negative(_lead(lists, part, winners[a], other)):
+                if not ray.is_nonnegative(_lead(lists, part, winners[a], other)):
                     winners[a] = other
     return winners
 

@@ -64,7 +64,7 @@ class Anywhere:
         self._lists = lists
         unsorted = sorted_lists(lists.features, lists.offsets, np.zeros(len(lists.features), dtype=np.int64))
         self._least_norm = core.LeastNorm(unsorted.native())
-        self._corral, self._nowhere = core.Corral(n_features), np.zeros(n_features)
+        self._corral, self._origin = core.Corral(n_features), np.zeros(n_features)
 
     def __call__(self, chosen: Choices, /) -> SelectionOrCore:
         """Return the answer for choices of at least one list."""
@@ -93,7 +93,7 @@ class Anywhere:
         decided = np.array(list(chosen), dtype=np.int64)
         positions = np.full(len(lists.offsets) - 1, -1)
         positions[decided] = np.array(list(chosen.values())) - lists.offsets[decided]
-        corral.restart(self._nowhere)  # else the answer would depend on the questions before
+        corral.restart(self._origin)  # else the answer would depend on the questions before
         verdict = self._least_norm.separate(decided, positions, 0, corral)
         if verdict == FEASIBLE:
             return self._witnessed(corral.point, chosen)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.certificates.check.lattices import lists_of
-from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, given_rows, rounded
+from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, rounded, rows_with_limits
 from lpmert.certificates.check.regions import basis_of, cap_of
 from lpmert.certificates.check.tree import whole_part
 from lpmert.certificates.check.verify import claim_of
@@ -246,7 +246,7 @@ def _exponents(
     within a cosine for all that vary.
     """
     try:
-        whole, offsets, free = given_rows(nbest, limits, equations, facets)
+        whole, offsets, free = rows_with_limits(nbest, limits, equations, facets)
     except CertificateError as error:
         raise MethodError(f"these equations cannot be certified: {error}") from error
     rows, _ = rounded(whole)

@@ -310,7 +310,7 @@ class CellsSearch(Search):
             self._prune_root()
             return
         if not self._queue.shared:
-            self._task.let_go()
+            self._task.drop_searches()
             self._queue.share(self._task)
         self._take(self._queue.take(self._call))
         self._queue.send(self._call)

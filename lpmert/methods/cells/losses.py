@@ -117,8 +117,7 @@ class SumLoss(Loss):
         if part is None:
             return SumChoicesSearch(self._choices, self._canonical, incumbent), 0
         kept, normals = part
-        rows = np.ascontiguousarray(self.lists.rows[kept.ids])
-        exact = self._canonical.rounding_by_cost
+        rows, exact = np.ascontiguousarray(self.lists.rows[kept.ids]), self.lists.rounding
         lists = replace(self._canonical, features=rows, offsets=kept.ends, losses=kept.costs, step=self.granularity)
         lists = replace(lists, rounding=None if exact is None else exact.take(kept.ids))
         incumbent.cost -= kept.fixed

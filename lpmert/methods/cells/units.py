@@ -214,7 +214,7 @@ class CellsTask:
         search.renew(weights)
         return search
 
-    def let_go(self) -> None:
+    def drop_searches(self) -> None:
         """Give back the room of all threads; nobody uses it now."""
         self._searches = PerThread()
 
@@ -275,5 +275,5 @@ class Roots:
         self._begun.popleft()
         self._roots.popleft()
         if self._large:
-            self._task.let_go()
+            self._task.drop_searches()
         return pruned

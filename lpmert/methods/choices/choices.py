@@ -33,7 +33,7 @@ from lpmert.numeric import rational
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import SortedLists
 from lpmert.numeric.lp import LinOptimizer
-from lpmert.numeric.rounding import Rounding, exact_differences
+from lpmert.numeric.rounding import exact_differences
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Incumbent, Method, Task
 from lpmert.search.node_queue import Answer, Call, Divisible, OpenNode, ParallelSearch
@@ -130,10 +130,8 @@ class ChoicesSearch(Divisible):
         lists: SortedLists,
         incumbent: Incumbent,
         cap: Cap | None,
-        rounding: Rounding | None,
     ) -> None:
         self.incumbent, self._granularity = incumbent, granularity
-        self._rounding = rounding
         self._lists, self._offsets, self._cap = lists, lists.offsets, cap
         n_lists = len(lists.offsets) - 1
         pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
@@ -186,7 +184,7 @@ class ChoicesSearch(Divisible):
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
-        return LinOptimizer(self._lists.rows, self._offsets, self._cap, self._rounding)
+        return LinOptimizer(self._lists.rows, self._offsets, self._cap, self._lists.rounding)
 
     @property
     def finished(self) -> bool:
@@ -273,7 +271,7 @@ class ChoicesSearch(Divisible):
         lists, hint = trial.lists, trial.multipliers
         begin = self._offsets[lists]
         chosen = begin + np.array([position[s] for s in lists.tolist()])
-        rows = exact_differences(self._lists.rows, self._rounding, chosen, begin + trial.others)
+        rows = exact_differences(self._lists.rows, self._lists.rounding, chosen, begin + trial.others)
         multipliers = rational.farkas(rows, np.where(hint > 1e-9, hint, 0.0).tolist())
         if multipliers is None:
             return None
@@ -309,8 +307,8 @@ class SumChoicesSearch(ChoicesSearch):
     ) -> None:
         if cone is not None:
             canonical = canonical.within(cone)
-        lists, exact = canonical.by_cost, canonical.rounding_by_cost
-        super().__init__(options, canonical.granularity, True, lists, incumbent, canonical.cap, exact)
+        lists = canonical.by_cost
+        super().__init__(options, canonical.granularity, True, lists, incumbent, canonical.cap)
         n_fixed = 0 if cone is None else len(cone)
         self._core = core.SumChoices(lists.native(), n_fixed, incumbent.cost, incumbent.weights, self._settings)
 
@@ -329,21 +327,16 @@ class SumChoicesSearch(ChoicesSearch):
 
 
 class Prepared(NamedTuple):
-    """What all searches over the same lists begin with; rounding: with the limits.
-
-    least: a cost that nothing undercuts, where somebody knows it.
-    """
+    """What all searches over the same lists begin with; least: a lower bound of all costs, if it is known."""
 
     lists: SortedLists
     ratio: Ratio
-    rounding: Rounding | None
     least: int | None = None
 
 
 def prepare(canonical: Canonical) -> Prepared:
     """Prepare lists with a ratio metric; raises `MethodError` for a metric whose formula is not known."""
-    lists, ratio = ratio_lists(canonical)
-    return Prepared(lists, ratio, None if canonical.rounding is None else canonical.rounding.with_limits())
+    return Prepared(*ratio_lists(canonical))
 
 
 class RatioChoicesSearch(ChoicesSearch):
@@ -367,7 +360,7 @@ class RatioChoicesSearch(ChoicesSearch):
         self._canonical, self._closely = canonical, closely
         self._prepared = prepared = prepare(canonical) if prepared is None else prepared
         lists, ratio = prepared.lists, prepared.ratio
-        super().__init__(options, 1, False, lists, incumbent, canonical.cap, prepared.rounding)
+        super().__init__(options, 1, False, lists, incumbent, canonical.cap)
         self._ratio, native = ratio, lists.native()
         self._first_weights = incumbent.weights
         total = core.decode_total(native, ratio, incumbent.weights)

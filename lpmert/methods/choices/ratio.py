@@ -91,8 +91,8 @@ def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
     classes = np.arange(len(rows))
     classes[:n_own] = group_identical(totals.statistics, canonical.offsets)
     classes[n_own + 1 :: 2] = FORBIDDEN
-    spread = None if canonical.rounding is None else canonical.rounding.spread
-    lists = sorted_lists(rows, offsets, np.zeros(len(rows), dtype=np.int64), canonical.cap, spread)
+    exact = None if canonical.rounding is None else canonical.rounding.with_limits()
+    lists = sorted_lists(rows, offsets, np.zeros(len(rows), dtype=np.int64), canonical.cap, exact)
     reach = counts.max(axis=0, initial=0.0)
     return lists, Ratio(metric.kind, metric.parameters, counts, totals.constant, reach, classes)
 

@@ -146,6 +146,9 @@ class RandomSearch(Comparator):
 _TOLERANCE = 1e-4
 """Size of the simplex at which it stops, for weights of about 1."""
 
+_EDGE = 0.5
+"""Length of the first simplex's edges, for weights of which the largest is 1."""
+
 
 @dataclass(frozen=True)
 class NelderMead(Comparator):
@@ -155,7 +158,6 @@ class NelderMead(Comparator):
     """
 
     restarts: int = option(5, "random starts", least=0)
-    edge: float = option(0.5, "length of the first simplex's edges", above=0)
     evaluations: int | None = option(None, "most evaluations of a start; none for 200 for each feature", least=1)
 
     name: ClassVar[str] = "nelder-mead"
@@ -221,7 +223,7 @@ def _descend(
 
     callback: Any = watch
     scaled = weights * spread / np.abs(weights * spread).max()
-    simplex = np.vstack([scaled, scaled + settings.edge * np.eye(len(scaled))])
+    simplex = np.vstack([scaled, scaled + _EDGE * np.eye(len(scaled))])
     options: Any = {"initial_simplex": simplex, "xatol": _TOLERANCE, "fatol": 0.0, "maxfev": settings.evaluations}
     minimize(loss, scaled, method="Nelder-Mead", callback=callback, options=options)
     return met

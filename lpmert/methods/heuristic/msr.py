@@ -55,11 +55,15 @@ def try_each(
     return Candidates(features[: len(gains)], np.array(gains), benefits)
 
 
-def select(candidates: Candidates, count: int, *, alpha: float = 0.8, window: int = 1000) -> IntArray:
+_WINDOW = 1000
+"""The features that are looked at for each place of the selection, the paper's: the best of those left."""
+
+
+def select(candidates: Candidates, count: int, *, alpha: float = 0.8) -> IntArray:
     """Return the numbers [at most count] of the features to keep, in the order of their choice.
 
     The k-th is the one with the largest alpha * E - (1 - alpha^(k-1)) / (k-1) * sum of C: E is the gain over the
-    largest one, C the cosine of its benefits with those of each feature chosen before. Only the `window` best by E of
+    largest one, C the cosine of its benefits with those of each feature chosen before. Only the `_WINDOW` best by E of
     those left are looked at; features without a gain are never chosen.
     """
     gains = candidates.gains
@@ -75,7 +79,7 @@ def select(candidates: Candidates, count: int, *, alpha: float = 0.8, window: in
     chosen = np.empty(min(count, len(order)), dtype=np.int64)
     for k in range(len(chosen)):
         penalty = (1 - alpha**k) / max(k, 1)
-        near = np.flatnonzero(left)[:window]
+        near = np.flatnonzero(left)[:_WINDOW]
         best = near[np.argmax(alpha * effect[near] - penalty * correlation[near])]
         chosen[k] = best
         left[best] = False
@@ -95,7 +99,6 @@ class MinimumSampleRisk(Trainer):
     considered: int | None = option(None, "features tried, those that vary in most lists; none for all", least=1)
     smoothing: float = option(0.06, "the paper's b: the loss is averaged so far on either side of a weight", above=0)
     alpha: float = option(0.8, "of the selection, see lpmert.methods.heuristic.msr", least=0, most=1)
-    window: int = option(1000, "of the selection, see lpmert.methods.heuristic.msr", least=1)
     rounds: int = option(20, "most rounds over the features", least=1)
     base: str | None = option(None, "name of the base feature; none for the first one")
 
@@ -138,4 +141,4 @@ class MinimumSampleRisk(Trainer):
         if self.kept is None:
             return features
         candidates = try_each(search, features, self.smoothing, expired)
-        return select(candidates, self.kept, alpha=self.alpha, window=self.window)
+        return select(candidates, self.kept, alpha=self.alpha)

@@ -21,7 +21,7 @@ from lpmert.configurable import option
 from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.lines.directions import DIRECTIONS, lines_along, local_optima
-from lpmert.lines.line_search import INTERVALS, SMOOTHING, LatticeLineSearch, LineSearch, LineSearcher
+from lpmert.lines.line_search import INTERVALS, LatticeLineSearch, LineSearch, LineSearcher
 from lpmert.lines.restarts import STOPPING, Restarts
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
@@ -51,25 +51,23 @@ class Och(Comparator):
         "fixed", "foster-kuhn: as many starts as the best one so far needed, at least ten", choices=STOPPING
     )
     walk_share: float = option(0.9, "share of starts that step from the best weights so far", least=0, most=1)
-    walk_deviation: float = option(0.1, "greatest standard deviation of such a step", above=0)
     interval: str = option(
         "midpoint", "which of the best intervals of a line, see LineSearch", choices=tuple(INTERVALS)
     )
-    smoothing: float = option(SMOOTHING, "of the interval smoothed, in units of |w| / |d|", above=0)
 
     name: ClassVar[str] = "och"
     takes_lattices: ClassVar[bool] = True
     takes_jobs: ClassVar[bool] = True
 
     def _restarts(self) -> Restarts:
-        return Restarts(self.restarts, self.stopping, self.walk_share, self.walk_deviation)
+        return Restarts(self.restarts, self.stopping, self.walk_share)
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         make: Callable[[], LineSearcher]
         if isinstance(problem, LatticeProblem):
-            make = partial(LatticeLineSearch, problem, self.interval, self.smoothing)
+            make = partial(LatticeLineSearch, problem, self.interval)
         else:
-            make = partial(LineSearch, problem.canonical, self.interval, self.smoothing)
+            make = partial(LineSearch, problem.canonical, self.interval)
         optima = local_optima(problem, lines_along(self.directions, make), self._restarts(), start, seed, clock)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
 

@@ -25,20 +25,27 @@ from lpmert.system.deadline import out_of_time
 _GRADIENT_TOLERANCE = 1e-7
 """Where L-BFGS ends, relative to the number of pairs."""
 
+_SAMPLES = 5000
+"""Pairs that PRO draws from each list, the paper's Gamma."""
+
+_LEAST_DIFFERENCE = 0.05
+"""Of the losses of a pair, the paper's alpha."""
+
+_DECAY = 0.999
+"""Factor by which MIRA's background of statistics fades from list to list: that of Moses' kbmira."""
+
 
 @dataclass(frozen=True)
 class Pro(Comparator):
     """Logistic regression of which of two hypotheses has the smaller loss, on the difference of their features.
 
-    From each list `samples` pairs are drawn (the paper's Gamma, 5000), those whose losses differ by less than
-    `least_difference` (its alpha, 0.05) are dropped, and the `pairs` that differ most (its Xi, 50) are kept. The losses
-    are those of the hypotheses by themselves, BLEU's smoothed by 1. The prior on the caller's weights is Gaussian with
-    mean 0 and `variance`; `inf` means none.
+    From each list 5000 pairs are drawn (the paper's Gamma), those whose losses differ by less than 0.05 (its alpha) are
+    dropped, and the `pairs` that differ most (its Xi, 50) are kept. The losses are those of the hypotheses by
+    themselves, BLEU's smoothed by 1. The prior on the caller's weights is Gaussian with mean 0 and `variance`; `inf`
+    means none.
     """
 
-    samples: int = option(5000, "pairs drawn from each list, the paper's Gamma", least=1)
-    pairs: int = option(50, "pairs kept of these, the paper's Xi", least=1)
-    least_difference: float = option(0.05, "of the losses of a pair, the paper's alpha", least=0)
+    pairs: int = option(50, "pairs kept of each list, the paper's Xi", least=1)
     variance: float = option(1.0, "of the Gaussian prior; inf for none", above=0)
 
     name: ClassVar[str] = "pro"
@@ -67,9 +74,9 @@ class Pro(Comparator):
         """
         better, worse = [], []
         for begin, end in zip(lists.offsets[:-1].tolist(), lists.offsets[1:].tolist(), strict=True):
-            first, second = rng.integers(begin, end, (2, self.samples))
+            first, second = rng.integers(begin, end, (2, _SAMPLES))
             difference = losses[second] - losses[first]
-            apart = np.flatnonzero((np.abs(difference) >= self.least_difference) & (difference != 0.0))
+            apart = np.flatnonzero(np.abs(difference) >= _LEAST_DIFFERENCE)
             kept = apart[np.argsort(-np.abs(difference[apart]), kind="stable")[: self.pairs]]
             swapped = difference[kept] < 0
             better.append(np.where(swapped, second[kept], first[kept]))
@@ -101,14 +108,13 @@ class Mira(Comparator):
     Hope has the largest score minus cost, fear the largest score plus cost; the margin is the difference of their
     costs, and the step at most `step` (the paper's C, 0.01). The cost of a hypothesis is its loss where the metric is a
     sum. Otherwise it is the metric's loss of the hypothesis together with a background of the statistics of earlier
-    hopes, which begins with the mean statistics and fades by the factor `decay`; times the length of the reference in
+    hopes, which begins with the mean statistics and fades by the factor 0.999; times the length of the reference in
     that sum for BLEU, and times the largest statistic for other metrics. Of the averages of the weights up to the end
     of each of the `passes`, the one that decodes best is returned.
     """
 
     passes: int = option(60, "over the lists", least=1)
     step: float = option(0.01, "greatest step, the paper's C", above=0)
-    decay: float = option(0.999, "factor by which the background of statistics fades", least=0, most=1)
 
     name: ClassVar[str] = "mira"
     minimises = False
@@ -116,7 +122,7 @@ class Mira(Comparator):
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         lists = lists_of(problem)
         weights = np.zeros(problem.canonical.n_features) if start is None else start * lists.scale
-        walk = Walk(self, lists, problem.metric, weights)
+        walk = Walk(self.step, lists, problem.metric, weights)
         rng = np.random.default_rng(seed)
         for _ in range(self.passes):
             walk.pass_over(rng.permutation(lists.n_lists))
@@ -130,8 +136,8 @@ class Mira(Comparator):
 class Walk:
     """The weights [d] of the caller's scaling, their sum over all updates, and the background."""
 
-    def __init__(self, settings: Mira, lists: AllHypotheses, metric: Metric, weights: FloatArray) -> None:
-        self._settings = settings
+    def __init__(self, step: float, lists: AllHypotheses, metric: Metric, weights: FloatArray) -> None:
+        self._step = step
         self._features = lists.features / lists.scale
         self._offsets = lists.offsets.tolist()
         self._statistics = lists.statistics
@@ -165,9 +171,9 @@ class Walk:
         short = margin - (scores[hope] - scores[fear])
         squares = float(difference @ difference)
         if margin > 0 and short > 0 and squares > 0:
-            self._weights = self._weights + min(self._settings.step, short / squares) * difference
+            self._weights = self._weights + min(self._step, short / squares) * difference
             self.updates += 1
-        self._background = self._settings.decay * self._background + statistics[hope]
+        self._background = _DECAY * self._background + statistics[hope]
 
 
 def _costs(metric: Metric) -> Costs:

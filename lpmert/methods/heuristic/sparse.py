@@ -285,7 +285,7 @@ class Trainer(Comparator):
 
 @dataclass(frozen=True)
 class Perceptron(Trainer):
-    """Keep the base feature at weight 1; for each wrong list add `rate` times (gold - chosen) to the other weights.
+    """Keep the base feature at weight 1; for each wrong list add gold - chosen to the other weights.
 
     A list is wrong if the chosen hypothesis has not the least loss of its list by itself; gold is the one of least
     loss with the best score so far. `passes` are made over the lists, in an order drawn anew for each; the mean of the
@@ -293,7 +293,6 @@ class Perceptron(Trainer):
     """
 
     passes: int = option(20, "over the lists", least=1)
-    rate: float = option(1.0, "of learning", above=0)
     base: str | None = option(None, "name of the base feature; none for the first one")
 
     name: ClassVar[str] = "perceptron"
@@ -308,9 +307,7 @@ class Perceptron(Trainer):
         visits, updates, passes = 0, 0, 0
         for _ in range(self.passes):
             order = rng.permutation(n_lists)
-            wrong = core.perceptron_pass(
-                rows, order, lists.offsets, lists.base, gold, self.rate, weights, weighted, visits
-            )
+            wrong = core.perceptron_pass(rows, order, lists.offsets, lists.base, gold, weights, weighted, visits)
             visits, updates, passes = visits + n_lists, updates + wrong, passes + 1
             if expired(n_lists) or not wrong:
                 break
@@ -322,6 +319,9 @@ _SLICE = 100
 
 _NOTHING = 1e-12
 """Relative to its start, an exponential loss that is as good as 0."""
+
+_TOLERANCE = 1e-6
+"""Boosting ends where no step lowers its objective by more than about this share."""
 
 
 @dataclass(frozen=True)
@@ -335,7 +335,6 @@ class Boosting(Trainer):
 
     rounds: int = option(2000, "most rounds", least=1)
     smoothing: float = option(0.001, "the paper's epsilon, which damps the steps of rare features", above=0)
-    tolerance: float = option(1e-6, "relative change of the objective at which it ends", above=0)
     base: str | None = option(None, "name of the base feature; none for the first one")
 
     name: ClassVar[str] = "boosting"
@@ -350,7 +349,7 @@ class Boosting(Trainer):
         steps = core.Boosting(rows_of(pairs.by_feature), rows_of(pairs.by_pair), pairs.weights)
         while rounds < self.rounds:
             size = min(_SLICE, self.rounds - rounds)
-            taken = steps.run(size, self.smoothing, self.tolerance, least, weights)
+            taken = steps.run(size, self.smoothing, _TOLERANCE, least, weights)
             rounds += taken
             if expired(taken) or taken < size:
                 break

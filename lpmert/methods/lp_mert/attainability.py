@@ -22,7 +22,6 @@ from lpmert.methods.lp_mert.streams import WarmStart
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, SortedLists
 from lpmert.numeric.lp import LinOptimizer
-from lpmert.numeric.rounding import Rounding
 from lpmert.system.deadline import checkpoint
 
 _CORRAL_BYTES = 1 << 25
@@ -42,21 +41,20 @@ class AttainabilityOracle:
         self,
         sorted_lists: SortedLists,
         cap: Cap | None = None,
-        rounding: Rounding | None = None,
         *,
         lp: str = "least-norm",
         row_generation: bool = True,
         cosine_test: str = "exact",
     ) -> None:
         self.sorted_lists = sorted_lists
-        self._cap, self._rounding = cap, rounding
+        self._cap = cap
         self.sizes = np.diff(sorted_lists.offsets)
         self.counters: Counter[str] = Counter(lps=0, rows_in_full=0, rows_held=0, exact_decisions=0)
         self._lp, self._row_generation, self._cosine_test = lp, row_generation, cosine_test
         self.native = sorted_lists.native()
         self._least_norm = core.LeastNorm(self.native)
-        self._nowhere = np.zeros(sorted_lists.rows.shape[1])
-        self._corrals = [core.Corral(len(self._nowhere))]
+        self._origin = np.zeros(sorted_lists.rows.shape[1])
+        self._corrals = [core.Corral(len(self._origin))]
         kept = int(np.clip(_CORRAL_BYTES // self._corrals[0].nbytes, 16, _MOST_CORRALS))
         self._owners: list[WarmStart | None] = [None] * kept
         self._slot = 0
@@ -64,9 +62,10 @@ class AttainabilityOracle:
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
-        return LinOptimizer(self.sorted_lists.rows, self.sorted_lists.offsets, self._cap, self._rounding)
+        lists = self.sorted_lists
+        return LinOptimizer(lists.rows, lists.offsets, self._cap, lists.rounding)
 
-    def ask(self, lists: IntArray, positions: IntArray, near: WarmStart | None = None) -> WarmStart | None:
+    def decide(self, lists: IntArray, positions: IntArray, near: WarmStart | None = None) -> WarmStart | None:
         """Return what the program leaves if these positions in these lists can be strictly best together, else `None`.
 
         Its weights are `None` where no double precision weights show it. near: what the program of the first choices of
@@ -88,7 +87,7 @@ class AttainabilityOracle:
             self._owners[start.corral] = start
             self._slot = (start.corral + 1) % len(self._owners)
             if self._slot == len(self._corrals):
-                self._corrals.append(core.Corral(len(self._nowhere)))
+                self._corrals.append(core.Corral(len(self._origin)))
 
     def _separate(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
         slot = self._slot
@@ -110,7 +109,7 @@ class AttainabilityOracle:
         if near is not None and near.corral >= 0 and self._owners[near.corral] is near:
             corral.take(self._corrals[near.corral])
         else:
-            corral.restart(self._nowhere if near is None or near.weights is None else near.weights)
+            corral.restart(self._origin if near is None or near.weights is None else near.weights)
 
     def _optimize(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
         """Decide with certainty: HiGHS, confirmed in exact arithmetic."""

@@ -91,9 +91,9 @@ class BeamTest:
         self.counters["rows_kept"] += min(rows_in_full, self._beam - 1)
         near = None if halves is None else halves[0].start
         if rows_in_full < self._beam:
-            start = self._oracle.ask(lists, positions, near)
+            start = self._oracle.decide(lists, positions, near)
         else:
-            start = self._ask_within(lists, chosen)
+            start = self._decide_within(lists, chosen)
         if start is None:
             return None
         self._oracle.keep(start)
@@ -105,7 +105,7 @@ class BeamTest:
                 self.incumbent.improve(cost_of_all, start.weights, "B")
         return Combination(cost, positions, start, self._nothing_known)
 
-    def _ask_within(self, lists: IntArray, chosen: IntArray) -> WarmStart | None:
+    def _decide_within(self, lists: IntArray, chosen: IntArray) -> WarmStart | None:
         """Solve a linear program over the best rows of the combination, which takes one place in the beam itself."""
         offsets = self.sorted_lists.offsets
         others = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in lists.tolist()])

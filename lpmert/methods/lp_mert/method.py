@@ -106,7 +106,6 @@ class SavingTest:
         self.oracle = AttainabilityOracle(
             self.sorted_lists,
             canonical.cap,
-            canonical.rounding_by_cost,
             lp=settings.lp,
             row_generation=settings.row_generation,
             cosine_test=settings.cosine_test,
@@ -163,7 +162,7 @@ class SavingTest:
             known = WarmStart(len(lists), self.witnesses.weights(int(agreeing[-1])))
             return self._looked_ahead(lists, Combination(cost, positions, known, least), agreeing)
         self.solved[len(lists)] += 1
-        start = self._ask(lists, positions, None if halves is None else halves[0].start)
+        start = self._decide(lists, positions, None if halves is None else halves[0].start)
         if start is None:
             return None
         self.oracle.keep(start)
@@ -201,7 +200,7 @@ class SavingTest:
             longer = np.append(lists, s)
             while not attained[s, least[s]]:
                 self.counts["lps_ahead"] += 1
-                if self._ask(longer, np.append(found.positions, least[s]), found.start) is not None:
+                if self._decide(longer, np.append(found.positions, least[s]), found.start) is not None:
                     attained |= self._attained_now()
                     break
                 least[s] += 1
@@ -221,7 +220,7 @@ class SavingTest:
             s = rest.pop()
             lists = np.append(lists, s)
             self.counts["lps_ahead"] += 1
-            while (start := self._ask(lists, np.append(positions, least[s]), near)) is None:
+            while (start := self._decide(lists, np.append(positions, least[s]), near)) is None:
                 least[s] += 1
                 if not self._may_improve(least):
                     return
@@ -229,8 +228,8 @@ class SavingTest:
             self.oracle.keep(start)
             positions, near = np.append(positions, least[s]), start
 
-    def _ask(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
-        start = self.oracle.ask(lists, positions, near)
+    def _decide(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
+        start = self.oracle.decide(lists, positions, near)
         weights = None if start is None else start.weights
         self._clear = weights is not None and self._decoded(weights)
         return start

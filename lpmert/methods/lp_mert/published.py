@@ -36,7 +36,7 @@ class PublishedTest:
 
     def __init__(self, canonical: Canonical) -> None:
         self.sorted_lists = canonical.by_cost
-        self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap, canonical.rounding_by_cost)
+        self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap)
         self.tested: Counter[int] = Counter()
         self.doubted = False
         self._nothing_known = np.zeros(canonical.n_lists, dtype=np.int64)
@@ -55,7 +55,7 @@ class PublishedTest:
         weights = self.oracle.published_weights(lists, positions)
         if weights is not None:
             return Combination(cost, positions, WarmStart(len(lists), weights), self._nothing_known)
-        self.doubted = self.doubted or self.oracle.ask(lists, positions) is not None
+        self.doubted = self.doubted or self.oracle.decide(lists, positions) is not None
         return None
 
 
@@ -123,7 +123,7 @@ class PublishedSearch(Search):
         Nothing is proved where only ties attain it, or where a doubtful refusal may have hidden a cheaper one.
         """
         self.finished = True
-        start = self._test.oracle.ask(self._root.lists, first.positions)
+        start = self._test.oracle.decide(self._root.lists, first.positions)
         if start is None:
             self._take_tied(first.start.weights)
         elif start.weights is None:
