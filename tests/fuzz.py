@@ -484,7 +484,7 @@ class GivenFile(Given):
         return self.read
 
 
-FILES = ("npz", "tsv", "csv", "jsonl", "json", "parquet", "moses", "mert", "best-of-n", "scores")
+FILES = ("npz", "tsv", "csv", "jsonl", "json", "parquet", "moses", "mert", "best-of-n")
 """Formats that hold any features and statistics."""
 
 TABLES = ("tsv", "csv", "jsonl", "json", "parquet")
