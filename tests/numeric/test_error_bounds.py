@@ -144,10 +144,10 @@ def test_paths_are_dropped_only_where_others_are_as_good_at_every_ray() -> None:
     rng = np.random.default_rng(5)
     dropped = falsely = 0
     for _ in range(2000):
-        step = rng.integers(1, 2**20, 2).astype(float)
-        base = rng.integers(0, 2 ** int(rng.choice([1, 30])), 2).astype(float)
-        across = np.array([step[1], -step[0]])
-        near = across * rng.uniform(1, 2) + step * float(rng.choice([0.0, 0.01]))
+        step = rng.integers(1, 1000, 3).astype(float)
+        base = rng.integers(0, 2 ** int(rng.choice([1, 30])), 3).astype(float)
+        across = np.cross(step, rng.normal(size=3))
+        near = across + step * float(rng.choice([0.0, 0.01]))
         rays = np.array([near, step + across * rng.uniform(-1, 1)])
         features = np.array([base + step, base])[:: int(rng.choice([-1, 1]))]
         reach = np.abs(rays) @ np.abs(features).max(axis=0)
