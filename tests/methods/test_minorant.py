@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
 from math import prod
 
@@ -13,9 +14,11 @@ from test_ratio_search import METRICS, counts
 
 import lpmert
 from lpmert import NBest
+from lpmert.core import lay_minorant
 from lpmert.formats.moses import read_moses
 from lpmert.methods.auto import Auto
 from lpmert.methods.choices.ratio import cost_of_height, oracle_height, ratio_lists
+from lpmert.metrics.base import PER
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent
@@ -47,6 +50,23 @@ def test_no_selection_undercuts_the_minorant(kind: str) -> None:
                 cost = int(below.costs[below.offsets[:-1] + np.array(positions)].sum())
                 assert cost_of_height(form, ratio.kind, height + cost) <= form.cost_of_loss(metric.loss(total))
     assert tried
+
+
+def test_where_a_minorant_is_tight_it_is_below_by_more_than_rounding() -> None:
+    """Of one selection, whose word errors are a fraction: the minorant is all but that."""
+    rng = np.random.default_rng(1)
+    near = 0
+    for _ in range(400):
+        reference = int(rng.integers(1, 200))
+        said = int(rng.integers(1, reference + 1))
+        match = int(rng.integers(0, said + 1))
+        total = np.array([match, said, reference], dtype=float)
+        constant, slopes = lay_minorant(PER, np.empty(0), total, total, total)
+        below = Fraction(constant) + sum(Fraction(a) * Fraction(b) for a, b in zip(slopes, total, strict=True))
+        true = Fraction(reference - match, reference)
+        assert below <= true
+        near += true - below < Fraction(1, 10**12)
+    assert near > 100
 
 
 def test_groups_raise_the_bound_where_lists_and_features_are_many() -> None:
