@@ -434,11 +434,14 @@ def bleu_counts(words: list[str], reference: list[str]) -> list[int]:
 
 
 def chrf_counts(text: str, reference: str) -> list[int]:
-    """Popović 2015: n-grams of characters of both, and the matches among them, of the orders 1 to 6."""
+    """Popović 2015: n-grams of characters of both, and the matches among them, of the orders 1 to 6.
+
+    As in sacrebleu, n-grams of an order that the reference is too short for do not count.
+    """
     counts = []
     for n in range(1, 7):
         own, other = (Counter(one[k : k + n] for k in range(len(one) - n + 1)) for one in (text, reference))
-        counts += [own.total(), other.total(), (own & other).total()]
+        counts += [own.total() if other else 0, other.total(), (own & other).total()]
     return counts
 
 

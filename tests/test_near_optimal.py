@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
-from math import inf
+from math import inf, isfinite
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lpmert
 from lpmert import DataError, MethodError, NBest, Region
+from lpmert.search.cutoff import Below, search_below
 
 
 def _lists(seed: int, n_features: int, n_lists: int = 12) -> NBest:
@@ -22,14 +24,21 @@ def _lists(seed: int, n_features: int, n_lists: int = 12) -> NBest:
     return NBest(features, list(range(0, 4 * n_lists + 1, 4)), losses, names=["a", "b", "c"][:n_features])
 
 
-def _near(lists: NBest, first: int, most: float) -> tuple[Fraction | float, Fraction | float]:
-    """The least and the largest x of all weights (first, x) with at most this loss, in fractions."""
+def _exact(value: float) -> Fraction | float:
+    return Fraction(value) if isfinite(value) else value
+
+
+def _near(
+    lists: NBest, first: int, most: float, least: float = -inf, largest: float = inf
+) -> tuple[Fraction | float, Fraction | float]:
+    """The least and the largest x within limits of all weights (first, x) with at most this loss, in fractions."""
     features, losses = lists.features, lists.statistics.ravel()
     rows = [[(int(a), int(b)) for a, b in features[i:j]] for i, j in pairwise(lists.offsets.tolist())]
     ties = {
         Fraction(first * (a - c), d - b) for one in rows for k, (a, b) in enumerate(one) for c, d in one[:k] if b != d
     }
-    ends: list[Fraction | float] = [-inf, *sorted(ties), inf]
+    inside_limits = sorted(one for one in ties if least < one < largest)
+    ends: list[Fraction | float] = [_exact(least), *inside_limits, _exact(largest)]
     near = []
     for low, high in pairwise(ends):
         inside = Fraction(high) - 1 if low == -inf else Fraction(low) + 1 if high == inf else Fraction(low + high) / 2
@@ -58,6 +67,81 @@ def test_the_range_of_the_second_of_two_weights_is_that_of_all_intervals(seed: i
     if largest == inf:
         assert high == outer_high == inf
     assert found["b"].sign in ({1} if least > 0 else {-1} if largest < 0 else {None})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ranges_end_where_the_region_does_and_losses_may_be_fractions(seed: int) -> None:
+    whole = _lists(seed, 2)
+    lists = NBest(whole.features, whole.offsets, whole.statistics / 4.0, names=whole.names)
+    free = lpmert.near_optimal(lists, slack=0.7, relative_to="a", precision=1e-3)
+    middle, sign = free["b"].weight, 1 if free["a"].weight > 0 else -1
+    for limits in ((middle - 0.01, middle + 0.02), (middle - 9.0, middle + 0.01)):
+        region = Region(bounds={"b": limits}, fixed={"a": float(sign)})
+        found = lpmert.near_optimal(lists, slack=0.7, region=region, precision=1e-3)
+        assert found.scale == f"a = {sign}"
+        least, largest = _near(lists, sign, found.most, *limits)
+        (low, high), (outer_low, outer_high) = found["b"].attained, found["b"].possible
+        assert outer_low <= least <= low <= high <= largest <= outer_high
+        assert low - outer_low <= 2e-3 * max(abs(low), abs(middle) / 10)
+        assert outer_high - high <= 2e-3 * max(abs(high), abs(middle) / 10)
+
+
+def test_the_largest_weight_of_a_sure_sign_is_the_scale_with_its_sign() -> None:
+    lists = _lists(0, 2)
+    mirrored = NBest(-lists.features, lists.offsets, lists.statistics, names=lists.names)
+    for one, sign in ((lists, 1), (mirrored, -1)):
+        found = lpmert.near_optimal(one, slack=0.0)
+        assert found.scale == f"a = {sign}"
+        assert found["a"].weight == sign
+        assert abs(found["b"].weight) < 1.0
+        assert found["b"].sign is not None
+        assert _near(one, sign, found.most)[0] <= found["b"].attained[0]
+        assert found["b"].attained[1] <= _near(one, sign, found.most)[1]
+        fixed = lpmert.near_optimal(one, slack=0.0, region=Region(fixed={"b": 0.0}))
+        assert fixed.scale == f"a = {sign}"
+
+
+def test_a_feature_that_tells_nothing_apart_has_any_weight() -> None:
+    lists = _lists(1, 2)
+    idle = NBest(
+        np.column_stack([lists.features, np.ones(48)]), lists.offsets, lists.statistics, names=["a", "b", "idle"]
+    )
+    found = lpmert.near_optimal(idle, slack=1.0, relative_to="a")["idle"]
+    assert found.attained == found.possible == (-inf, inf)
+    assert found.sign is None
+
+
+def test_a_share_of_a_gain_is_one_of_its_size() -> None:
+    lists = _lists(3, 2)
+    gains = NBest(lists.features, lists.offsets, lists.statistics - 9.0, names=lists.names)
+    found = lpmert.near_optimal(gains, slack="10%", relative_to="a")
+    assert found.optimum.loss < 0.0
+    assert found.most == found.optimum.loss + abs(found.optimum.loss) / 10.0
+
+
+def test_whoever_stops_it_gets_ranges_that_hold_and_are_not_complete() -> None:
+    found = lpmert.near_optimal(_lists(1, 2), slack=1.0, relative_to="a", on_range=lambda *_: True)
+    assert not found.complete
+    assert found["b"].possible == (-inf, inf)
+
+
+def test_a_bound_that_near_optimal_weights_reach_narrows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches that end early, with a bound at the largest loss that counts as near."""
+    lists = _lists(1, 2)
+    most = lpmert.minimize(lists).loss + 1.0
+    asked: list[float] = []
+
+    def stopped(*given: Any) -> Below:
+        asked.append(given[1])
+        return search_below(*given) if len(asked) == 1 else Below(None, most, False, inf)
+
+    monkeypatch.setattr("lpmert.ranges.search_below", stopped)
+    found = lpmert.near_optimal(lists, slack=1.0, relative_to="a")
+    assert not found.complete
+    assert found["b"].possible == (-inf, inf)
+    assert len(asked) == 3
+    with pytest.raises(MethodError, match="the sign of 'a' is not sure"):
+        lpmert.near_optimal(lists, slack=1.0, relative_to="a")
 
 
 @pytest.mark.parametrize(
@@ -109,9 +193,12 @@ def test_time_ends_it_with_ranges_that_hold() -> None:
 
 def test_what_cannot_be_asked_is_said() -> None:
     lists = _lists(1, 3)
-    for slack in (-1, "-1%", "many", None):
+    for slack in (-1, "-1%", "many", None, inf, "inf%"):
         with pytest.raises(DataError, match="0 or more, or a share: 1%"):
             lpmert.near_optimal(lists, slack=slack)  # type: ignore[arg-type]
+    for precision in (0.0, 1.0):
+        with pytest.raises(DataError, match="precision must be between 0 and 1"):
+            lpmert.near_optimal(lists, precision=precision)
     with pytest.raises(DataError, match="no feature 'z'"):
         lpmert.near_optimal(lists, relative_to="z")
     with pytest.raises(MethodError, match="the region fixes the scale, sum = 1"):

@@ -16,6 +16,7 @@ from problems import Given, feature_names, problem
 import lpmert
 from lpmert import MethodError, NBest, Region, RegionError, Status, Subset
 from lpmert.errors import FloatArray, IntArray
+from lpmert.subsets import _Selection
 
 NAMES = ("a", "b", "c", "d")
 
@@ -178,3 +179,35 @@ def test_what_was_found_is_plain_data() -> None:
     ]
     with pytest.raises(KeyError):
         found[4]
+
+
+def _tightened(larger: float, *, ties: str = "worst", region: Region | None = None, tied_lists: int = 0) -> Subset:
+    """A size whose search was stopped at a loss of 5 with a bound of 2, beside the next, with this bound."""
+    found = lpmert.minimize(_wide(3))
+    own = replace(found, loss=5.0, lower_bound=2.0, status=Status.TIME_LIMIT, tied_lists=tied_lists)
+    more = replace(found, loss=4.0, lower_bound=larger, status=Status.TIME_LIMIT)
+    given = _Selection(_wide(3), None, None, ties, region, None, 0, None, None, 0.0, lambda: False)  # type: ignore[arg-type]
+    return given.tightened([Subset(1, ("f0",), own, 3, 2), Subset(2, ("f0",), more, 3, 2)])[0]
+
+
+def test_the_bound_of_more_features_holds_for_fewer_where_ties_count_at_their_worst() -> None:
+    for one, bound, status, n_open in (
+        (_tightened(3.0), 3.0, Status.TIME_LIMIT, 2),
+        (_tightened(1.0), 2.0, Status.TIME_LIMIT, 2),
+        (_tightened(5.0), 5.0, Status.OPTIMAL, 0),
+        (_tightened(6.0), 5.0, Status.OPTIMAL, 0),
+        (_tightened(6.0, ties="first"), 2.0, Status.TIME_LIMIT, 2),
+        (_tightened(5.0, tied_lists=1), 5.0, Status.TIME_LIMIT, 2),
+        (_tightened(5.0, region=Region(cosine=0.5, around={"f0": 1.0})), 5.0, Status.TIME_LIMIT, 2),
+    ):
+        assert (one.result.lower_bound, one.result.status, one.n_open) == (bound, status, n_open)
+
+
+def test_sets_that_nobody_searched_may_reach_the_oracle() -> None:
+    """The second of two features makes no error, and the search stops after the first."""
+    lists = NBest([[0, 1], [1, 0], [0, 0], [1, 1]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    found = lpmert.best_subsets(lists, at_most=1, on_set=lambda *_: True)[1]
+    assert (found.result.loss, found.result.status, found.n_open) == (1.0, Status.CALLBACK, 1)
+    assert found.result.lower_bound is not None
+    assert found.result.lower_bound <= 0.0
+    assert lpmert.best_subsets(lists, at_most=1)[1].result.loss == 0.0

@@ -18,7 +18,7 @@ from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
 _DIMENSION = 3
-"""Of the subspaces: two are no more than a line search, and in three `cells` mostly ends within its slices."""
+"""Of the subspaces: two are no more than a line search."""
 
 _SLICES = 100
 """Slices of `cells` that one subspace may take: about a second."""

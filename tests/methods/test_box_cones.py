@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import factorial
+from math import factorial, inf
 
 import numpy as np
 import pytest
 from oracle import best_loss
 from problems import KINDS, random_lists
 from shared import needs_shared, swahili
-from test_boxes import exact, hard, points_inside, random_box
+from test_boxes import NO_SUMS, core_search, exact, hard, points_inside, random_box
 
 import lpmert
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import cells, units
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.cells.nodes import faces, whole_cone
+from lpmert.methods.cells.nodes import Fields, faces, whole_cone
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.cone import cones_of_box
-from lpmert.numeric.lists import sorted_lists
+from lpmert.numeric.lists import SortedLists, sorted_lists
 from lpmert.search.method import Incumbent
 
 
@@ -235,3 +235,62 @@ def test_translation_lists_that_share_boundaries_are_proved() -> None:
     boxes = lpmert.minimize(nbest, method=Cells(shape="boxes"), node_limit=20_000)
     assert boxes.lower_bound is not None
     assert 300 < boxes.lower_bound <= result.loss <= boxes.loss  # the corner alone has 288
+
+
+def _open_cones(lists: SortedLists, node: Fields, budget: int) -> tuple[int, list[Fields]]:
+    """How a slice of the search from one cone ends, and the cones that are open then."""
+    search = core_search(lists, boxed=False)
+    search.push(node)
+    search.aim(1 << 59, inf)
+    search.begin(budget, -1)
+    ended, found = search.explore(1 << 40), []
+    while search.nodes():
+        found.append(search.top())
+        search.pop()
+    return ended, found
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_scores_at_the_rays_of_split_cones_are_off_by_no_more_than_their_errors(whole: bool) -> None:
+    """Those of an orthant are exact, and so are means of whole numbers; of others each mean may round."""
+    rng = np.random.default_rng(6)
+    features = rng.normal(size=(160, 3)) * 10.0 ** rng.integers(-2, 3, (160, 3))
+    features = np.round(features * 100.0) if whole else features
+    lists = sorted_lists(features, np.arange(0, 161, 8), rng.integers(0, 9, 160))
+    node = whole_cone(lists, np.diag([1.0, -1.0, 1.0]), NO_SUMS)
+    assert not np.any(node["errors"])
+    _, cones = _open_cones(lists, node, 2_000)
+    off = 0
+    for cone in cones:
+        rays = np.reshape(cone["rays"], (3, 3)).tolist()
+        for ray, error, scores in zip(rays, cone["errors"].tolist(), np.reshape(cone["scores"], (3, -1)), strict=True):
+            for i, score in zip(cone["ids"].tolist(), scores.tolist(), strict=True):
+                exact = sum(Fraction(x) * Fraction(y) for x, y in zip(lists.rows[i].tolist(), ray, strict=True))
+                assert abs(Fraction(score) - exact) <= Fraction(error)
+                off += Fraction(score) != exact
+    assert len(cones) > 3
+    assert (off == 0) == whole
+
+
+@pytest.mark.parametrize(("lead", "n_left"), [(1.9, 2), (1.999, 2), (2.001, 0), (2.1, 0)])
+def test_a_lead_of_what_both_scores_may_be_off_drops_nothing(lead: float, n_left: int) -> None:
+    error = 2.0**-20
+    lists = sorted_lists(np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([0, 2]), np.array([0, 1]))
+    node = whole_cone(lists, np.eye(2), NO_SUMS)
+    scores = np.array([[0.0, lead * error]] * 2)
+    search = core_search(lists, boxed=False)
+    search.push({**node, "scores": scores.ravel(), "errors": np.full(2, error)})
+    search.propagate_root(1 << 59)
+    ids, *_ = search.survivors()
+    assert len(ids) == n_left
+    assert search.top()["own"] == (1 if n_left == 0 else 0)
+
+
+def test_a_cone_whose_middle_is_no_sum_of_doubles_is_not_split() -> None:
+    lists = sorted_lists(np.array([[1.0, 0.0], [0.0, 1.0]] * 2), np.array([0, 2, 4]), np.array([0, 1, 1, 0]))
+    for smallest, splits in ((2.0**-40, True), (2.0**-60, False)):
+        rays = np.array([[1.0, 0.0], [smallest, 1.0]])
+        ended, cones = _open_cones(lists, whole_cone(lists, rays, NO_SUMS), 200)
+        split = len(cones) != 1 or np.ravel(cones[0]["rays"]).tolist() != rays.ravel().tolist()
+        assert split == splits
+        assert splits or ended == 2

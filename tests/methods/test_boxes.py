@@ -256,6 +256,23 @@ def test_rounded_features_count_with_all_that_may_be_meant() -> None:
     assert denied > 20
 
 
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize(("lead", "n_left"), [(1.9, 2), (1.999, 2), (2.3, 0)])
+def test_a_lead_of_what_both_features_may_be_off_drops_nothing(lead: float, n_left: int, paired: bool) -> None:
+    """Two features, each off by as much as it may be; weights of the box count as 1 at most."""
+    spread = np.full(2, 2.0**-20)
+    rows = np.array([[1.0, 1.0], [1.0, 1.0]])
+    rows[1] += lead * spread
+    lists = sorted_lists(rows, np.array([0, 2]), np.array([0, 1]), None, spread)
+    box = whole_box(lists, np.array([1.0, 0.75]), np.array([0.0, 2.0**-30]), NO_SUMS)
+    search = core_search(lists, boxed=True)
+    search.push(in_pairs(lists, box) if paired else box)
+    search.propagate_root(1 << 59)
+    ids, *_ = search.survivors()
+    assert len(ids) == n_left
+    assert search.top()["own"] == (1 if n_left == 0 else 0)
+
+
 def test_every_vector_lies_on_a_face_and_in_a_half() -> None:
     rng = np.random.default_rng(2)
     for _ in range(200):
@@ -307,7 +324,8 @@ def test_a_conflict_at_the_edge_of_rounding_does_not_count() -> None:
             centre,
             radius,
         )
-        counts = bool(one_pays_in_box(first, second, share, other, centre, radius, 1.0, 0.0))
+        rounding = float(rng.choice([0.0, 1.0]))  # exact sums of gains are none of their shares
+        counts = bool(one_pays_in_box(first, second, share, other, centre, radius, rounding, 0.0))
         assert true >= 0 or not counts
         counted += counts
         mixed = share * first + other * second

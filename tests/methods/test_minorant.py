@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from itertools import product
-from math import prod
+from math import nextafter, prod
 
 import numpy as np
 import pytest
@@ -13,9 +15,11 @@ from test_ratio_search import METRICS, counts
 
 import lpmert
 from lpmert import NBest
+from lpmert.core import height_limit, lay_minorant, loss_of_height, loss_of_total
 from lpmert.formats.moses import read_moses
 from lpmert.methods.auto import Auto
-from lpmert.methods.choices.ratio import cost_of_height, oracle_height, ratio_lists
+from lpmert.methods.choices.ratio import UNIT, cost_of_height, oracle_height, ratio_lists
+from lpmert.metrics.base import BLEU, PER
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent
@@ -47,6 +51,38 @@ def test_no_selection_undercuts_the_minorant(kind: str) -> None:
                 cost = int(below.costs[below.offsets[:-1] + np.array(positions)].sum())
                 assert cost_of_height(form, ratio.kind, height + cost) <= form.cost_of_loss(metric.loss(total))
     assert tried
+
+
+def test_where_a_minorant_is_tight_it_is_below_by_more_than_rounding() -> None:
+    """Of one selection, whose word errors are a fraction: the minorant is all but that."""
+    rng = np.random.default_rng(1)
+    near = 0
+    for _ in range(400):
+        reference = int(rng.integers(1, 200))
+        said = int(rng.integers(1, reference + 1))
+        match = int(rng.integers(0, said + 1))
+        total = np.array([match, said, reference], dtype=float)
+        constant, slopes = lay_minorant(PER, np.empty(0), total, total, total)
+        below = Fraction(constant) + sum(Fraction(a) * Fraction(b) for a, b in zip(slopes, total, strict=True))
+        true = Fraction(reference - match, reference)
+        assert below <= true
+        near += true - below < Fraction(1, 10**12)
+    assert near > 100
+
+
+def test_heights_and_losses_turn_into_each_other_on_the_safe_side() -> None:
+    """A translation is never beyond the limit of a loss above its own, and no bound is above the loss of its height."""
+    rng = np.random.default_rng(2)
+    with localcontext() as context:
+        context.prec = 60
+        for _ in range(200):
+            words = rng.integers(10, 10 ** int(rng.integers(2, 8)), 4).astype(float)
+            total = np.array([1.0, words[0], 1.0, words[1], 1.0, words[2], 1.0, words[3], 1.0])
+            height = Decimal(int(words.astype(object).prod())).ln() / 4
+            loss = loss_of_total(BLEU, np.empty(0), total)
+            assert height <= height_limit(BLEU, nextafter(loss, 1.0)) * Decimal(UNIT)
+            bound = float(rng.random() * 10.0 ** rng.integers(-3, 2))
+            assert Decimal(loss_of_height(BLEU, bound)) <= 1 - (-Decimal(bound)).exp()
 
 
 def test_groups_raise_the_bound_where_lists_and_features_are_many() -> None:

@@ -17,6 +17,7 @@ from scipy.optimize import linprog
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.numeric.lp import LinOptimizer, MarginProgram, SolverError, Verdict, _Comparisons
+from lpmert.numeric.rounding import Rounding
 
 
 def pairs(*rows: tuple[float, ...]) -> tuple[FloatArray, IntArray, dict[int, int]]:
@@ -263,6 +264,17 @@ def test_margins_of_other_weights_are_not_those_before() -> None:
     weights *= -1.0  # in place
     assert np.array_equal(comparisons.margins(weights)[0], -first)
     assert np.array_equal(comparisons.margins(-weights)[0], first)
+
+
+def test_margins_are_off_by_what_both_features_may_be_off() -> None:
+    """Normals have length 1: the longer they were, the less it matters."""
+    weights, spread = np.array([0.5, -1.0]), np.array([2.0**-30, 2.0**-20])
+    for length in (1.0, 64.0):
+        features = np.array([[3.0 * length, 1.0], [0.0, 1.0]])
+        nobody_knows = Rounding(spread, features, np.zeros((2, 2), dtype=np.int64), None, np.arange(2))
+        _, bound = _Comparisons(features, np.array([0, 2]), {0: 0}, nobody_knows).margins(weights)
+        most = 2.0 * (0.5 * 2.0**-30 + 2.0**-20) / (3.0 * length)
+        assert most <= bound[0] <= 1.001 * most
 
 
 @pytest.mark.parametrize("module", ["lpmert.numeric.lp", "lpmert.methods.mip"])

@@ -32,7 +32,7 @@ _LEAST_DIFFERENCE = 0.05
 """Of the losses of a pair, the paper's alpha."""
 
 _DECAY = 0.999
-"""Factor by which MIRA's background of statistics fades from list to list: that of Moses' kbmira."""
+"""Factor by which MIRA's background of statistics fades from list to list."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,164 @@
+"""The error bounds of the core at their edge: where rounding decides, verdicts without their bound are wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from math import nextafter
+
+import numpy as np
+import pytest
+from oracle import strictly_feasible
+
+from lpmert import core
+from lpmert.errors import FloatArray
+from lpmert.numeric.cone import Cap
+from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, SortedLists, sorted_lists
+
+
+def _product(one: Sequence[float], other: Sequence[float]) -> Fraction:
+    return sum((Fraction(a) * Fraction(b) for a, b in zip(one, other, strict=True)), Fraction(0))
+
+
+def _lists(features: FloatArray, cap: Cap | None = None, spread: FloatArray | None = None) -> SortedLists:
+    """Lists of two, which cost the same."""
+    offsets = np.arange(0, len(features) + 1, 2)
+    return sorted_lists(features, offsets, np.zeros(len(features), dtype=np.int64), cap, spread)
+
+
+def _decoded(lists: SortedLists, weights: FloatArray) -> tuple[int, bool]:
+    selection = np.zeros(1, dtype=np.int64)
+    _, clear = lists.native().decode_clearly(weights, selection)
+    return int(selection[0]), clear
+
+
+def _separate(lists: SortedLists, weights: FloatArray | None = None) -> tuple[int, FloatArray]:
+    native, width = lists.native(), lists.rows.shape[1]
+    corral, n_lists = core.Corral(width), len(lists.offsets) - 1
+    corral.restart(np.zeros(width) if weights is None else weights)
+    verdict = core.LeastNorm(native).separate(np.arange(n_lists), np.zeros(n_lists, dtype=np.int64), 0, corral)
+    return verdict, corral.point
+
+
+def test_a_winner_that_rounding_makes_is_not_clear() -> None:
+    rng = np.random.default_rng(1)
+    wrong = 0
+    for _ in range(300):
+        weights, row = rng.normal(size=(2, 6))
+        other = np.nextafter(row, row + rng.choice([-1.0, 1.0], 6))
+        winner, clear = _decoded(_lists(np.array([row, other])), weights)
+        lead = _product(row, weights) - _product(other, weights)
+        wrong += (lead > 0) != (winner == 0)
+        assert not clear or ((lead > 0) == (winner == 0) and lead)
+    assert wrong > 10
+    assert _decoded(_lists(np.array([row, row + 1e-12])), np.ones(6)) == (1, True)
+
+
+def test_choices_that_only_rounding_separates_are_not_called_possible() -> None:
+    rng = np.random.default_rng(2)
+    said: Counter[int] = Counter()
+    for _ in range(300):
+        weights, row = rng.normal(size=(2, 6))
+        other = np.nextafter(row, row + rng.choice([-1.0, 1.0], 6)) - float(rng.choice([0.0, 1e-9])) * weights
+        features = np.array([row, other])
+        verdict, point = _separate(_lists(features), weights)
+        said[verdict] += 1
+        assert verdict != INFEASIBLE
+        assert verdict != FEASIBLE or _product(features[0], point) > _product(features[1], point)
+    assert said[FEASIBLE] > 100
+
+
+def test_a_lead_of_what_both_features_may_be_off_is_not_clear() -> None:
+    spread, weights = np.array([2.0**-10]), np.array([1.0])
+    for lead, surely in ((1.5 * 2.0**-10, False), (2.0 * 2.0**-10, False), (2.1 * 2.0**-10, True)):
+        assert _decoded(_lists(np.array([[1.0], [1.0 - lead]]), spread=spread), weights) == (0, surely)
+
+
+def test_a_tie_at_no_weights_is_not_clear() -> None:
+    assert _decoded(_lists(np.array([[1.0], [2.0]])), np.array([0.0])) == (0, False)
+
+
+def test_a_hypothesis_at_the_bound_of_the_winner_counts() -> None:
+    features, offsets, costs = np.array([[1.0], [0.5], [0.25]]), np.array([0, 3]), np.array([1, 2, 4])
+    for bound, expected in ((0.5, (2, False)), (0.49, (1, True)), (0.75, (4, False))):
+        assert core.worst_cost(features, offsets, costs, np.array([1.0]), bound) == expected
+
+
+@pytest.mark.parametrize("flat", [1e-3, 1e-5, 1e-6, 1e-7])
+def test_flat_simplices_beside_the_origin_are_not_called_cores(flat: float) -> None:
+    """Their inverse has few digits left; the origin lies inside or outside, by far less than they are flat."""
+    rng = np.random.default_rng(3)
+    said: Counter[int] = Counter()
+    for _ in range(400):
+        heights = rng.integers(-4, 5, 3).astype(float)
+        heights[1] = -heights[2] if rng.random() < 0.7 else heights[1]
+        heights += rng.choice([-1.0, 0.0, 1.0], 3) * 2.0 ** -rng.integers(8, 50)
+        rows = np.column_stack([[1.0, -1.0, 1.0], flat * heights])
+        features = np.zeros((6, 2))
+        features[::2] = rows
+        verdict, point = _separate(_lists(features))
+        said[verdict] += 1
+        if verdict == FEASIBLE:
+            assert all(_product(row, point.tolist()) > 0 for row in rows.tolist())
+        if verdict == INFEASIBLE:
+            assert not strictly_feasible([tuple(map(Fraction, row)) for row in rows.tolist()])
+    assert said[FEASIBLE] > 20
+
+
+@pytest.mark.parametrize("angle", [0.3, 0.9, 1.4])
+def test_weights_at_the_edge_of_a_cap_are_in_it_or_nobody_knows(angle: float) -> None:
+    """A half-space comes as near to the middle of the cap as its cosine, but for units in the last place."""
+    row = [-np.sin(angle), np.cos(angle)]
+    features, centre = np.array([row, [0.0, 0.0]]), np.array([1.0, 0.0])
+    verdict, point = _separate(_lists(features, Cap(centre, 0.01)))
+    assert verdict == FEASIBLE
+    reached = float(point[0] / np.hypot(*point))
+    closest = float(np.sqrt(1.0 - row[0] ** 2 / (row[0] ** 2 + row[1] ** 2)))
+    square = 1 - Fraction(row[0]) ** 2 / (Fraction(row[0]) ** 2 + Fraction(row[1]) ** 2)
+    said: Counter[int] = Counter()
+    for around in (reached, closest):
+        steps = [around + k * step for step in (2.0**-53, 1e-15, 1e-13, 1e-10) for k in range(-30, 31)]
+        for cosine in [*steps, nextafter(around, 0), nextafter(around, 1)]:
+            verdict, point = _separate(_lists(features, Cap(centre, cosine)))
+            said[verdict] += 1
+            w = [Fraction(value) for value in point.tolist()]
+            if verdict == FEASIBLE:
+                assert w[0] ** 2 >= Fraction(cosine) ** 2 * (w[0] ** 2 + w[1] ** 2)
+                assert _product(row, point.tolist()) > 0
+            elif verdict == INFEASIBLE:
+                assert Fraction(cosine) ** 2 >= square
+    assert min(said[FEASIBLE], said[INFEASIBLE]) > 30
+
+
+def test_a_row_within_rounding_of_those_that_beat_it_may_win() -> None:
+    def rows(behind: float) -> FloatArray:
+        return np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [0.5, 0.5 - behind]])
+
+    assert core.possible_winners(rows(2.0**-50), np.array([0, 5])).tolist() == [0, 1, 2, 3, 4]
+    assert core.possible_winners(rows(2.0**-30), np.array([0, 5])).tolist() == [0, 1, 2, 3]
+
+
+def test_paths_are_dropped_only_where_others_are_as_good_at_every_ray() -> None:
+    """Scores are large, and at one ray the exact difference is what rounding has left of it."""
+    rng = np.random.default_rng(5)
+    dropped = falsely = 0
+    for _ in range(2000):
+        step = rng.integers(1, 1000, 3).astype(float)
+        base = rng.integers(0, 2 ** int(rng.choice([1, 30])), 3).astype(float)
+        across = np.cross(step, rng.normal(size=3))
+        near = across + step * float(rng.choice([0.0, 0.01]))
+        rays = np.array([near, step + across * rng.uniform(-1, 1)])
+        features = np.array([base + step, base])[:: int(rng.choice([-1, 1]))]
+        reach = np.abs(rays) @ np.abs(features).max(axis=0)
+        left, found, *_ = core.narrow(
+            np.ascontiguousarray(features), np.array([0]), np.array([0, 2]), np.array([0, 1]), rays, reach[None]
+        )
+        assert left.tolist() == [0, len(found)]
+        exact = [[_product(row, ray) for ray in rays.tolist()] for row in features.tolist()]
+        for k in {0, 1} - set(found.tolist()):
+            assert all(a >= b for a, b in zip(exact[1 - k], exact[k], strict=True))
+            dropped += 1
+        scores = features @ rays.T
+        falsely += any((scores[0, r] > scores[1, r]) != (exact[0][r] > exact[1][r]) for r in range(2))
+    assert min(dropped, falsely) > 10

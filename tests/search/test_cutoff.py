@@ -1,0 +1,108 @@
+"""Searches below a cut-off: at, just above and just below the least loss, which exact arithmetic tells."""
+
+from __future__ import annotations
+
+from math import inf, nextafter
+
+import numpy as np
+import oracle
+import pytest
+from fuzz import ROUNDING
+from problems import Given, problem
+
+from lpmert import Limits, NBest
+from lpmert.api import problem_of
+from lpmert.registry import METHODS
+from lpmert.search.cutoff import Below, search_below
+
+KINDS = ("integers", "ternary", "decimals", "dyadic", "duplicates")
+
+
+def _below(given: Given, cutoff: float, method: str) -> Below:
+    return search_below(problem_of(given.nbest, given.metric, "first", given.region), cutoff, METHODS.build(method))
+
+
+@pytest.mark.parametrize("worth", ["small", "negative", "huge", "powers of two", "floats", "decimals", "wer", "bleu"])
+@pytest.mark.parametrize("method", ["choices", "cells"])
+def test_weights_come_back_exactly_where_some_cost_less(method: str, worth: str) -> None:
+    for seed in range(10):
+        _check(method, worth, seed)
+
+
+def _check(method: str, worth: str, seed: int) -> None:
+    given = problem(KINDS[seed % len(KINDS)], worth, seed, in_region=seed % 3 == 0)
+    if given.least is None:
+        return
+    least = float(given.least)
+    off = 0.0 if given.exact else ROUNDING * abs(least)
+    for cutoff in (inf, least + 1.5, least + 1.0, nextafter(least + off, inf)):
+        found = _below(given, cutoff, method)
+        assert found.ended
+        assert found.result is not None, f"{given.name}: none below {cutoff!r} of {least!r}"
+        assert found.result.loss < cutoff
+        assert abs(found.result.loss - least) <= off
+        assert found.bound == found.result.lower_bound
+        assert found.least_met == found.result.loss
+    for cutoff in (least, nextafter(least, -inf), least - 0.5, least - 1.0):
+        found = _below(given, cutoff, method)
+        assert found.result is None or found.result.loss < cutoff <= least + off
+        if found.result is None:
+            assert found.ended
+            assert found.bound <= least + off
+            assert found.bound >= cutoff, f"{given.name}: {found.bound!r} below {cutoff!r} of {least!r}"
+            assert least - off <= found.least_met < inf
+
+
+def _many() -> NBest:
+    """Losses are even: so are costs, in their unit."""
+    rng = np.random.default_rng(8)
+    return NBest(rng.normal(size=(240, 4)), list(range(0, 241, 6)), 2.0 * rng.integers(0, 5, 240))
+
+
+def test_a_search_that_is_stopped_bounds_all_weights_and_says_that_it_was() -> None:
+    lists = problem_of(_many(), "loss", "first", None)
+    method = METHODS.build("choices")
+    least = search_below(lists, inf, method).bound
+    begun = search_below(lists, inf, method, Limits(node_limit=1))
+    assert begun.result is not None
+    assert not begun.ended
+    assert begun.bound < least <= begun.result.loss
+    none = search_below(lists, least, method, Limits(node_limit=1))
+    assert none.result is None
+    assert not none.ended
+    assert none.bound < least
+    assert none.least_met >= least
+
+
+def test_the_cutoff_prunes_from_the_start() -> None:
+    lists = problem_of(_many(), "loss", "first", None)
+    losses = _many().statistics[:, 0]
+    oracle = float(np.minimum.reduceat(losses, _many().offsets[:-1]).sum())
+    for cutoff in (oracle, oracle - 1.0, oracle - 7.0):
+        found = search_below(lists, cutoff, METHODS.build("choices"), Limits(node_limit=1))
+        assert found.ended
+        assert found.result is None
+        assert cutoff <= found.bound <= oracle
+
+
+@pytest.mark.parametrize("method", ["choices", "cells"])
+def test_the_last_improvement_by_one_unit_is_not_missed(method: str) -> None:
+    """Searches for less than one more than the least find the least, and nothing below it."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        width, n_lists, size = (int(rng.integers(*ends)) for ends in ((2, 4), (5, 10), (2, 5)))
+        features = (
+            rng.integers(-3, 4, (n_lists * size, width)) if seed % 2 else rng.normal(size=(n_lists * size, width))
+        )
+        losses = rng.integers(0, int(rng.choice([2, 4, 9])), n_lists * size).astype(float)
+        offsets = np.arange(0, n_lists * size + 1, size)
+        if (np.minimum.reduceat(losses, offsets[:-1]) == np.maximum.reduceat(losses, offsets[:-1])).all():
+            continue
+        least = float(oracle.best_loss(oracle.Lists(features.astype(float), offsets, losses), "first"))
+        lists = problem_of(NBest(features, offsets, losses), "loss", "first", None)
+        found = search_below(
+            lists, least + 1.0, METHODS.build(method).configured({"look_ahead": "no"} if method == "choices" else {})
+        )
+        assert found.result is not None
+        assert found.result.loss == found.bound == least
+        assert search_below(lists, least, METHODS.build(method)).result is None
