@@ -145,8 +145,8 @@ class RankingMetric:
             best = np.sort(gains[own])[::-1][: self.k]
             if best[0] > 0:
                 ideal = fsum(best * discounts[: len(best)])
-                wanted = {"ndcg": ideal, "mrr": 1.0, "recall": np.count_nonzero(gains[own]), "precision": self.k}
-                scales[q] = 1 / wanted[self.name]
+                relevant = float(np.count_nonzero(gains[own]))
+                scales[q] = 1 / {"ndcg": ideal, "mrr": 1.0, "recall": relevant, "precision": float(self.k)}[self.name]
         if not scales.any():
             raise DataError("no query has a relevant document")
         return _Parts(gains, discounts, scales, self.name == "mrr")
@@ -394,6 +394,7 @@ class _Maximizing:
     def run(self) -> RankingResult:
         dimensions = self.lists.features.shape[1]
         curve, ended = None, None
+        self._consider(np.ones(dimensions))
         if dimensions == 2:
             curve = self._sweep()
         else:
@@ -463,11 +464,11 @@ class _Maximizing:
 
     def _search(self, dimensions: int) -> Status | None:
         """Search all cones; return what ended the search early."""
+        for signs in product((1.0, -1.0), repeat=dimensions):
+            if not self.nonnegative or min(signs) > 0:
+                self.core.open(np.array(signs))
         try:
             self._sample(dimensions)
-            for signs in product((1.0, -1.0), repeat=dimensions):
-                if not self.nonnegative or min(signs) > 0:
-                    self.core.open(np.array(signs))
             while self.core.open_nodes or self.core.needs_exact:
                 if self._expired():
                     return Status.TIME_LIMIT
@@ -488,7 +489,7 @@ class _Maximizing:
         random = np.random.default_rng(self.seed)
         best, value = np.ones(dimensions), -1
         for step in range(2 * _SAMPLES):
-            if self._expired() and step:
+            if self._expired():
                 break
             drawn = random.normal(size=dimensions)
             if step >= _SAMPLES:
