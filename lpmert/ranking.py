@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise, product
 from math import fsum, gcd, nextafter
+from operator import mul, sub
 from pathlib import Path
 from time import monotonic
 
@@ -500,12 +502,23 @@ class _Maximizing:
                 best, value = drawn, reached
         self._consider(best)
 
+    @cached_property
+    def _whole(self) -> list[list[int]]:
+        """All features times one power of 2 that makes them whole."""
+        ratios = [[x.as_integer_ratio() for x in row] for row in self.scaled.tolist()]
+        scale = max(whole for row in ratios for _, whole in row)
+        return [[part * (scale // whole) for part, whole in row] for row in ratios]
+
+    def _normal(self, document: int, rival: int) -> list[int]:
+        """What weights must have a positive product with to rank the rival before the document."""
+        return list(map(sub, self._whole[rival], self._whole[document]))
+
     def _settle(self, dimensions: int) -> bool:
         """Search a cone that doubles cannot decide in whole numbers (O4); false if time is over."""
         links, shares, own, undecided, ahead, rest, _ = self.core.take_leaf()
         rays = _exact_rays(links, shares, own, dimensions)
         queries = sorted({int(q) for q, _, _ in undecided})
-        normals = [(_whole(self.scaled[e], self.scaled[d]), int(d)) for _, d, e in undecided]
+        normals = [(self._normal(d, e), d) for _, d, e in undecided.tolist()]
         stack = [(rays, normals, ahead)]
         while stack:
             if self._expired():
@@ -547,9 +560,7 @@ class _Maximizing:
         middle = [sum(column) for column in zip(*rays, strict=True)]
         rows = self.core.compared()
         normals = self.scaled[rows[1::2]] - self.scaled[rows[::2]]
-        sides = [
-            1 if _product(_whole(self.scaled[e], self.scaled[d]), middle) > 0 else -1 for d, e in rows.reshape(-1, 2)
-        ]
+        sides = [1 if _product(self._normal(d, e), middle) > 0 else -1 for d, e in rows.reshape(-1, 2).tolist()]
         normals *= (np.array(sides) / np.linalg.norm(normals, axis=1))[:, None]
         if self.nonnegative:
             normals = np.vstack([normals, np.eye(normals.shape[1])])
@@ -577,12 +588,5 @@ def _exact_rays(links: IntArray, shares: FloatArray, own: IntArray, dimensions: 
     return [made[i][0] for i in own.tolist()]
 
 
-def _whole(better: FloatArray, worse: FloatArray) -> list[int]:
-    """Return the difference of two vectors, times a positive number that makes it whole."""
-    exact = [Fraction(x) - Fraction(y) for x, y in zip(better.tolist(), worse.tolist(), strict=True)]
-    scale = max(x.denominator for x in exact)  # powers of 2
-    return [int(x * scale) for x in exact]
-
-
 def _product(a: list[int], b: list[int]) -> int:
-    return sum(x * y for x, y in zip(a, b, strict=True))
+    return sum(map(mul, a, b))

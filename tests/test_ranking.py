@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import lzma
+import runpy
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shared import ROOT, SHARED_DATA, needs_shared
 
 import lpmert
 from lpmert import DataError, MetricError, Status, core, ranking
@@ -403,8 +406,10 @@ def lambdarank(*columns: int) -> Judged:
     """Its 201 queries with these features, and of documents with equal features in a query the first one."""
     assert SHARED_DATA is not None
     folder = SHARED_DATA / "lightgbm-lambdarank"
-    sizes = [int(line) for line in lzma.open(folder / "rank.train.query.xz", "rt")]
-    lines = iter([line.split() for line in lzma.open(folder / "rank.train.svm.xz", "rt")])
+    with lzma.open(folder / "rank.train.query.xz", "rt") as file:
+        sizes = [int(line) for line in file]
+    with lzma.open(folder / "rank.train.svm.xz", "rt") as file:
+        lines = iter([line.split() for line in file])
     features, offsets, grades = [], [0], []
     for size in sizes:
         own: dict[tuple[float, ...], float] = {}
