@@ -16,6 +16,7 @@ from math import fsum, gcd, nextafter
 from operator import mul, sub
 from pathlib import Path
 from time import monotonic
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,6 +34,10 @@ _UNIT = 2.0**40
 _TOLERANCE = 4
 _SLICE = 64
 _SAMPLES = 400
+_Item = TypeVar("_Item")
+_Pairs = list[tuple[int, int]]
+"""Documents with rivals that they tie with on one plane, and the sides where these are before them."""
+
 _NAMES = ("ndcg", "mrr", "recall", "precision")
 
 
@@ -391,6 +396,7 @@ class _Maximizing:
         self.best = -1.0
         self.weights = np.zeros(lists.features.shape[1])
         self.trace: list[tuple[float, float]] = []
+        self._planes: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
         self.pending = self.unreached = self.settled = self.exact_nodes = 0
 
     def run(self) -> RankingResult:
@@ -509,32 +515,41 @@ class _Maximizing:
         scale = max(whole for row in ratios for _, whole in row)
         return [[part * (scale // whole) for part, whole in row] for row in ratios]
 
-    def _normal(self, document: int, rival: int) -> list[int]:
-        """What weights must have a positive product with to rank the rival before the document."""
-        return list(map(sub, self._whole[rival], self._whole[document]))
+    def _plane(self, document: int, rival: int) -> tuple[tuple[int, ...], int]:
+        """Return the plane on which two documents tie, and the side where the rival is before the document."""
+        found = self._planes.get((document, rival))
+        if found is None:
+            normal = tuple(map(sub, self._whole[rival], self._whole[document]))
+            side = 1 if normal > (0,) * len(normal) else -1
+            shared = side * gcd(*normal)
+            found = self._planes[document, rival] = tuple(x // shared for x in normal), side
+        return found
 
     def _settle(self, dimensions: int) -> bool:
         """Search a cone that doubles cannot decide in whole numbers (O4); false if time is over."""
         links, shares, own, undecided, ahead, rest, _ = self.core.take_leaf()
         rays = _exact_rays(links, shares, own, dimensions)
-        queries = sorted({int(q) for q, _, _ in undecided})
-        normals = [(self._normal(d, e), d) for _, d, e in undecided.tolist()]
-        stack = [(rays, normals, ahead)]
+        queries = {query for query, _, _ in undecided.tolist()}
+        planes: dict[tuple[int, ...], _Pairs] = {}
+        for _, document, rival in undecided.tolist():
+            normal, side = self._plane(document, rival)
+            planes.setdefault(normal, []).append((document, side))
+        stack = [(rays, [([_product(normal, ray) for ray in rays], pairs) for normal, pairs in planes.items()], ahead)]
         while stack:
             if self._expired():
                 return False
             self.exact_nodes += 1
-            rays, pairs, known = stack.pop()
+            rays, leading, known = stack.pop()
             known = known.copy()
-            still = []
-            for normal, document in pairs:
-                leads = [_product(normal, ray) for ray in rays]
-                if min(leads) >= 0:
-                    known[document] += 1
-                elif max(leads) > 0:
-                    still.append((normal, document, leads))
-            total = rest + sum(self.core.worth(q, known) for q in queries)
-            if total > self.units + self.closing and not still:
+            open_planes = []
+            for leads, pairs in leading:
+                decided = 1 if min(leads) >= 0 else -1 if max(leads) <= 0 else 0
+                if not decided:
+                    open_planes.append((leads, pairs))
+                for document, side in pairs:
+                    known[document] += side == decided
+            total = rest + sum(self.core.worth(query, known) for query in queries)
+            if total > self.units + self.closing and not open_planes:
                 self._consider_inside(rays)
                 if total > self.units + self.closing:
                     self.unreached = max(self.unreached, total)
@@ -542,14 +557,18 @@ class _Maximizing:
             if total <= self.units + self.closing:
                 self.settled = max(self.settled, total)
                 continue
-            leads = still[0][2]
+            leads = open_planes[0][0]
             above, below = leads.index(max(leads)), leads.index(min(leads))
-            tie = [leads[above] * b - leads[below] * a for a, b in zip(rays[above], rays[below], strict=True)]
+            up, down = leads[above], -leads[below]  # the ray where the documents tie is down * above + up * below
+            tie = [down * a + up * b for a, b in zip(rays[above], rays[below], strict=True)]
             shared = gcd(*tie)
             tie = [x // shared for x in tie]
-            left = [(normal, document) for normal, document, _ in still]
             for replaced in (above, below):
-                stack.append(([tie if i == replaced else ray for i, ray in enumerate(rays)], left, known))
+                parts = [
+                    (_replaced(one, replaced, (down * one[above] + up * one[below]) // shared), pairs)
+                    for one, pairs in open_planes
+                ]
+                stack.append((_replaced(rays, replaced, tie), parts, known))
         return True
 
     def _consider_inside(self, rays: list[list[int]]) -> None:
@@ -560,7 +579,8 @@ class _Maximizing:
         middle = [sum(column) for column in zip(*rays, strict=True)]
         rows = self.core.compared()
         normals = self.scaled[rows[1::2]] - self.scaled[rows[::2]]
-        sides = [1 if _product(self._normal(d, e), middle) > 0 else -1 for d, e in rows.reshape(-1, 2).tolist()]
+        planes = [self._plane(d, e) for d, e in rows.reshape(-1, 2).tolist()]
+        sides = [side if _product(normal, middle) > 0 else -side for normal, side in planes]
         normals *= (np.array(sides) / np.linalg.norm(normals, axis=1))[:, None]
         if self.nonnegative:
             normals = np.vstack([normals, np.eye(normals.shape[1])])
@@ -588,5 +608,9 @@ def _exact_rays(links: IntArray, shares: FloatArray, own: IntArray, dimensions: 
     return [made[i][0] for i in own.tolist()]
 
 
-def _product(a: list[int], b: list[int]) -> int:
+def _replaced(items: list[_Item], place: int, item: _Item) -> list[_Item]:
+    return [*items[:place], item, *items[place + 1 :]]
+
+
+def _product(a: Sequence[int], b: Sequence[int]) -> int:
     return sum(map(mul, a, b))

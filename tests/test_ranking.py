@@ -17,6 +17,7 @@ from shared import ROOT, SHARED_DATA, needs_shared
 
 import lpmert
 from lpmert import DataError, MetricError, Status, core, ranking
+from lpmert.errors import FloatArray
 from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, read
 
 Vector = tuple[Fraction, ...]
@@ -273,6 +274,33 @@ def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers()
     assert result.exact_nodes > 0
     assert result.status is Status.OPTIMAL
     assert result.score == pytest.approx(Exact(lists).best("ndcg@3", nonnegative=False), abs=1e-12)
+
+
+def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    consider, inside = ranking._Maximizing._consider, ranking._Maximizing._consider_inside
+    within: list[bool] = []
+    better = []
+
+    def considered(self: ranking._Maximizing, scaled: FloatArray) -> None:
+        if self.best < 0 or within:  # but for the first weights, all must come from the inside of cells
+            consider(self, scaled)
+
+    def looked_inside(self: ranking._Maximizing, rays: list[list[int]]) -> None:
+        before = self.best
+        within.append(True)
+        inside(self, rays)
+        within.clear()
+        better.append(self.best > before)
+
+    monkeypatch.setattr(ranking._Maximizing, "_consider", considered)
+    monkeypatch.setattr(ranking._Maximizing, "_consider_inside", looked_inside)
+    for seed in range(4):
+        lists = random_lists(seed, 3, decimals=seed % 2 == 1)
+        result = maximize(lists, "ndcg@3", nonnegative=False)
+        assert result.status is Status.OPTIMAL
+        assert result.score == pytest.approx(Exact(lists).best("ndcg@3", nonnegative=False), abs=1e-12)
+    assert len(better) > 4
+    assert all(better)
 
 
 # Metamorphic
