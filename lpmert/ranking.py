@@ -343,6 +343,7 @@ def _queries(offsets: IntArray) -> Iterator[slice]:
     return (slice(int(a), int(b)) for a, b in pairwise(offsets))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _sum(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: _Parts) -> float:
     """Return the sum over the queries, each in units of its best value, ties in the worst order."""
     terms = features * weights  # each term and sum is rounded by itself: equal documents have equal scores
@@ -357,8 +358,8 @@ def _sum(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: _P
             continue
         gains, rows = parts.gains[own], features[own]
         order = np.lexsort((gains, -scores[own]))
-        close = scores[own][order[:-1]] - scores[own][order[1:]] <= 2 * errors[own].max()
-        if (close & (rows[order[:-1]] != rows[order[1:]]).any(axis=1)).any():
+        clear = scores[own][order[:-1]] - scores[own][order[1:]] > 2 * errors[own].max()  # never beyond an overflow
+        if (~clear & (rows[order[:-1]] != rows[order[1:]]).any(axis=1)).any():
             exact = [_dot(weights, row) for row in rows]
             order = np.array(sorted(range(len(rows)), key=lambda d: (-exact[d], gains[d])))
         reached = gains[order[: len(parts.discounts)]]
@@ -391,7 +392,7 @@ class _Maximizing:
         self.core = core.Ranking(
             self.scaled, lists.offsets, parts.gains, parts.discounts, parts.scales, parts.first_only
         )
-        self.closing = _TOLERANCE * len(parts.scales)
+        self.closing = _TOLERANCE * parts.n_queries
         self.units = -1
         self.best = -1.0
         self.weights = np.zeros(lists.features.shape[1])
@@ -426,6 +427,7 @@ class _Maximizing:
 
     def _consider(self, scaled: FloatArray) -> None:
         """Take weights for the scaled features as the incumbent if exact arithmetic says that they are better."""
+        scaled = np.maximum(scaled, 0.0) if self.nonnegative else scaled
         weights = np.ldexp(scaled / np.abs(scaled).max(), -self.exponents + self.exponents.min())
         weights = weights / np.abs(weights).sum()
         value = _sum(self.features, self.lists.offsets, weights, self.parts)
@@ -588,8 +590,8 @@ class _Maximizing:
         program.clear()
         program.add(np.where(np.abs(normals) > 1e-9, normals, 0.0))
         solved = program.run()
-        if solved is not None and solved[0].any():
-            self._consider(np.maximum(solved[0], 0.0) if self.nonnegative else solved[0])
+        if solved is not None and solved[1] > 0:
+            self._consider(solved[0])
 
 
 def _exact_rays(links: IntArray, shares: FloatArray, own: IntArray, dimensions: int) -> list[list[int]]:

@@ -358,6 +358,23 @@ def test_a_tie_of_decimals_is_a_tie() -> None:
     assert evaluate(lists, [1.0, 1.0 + 2**-52], "mrr@2") == 1.0
 
 
+def test_scores_beyond_doubles_are_compared_all_the_same() -> None:
+    lists = Judged([[1e308, 1e308], [1.5e308, 1e308], [1e308, 0.0]], [0, 3], [1, 0, 0])
+    assert evaluate(lists, [1.0, 1.0], "mrr@3") == 0.5
+    assert evaluate(lists, [-1.0, 1.0], "mrr@3") == 1.0
+
+
+def test_many_queries_that_do_not_count_widen_no_tolerance() -> None:
+    # of 3000 queries the first one alone counts
+    random = np.random.default_rng(3)
+    features = random.normal(size=(3009, 3))
+    relevance = np.zeros(3009)
+    relevance[:4] = 1
+    result = maximize(Judged(features, [0, *range(10, 3010)], relevance), "ndcg@3")
+    assert result.status is Status.OPTIMAL
+    assert result.bound - result.score < 1e-11
+
+
 def test_queries_without_a_relevant_document_do_not_count() -> None:
     lists = Judged([[1.0], [0.0], [1.0], [0.0]], [0, 2, 4], [1, 0, 0, 0])
     assert evaluate(lists, [1.0], "ndcg@2") == 1.0

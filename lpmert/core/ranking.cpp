@@ -61,7 +61,8 @@ class Ranking {
     std::vector<Node> stack;
     std::vector<Pair> pairs;
     Indices never_behind;  // of each document, how many with equal features and a smaller gain
-    Index best = -1, proposed = -1;
+    Index best = -1, proposed = -1, counted = 0;
+    std::shared_ptr<const State> root;
     std::vector<double> candidate;
     Node leaf_node;
     bool has_leaf = false;
@@ -89,6 +90,7 @@ class Ranking {
             if (!(std::abs(value) <= 1.0)) throw std::invalid_argument("features must be at most 1");
         for (Index q = 0; q < scales_.size(); ++q) {
             if (scales[q] <= 0.0) continue;
+            ++counted;
             for (Index d = offsets[q]; d < offsets[q + 1]; ++d) {
                 if (gains[d] <= 0.0) continue;
                 relevant[q].push_back(d);
@@ -207,13 +209,16 @@ class Ranking {
                 ray.scores.push_back(ray.weights[j] * row(static_cast<Index>(d))[j]);
             node.rays.push_back(std::make_shared<const Ray>(std::move(ray)));
         }
-        State state;
-        state.pairs = pairs;
-        state.ahead = never_behind;
-        for (std::size_t q = 0; q < scales.size(); ++q)
-            state.bounds.push_back(scales[q] > 0.0 ? worth(static_cast<Index>(q), never_behind) : 0);
-        for (const Index bound : state.bounds) state.total += bound;
-        node.state = std::make_shared<const State>(std::move(state));
+        if (!root) {
+            State state;
+            state.pairs = pairs;
+            state.ahead = never_behind;
+            for (std::size_t q = 0; q < scales.size(); ++q)
+                state.bounds.push_back(scales[q] > 0.0 ? worth(static_cast<Index>(q), never_behind) : 0);
+            for (const Index bound : state.bounds) state.total += bound;
+            root = std::make_shared<const State>(std::move(state));
+        }
+        node.state = root;
         stack.push_back(std::move(node));
     }
 
@@ -277,7 +282,7 @@ class Ranking {
         order.push_back(ray);
     }
 
-    Index closing() const { return best + TOLERANCE * static_cast<Index>(scales.size()); }
+    Index closing() const { return best + TOLERANCE * counted; }
 
     void explore(Node node) {
         ++nodes;
@@ -331,7 +336,7 @@ class Ranking {
             middle -= loss;
             slack[q] = static_cast<double>(loss) / UNIT;
         }
-        if (middle > std::max(best, proposed) + TOLERANCE * static_cast<Index>(scales.size())) {
+        if (middle > std::max(best, proposed) + TOLERANCE * counted) {
             candidate.assign(dimensions, 0.0);
             for (const auto& ray : node.rays)
                 for (Index j = 0; j < dimensions; ++j) candidate[j] += ray->weights[j];
