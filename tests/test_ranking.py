@@ -266,6 +266,18 @@ def test_what_interrupts_a_search_leaves_a_bound(monkeypatch: pytest.MonkeyPatch
         assert result.score <= best <= result.bound
 
 
+def test_a_cone_that_is_being_searched_in_whole_numbers_counts_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    # one cone is all there is, no weights close it, and the interrupt comes when the core has handed it over
+    monkeypatch.setattr(ranking._Maximizing, "_consider", lambda *_: None)
+    monkeypatch.setattr(ranking, "_exact_rays", interrupted)
+    result = maximize(Judged([[1], [2], [3]], [0, 3], [1, 0, 0]), "mrr@3")
+    assert result.status is Status.INTERRUPTED
+    assert result.bound >= 1 / 3
+
+
 def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers() -> None:
     # many documents change places at the same weights: cones around them end in exact arithmetic
     random = np.random.default_rng(2)
