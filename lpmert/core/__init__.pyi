@@ -559,6 +559,58 @@ def find_graph_envelope(
     ends [n + 1].
     """
 
+class Ranking:
+    """What weights make of the ranking of judged documents, and a search over cones for the best weights.
+
+    features [M, D] of size at most 1, offsets [Q + 1], gains [M], discounts [k], a factor for each query [Q], 0 where
+    it does not count; first_only where only the first document with a gain counts. Values are in units of 2**-40,
+    rounded up. Only documents of different gains in a query are compared.
+    """
+
+    def __init__(
+        self,
+        features: FloatArray,
+        offsets: IntArray,
+        gains: FloatArray,
+        discounts: FloatArray,
+        scales: FloatArray,
+        first_only: bool,
+    ) -> None: ...
+    def worth(self, query: int, ahead: IntArray) -> int:
+        """Return the most that a query is worth where at least ahead [M] documents with other gains lead each one."""
+
+    def value(self, weights: FloatArray) -> int:
+        """Return the sum over the queries; leads that rounding may hide count as ties, in the worst order."""
+
+    def compared(self) -> IntArray:
+        """Return documents that are compared [2 P]: one with a gain, and its rival, pair after pair."""
+
+    def curve(self, start: IntArray, entering: IntArray, ends: IntArray) -> IntArray:
+        """Return the sum after each group of events [G] of `critical_directions` for the pairs, before other rows."""
+
+    def open(self, signs: FloatArray) -> None:
+        """Open the cone of axes with these signs [D]."""
+
+    def raise_to(self, units: int) -> None:
+        """Close what reaches no more than 4 units a query beyond this."""
+
+    def advance(self, budget: int) -> FloatArray:
+        """Explore so many nodes, less where one needs exact arithmetic or weights [D] look better; return these."""
+
+    def take_leaf(self) -> tuple[IntArray, FloatArray, IntArray, IntArray, IntArray, int, int]:
+        """Return a node that needs exact arithmetic.
+
+        Rays as parents and axis [n, 3], and shares [n] of the first parent; which of them are the cone's [D];
+        undecided pairs as query, document, rival [u, 3]; ahead [M]; the sum of the queries without such pairs, and of
+        all. A ray without parents (-1) is that of an axis j, or against it where the axis is -1 - j.
+        """
+
+    needs_exact: bool
+    open_nodes: int
+    open_bound: int
+    closed: int
+    nodes: int
+
 def critical_directions(
     x: FloatArray, y: FloatArray, offsets: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:

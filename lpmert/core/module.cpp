@@ -7,6 +7,7 @@ void bind_cells(nb::module_& module);
 void bind_choices(nb::module_& module);
 void bind_least_norm(nb::module_& module);
 void bind_lists(nb::module_& module);
+void bind_ranking(nb::module_& module);
 void bind_ratio(nb::module_& module);
 void bind_reading(nb::module_& module);
 void bind_sparse(nb::module_& module);
@@ -38,9 +39,9 @@ NB_MODULE(_core, module) {
     } catch (const std::bad_alloc&) {
     }
     module.attr("INFINITE_COST") = INFINITE_COST;
-    for (const auto bind :
-         {bind_lists, bind_ratio, lattices::bind_lattice, lattices::bind_lattice_paths, lattices::bind_dominance,
-          bind_least_norm, bind_cells, bind_choices, lines::bind_line_search, lines::bind_circle, lines::bind_descent,
-          lines::bind_graph_envelope, lines::bind_plane, bind_reading, bind_sparse, bind_winners})
+    for (const auto bind : {bind_lists, bind_ratio, bind_ranking, lattices::bind_lattice, lattices::bind_lattice_paths,
+                            lattices::bind_dominance, bind_least_norm, bind_cells, bind_choices,
+                            lines::bind_line_search, lines::bind_circle, lines::bind_descent,
+                            lines::bind_graph_envelope, lines::bind_plane, bind_reading, bind_sparse, bind_winners})
         bind(module);
 }

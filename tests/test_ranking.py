@@ -1,0 +1,501 @@
+"""Weights that rank best are those that exact arithmetic finds among all orders of the documents."""
+
+from __future__ import annotations
+
+import lzma
+import runpy
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+from itertools import combinations, pairwise, permutations, product
+from math import log2
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shared import ROOT, SHARED_DATA, needs_shared
+
+import lpmert
+from lpmert import DataError, MetricError, Status, core, ranking
+from lpmert.errors import FloatArray
+from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, read
+
+Vector = tuple[Fraction, ...]
+METRICS = ("ndcg@3", "ndcg-linear@2", "mrr@2", "mrr@9", "recall@2", "precision@3")
+
+
+def value(metric: str, grades: list[float]) -> float | None:
+    """What one query is worth with grades in the order of the ranking; `None` without a relevant document."""
+    name, _, k = metric.partition("@")
+    top = grades[: int(k)]
+    if not any(grades):
+        return None
+    if name == "mrr":
+        return max((1 / (r + 1) for r, g in enumerate(top) if g), default=0.0)
+    hits = sum(g > 0 for g in top)
+    if name in ("recall", "precision"):
+        return hits / (sum(g > 0 for g in grades) if name == "recall" else int(k))
+
+    def dcg(some: list[float]) -> float:
+        return sum((g if name == "ndcg-linear" else 2**g - 1) / log2(r + 2) for r, g in enumerate(some))
+
+    return dcg(top) / dcg(sorted(grades, reverse=True)[: int(k)])
+
+
+def dot(a: Vector, b: Vector) -> Fraction:
+    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
+
+
+class Exact:
+    """Lists in fractions, which mean the decimals that are printed."""
+
+    def __init__(self, lists: Judged) -> None:
+        rows = [tuple(Fraction(repr(x)) for x in row) for row in lists.features.tolist()]
+        bounds = list(zip(lists.offsets.tolist(), lists.offsets.tolist()[1:], strict=False))
+        self.queries = [(rows[a:b], lists.relevance[a:b].tolist()) for a, b in bounds]
+        self.dimensions = len(rows[0])
+
+    def worst(self, metric: str, weights: Vector) -> float:
+        """The mean where the documents that tie come in the order of rising grades."""
+        found = []
+        for rows, grades in self.queries:
+            order = sorted(range(len(rows)), key=lambda d: (-dot(weights, rows[d]), grades[d]))
+            found.append(value(metric, [grades[d] for d in order]))
+        counted = [one for one in found if one is not None]
+        return sum(counted) / len(counted)
+
+    def normals(self) -> list[Vector]:
+        axes = [tuple(Fraction(i == j) for i in range(self.dimensions)) for j in range(self.dimensions)]
+        differences = {
+            tuple(x - y for x, y in zip(a, b, strict=True))
+            for rows, _ in self.queries
+            for a, b in combinations(rows, 2)
+        }
+        return [*axes, *(n for n in differences if any(n))]
+
+    def points(self) -> Iterator[Vector]:
+        """Weights in every cell of the order, none of which ties different documents."""
+        normals = self.normals()
+        if self.dimensions == 2:
+            rays = [(s * n[1], -s * n[0]) for n in normals for s in (1, -1)]
+            yield from generic(rays, normals)
+            return
+        corners = {primitive(cross(a, b)) for a, b in combinations(normals, 2) if any(cross(a, b))}
+        for corner in corners | {tuple(-x for x in corner) for corner in corners}:
+            through = [n for n in normals if not dot(n, corner)]
+            rays = [primitive(cross(n, tuple(s * x for x in corner))) for n in through for s in (1, -1)]
+            least = min(abs(dot(n, corner)) for n in normals if dot(n, corner))
+            for step in generic(rays, through):
+                size = max(abs(dot(n, step)) for n in normals)
+                yield tuple(x + least / (2 * size) * y for x, y in zip(corner, step, strict=True))
+
+    def best(self, metric: str, *, nonnegative: bool) -> float:
+        """The largest mean of all cells of the region."""
+        return max(self.worst(metric, w) for w in self.points() if not nonnegative or min(w) > 0)
+
+
+def cross(a: Vector, b: Vector) -> Vector:
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+def primitive(a: Vector) -> Vector:
+    largest = max(abs(x) for x in a)
+    return tuple(x / largest for x in a)
+
+
+def generic(rays: list[Vector], normals: list[Vector]) -> Iterator[Vector]:
+    """Sums of two rays that lie on no normal's plane; those of neighbours are in every cell between rays."""
+    for a, b in combinations(dict.fromkeys(rays), 2):
+        middle = tuple(x + y for x, y in zip(a, b, strict=True))
+        if all(dot(n, middle) for n in normals):
+            yield middle
+
+
+def random_lists(seed: int, dimensions: int, *, decimals: bool, sizes: tuple[int, ...] = (4, 3, 3)) -> Judged:
+    """Small lists with coinciding, parallel and opposite differences, and a document that comes twice."""
+    random = np.random.default_rng(seed)
+    n = sum(sizes)
+    features = random.integers(-3, 4, size=(n, dimensions)).astype(float)
+    if decimals:
+        features = np.round(features / 10 + random.integers(0, 3, size=features.shape) / 100, 2)
+    features[1] = features[0]
+    grades = random.integers(0, 3, size=n) * (random.random(n) < 0.7)
+    grades[0] = 2
+    return Judged(features, np.cumsum([0, *sizes]), grades)
+
+
+# Against all orders
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("nonnegative", [True, False])
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_no_order_of_the_documents_is_better(metric: str, nonnegative: bool, dimensions: int) -> None:
+    for seed in range(6 if dimensions == 2 else 3):
+        lists = random_lists(seed, dimensions, decimals=seed % 2 == 1)
+        result = maximize(lists, metric, nonnegative=nonnegative)
+        exact = Exact(lists)
+        assert result.status is Status.OPTIMAL
+        assert result.score == pytest.approx(exact.best(metric, nonnegative=nonnegative), abs=1e-12)
+        assert result.score <= result.bound <= result.score + 1e-11
+        weights = tuple(Fraction(w) for w in result.weights.tolist())
+        assert result.score == pytest.approx(exact.worst(metric, weights), abs=1e-12)
+        assert not nonnegative or min(weights) >= 0
+
+
+def test_the_search_and_the_sweep_agree() -> None:
+    for seed in range(20):
+        lists = random_lists(seed, 2, decimals=seed % 2 == 1, sizes=(9, 8, 7, 6))
+        swept = maximize(lists, "ndcg@5", nonnegative=seed % 3 == 0)
+        # a third feature that is 0 changes no order
+        padded = Judged(np.column_stack([lists.features, np.zeros(30)]), lists.offsets, lists.relevance)
+        searched = maximize(padded, "ndcg@5", nonnegative=seed % 3 == 0)
+        assert searched.score == pytest.approx(swept.score, abs=1e-12)
+        assert (swept.status, searched.status) == (Status.OPTIMAL, Status.OPTIMAL)
+
+
+def test_one_feature_is_taken_as_it_is_or_turned_round() -> None:
+    lists = Judged([[1], [2], [3]], [0, 3], [1, 0, 0])
+    assert maximize(lists, "mrr@3").score == pytest.approx(1 / 3)
+    assert maximize(lists, "mrr@3", nonnegative=False).score == 1.0
+
+
+def test_the_curve_has_the_value_of_every_cell() -> None:
+    lists = random_lists(3, 2, decimals=True, sizes=(6, 5))
+    for nonnegative in (True, False):
+        curve = maximize(lists, "ndcg@4", nonnegative=nonnegative).curve
+        assert curve is not None
+        exact = Exact(lists)
+        for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
+            assert found == pytest.approx(exact.worst("ndcg@4", tuple(map(Fraction, weights))), abs=1e-11)
+        inside = {exact.worst("ndcg@4", w) for w in exact.points() if not nonnegative or min(w) > 0}
+        assert {round(v, 9) for v in inside} == {round(v, 9) for v in curve.values.tolist()}
+        if nonnegative:
+            assert curve.alpha[0] == 0
+            assert curve.alpha[-1] == 1
+            assert (np.diff(curve.alpha) > 0).all()
+
+
+@pytest.mark.parametrize("name", ["ndcg-linear@1", "mrr@1"])
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dimensions: int) -> None:
+    random = np.random.default_rng(dimensions)
+    features, offsets = random.normal(size=(60, dimensions)), np.arange(0, 61, 6)
+    relevant = random.random(60) < 0.3
+    relevant[::6] = True
+    chosen = lpmert.minimize(lpmert.NBest(features, offsets, 1.0 - relevant[:, None]), metric="zero-one")
+    ranked = maximize(Judged(features, offsets, relevant), name, nonnegative=False)
+    assert ranked.status is chosen.status is Status.OPTIMAL
+    assert ranked.score * 10 == pytest.approx(10 - chosen.loss)
+
+
+# The bound
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: str) -> None:
+    random = np.random.default_rng(5)
+    for _ in range(30):
+        grades = random.integers(0, 3, size=5).astype(float)
+        grades[0] = 1
+        lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
+        parts = RankingMetric.of(metric)._parts(lists)
+        search = core.Ranking(
+            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, parts.first_only
+        )
+        least = random.integers(0, 3, size=5)
+        reached = [-1.0]
+        for order in permutations(range(5)):
+            gains = parts.gains[list(order)]
+            before = np.zeros(5, dtype=np.int64)
+            for place, d in enumerate(order):
+                before[d] = np.count_nonzero(gains[:place] != gains[place])
+            own = value(metric, [grades[d] for d in order]) or 0.0
+            assert search.worth(0, before) / 2**40 == pytest.approx(own, abs=1e-11)
+            assert search.worth(0, before) / 2**40 > own
+            if (before >= least)[parts.gains > 0].all():
+                reached.append(own)
+        assert search.worth(0, least) / 2**40 > max(reached)
+
+
+def assigned(parts: ranking._Parts, ranks: list[int]) -> float:
+    """The largest sum where every document takes a place of its own, not before its rank, or none."""
+    k, best = len(parts.discounts), 0.0
+    for places in product(range(-1, k), repeat=len(ranks)):
+        taken = [p for p in places if p >= 0]
+        if len(set(taken)) == len(taken) and all(p < 0 or p >= r for p, r in zip(places, ranks, strict=True)):
+            best = max(best, sum(g * parts.discounts[p] for g, p in zip(parts.gains, places, strict=True) if p >= 0))
+    return best * parts.scales[0]
+
+
+def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
+    random = np.random.default_rng(6)
+    for _ in range(60):
+        grades = random.permutation([1.0, 2.0, 3.0, 5.0])  # different grades: the ranks are as given
+        lists = Judged(np.zeros((4, 1)), [0, 4], grades)
+        parts = RankingMetric.of("ndcg@4")._parts(lists)
+        search = core.Ranking(np.zeros((4, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, False)
+        ranks = random.integers(0, 5, size=4)
+        assert search.worth(0, ranks) / 2**40 == pytest.approx(assigned(parts, ranks.tolist()), abs=1e-11)
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.02])
+def test_a_search_cut_short_keeps_a_bound(limit: float) -> None:
+    random = np.random.default_rng(8)
+    lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
+    best = maximize(lists, "ndcg@5")
+    short = maximize(lists, "ndcg@5", time_limit=limit)
+    assert best.status is Status.OPTIMAL
+    assert short.score <= best.score <= short.bound
+    assert short.status in (Status.TIME_LIMIT, Status.OPTIMAL)
+    assert limit or short.status is Status.TIME_LIMIT
+
+
+def test_what_interrupts_a_search_leaves_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = random_lists(0, 3, decimals=False)
+    best = maximize(lists, "ndcg@3").score
+
+    def interrupted(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    for name in ("_settle", "_sample"):
+        with monkeypatch.context() as patch:
+            patch.setattr(ranking._Maximizing, name, interrupted)
+            result = maximize(lists, "ndcg@3")
+        assert result.status is Status.INTERRUPTED
+        assert result.score <= best <= result.bound
+
+
+def test_a_cone_that_is_being_searched_in_whole_numbers_counts_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    # one cone is all there is, no weights close it, and the interrupt comes when the core has handed it over
+    monkeypatch.setattr(ranking._Maximizing, "_consider", lambda *_: None)
+    monkeypatch.setattr(ranking, "_exact_rays", interrupted)
+    result = maximize(Judged([[1], [2], [3]], [0, 3], [1, 0, 0]), "mrr@3")
+    assert result.status is Status.INTERRUPTED
+    assert result.bound >= 1 / 3
+
+
+def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers() -> None:
+    # many documents change places at the same weights: cones around them end in exact arithmetic
+    random = np.random.default_rng(2)
+    lists = Judged(random.integers(0, 3, size=(36, 3)), np.arange(0, 37, 6), random.random(36) < 0.4)
+    result = maximize(lists, "ndcg@3", nonnegative=False)
+    assert result.exact_nodes > 0
+    assert result.status is Status.OPTIMAL
+    assert result.score == pytest.approx(Exact(lists).best("ndcg@3", nonnegative=False), abs=1e-12)
+
+
+def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    consider, inside = ranking._Maximizing._consider, ranking._Maximizing._consider_inside
+    within: list[bool] = []
+    better = []
+
+    def considered(self: ranking._Maximizing, scaled: FloatArray) -> None:
+        if self.best < 0 or within:  # but for the first weights, all must come from the inside of cells
+            consider(self, scaled)
+
+    def looked_inside(self: ranking._Maximizing, rays: list[list[int]]) -> None:
+        before = self.best
+        within.append(True)
+        inside(self, rays)
+        within.clear()
+        better.append(self.best > before)
+
+    monkeypatch.setattr(ranking._Maximizing, "_consider", considered)
+    monkeypatch.setattr(ranking._Maximizing, "_consider_inside", looked_inside)
+    for seed in range(4):
+        lists = random_lists(seed, 3, decimals=seed % 2 == 1)
+        result = maximize(lists, "ndcg@3", nonnegative=False)
+        assert result.status is Status.OPTIMAL
+        assert result.score == pytest.approx(Exact(lists).best("ndcg@3", nonnegative=False), abs=1e-12)
+    assert len(better) > 4
+    assert all(better)
+
+
+# Metamorphic
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_neither_order_nor_scale_nor_copies_of_a_feature_change_the_optimum(dimensions: int) -> None:
+    random = np.random.default_rng(9)
+    lists = random_lists(4, dimensions, decimals=True, sizes=(7, 6, 5))
+    best = maximize(lists, "ndcg@4").score
+    shuffled = np.concatenate([random.permutation(np.arange(a, b)) for a, b in ((13, 18), (0, 7), (7, 13))])
+    for features, offsets, rows in (
+        (lists.features, [0, 5, 12, 18], shuffled),
+        (lists.features * 10.0 ** np.arange(dimensions), lists.offsets, np.arange(18)),
+        (lists.features * 3, lists.offsets, np.arange(18)),
+        (lists.features[:, ::-1], lists.offsets, np.arange(18)),
+        (np.column_stack([lists.features, lists.features[:, 0]]), lists.offsets, np.arange(18)),
+    ):
+        changed = Judged(np.round(features, 6)[rows], offsets, lists.relevance[rows])
+        assert maximize(changed, "ndcg@4").score == pytest.approx(best, abs=1e-12)
+
+
+def test_a_twin_that_is_not_relevant_comes_first() -> None:
+    lists = random_lists(1, 2, decimals=False)
+    twice = Judged(
+        np.repeat(lists.features, 2, axis=0),
+        2 * lists.offsets,
+        np.column_stack([lists.relevance, np.zeros(len(lists.relevance))]).ravel(),
+    )
+    assert maximize(twice, "mrr@1").score == maximize(twice, "precision@1", nonnegative=False).score == 0.0
+    assert maximize(twice, "mrr@2").score == maximize(lists, "mrr@1").score / 2
+
+
+# What weights are worth
+
+
+def test_ties_count_in_the_worst_order() -> None:
+    random = np.random.default_rng(7)
+    for metric in METRICS:
+        for _ in range(10):
+            features = random.integers(0, 2, size=(5, 2)) / 10
+            grades = random.integers(0, 3, size=5).astype(float)
+            grades[0] = 1
+            scores = [Fraction(repr(a)) + Fraction(repr(b)) for a, b in features.tolist()]
+            orders = (p for p in permutations(range(5)) if all(scores[a] >= scores[b] for a, b in pairwise(p)))
+            worst = min(value(metric, [grades[d] for d in order]) or 0.0 for order in orders)
+            found = evaluate(Judged(features, [0, 5], grades), [1.0, 1.0], metric)
+            assert found == pytest.approx(worst, abs=1e-14)
+
+
+def test_a_tie_of_decimals_is_a_tie() -> None:
+    # as doubles, 0.1 + 0.2 is more than 0.3
+    lists = Judged([[0.1, 0.2], [0.3, 0.0]], [0, 2], [1, 0])
+    assert evaluate(lists, [1.0, 1.0], "mrr@2") == 0.5
+    assert evaluate(lists, [1.0, 1.0 + 2**-52], "mrr@2") == 1.0
+
+
+def test_scores_beyond_doubles_are_compared_all_the_same() -> None:
+    lists = Judged([[1e308, 1e308], [1.5e308, 1e308], [1e308, 0.0]], [0, 3], [1, 0, 0])
+    assert evaluate(lists, [1.0, 1.0], "mrr@3") == 0.5
+    assert evaluate(lists, [-1.0, 1.0], "mrr@3") == 1.0
+
+
+def test_many_queries_that_do_not_count_widen_no_tolerance() -> None:
+    # of 3000 queries the first one alone counts
+    random = np.random.default_rng(3)
+    features = random.normal(size=(3009, 3))
+    relevance = np.zeros(3009)
+    relevance[:4] = 1
+    result = maximize(Judged(features, [0, *range(10, 3010)], relevance), "ndcg@3")
+    assert result.status is Status.OPTIMAL
+    assert result.bound - result.score < 1e-11
+
+
+def test_queries_without_a_relevant_document_do_not_count() -> None:
+    lists = Judged([[1.0], [0.0], [1.0], [0.0]], [0, 2, 4], [1, 0, 0, 0])
+    assert evaluate(lists, [1.0], "ndcg@2") == 1.0
+    with pytest.raises(DataError, match="no query has a relevant document"):
+        evaluate(Judged([[1.0]], [0, 1], [0]), [1.0], "ndcg@2")
+
+
+@pytest.mark.parametrize("metric", ["ndcg", "ndcg@0", "ndcg@x", "map@3", "mrr@5000"])
+def test_other_metrics_are_refused(metric: str) -> None:
+    with pytest.raises(MetricError, match="must be"):
+        maximize(Judged([[1.0]], [0, 1], [1]), metric)
+
+
+@pytest.mark.parametrize(
+    ("features", "offsets", "grades", "said"),
+    [
+        ([[1.0], [np.nan]], [0, 2], [1, 0], "must be finite; replace missing scores"),
+        ([[1.0], [2.0]], [0, 1], [1, 0], "offsets must increase from 0 to the number of documents, 2"),
+        ([[1.0], [2.0]], [0, 2], [1, -1], "relevance must be finite and not negative"),
+        ([[1.0], [2.0]], [0, 2], [1], "one grade for each of 2 documents"),
+        ([1.0, 2.0], [0, 2], [1, 0], "documents x features"),
+    ],
+)
+def test_lists_that_cannot_be_ranked_are_refused(
+    features: list[float], offsets: list[int], grades: list[int], said: str
+) -> None:
+    with pytest.raises(DataError, match=said):
+        Judged(features, offsets, grades)
+
+
+# Files
+
+
+def test_letor_lines_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "judged.txt"
+    path.write_text("2 qid:a 1:0.5 3:1 # first\n\n0 qid:a 3:2\n1 qid:b 1:-1\n")
+    lists = read(path)
+    assert lists.features.tolist() == [[0.5, 1], [0, 2], [-1, 0]]
+    assert (lists.names, lists.queries, lists.offsets.tolist()) == (("1", "3"), ("a", "b"), [0, 2, 3])
+    assert lists.relevance.tolist() == [2, 0, 1]
+    assert lists.select(["3"]).features.tolist() == [[1], [2], [0]]
+    with pytest.raises(DataError, match="no feature '2'"):
+        lists.select(["2"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 1:2\n", ":1: the second word must be qid:NAME"),
+        ("1 qid:a 1:x\n", ":1: expected 'grade qid:NAME"),
+        ("1 qid:a 1:1\n0 qid:b 1:1\n0 qid:a 1:2\n", ":3: query 'a' comes again"),
+        ("1 qid:a 1:1 1:2\n", ":1: indices must be 1 or more"),
+        ("\n", "no documents"),
+    ],
+)
+def test_lines_that_are_no_letor_are_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "judged.txt"
+    path.write_text(text)
+    with pytest.raises(DataError, match=said):
+        read(path)
+
+
+def test_the_example_is_what_its_program_makes() -> None:
+    program = runpy.run_path(str(ROOT / "examples" / "search" / "judged.py"))
+    text = (ROOT / "examples" / "search" / "judged.txt").read_text(encoding="utf-8")
+    assert text.splitlines() == program["lines"]()
+
+
+# LightGBM's example
+
+
+@cache
+def lambdarank(*columns: int) -> Judged:
+    """Its 201 queries with these features, and of documents with equal features in a query the first one."""
+    assert SHARED_DATA is not None
+    folder = SHARED_DATA / "lightgbm-lambdarank"
+    with lzma.open(folder / "rank.train.query.xz", "rt") as file:
+        sizes = [int(line) for line in file]
+    with lzma.open(folder / "rank.train.svm.xz", "rt") as file:
+        lines = iter([line.split() for line in file])
+    features, offsets, grades = [], [0], []
+    for size in sizes:
+        own: dict[tuple[float, ...], float] = {}
+        for grade, *pairs in (next(lines) for _ in range(size)):
+            values = dict(pair.split(":") for pair in pairs)
+            own.setdefault(tuple(float(values.get(str(column), 0)) for column in columns), float(grade))
+        features += list(own)
+        grades += list(own.values())
+        offsets.append(len(grades))
+    return Judged(np.array(features), offsets, grades)
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("columns", "metric", "optimum"),
+    [
+        # proved by a search of its own in double precision, which breaks ties by order
+        ((91, 253), "ndcg@10", 0.759222),
+        ((91, 241), "ndcg@10", 0.721211),
+        ((91, 253, 241), "ndcg@10", 0.752727),
+        ((91, 241, 248), "ndcg@10", 0.736366),
+        ((91, 253, 241), "mrr@10", 0.914983),
+    ],
+)
+def test_web_search_is_ranked_as_another_program_proved(columns: tuple[int, ...], metric: str, optimum: float) -> None:
+    lists = lambdarank(*columns)
+    result = maximize(lists, metric)
+    assert result.status is Status.OPTIMAL
+    assert result.score == pytest.approx(optimum, abs=5e-7)
+    if result.curve is not None:
+        for i in range(11):
+            assert evaluate(lists, [1 - i / 10, i / 10], metric) <= result.score
