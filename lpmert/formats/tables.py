@@ -54,7 +54,7 @@ from lpmert.registry import TABLES
 from lpmert.system.files import STDIN, atomic_writer, line_limit, open_bytes
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
-from lpmert.system.pipes import pipes_kept
+from lpmert.system.pipes import buffered_pipes
 
 _SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000
 """Most of a table that is looked at to suggest columns."""
@@ -134,7 +134,7 @@ def read_table(
     if format is not None and format not in TABLES:
         raise DataError(f"no format {quoted(format)}; the formats are {listed(TABLES)}", path=name)
     table = _Table(name, wanted, gain, group)
-    with line_limit(max_line_length), pipes_kept():
+    with line_limit(max_line_length), buffered_pipes():
         try:
             nbest = table.collected(table.blocks(path, format, table.choose))
         except ColumnsNeeded as error:
