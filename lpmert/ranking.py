@@ -25,6 +25,7 @@ from lpmert.errors import DataError, FloatArray, IntArray, MetricError
 from lpmert.methods.sweep import critical_directions
 from lpmert.numeric.lp import MarginProgram
 from lpmert.numeric.rounding import in_decimals
+from lpmert.quoting import quoted
 from lpmert.result import Status
 
 MOST_POSITIONS = 4096
@@ -94,7 +95,7 @@ class Judged:
         """Return the same documents with these features."""
         unknown = [name for name in names if name not in self.names]
         if unknown:
-            raise DataError(f"there is no feature {unknown[0]!r}")
+            raise DataError(f"there is no feature {quoted(unknown[0])}")
         columns = [self.names.index(name) for name in names]
         return Judged(self.features[:, columns], self.offsets, self.relevance, tuple(names), self.queries)
 
@@ -122,7 +123,7 @@ class RankingMetric:
 
     def __post_init__(self) -> None:
         if self.name not in _NAMES:
-            raise MetricError(f"the metric must be one of {', '.join(_NAMES)}, not {self.name!r}")
+            raise MetricError(f"the metric must be one of {', '.join(_NAMES)}, not {quoted(self.name)}")
         if not 1 <= self.k <= MOST_POSITIONS:
             raise MetricError(f"k must be from 1 to {MOST_POSITIONS}, not {self.k}")
 
@@ -133,7 +134,7 @@ class RankingMetric:
             return given
         name, _, k = given.partition("@")
         if not k.isdecimal():
-            raise MetricError(f"the metric must be like 'ndcg@10', not {given!r}")
+            raise MetricError(f"the metric must be like 'ndcg@10', not {quoted(given)}")
         linear = name == "ndcg-linear"
         return cls("ndcg" if linear else name, int(k), not linear)
 
@@ -327,7 +328,7 @@ def read(path: str | Path) -> Judged:
                 raise DataError("indices must be 1 or more, each once a line", path=path, line=number)
             if not queries or queries[-1] != query:
                 if query in queries:
-                    raise DataError(f"query {query!r} comes again; sort by query", path=path, line=number)
+                    raise DataError(f"query {quoted(query)} comes again; sort by query", path=path, line=number)
                 queries.append(query)
                 offsets.append(offsets[-1])
             offsets[-1] += 1
