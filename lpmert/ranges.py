@@ -317,12 +317,12 @@ class _Search:
         return found.result is None and found.bound > self._most
 
     def _beyond(self, name: str, value: float, *, upper: bool, seconds: float | None) -> Below:
-        """Search the weights of which one is at least, or at most, a value for a loss that is near the optimum."""
+        """Search the weights of which one is at least, or at most, a value for a loss that is near the optimum.
+
+        Such a value lies beyond what is attained, so that it takes the place of the region's own limit on that side.
+        """
         low, high = self._region.bounds.get(name, (None, None))
-        if upper:
-            low = value if low is None else max(low, value)
-        else:
-            high = value if high is None else min(high, value)
+        low, high = (value, high) if upper else (low, value)
         nothing = Below(None, inf, True, inf)
         if low is not None and high is not None and low >= high:
             return nothing

@@ -181,6 +181,21 @@ def test_a_share_is_one_of_the_optimum() -> None:
     assert share.most == 1.5 * share.optimum.loss > same.most
 
 
+def test_identical_hypotheses_count_as_the_ties_say() -> None:
+    """As if those that do not stand for them were not there."""
+    lists = _lists(4, 2)
+    losses = lists.statistics.ravel()
+    twice, ends = np.repeat(np.arange(len(losses)), 2), [2 * end for end in lists.offsets.tolist()]
+    worse = np.where(np.arange(2 * len(losses)) % 2 == 1, losses[twice] + np.arange(2 * len(losses)) % 3, losses[twice])
+    both = NBest(lists.features[twice], ends, worse, names=lists.names)
+    alone = NBest(lists.features, lists.offsets, np.maximum(worse[::2], worse[1::2]), names=lists.names)
+    first, other = (
+        lpmert.near_optimal(data, slack=1.0, relative_to="a", ties="worst").to_dict() for data in (both, alone)
+    )
+    assert (first["ranges"], first["most"]) == (other["ranges"], other["most"])
+    assert lpmert.near_optimal(both, slack=1.0, relative_to="a").most < first["most"]
+
+
 def test_time_ends_it_with_ranges_that_hold() -> None:
     lists = _lists(5, 3, 60)
     found = lpmert.near_optimal(lists, slack=1.0, relative_to="a", time_limit=0.6, precision=1e-6)

@@ -263,7 +263,7 @@ def test_a_lead_of_what_both_features_may_be_off_drops_nothing(lead: float, n_le
     spread = np.full(2, 2.0**-20)
     rows = np.array([[1.0, 1.0], [1.0, 1.0]])
     rows[1] += lead * spread
-    lists = sorted_lists(rows, np.array([0, 2]), np.array([0, 1]), None, spread)
+    lists = sorted_lists(rows, np.array([0, 2]), np.array([0, 1]))._replace(spread=spread)
     box = whole_box(lists, np.array([1.0, 0.75]), np.array([0.0, 2.0**-30]), NO_SUMS)
     search = core_search(lists, boxed=True)
     search.push(in_pairs(lists, box) if paired else box)

@@ -24,7 +24,8 @@ def _product(one: Sequence[float], other: Sequence[float]) -> Fraction:
 def _lists(features: FloatArray, cap: Cap | None = None, spread: FloatArray | None = None) -> SortedLists:
     """Lists of two, which cost the same."""
     offsets = np.arange(0, len(features) + 1, 2)
-    return sorted_lists(features, offsets, np.zeros(len(features), dtype=np.int64), cap, spread)
+    lists = sorted_lists(features, offsets, np.zeros(len(features), dtype=np.int64), cap)
+    return lists if spread is None else lists._replace(spread=spread)
 
 
 def _decoded(lists: SortedLists, weights: FloatArray) -> tuple[int, bool]:
