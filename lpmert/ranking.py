@@ -15,7 +15,6 @@ from itertools import pairwise, product
 from math import fsum, gcd, nextafter
 from operator import mul, sub
 from pathlib import Path
-from time import monotonic
 from typing import TypeVar
 
 import numpy as np
@@ -27,6 +26,7 @@ from lpmert.numeric.lp import MarginProgram
 from lpmert.numeric.rounding import in_decimals
 from lpmert.quoting import quoted
 from lpmert.result import Status
+from lpmert.system.deadline import Deadline
 
 MOST_POSITIONS = 4096
 """Largest k: up to it, the rounding of a query's value stays within the units that the core adds."""
@@ -380,8 +380,7 @@ class _Maximizing:
         self, lists: Judged, metric: RankingMetric, nonnegative: bool, time_limit: float | None, seed: int
     ) -> None:
         self.lists, self.nonnegative, self.seed = lists, nonnegative, seed
-        self.began = monotonic()
-        self.end = None if time_limit is None else self.began + time_limit
+        self.deadline = Deadline(time_limit)
         self.parts = metric._parts(lists)
         self.features = in_decimals(lists.features)
         largest = np.abs(self.features).max(axis=0)
@@ -421,7 +420,7 @@ class _Maximizing:
             status,
             self.core.nodes,
             self.exact_nodes,
-            monotonic() - self.began,
+            self.deadline.seconds,
             tuple(self.trace),
             curve,
         )
@@ -436,10 +435,7 @@ class _Maximizing:
             self.best, self.weights = value, weights
             self.units = int(value * _UNIT)
             self.core.raise_to(self.units)
-            self.trace.append((monotonic() - self.began, value / self.parts.n_queries))
-
-    def _expired(self) -> bool:
-        return self.end is not None and monotonic() >= self.end
+            self.trace.append((self.deadline.seconds, value / self.parts.n_queries))
 
     # Two features
 
@@ -481,7 +477,7 @@ class _Maximizing:
         try:
             self._sample(dimensions)
             while self.core.open_nodes or self.core.needs_exact:
-                if self._expired():
+                if self.deadline.expired:
                     return Status.TIME_LIMIT
                 found = self.core.advance(_SLICE)
                 if len(found):
@@ -500,7 +496,7 @@ class _Maximizing:
         random = np.random.default_rng(self.seed)
         best, value = np.ones(dimensions), -1
         for step in range(2 * _SAMPLES):
-            if self._expired():
+            if self.deadline.expired:
                 break
             drawn = random.normal(size=dimensions)
             if step >= _SAMPLES:
@@ -539,7 +535,7 @@ class _Maximizing:
             planes.setdefault(normal, []).append((document, side))
         stack = [(rays, [([_product(normal, ray) for ray in rays], pairs) for normal, pairs in planes.items()], ahead)]
         while stack:
-            if self._expired():
+            if self.deadline.expired:
                 return False
             self.exact_nodes += 1
             rays, leading, known = stack.pop()

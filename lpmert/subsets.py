@@ -175,8 +175,7 @@ def best_subsets(
     """
     solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
-    stop = lambda: interrupts.pressed  # noqa: E731
-    deadline = Deadline(limits.time_limit, None, stop, allowance)
+    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
     with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
         problem = problem_of(nbest, metric, "first", region)
         if not isinstance(problem, Problem):
@@ -184,7 +183,7 @@ def best_subsets(
         ties, oracle = ties or ("first" if problem.losses is None else "worst"), -inf
         if problem.losses is not None:
             oracle = nextafter(fsum(np.minimum.reduceat(problem.losses, nbest.offsets[:-1])), -inf)
-        selection = _Selection(nbest, metric, solver, ties, region, limits, seed, deadline, on_set, oracle, stop)
+        selection = _Selection(nbest, metric, solver, ties, region, limits, seed, deadline, on_set, oracle, interrupts)
         sizes = selection.sizes(at_most)
         subsets = selection.tightened(list(selection.search(sizes)))
     if not subsets and not deadline.expired:
@@ -207,7 +206,7 @@ class _Selection:
     deadline: Deadline
     on_set: OnSet | None
     oracle: float
-    interrupted: Callable[[], bool]
+    interrupts: Interrupts
     best: Result | None = None
     stopped: bool = False
     _bound: float = inf
@@ -290,7 +289,7 @@ class _Selection:
             status = Status.OPTIMAL
         elif complete:
             status = Status.OPTIMAL_TO_TOLERANCE
-        elif self.interrupted():
+        elif self.interrupts.pressed:
             status = Status.INTERRUPTED
         elif self.stopped:
             status = Status.CALLBACK

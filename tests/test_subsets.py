@@ -166,6 +166,13 @@ def test_time_and_the_caller_end_it_with_a_valid_bound() -> None:
         assert one.result.lower_bound <= one.result.loss
 
 
+def test_a_method_that_proves_nothing_searches_each_set_once_and_has_no_bound() -> None:
+    found = lpmert.best_subsets(_wide(4), at_most=2, method="och")
+    assert [one.result.status for one in found.subsets] == [Status.HEURISTIC] * 2
+    assert [one.result.lower_bound for one in found.subsets] == [None, None]
+    assert [one.n_open for one in found.subsets] == [4, 6]
+
+
 def test_the_least_is_the_same_for_any_number_of_jobs() -> None:
     one, two = (lpmert.best_subsets(_wide(5), at_most=3, jobs=jobs) for jobs in (1, 2))
     assert [list(a.result.weights) for a in one.subsets] == [list(b.result.weights) for b in two.subsets]

@@ -51,7 +51,7 @@ def result_report(result: Result, *, verbose: bool = False, paths: str = "") -> 
     table = [_feature_column(result), column("weight", result.weights.tolist(), decimals_of(result)), *_ranges(result)]
     good = result.status.proved and not result.warnings
     text = [side_by_side(table), labelled(_facts(result, paths, verbose)), labelled(told), *warned(result)]
-    return _joined([*text, _verdict_line(result.message, good=good)])
+    return _joined([*text, verdict_line(result.message, good=good)])
 
 
 def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str:
@@ -70,7 +70,7 @@ def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str
     table = [_feature_column(best), column("these weights", check.weights.tolist(), decimals), found, *_ranges(best)]
     good = check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings)
     text = [side_by_side(table), labelled(_facts(best, paths, verbose)), labelled(told), *warned(check)]
-    return _joined([*text, _verdict_line(check_verdict(check.to_dict(), unit), good=good)])
+    return _joined([*text, verdict_line(check_verdict(check.to_dict(), unit), good=good)])
 
 
 def evaluation_report(found: Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
@@ -84,7 +84,7 @@ def compared_report(content: Mapping[str, Any]) -> str:
     found = Compared(content)
     tables = [_text(table) for table in found.tables]
     notes = "\n".join(map(visible, found.notes))
-    return _joined([*tables, notes, _verdict_line(found.verdict, good=content["proved"])])
+    return _joined([*tables, notes, verdict_line(found.verdict, good=content["proved"])])
 
 
 def tuned_report(tuned: Tuned, *, verbose: bool = False) -> str:
@@ -100,7 +100,7 @@ def tuned_report(tuned: Tuned, *, verbose: bool = False) -> str:
     if verbose:
         facts += [("seed", str(tuned.seed)), ("signature", tuned.signature), ("seconds", _seconds(tuned.seconds))]
     parts = [side_by_side(weights), _text(costs), "\n".join(tuned_notes(content)), labelled(facts), *warned(optimum)]
-    return _joined([*parts, _verdict_line(tuned_verdict(content), good=True)])
+    return _joined([*parts, verdict_line(tuned_verdict(content), good=True)])
 
 
 def looped_report(looped: Looped) -> str:
@@ -120,7 +120,7 @@ def looped_report(looped: Looped) -> str:
     ]
     facts: Facts = [("end", looped.reason), ("seed", str(looped.seed))]
     last = f"best weights: iteration {best.number} of {len(looped.iterations)}"
-    return _joined([side_by_side(weights), side_by_side(columns), labelled(facts), _verdict_line(last, good=True)])
+    return _joined([side_by_side(weights), side_by_side(columns), labelled(facts), verdict_line(last, good=True)])
 
 
 def warned(of: Result | Check) -> list[str]:
@@ -149,7 +149,8 @@ def _joined(parts: Sequence[str]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _verdict_line(text: str, *, good: bool) -> str:
+def verdict_line(text: str, *, good: bool) -> str:
+    """Return the last line of a report: green where all is proved or well."""
     return click.style(wrapped(text, sys.stdout), fg="green" if good else "yellow", bold=True)
 
 

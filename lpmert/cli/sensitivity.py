@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,13 @@ from lpmert.cli.arguments import PATH, POSITIVE
 from lpmert.cli.options import option
 from lpmert.cli.problem import command
 from lpmert.cli.progress import Stages
+from lpmert.cli.reports import verdict_line
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
 from lpmert.cli.search import Search
 from lpmert.cli.text import side_by_side
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from lpmert.findings import Unit
     from lpmert.ranges import NearOptimal, WeightRange
     from lpmert.result import Result
@@ -46,13 +45,6 @@ class _Picture:
             from lpmert.reporting.pictures import check_picture
 
             check_picture(self.picture)
-
-    def draw(self, draw: Callable[[], Figure]) -> None:
-        """Write the picture, if there is a file for it."""
-        if self.picture is not None:
-            from lpmert.reporting.pictures import write_picture
-
-            write_picture(draw(), self.picture)
 
 
 @dataclass(frozen=True)
@@ -81,17 +73,19 @@ def subsets(search: Search, sizes: _Sizes, drawn: _Picture, out: Output) -> None
     All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, with --ties best
     at their best. The JSON has the weights of each size. DATA is as for `lpmert solve`.
     """
+    from lpmert.reporting import pictures
+    from lpmert.result import Status
+
     with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         data = _read(search, out)
         with Interrupts() as stop, naming(search.name):
             found = _searched(data, sizes.at_most, search.arguments(data), out)
         unit = search.unit(data)
         deliver(found.to_json, lambda: _subsets_report(found, unit))
-        drawn.draw(lambda: _pictures().subsets(found, unit))
-    if not found.subsets:
-        raise click.exceptions.Exit(exit_code(_stopped(), stop))
-    worst = next((one.result.status for one in found.subsets if not one.result.status.proved), None)
-    raise click.exceptions.Exit(exit_code(worst or found.subsets[-1].result.status, stop))
+        if drawn.picture is not None:
+            pictures.write_picture(pictures.subsets(found, unit), drawn.picture)
+    statuses = [one.result.status for one in found.subsets] or [Status.TIME_LIMIT]
+    raise click.exceptions.Exit(exit_code(next((one for one in statuses if not one.proved), statuses[-1]), stop))
 
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
@@ -102,6 +96,8 @@ def ranges(search: Search, near: _Near, drawn: _Picture, out: Output) -> None:
     given where all near-optimal weights have it. DATA is as for `lpmert solve`.
     """
     from lpmert.ranges import near_optimal
+    from lpmert.reporting import pictures
+    from lpmert.result import Status
 
     with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         data = _read(search, out)
@@ -112,8 +108,9 @@ def ranges(search: Search, near: _Near, drawn: _Picture, out: Output) -> None:
             )
         unit = search.unit(data)
         deliver(found.to_json, lambda: _ranges_report(found, unit))
-        drawn.draw(lambda: _pictures().ranges(found, unit))
-    raise click.exceptions.Exit(exit_code(found.optimum.status if found.complete else _stopped(), stop))
+        if drawn.picture is not None:
+            pictures.write_picture(pictures.ranges(found, unit), drawn.picture)
+    raise click.exceptions.Exit(exit_code(found.optimum.status if found.complete else Status.TIME_LIMIT, stop))
 
 
 def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output) -> Result:
@@ -152,18 +149,6 @@ def _read(search: Search, out: Output) -> Any:
     return search.load(out)[0]
 
 
-def _pictures() -> Any:
-    from lpmert.reporting import pictures
-
-    return pictures
-
-
-def _stopped() -> Any:
-    from lpmert.result import Status
-
-    return Status.TIME_LIMIT
-
-
 def _subsets_report(found: Subsets, unit: Unit) -> str:
     """Return the best set of each size as text."""
     columns = [
@@ -177,8 +162,7 @@ def _subsets_report(found: Subsets, unit: Unit) -> str:
         verdict = f"not proved for {', '.join(open_sizes)} features: {found[int(open_sizes[0])].result.message}"
     elif not found.complete:
         verdict = "proved for these sizes; there was no time for more"
-    colour = "yellow" if open_sizes or not found.complete else "green"
-    return f"{side_by_side(columns)}\n\n{click.style(verdict, fg=colour, bold=True)}"
+    return f"{side_by_side(columns)}\n\n{verdict_line(verdict, good=found.complete and not open_sizes)}"
 
 
 def _bound(bound: float | None, unit: Unit) -> str:
@@ -201,8 +185,7 @@ def _ranges_report(found: NearOptimal, unit: Unit) -> str:
     verdict = "proved: no near-optimal weights lie beyond the outer columns"
     if not found.complete:
         verdict = f"{verdict}, which more time would move closer"
-    colour = "green" if found.complete else "yellow"
-    return "\n\n".join([side_by_side(columns), figures, click.style(verdict, fg=colour, bold=True)])
+    return "\n\n".join([side_by_side(columns), figures, verdict_line(verdict, good=found.complete)])
 
 
 def _end(value: float) -> str:

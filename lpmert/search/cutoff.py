@@ -13,12 +13,10 @@ from math import inf
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.result import Limits, Result, Status
-from lpmert.search.driver import REPORT_SECONDS, Driver, check_fits
+from lpmert.search.driver import REPORT_SECONDS, Driver, check_fits, deadline_of
 from lpmert.search.method import Incumbent, Method
 from lpmert.search.report import RESOLUTION, Ended, Outcome, bound_on_loss, result_of
-from lpmert.system.deadline import Deadline, also_outside
 from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
 
 
 @dataclass(frozen=True)
@@ -42,14 +40,13 @@ def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits
     """
     check_fits(method, problem)
     limits, interrupts = limits or Limits(), Interrupts()
-    memory = Allowance(limits.memory_limit, problem.canonical.features.nbytes)
-    deadline = Deadline(limits.time_limit, None, also_outside(lambda: interrupts.pressed), memory)
+    deadline = deadline_of(problem, limits, interrupts)
     driver = _Driver(problem, limits, None, deadline, interrupts)
     driver.most = _cost_of(problem, cutoff)
     with interrupts, deadline.running():
         search = driver.begin(method, seed, None)
         outcome = driver.drive(search)
-        ended = outcome.status in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE)
+        ended = outcome.status.finished
         if outcome.cost >= driver.most:
             return Below(None, _bound_of(problem, cutoff, outcome), ended, driver.first_loss)
         with deadline.later(REPORT_SECONDS).running():

@@ -72,9 +72,7 @@ def solve(
         return identity_of(problem.fingerprint, problem.signature, method.settings(), seed, initial_weights)
 
     with opened(checkpoint, identity) as saved:
-        stop = also_outside(lambda: interrupts.pressed)
-        memory = Allowance(limits.memory_limit, _ROOM * problem.canonical.features.nbytes)
-        deadline = Deadline(limits.time_limit, started, stop, memory)
+        deadline = deadline_of(problem, limits, interrupts, started)
         driver = Driver(problem, limits, callback, deadline, interrupts, saved)
         with interrupts, deadline.running():
             prepared = deadline.seconds
@@ -94,6 +92,12 @@ def solve(
                 seconds["search"] -= driver.incumbent_seconds
             resumed = saved is not None and saved.state is not None
             return replace(result, resumed=resumed).with_seconds(**seconds, total=deadline.seconds)
+
+
+def deadline_of(problem: AnyProblem, limits: Limits, interrupts: Interrupts, started: float | None = None) -> Deadline:
+    """Return when a search ends: by its limits of time and memory, by Ctrl-C, or with the call around it."""
+    memory = Allowance(limits.memory_limit, _ROOM * problem.canonical.features.nbytes)
+    return Deadline(limits.time_limit, started, also_outside(lambda: interrupts.pressed), memory)
 
 
 def check_fits(method: Method, problem: AnyProblem) -> None:
