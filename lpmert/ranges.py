@@ -278,7 +278,7 @@ class _Search:
 
     def range(self, name: str, n_left: int) -> WeightRange:
         """Return the range of a weight in the share of the time that so many ranges leave."""
-        weight = self.optimum.by_name[name]
+        weight = self._weight(self.optimum, name)
         if name in self._region.fixed:
             return WeightRange(name, weight, (weight, weight), (weight, weight))
         left = self._deadline.left
@@ -302,7 +302,7 @@ class _Search:
                 value = size * tan((atan(attained / size) + atan(possible / size)) / 2.0)
             found = self._beyond(name, value, upper=upper, seconds=share.left)
             if found.result is not None:
-                reached = found.result.by_name[name]
+                reached = self._weight(found.result, name)
                 attained = max(attained, reached, key=lambda one: sign * one)
             elif found.bound > self._most:
                 possible = value
@@ -310,6 +310,13 @@ class _Search:
                 self.complete = False
                 break
         return attained, possible
+
+    def _weight(self, found: Result, name: str) -> float:
+        """Return a weight in the scale of the ranges, which a result is not in where its cell is too thin for that."""
+        fixed = next(((one, value) for one, value in self._region.fixed.items() if value), None)
+        if fixed is not None:
+            return found.by_name[name] * found.factor_to(*fixed)
+        return found.by_name[name] * ((self._region.total or 1.0) / float(found.weights.sum()))
 
     def _none_beyond(self, name: str, value: float, *, upper: bool) -> bool:
         """Whether no near-optimal weight of a feature lies on the other side of a value."""

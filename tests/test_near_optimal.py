@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import inf, isfinite
@@ -194,6 +195,23 @@ def test_identical_hypotheses_count_as_the_ties_say() -> None:
     )
     assert (first["ranges"], first["most"]) == (other["ranges"], other["most"])
     assert lpmert.near_optimal(both, slack=1.0, relative_to="a").most < first["most"]
+
+
+@pytest.mark.parametrize("region", [Region(fixed={"a": 2.0}), Region(total=1.0)])
+def test_weights_that_a_thin_cell_keeps_out_of_scale_count_in_scale(
+    region: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = _lists(7, 3)
+    wanted = lpmert.near_optimal(lists, slack=1.0, region=region)
+
+    def out_of_scale(*arguments: object) -> Below:
+        found = search_below(*arguments)  # type: ignore[arg-type]
+        return replace(found, result=None if found.result is None else found.result.times(0.25))
+
+    monkeypatch.setattr("lpmert.ranges.search_below", out_of_scale)
+    for one, other in zip(wanted.ranges, lpmert.near_optimal(lists, slack=1.0, region=region).ranges, strict=True):
+        assert one.attained == pytest.approx(other.attained, rel=1e-12)
+        assert one.possible == pytest.approx(other.possible, rel=1e-12)
 
 
 def test_time_ends_it_with_ranges_that_hold() -> None:
