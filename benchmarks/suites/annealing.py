@@ -39,7 +39,7 @@ METHODS: dict[str, Method] = {
     "line search, 20 restarts": Och(directions="powell", restarts=20),
     "line search, 80 restarts": Och(directions="powell", restarts=80),
     **{f"annealing, T0 = {t:g}": Annealing(first_temperature=t) for t in (1.0, 100.0, 200.0, 1000.0)},
-    "annealing, to T = 0.001": Annealing(first_temperature=100.0, last_temperature=0.001),
+    "annealing, to T = 0.01": Annealing(first_temperature=100.0, last_temperature=0.01),
     "gamma alone": Annealing(schedule="gamma"),
 }
 DRAWN = ("likelihood", "line search, 1 start", "line search, 20 restarts", "annealing, T0 = 100", "gamma alone")
