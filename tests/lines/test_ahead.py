@@ -12,7 +12,7 @@ import lpmert
 from lpmert import Result, Status
 from lpmert.methods.heuristic.derivative_free import NelderMead
 from lpmert.methods.heuristic.och import Och, Stabilised
-from lpmert.workers import Pending, Processes, Shared, Threads, Unit, Workers
+from lpmert.workers import Cluster, Pending, Shared, Threads, Unit, Workers
 
 
 class Watched(Threads):
@@ -74,9 +74,9 @@ def test_so_they_do_for_ratios_and_lattices(kind: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["och", "nelder-mead"])
-def test_so_do_processes(method: str, processes: Processes) -> None:
+def test_so_do_processes_of_a_cluster(method: str, cluster: Cluster) -> None:
     alone = lpmert.minimize(problem_of(2), method=method)
-    assert same(alone, found_by(processes, problem_of(2), method=method))
+    assert same(alone, found_by(cluster, problem_of(2), method=method))
 
 
 def test_first_weights_of_ratios_are_those_of_one_thread() -> None:
