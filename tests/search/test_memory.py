@@ -139,7 +139,7 @@ def test_processes_that_work_for_this_one_count() -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == b"here\n"
         alone, _ = memory.held()
-        with memory.counting(lambda: [other.pid]):
+        with memory.counting(lambda: [other.pid]), memory.counting(lambda: [other.pid]):  # it counts once
             together, processes = memory.held()
         assert memory.held()[1] == processes - 1
         other.kill()
@@ -202,23 +202,6 @@ def test_the_limit_is_near_when_memory_grows_fast(monkeypatch: pytest.MonkeyPatc
     assert allowance.spent  # 301 more in the last step: two of these would be too many
     held[0] = 100
     assert allowance.spent
-
-
-def test_what_workers_will_load_counts_from_their_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    others = {7: 1, 8: 1}
-    monkeypatch.setattr(memory, "resident", lambda: 100 * MIB)
-    monkeypatch.setattr(memory, "_resident_apart", lambda pid: others[pid] * MIB)
-    monkeypatch.setattr(memory, "_PAUSE", 0.0)
-    allowance = Allowance(1000 * MIB)
-    assert not allowance.spent
-    with memory.counting(lambda: [7, 8], 300 * MIB), memory.counting(lambda: [8]):
-        memory.joined([7, 8], 300 * MIB)
-        assert memory.held() == (700 * MIB, 3)
-        assert not allowance.spent
-        others |= {7: 300, 8: 300}
-        assert not allowance.spent  # they have loaded it
-        others[7] = 420
-        assert allowance.spent
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")
