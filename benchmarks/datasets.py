@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.harness import Dataset
 from lpmert.errors import FloatArray, IntArray
+from lpmert.formats.detect import read
 from lpmert.formats.moses import read_moses
-from lpmert.formats.tables import read_table
 from lpmert.model.nbest import NBest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -128,7 +128,7 @@ def asr(n_features: int, lists: slice = slice(None)) -> Dataset:
 
 @cache
 def _asr(n_features: int) -> NBest:
-    return read_table(_EXAMPLE, segment="utterance", features=ASR_COLUMNS[:n_features], loss="errors")
+    return read(_EXAMPLE, segment="utterance", features=ASR_COLUMNS[:n_features], loss="errors")
 
 
 def libri(n_features: int, n_lists: int | None = None) -> Dataset:
@@ -147,7 +147,7 @@ def libri_characters() -> Dataset:
 
 @cache
 def _libri_characters() -> NBest:
-    nbest = read_table(shared_path(_LIBRI), segment="utt", features=list(LIBRI_COLUMNS), loss="errors", text="text")
+    nbest = read(shared_path(_LIBRI), segment="utt", features=list(LIBRI_COLUMNS), loss="errors", text="text")
     characters = [len(text) for text in nbest.texts or ()]
     return NBest(
         np.column_stack([nbest.dense_features(), characters]),
@@ -287,7 +287,7 @@ def _first_counts(n_features: int) -> NBest:
 
 @cache
 def _table(file: str, segment: str, columns: tuple[str, ...], loss: str) -> NBest:
-    return read_table(shared_path(file), segment=segment, features=list(columns), loss=loss)
+    return read(shared_path(file), segment=segment, features=list(columns), loss=loss)
 
 
 @cache

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 FORMATS = ("npz", "parquet", "tsv")
-WORKERS = ("1 worker", "2 threads", "2 processes")
+WORKERS = ("1 worker", "2 threads")
 _LEAST = 0.01
 """Processor seconds below which a stage is left out of fits: they say little about growth."""
 
@@ -159,10 +159,7 @@ def _workers(rows: list[Row], long: Sequence[str]) -> Table:
                 loads = [row.load for row in find(rows, dataset=dataset) if row.load is not None]
                 load = f"{min(loads):.1f} to {max(loads):.1f}" if loads else "-"
                 body.append([dataset, name, seconds(alone), seconds(together), f"{alone / together:.2f}", load])
-    note = (
-        "Whole searches by the wall clock, the least of the runs that no other programs held up. Processes do the "
-        "search twice, and the second time counts."
-    )
+    note = "Whole searches by the wall clock, the least of the runs that no other programs held up."
     headings = ("search", "workers", "one worker", "these", "times faster", "load before")
     return Table("Two workers", headings, body, note, left=2)
 

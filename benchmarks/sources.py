@@ -12,8 +12,8 @@ from itertools import groupby
 import numpy as np
 
 from benchmarks import datasets
+from lpmert.formats.detect import read
 from lpmert.formats.moses import read_moses
-from lpmert.formats.tables import read_table
 from lpmert.metrics import measure_texts
 from lpmert.metrics.text import SentenceBleuTexts
 from lpmert.model.nbest import NBest
@@ -147,9 +147,7 @@ SOURCES = (
         5,
         400,
         cache(
-            lambda: read_table(
-                datasets.shared_path(_CLEAN), segment="utt", features=datasets.LIBRI_COLUMNS, loss="errors"
-            )
+            lambda: read(datasets.shared_path(_CLEAN), segment="utt", features=datasets.LIBRI_COLUMNS, loss="errors")
         ),
         _CLEAN,
     ),

@@ -26,7 +26,6 @@ from .formats.detect import read as read
 from .formats.detect import write as write
 from .formats.lattices import load_lattices as load_lattices
 from .formats.rows import to_columns as to_columns
-from .formats.tables import read_table as read_table
 from .looping.decoder import Decoded as Decoded
 from .looping.decoder import Decoder as Decoder
 from .looping.loop import loop as loop

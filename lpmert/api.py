@@ -86,13 +86,13 @@ def minimize(
     target : float, optional
         Loss at which to stop.
     memory_limit : int or None
-        Bytes that the process and its workers may hold, see docs/scale.md; by default what they hold at the beginning
-        and nine tenths of what is free. A search ends before with its best weights and their bound. Where lists do not
+        Bytes that the process may hold, see docs/scale.md; by default what it holds at the beginning and nine tenths
+        of what is free. A search ends before with its best weights and their bound. Where lists do not
         even fit in canonical form, `DataError` says so.
     jobs : int
         Workers that a long search may use, see docs/scale.md for which do; their number changes nothing but the time.
     backend : str
-        What they are: "threads", "processes", or "dask://HOST:PORT" for all workers of a Dask cluster (needs
+        What they are: "threads", or "dask://HOST:PORT" for all workers of a Dask cluster (needs
         `lpmert[dask]`); it changes nothing but the time either.
     seed : int
         Of all that is random.

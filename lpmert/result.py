@@ -171,8 +171,6 @@ class Result:
         Of the lists, in the order of the selection.
     rates : mapping from name to share
         The loss as shares (`accuracy`, `error_rate`), where what to divide by is known.
-    unseen : mapping from name to number
-        What `--cv` expects on unseen lists: `loss`, its interval `low`, `high`, the `optimism`, the number of `folds`.
     unit : Unit or None
         How the loss reads in the unit that users know.
     initial : array [D] or None
@@ -214,7 +212,6 @@ class Result:
     warnings: tuple[Diagnostic, ...] = ()
     list_ids: tuple[str, ...] = ()
     rates: Mapping[str, float] = field(default_factory=dict)
-    unseen: Mapping[str, float] = field(default_factory=dict)
     unit: Unit | None = None
     initial: FloatArray | None = None
     resumed: bool = False
@@ -326,7 +323,6 @@ class Result:
             "selection": self.selection.tolist(),
             "list_ids": list(self.list_ids),
             "rates": dict(self.rates),
-            "unseen": dict(self.unseen),
             "unit": None if self.unit is None else asdict(self.unit),
             "margin": self.margin,
             "tied_lists": self.tied_lists,
@@ -409,7 +405,6 @@ class Result:
             warnings=tuple(Diagnostic(one["code"], one["message"]) for one in data["warnings"]),
             list_ids=tuple(data["list_ids"]),
             rates=data["rates"],
-            unseen=data["unseen"],
             unit=None if data.get("unit") is None else Unit(**data["unit"]),
             initial=None if data["initial"] is None else np.array([data["initial"][name] for name in names]),
             resumed=data.get("resumed", False),

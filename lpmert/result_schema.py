@@ -114,7 +114,6 @@ _RESULT = _object(
         **_CHOICE,
         "free": _array(_STRING, "features whose weight could as well be another"),
         "region": _by_name(_NUMBER, "how far inside each limit the weights are"),
-        "unseen": _by_name(_NUMBER, "what is to be expected on unseen lists; empty unless it was asked for"),
         "unit": _or_null(_UNIT, "how losses read in the unit of the metric"),
         "limiting": _array(_STRING, "limits beyond which the cell goes on"),
         "cell": _or_null(_CELL),
@@ -126,7 +125,7 @@ _RESULT = _object(
         "seed": _WHOLE,
         "warnings": _array(_object({"code": _STRING, "message": _STRING}), "what is doubtful about the question"),
     },
-    optional=("warnings", "unseen", "unit", "resumed"),
+    optional=("warnings", "unit", "resumed"),
 )
 _SUMMARY = {**dict.fromkeys(("mean", "best"), _NUMBER), **dict.fromkeys(("delta", "deviation"), _MAYBE)}
 _DIFFERENCE = _object(dict.fromkeys(("loss", "p_value", "low", "high"), _NUMBER))

@@ -1,40 +1,26 @@
-"""Who does units of work: the caller, threads, processes or a Dask cluster; the answers are the same.
+"""Who does units of work: the caller, threads or a Dask cluster; the answers are the same.
 
 A unit is a function of a module, called with what all units share and with arguments of its own. Its answer depends on
 nothing else: a unit whose worker dies is submitted again. Whoever takes the answers in the order of submission goes the
 same way with any number of workers.
-
-The processes are loky's, whose pool ends with the first process that dies; the next unit starts another pool. All
-processes of a pool write to one pipe, and a process that died halfway through an answer would leave its reader waiting
-for the rest. So answers lie in files, and the pipe carries their names: a write of so few bytes is never split.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import pickle
-import tempfile
 import threading
 import time
-import traceback
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from lpmert.errors import DataError, MethodError, reason_of
+from lpmert.errors import MethodError
 from lpmert.quoting import quoted
-from lpmert.system.deadline import checkpoint, memory_left, out_of_time
-from lpmert.system.interrupts import kill, signals_blocked
-from lpmert.system.memory import counting, joined
-from lpmert.system.scratch import scratch_folder
+from lpmert.system.deadline import checkpoint, out_of_time
 
 logger = logging.getLogger("lpmert")
 
@@ -43,8 +29,8 @@ T = TypeVar("T")
 Unit = Callable[..., T]
 """Called with what is shared, and with the arguments of the unit."""
 
-LOCAL = ("threads", "processes")
-"""Workers of this machine."""
+THREADS = "threads"
+"""The backend of this process."""
 
 _SCHEME = "dask://"
 
@@ -102,7 +88,7 @@ class Pending(Generic[T]):
     def answer(self) -> T:
         """Return the answer, or raise what the unit raised."""
         if not self._answer:
-            self._answer.append(self._workers.received(cast("Future[Any]", self._future).result()))
+            self._answer.append(cast("Future[Any]", self._future).result())
         return self._answer[0]
 
     def wait(self) -> T:
@@ -143,13 +129,12 @@ class Pending(Generic[T]):
 class Workers:
     """The caller, who does a unit when its answer is asked for.
 
-    jobs: units at once; remote: whether the workers take long to start, and to get what is shared; least_memory: bytes
-    that each of the processes `pids` takes at least; losses: errors of units whose worker died.
+    jobs: units at once; remote: whether the workers take long to start, and to get what is shared; losses: errors of
+    units whose worker died.
     """
 
     jobs: int = 1
     remote: bool = False
-    least_memory: int = 0
     losses: tuple[type[BaseException], ...] = (CancelledError,)
     closed: bool = False
 
@@ -178,15 +163,6 @@ class Workers:
         """Whether there are no workers left who could do what was begun."""
         return False
 
-    def received(self, result: Any) -> Any:
-        """Return the answer that the result of a future stands for, or raise what the unit raised."""
-        return result
-
-    @property
-    def pids(self) -> Sequence[int]:
-        """The processes of this machine, other than this one, that do units; their memory counts."""
-        return ()
-
     def close(self) -> None:
         """Stop the workers; units whose answers nobody has asked for are given up."""
 
@@ -213,188 +189,6 @@ class Threads(Workers):
     def close(self) -> None:
         self.closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-class Processes(Workers):
-    """Processes, started with the first unit. What they share lies in files mapped into the memory of each."""
-
-    remote = True
-    least_memory = 96 << 20  # once it has loaded what units need
-    losses = (BrokenExecutor, CancelledError)
-
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self._pool: Any = None
-        self._fitting: int | None = None
-        self._files = ExitStack()
-        self._folder: Path | None = None
-        self._number = 0
-        self._requests: WeakKeyDictionary[Future[Any], Path] = WeakKeyDictionary()
-
-    @property
-    def pids(self) -> Sequence[int]:
-        pool = self._pool
-        return [] if pool is None else list(pool._processes)
-
-    def share(self, value: object) -> Shared:
-        import joblib
-
-        path = self._written(lambda path: joblib.dump(value, path))
-        shared = Shared(value, str(path))
-        weakref.finalize(shared, path.unlink, missing_ok=True)
-        return shared
-
-    def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any] | None:
-        from joblib.externals.loky.backend.reduction import dumps
-
-        if self.closed:
-            raise CancelledError
-        try:
-            request = bytes(dumps((unit, shared.place, arguments)))
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
-            raise MethodError(f"not everything can be sent to another process ({error}); use one job") from error
-        if not self._fits():
-            return None
-        path = self._written(lambda path: path.write_bytes(request))
-        for _ in range(_MOST_LOSSES):
-            try:
-                future = self._submitted(str(path))
-                self._requests[future] = path
-                return future
-            except BrokenExecutor:
-                self._pool = None
-            except OSError as error:
-                self._pool = None
-                logger.warning("no worker process starts (%s); a unit is done without", reason_of(error))
-                break
-        return None
-
-    def cancel(self, future: Future[Any]) -> None:
-        # A worker finds nothing to do. loky's pool does not end where one of its own futures was cancelled.
-        self._requests[future].unlink(missing_ok=True)
-
-    def received(self, result: Any) -> Any:
-        if isinstance(result, OSError):
-            raise _no_room(result)
-        path = Path(result)
-        good, answer = pickle.loads(path.read_bytes())  # noqa: S301 - by a process of ours
-        path.unlink()
-        if good:
-            return answer
-        raise answer
-
-    def close(self) -> None:
-        self.closed = True
-        if self._pool is not None:
-            for worker in self.pids:  # where loky itself kills them, it can end in a KeyError
-                kill(worker)
-            self._pool.shutdown(wait=True)
-            self._pool = None
-        self._files.close()
-
-    def _fits(self) -> bool:
-        """Whether any process fits into memory, beside as much as one of them for what this process will grow by."""
-        if self._fitting is None:
-            left = memory_left()
-            self._fitting = self.jobs if left is None else max(0, min(self.jobs, left // self.least_memory - 1))
-            if self._fitting < self.jobs:
-                logger.warning("%d of %d worker processes fit within the memory limit", self._fitting, self.jobs)
-        return self._fitting > 0
-
-    def _submitted(self, request: str) -> Future[Any]:
-        """Submit a request to a pool, which is started if there is none; raises `BrokenExecutor` for one that died."""
-        from joblib.externals.loky import ProcessPoolExecutor
-
-        if self._pool is not None:
-            return cast("Future[Any]", self._pool.submit(_run_in_process, request))
-        _start_tracker()
-        self._pool = ProcessPoolExecutor(self._fitting, initializer=_end_with, initargs=(os.getpid(),))
-        with signals_blocked():
-            future: Future[Any] = self._pool.submit(_run_in_process, request)
-        joined(self.pids, self.least_memory)
-        return future
-
-    def _written(self, write: Callable[[Path], object]) -> Path:
-        """Return a new file that holds something for other processes."""
-        try:
-            if self._folder is None:
-                self._folder = self._files.enter_context(scratch_folder())
-            self._number += 1
-            path = self._folder / f"{self._number}"
-            write(path)
-        except OSError as error:
-            raise _no_room(error) from error
-        return path
-
-
-def _start_tracker() -> None:
-    """Start the process that removes loky's semaphores if this one is killed, without its complaint about that; and
-    the one of Python itself, which loky starts, too.
-
-    They would be started with the workers, and each lets signals through again.
-    """
-    from multiprocessing import resource_tracker
-
-    from joblib.externals.loky.backend.resource_tracker import ensure_running
-
-    before = os.environ.get("PYTHONWARNINGS")
-    os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
-    try:
-        ensure_running()
-        if os.name == "posix":
-            resource_tracker.ensure_running()
-    finally:
-        if before is None:
-            del os.environ["PYTHONWARNINGS"]
-        else:
-            os.environ["PYTHONWARNINGS"] = before
-
-
-def _no_room(error: OSError) -> DataError:
-    return DataError(
-        f"what worker processes exchange lies in files, and {tempfile.gettempdir()} cannot take them "
-        f"({reason_of(error)}); name another folder in TMPDIR"
-    )
-
-
-def _end_with(parent: int) -> None:
-    """Let this process end when its parent has been killed; a pool would wait for requests for ever."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    if os.name == "posix":
-        threading.Thread(target=watch, daemon=True).start()
-
-
-@lru_cache(4)
-def _value_of(path: str) -> Any:
-    """Return what is shared, in the memory of this process; copies of what it writes to are its own."""
-    import joblib
-
-    return joblib.load(path, mmap_mode="c")
-
-
-def _run_in_process(request: str) -> str | OSError:
-    """Do a unit in a worker process; return the file that holds the answer, or why there is none."""
-    from joblib.externals.loky.backend.reduction import dumps
-
-    path = Path(request)
-    try:
-        unit, place, arguments = pickle.loads(path.read_bytes())  # noqa: S301 - by a process of ours
-        path.unlink()
-        answer = dumps((True, unit(_value_of(place), *arguments)))
-    except BaseException as error:  # noqa: BLE001 - whatever a unit raises is for its caller
-        error.add_note(f"In a worker process:\n{traceback.format_exc()}")
-        answer = dumps((False, error))
-    found = path.with_suffix(".answer")
-    try:
-        found.write_bytes(answer)
-    except OSError as error:
-        return error
-    return str(found)
 
 
 class Cluster(Workers):
@@ -541,18 +335,19 @@ _workers: ContextVar[Workers] = ContextVar("workers", default=SERIAL)
 def checked_backend(backend: str) -> str:
     """Return the name of workers if there are such; raises `MethodError`."""
     host, colon, port = backend.removeprefix(_SCHEME).rpartition(":")
-    if backend in LOCAL or (backend.startswith(_SCHEME) and host and colon and port.isdecimal()):
+    if backend == THREADS or (backend.startswith(_SCHEME) and host and colon and port.isdecimal()):
         return backend
-    raise MethodError(f"backend={quoted(backend)} is none of {', '.join(LOCAL)}, {_SCHEME}HOST:PORT")
+    raise MethodError(
+        f"backend={quoted(backend)} is neither {THREADS} nor {_SCHEME}HOST:PORT; for processes of this machine, start "
+        "`dask scheduler` and `dask worker`"
+    )
 
 
 def workers_of(backend: str, jobs: int) -> Workers:
     """Return so many workers; a cluster has as many as it has."""
     if backend.startswith(_SCHEME):
         return Cluster(backend.removeprefix(_SCHEME))
-    if jobs == 1:
-        return SERIAL
-    return Threads(jobs) if backend == "threads" else Processes(jobs)
+    return SERIAL if jobs == 1 else Threads(jobs)
 
 
 def current_workers() -> Workers:
@@ -576,7 +371,7 @@ def using_workers(backend: str, jobs: int) -> Iterator[Workers]:
 @contextmanager
 def using(workers: Workers) -> Iterator[Workers]:
     """Have these workers do the units of work within the block, and stop them. Threads do not pass them on."""
-    with workers as entered, counting(lambda: entered.pids, entered.least_memory):
+    with workers as entered:
         token = _workers.set(entered)
         try:
             yield entered

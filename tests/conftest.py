@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from searches import short_descent
 
 from lpmert.system import memory
-from lpmert.workers import Processes
+from lpmert.workers import Cluster
 
 # The same examples every time, however long the machine takes for them. `--hypothesis-profile=default` draws others.
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -31,9 +32,24 @@ def poorest_start() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
-    """Two processes, which take a while to start."""
-    with Processes(2) as found:
+def distributed() -> Any:
+    """The library, which takes long to import."""
+    return pytest.importorskip("distributed", reason="needs lpmert[dask]")
+
+
+@pytest.fixture(scope="module")
+def local(distributed: Any) -> Iterator[Any]:
+    """A Dask cluster of two processes, which take a while to start."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def cluster(local: Any) -> Iterator[Cluster]:
+    """The workers of this cluster."""
+    with Cluster(str(local.scheduler_address).removeprefix("tcp://")) as found:
         yield found
 
 

@@ -532,7 +532,7 @@ _DRAWN = 12
 
 
 def check_workers(features: str, worth: str, seed: int) -> list[Outcome]:
-    """Processes and a Dask cluster find what one thread finds, and that holds."""
+    """Threads and a Dask cluster find what one thread finds, and that holds."""
     found: list[tuple[Given, dict[str, Any], Result]] = []
     with long_searches(50):
         for k in range(_DRAWN * seed, _DRAWN * (seed + 1)):
@@ -546,7 +546,7 @@ def check_workers(features: str, worth: str, seed: int) -> list[Outcome]:
         if not found:
             return []
         given, settings, alone = max(found, key=lambda one: one[2].counters.get("nodes", 0))
-        backend, jobs = (_cluster(), 1) if seed % 2 else ("processes", 2)
+        backend, jobs = (_cluster(), 1) if seed % 2 else ("threads", 2)
         result = lpmert.minimize(given.data, **settings, backend=backend, jobs=jobs)
     for one in (alone, result):
         check_result(given, one, given.least)

@@ -45,10 +45,10 @@ def _path(name: str) -> Path:
 @cache
 def librispeech(columns: tuple[str, ...] = ("decoder", "ctc", "lm")) -> NBest:
     """Word errors of the 2864 30-best lists of dev_other."""
-    from lpmert.formats.tables import read_table
+    from lpmert.formats.detect import read
 
     path = _path("librispeech-asr-30best/dev_other.nbest.tsv.xz")
-    return read_table(path, segment="utt", features=list(columns), loss="errors")
+    return read(path, segment="utt", features=list(columns), loss="errors")
 
 
 @cache

@@ -88,7 +88,7 @@ def test_ziglang_compiles_it_where_there_is_no_compiler(tmp_path: Path) -> None:
     (wheel,) = wheels.iterdir()
     shutil.unpack_archive(wheel, place, "zip")
     lists = ROOT / "examples" / "asr" / "nbest.tsv.gz"
-    use = "import lpmert, sys; print(lpmert.minimize(lpmert.read_table(sys.argv[1], segment='utterance', "
+    use = "import lpmert, sys; print(lpmert.minimize(lpmert.read(sys.argv[1], segment='utterance', "
     use += "features=['am', 'lm', 'words', 'silences', 'fillers'], loss='errors')).loss, lpmert.__file__)"
     code, printed = run(tmp_path, "-c", use, lists, PYTHONPATH=str(place))
     assert (code, printed.splitlines()[-1]) == (0, f"912.0 {place / 'lpmert' / '__init__.py'}"), printed

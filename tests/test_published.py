@@ -117,7 +117,7 @@ def test_the_time_limit_is_kept_on_spelling_normalisation(method: str) -> None:
     with lzma.open(path, "rt", encoding="utf-8") as file:
         names = file.readline().split("\t")[4:-1]
     assert len(names) == 8
-    nbest = lpmert.read_table(path, segment="sent", features=names, loss="errors")
+    nbest = lpmert.read(path, segment="sent", features=names, loss="errors")
     began = time.perf_counter()
     result = lpmert.minimize(nbest, method=method, time_limit=2.0)
     assert time.perf_counter() - began < 12.0
@@ -127,7 +127,7 @@ def test_the_time_limit_is_kept_on_spelling_normalisation(method: str) -> None:
 
 
 def example(*features: str) -> NBest:
-    return lpmert.read_table(EXAMPLE, segment="utterance", features=list(features), loss="errors")
+    return lpmert.read(EXAMPLE, segment="utterance", features=list(features), loss="errors")
 
 
 @pytest.mark.parametrize("features", [("am", "lm"), ("am", "lm", "words")])

@@ -89,16 +89,15 @@ REAL = Kind("speech, repeated", (10_000, 100_000, 300_000, 1_000_000, 3_000_000)
 
 @dataclass(frozen=True)
 class Hired:
-    """A search by so many workers. Processes do it twice, of which the second time counts: all of them have begun."""
+    """A search by so many threads."""
 
     long: Long
-    backend: str
     jobs: int
 
     @property
     def name(self) -> str:
         """The workers."""
-        return f"{self.jobs} {self.backend}" if self.jobs > 1 else "1 worker"
+        return f"{self.jobs} threads" if self.jobs > 1 else "1 worker"
 
     def skip(self, data: NBest, objective: Poses) -> str | None:
         """Return that there are too few cores, if so."""
@@ -113,11 +112,10 @@ class Hired:
     def solve(self, data: NBest, objective: Poses, seed: int, time_limit: float) -> Answer:
         """Solve. Other seeds are repetitions of the same search."""
         del seed
-        with using_workers(self.backend, self.jobs):
-            for _ in range(2 if self.backend == "processes" else 1):
-                begin = time.perf_counter()
-                result = solve(self.long.method, objective.problem(data), Limits(time_limit=time_limit))
-                seconds = time.perf_counter() - begin
+        with using_workers("threads", self.jobs):
+            begin = time.perf_counter()
+            result = solve(self.long.method, objective.problem(data), Limits(time_limit=time_limit))
+            seconds = time.perf_counter() - begin
         status, counters = result.status.name.lower(), dict(result.counters)
         return Answer(result.weights, status, result.lower_bound, counters, {"seconds": seconds})
 
@@ -142,9 +140,9 @@ def tasks() -> Iterator[Task]:
             last["proof"] = staged.key
             yield staged
     for long in LONG:
-        for backend, jobs in (("threads", 1), ("threads", 2), ("processes", 2)):
-            for again in range(ROUNDS if backend == "threads" else 1):
-                yield Task(long.dataset, Loss(), Hired(long, backend, jobs), again, time_limit=TIME_LIMIT)
+        for jobs in (1, 2):
+            for again in range(ROUNDS):
+                yield Task(long.dataset, Loss(), Hired(long, jobs), again, time_limit=TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table | Figure]:

@@ -1,6 +1,6 @@
 """Which weights of verifiers choose right answers on puzzles that they were not fitted to?
 
-    rerank.py FILE [--folds 5] [--repeat 5] [--puzzles N] [--seconds 60] [--picture FILE] [--table FILE]
+    rerank.py FILE [--folds 5] [--repeat 5] [--puzzles N] [--seconds 60] [--table FILE]
 
 Compares exact weights, averaged ones, equal ones, logistic regression, a grid and single verifiers by repeated
 cross-validation; needs lpmert and scikit-learn. Everything that is chosen is chosen on the puzzles fitted to: the
@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import lpmert
-from lpmert.reporting.pictures import cross_validation, write_picture
 
 FEWER_IS_BETTER = ("length",)
 STRENGTHS = np.logspace(-3, 3, 7)
@@ -104,7 +103,6 @@ def main():
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--puzzles", type=int)
     parser.add_argument("--seconds", type=float, default=60.0, help="for the optima of all parts together")
-    parser.add_argument("--picture")
     parser.add_argument("--table")
     asked = parser.parse_args()
     lists = lpmert.read(asked.file)
@@ -115,8 +113,6 @@ def main():
     print(*rows, sep="\n")
     print(f"optimum: {found.optimum.loss:g} wrong, {found.optimum.status.value}")
     print(*found.unseen.notes, sep="\n")
-    if asked.picture:
-        write_picture(cross_validation(found.unseen.to_dict(), found.unit), asked.picture)
     if asked.table:
         with open(asked.table, "w", encoding="utf-8") as file:
             file.writelines(f"{row}\n" for row in rows)

@@ -7,7 +7,7 @@
 # %%
 import lpmert
 
-nbest = lpmert.read_table(
+nbest = lpmert.read(
     "examples/asr/nbest.tsv.gz", segment="utterance", features=["am", "lm", "words"], loss="errors", text="text"
 )
 own = {"am": 1, "lm": 9.5, "words": -0.6296}

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 import lpmert
 
-nbest = lpmert.read_table(
+nbest = lpmert.read(
     "examples/asr/nbest.tsv.gz",
     segment="utterance",
     features=["am", "lm", "words", "silences", "fillers"],

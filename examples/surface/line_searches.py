@@ -32,7 +32,7 @@ def descend(nbest: lpmert.NBest, weights: dict[str, float]) -> list[dict[str, fl
 def main() -> None:
     """Draw the picture."""
     source, picture = sys.argv[1:]
-    nbest = lpmert.read_table(source, segment="utterance", features=["am", "lm", "words"], loss="errors")
+    nbest = lpmert.read(source, segment="utterance", features=["am", "lm", "words"], loss="errors")
     optimum = lpmert.minimize(nbest)
     paths = [descend(nbest, {"am": 1.0, **start}) for start in STARTS]
     losses = [lpmert.evaluate(nbest, path[-1]).loss for path in paths]

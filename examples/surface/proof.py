@@ -32,7 +32,7 @@ def ends_of_line_searches(nbest: lpmert.NBest) -> np.ndarray:
 def main() -> None:
     """Draw the picture."""
     source, picture = sys.argv[1:]
-    nbest = lpmert.read_table(source, segment="utterance", features=FEATURES, loss="errors")
+    nbest = lpmert.read(source, segment="utterance", features=FEATURES, loss="errors")
     lpmert.minimize(nbest.restrict(slice(0, 20)))  # nothing is loaded in the search that is drawn
     result = lpmert.minimize(nbest)
     times, bounds, losses = np.array(result.trace).T

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import PATH, POSITIVE, by_name, method_names, named, parse_weights, seconds
+from lpmert.cli.arguments import PARTS, PATH, POSITIVE, by_name, method_names, named, parse_weights, seconds
 from lpmert.cli.options import option
 from lpmert.cli.problem import command
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import compared_report
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.search import HeldOut, Search, Start, Unseen, progress_of
+from lpmert.cli.search import HeldOut, Search, Sources, Start, progress_of
 from lpmert.comparing.compare import (
     DEFAULT_METHODS,
     DEFAULT_ON_LATTICES,
@@ -50,13 +50,18 @@ class _Methods:
 
 
 @dataclass(frozen=True)
-class _Compared(Unseen, _Methods):
+class _Compared(Sources, _Methods):
     """What is compared, and how."""
 
     heading = "Unseen lists"
 
+    cv: int | None = option("N", "Cross-validate in N parts.", PARTS)
     repeat: int = option("N", "Draw the parts so often for --cv.", POSITIVE, default=REPETITIONS, rare=True)
-    picture: str | None = option("FILE", "Draw what --cv finds: .png, .svg, .pdf.", PATH, rare=True)
+
+    def __post_init__(self) -> None:
+        """Check that one option has the other that it needs."""
+        if self.source is not None and self.cv is None:
+            raise click.UsageError("--source needs --cv.")
 
 
 @command("compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5")
@@ -83,14 +88,8 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     `lpmert solve`; of lattices all paths count unless --n-best asks for lists, which most methods need.
     """
     from lpmert.comparing.compare import compare as compare_methods
-    from lpmert.reporting.pictures import check_picture, cross_validation, write_picture
     from lpmert.result import Limits, Result
 
-    picture = compared.picture
-    if picture is not None:
-        if compared.cv is None:
-            raise click.UsageError("--picture needs --cv.")
-        check_picture(picture)
     chosen: dict[str, Method] = {}
     for name in dict.fromkeys(compared.methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
         chosen[name], search = search.for_method(name)
@@ -100,7 +99,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     )
     named_weights = by_name(compared.weights, "--weights")
 
-    with logging_to_stderr(out), delivering(out, picture) as deliver:
+    with logging_to_stderr(out), delivering(out) as deliver:
         known = None if compared.optimum is None else Result.load(compared.optimum)
         data, others, there = held_out.read(search, out)
         arguments = search.arguments(data)
@@ -125,8 +124,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
                     on_stage=None if out.quiet else Stages(),
                     on_run=None if out.quiet else partial(_print_run, unit, there),
                     callback=callback,
-                    backend=search.backend or "processes",
-                    **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "seed")},
+                    **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "backend", "seed")},
                 )
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
             stopped = not comparison.complete and not stop.pressed
@@ -138,8 +136,6 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
                 say("")
             comparison = replace(comparison, unit=unit, held_out_unit=there)
             deliver(comparison.to_json, lambda: compared_report(comparison.to_dict()))
-            if picture is not None and comparison.unseen is not None:
-                write_picture(cross_validation(comparison.unseen.to_dict(), unit), picture)
     raise click.exceptions.Exit(code)
 
 

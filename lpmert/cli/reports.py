@@ -18,7 +18,6 @@ from lpmert.reporting.tables import (
     Table,
     bound,
     check_verdict,
-    expected,
     figures,
     tuned_notes,
     tuned_table,
@@ -47,7 +46,7 @@ def result_report(result: Result, *, verbose: bool = False, paths: str = "") -> 
     paths: how many there are in the lattices.
     """
     unit = result.unit or LOSS
-    told = [*figures(result, unit), *bound(result, unit), ("on unseen", expected(result))]
+    told = [*figures(result, unit), *bound(result, unit)]
     table = [_feature_column(result), column("weight", result.weights.tolist(), decimals_of(result)), *_ranges(result)]
     good = result.status.proved and not result.warnings
     text = [side_by_side(table), labelled(_facts(result, paths, verbose)), labelled(told), *warned(result)]
@@ -62,7 +61,6 @@ def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str
     told += [] if best.status.proved else bound(best, unit)
     told += [
         ("worse by", _excess(check, unit) if check.loss > best.loss else ""),
-        ("on unseen", expected(best)),
         ("search", best.message),
     ]
     decimals = decimals_of(best)

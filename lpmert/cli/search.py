@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +13,6 @@ import click
 
 from lpmert.cli.arguments import (
     NATURAL,
-    PARTS,
     PATH,
     POSITIVE,
     Registered,
@@ -31,7 +30,7 @@ from lpmert.cli.arguments import (
     time_limit,
 )
 from lpmert.cli.options import option
-from lpmert.cli.progress import ProgressLog, Stages
+from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import Question, described, sizes
 from lpmert.cli.running import Output, Quiet, naming, say
 from lpmert.quoting import listed, quoted
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from lpmert.formats.weights import WeightsFile
     from lpmert.model.region import Linear, Region
     from lpmert.search.method import Method
-    from lpmert.system.interrupts import Interrupts
 
 
 @dataclass(frozen=True)
@@ -75,11 +73,10 @@ class _How:
     jobs: int = option("N", "Workers, which affect only the time.", POSITIVE, default=1)
     target: float | None = option("LOSS", "Stop at this loss or a lower one.", finite, rare=True)
     node_limit: int | None = option("N", "Stop after this many search nodes.", NATURAL, rare=True)
-    memory_limit: int | None = memory_limit("process and workers")
-    backend: str | None = option(
-        "NAME", "threads, processes, or dask://HOST:PORT; affects only the time.  [default: threads; of compare "
-        "processes]", backend, rare=True,
-    )  # fmt: skip
+    memory_limit: int | None = memory_limit("the process")
+    backend: str = option(
+        "NAME", "threads, or dask://HOST:PORT; affects only the time.", backend, default="threads", rare=True
+    )
     seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
 
 
@@ -140,7 +137,7 @@ class Search(_How, Where, Question):
             "metric": metric,
             "method": configured(self.method, self.method_settings),
             "region": self.region(data.names),
-            "backend": self.backend or "threads",
+            "backend": self.backend,
             **{name: getattr(self, name) for name in limits},
         }
 
@@ -221,47 +218,6 @@ class Sources:
         if without:
             raise click.BadParameter(f"does not match the list id {quoted(without[0])}.", param_hint="--source")
         return [match.group() for match in found if match is not None]
-
-
-@dataclass(frozen=True)
-class Unseen(Sources):
-    """An estimate of the loss on unseen lists that a search makes beside its result."""
-
-    heading = "Unseen lists"
-
-    cv: int | None = option("N", "Cross-validate in N parts.", PARTS)
-
-    def __post_init__(self) -> None:
-        """Check that one option has the other that it needs."""
-        if self.source is not None and self.cv is None:
-            raise click.UsageError("--source needs --cv.")
-
-    def estimate(
-        self, data: Data, search: Search, arguments: Mapping[str, Any], stop: Interrupts, out: Output
-    ) -> tuple[Mapping[str, float], Search]:
-        """Return what is to be expected, nothing unless --cv is set, and the search with the time left.
-
-        Ctrl-C ends the estimate alone, as the search is still to come.
-        """
-        if self.cv is None:
-            return {}, search
-        from lpmert.system.deadline import Deadline
-        from lpmert.unseen.estimate import expected_of
-        from lpmert.unseen.material import divisible
-
-        deadline = Deadline(search.time_limit)
-        found = expected_of(
-            divisible(data),
-            arguments["method"],
-            folds=self.cv,
-            groups=self.of(data),
-            on_stage=None if out.quiet else Stages(),
-            **{name: arguments[name] for name in ("metric", "ties", "region", "seed", "time_limit", "jobs", "backend")},
-        )
-        if not found and not out.quiet:
-            why = "was interrupted, and the search goes on" if stop.forgiven() else "did not end in time"
-            say(f"warning: cross-validation {why}: nothing is known of unseen lists")
-        return found, replace(search, time_limit=deadline.left)
 
 
 @dataclass(frozen=True)

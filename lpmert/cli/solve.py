@@ -20,7 +20,7 @@ from lpmert.cli.reading import Question, Reading, paths_of, sizes
 from lpmert.cli.report import Page
 from lpmert.cli.reports import check_report, evaluation_report, result_report
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.search import ScaledSearch, Start, Unseen, configured, progress_of
+from lpmert.cli.search import ScaledSearch, Start, configured, progress_of
 from lpmert.cli.sensitivity import best_with
 from lpmert.cli.weights_out import WeightsOut
 from lpmert.registry import METHODS
@@ -72,7 +72,6 @@ def solve(
     search: ScaledSearch,
     few: Few,
     start: Start,
-    unseen: Unseen,
     weights: WeightsOut,
     proof: Proof,
     page: Page,
@@ -93,19 +92,17 @@ def solve(
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately, D and B
     combinations of LP-MERT and of its beam, M the mixed-integer program, U a subspace.
 
-    --cv N tells what the weights found are likely to cost on other lists from the same source, and how much of that
-    their loss here hides: N times all but one part of the lists is searched, by line searches where --method proves
-    its optimum, and that part decoded. `lpmert tune` finds weights for unseen lists.
+    `lpmert tune` finds weights for unseen lists, and tells what both its weights and these will cost there.
 
     --write says what becomes of the weights: `names` with a line `NAME VALUE` each, `numbers` as in Moses' weights.txt,
-    `json` with names and all digits, `update` to bring the weights in moses.ini, travatar.ini or joshua.config up to
-    date, or the settings of a speech toolkit (docs/speech.md). They have six digits after the point, or more where that
-    would change the loss. They go to --weights-out, and without it to stdout in place of the report.
+    `json` with names and all digits, `update` to bring the weights in moses.ini up to date, or the settings of a speech
+    toolkit (docs/speech.md). They have six digits after the point, or more where that would change the loss. They go to
+    --weights-out, and without it to stdout in place of the report.
     """
 
     if few.at_most is not None:
         one_search = {
-            **{"--certificate": proof.certificate, "--checkpoint": proof.checkpoint, "--cv": unseen.cv},
+            **{"--certificate": proof.certificate, "--checkpoint": proof.checkpoint},
             **{"--initial-weights": start.initial_weights, "--gap": search.gap, "--target": search.target},
             **{"--node-limit": search.node_limit},
         }
@@ -139,7 +136,7 @@ def solve(
     renews = [weights.updated, start.initial_weights]
     writes = (weights.weights_out, proof.certificate, proof.checkpoint)
     weights.beside(out)
-    _run(search, unseen, page, out, found, finish, writes, renews, text if weights.to_stdout else None)
+    _run(search, page, out, found, finish, writes, renews, text if weights.to_stdout else None)
 
 
 def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts) -> None:
@@ -168,11 +165,11 @@ def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result
 
 
 @command("check dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def check(search: ScaledSearch, given: Given, unseen: Unseen, page: Page, out: Output) -> None:
+def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> None:
     """Show how far given weights are from the least loss on the lists or lattices in DATA.
 
     WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
-    `lpmert solve -o` wrote, other JSON, lines NAME VALUE, or the weights of Moses, cdec, Joshua or travatar. DATA is as
+    `lpmert solve -o` wrote, other JSON, lines NAME VALUE, or the weights of Moses. DATA is as
     for `lpmert solve`.
     """
 
@@ -182,12 +179,11 @@ def check(search: ScaledSearch, given: Given, unseen: Unseen, page: Page, out: O
         weights = parse_weights(given.weights, data.names, "--weights")
         return check_weights(data, weights, callback=callback, **arguments)
 
-    _run(search, unseen, page, out, found)
+    _run(search, page, out, found)
 
 
 def _run(
     search: ScaledSearch,
-    unseen: Unseen,
     page: Page,
     out: Output,
     find: Callable[[Data, Callback | None, dict[str, Any]], Result | Check],
@@ -203,12 +199,10 @@ def _run(
             data, seconds = search.load(out)
             arguments = search.arguments(data)  # wrong usage is told before the table of progress begins
             with Interrupts() as stop:
-                with naming(search.name):
-                    expected, left = unseen.estimate(data, search, arguments, stop, out)
-                progress = progress_of(out, left.time_limit)
+                progress = progress_of(out, search.time_limit)
                 with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
-                    outcome = find(data, callback, {**arguments, "time_limit": left.time_limit})
-                outcome, result = _with_more(outcome, search, data, seconds, expected)
+                    outcome = find(data, callback, arguments)
+                outcome, result = _with_more(outcome, search, data, seconds)
                 if not out.quiet:
                     print_outcome(outcome, shown=text is None and not out.as_json and out.output is None)
                 report = partial(_report, outcome, data, out.verbose > 0)
@@ -220,20 +214,17 @@ def _run(
 
 
 def _with_more(
-    outcome: Result | Check, search: ScaledSearch, data: Data, seconds: float, expected: Any
+    outcome: Result | Check, search: ScaledSearch, data: Data, seconds: float
 ) -> tuple[Result | Check, Result]:
-    """Return an outcome and its result with rates, units, the time for reading, and what unseen lists will cost."""
+    """Return an outcome and its result with rates, units, and the time for reading."""
     from lpmert.result import Result
 
     result = outcome if isinstance(outcome, Result) else outcome.optimum
-    # the share of what is to be expected that the loss on these lists leaves out
-    more = {"optimism": 1.0 - result.loss / expected["loss"]} if expected and expected["loss"] > 0.0 else {}
     result = replace(
         _scaled(result, search, data, None if isinstance(outcome, Result) else outcome),
         seconds={"read": seconds, **result.seconds},
         rates={**result.rates, **search.rates(data, result.loss)},
         unit=search.unit(data),
-        unseen={**expected, **more},
     )
     if isinstance(outcome, Result):
         return result, result

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
 FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet", "pocketsphinx")
-_OF_ENDING = {".ini": UPDATE, ".config": UPDATE, ".txt": NUMBERS, ".json": JSON}
+_OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class WeightsOut:
 
     weights_out: str | None = option("FILE", "Write the weights, for a decoder.", PATH)
     write: str | None = option(
-        "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: update for .ini "
-        "and .config, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True,
+        "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: update for "
+        ".ini, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True,
     )  # fmt: skip
     roles: dict[str, str] | None = option(
         "ROLE=FEATURE,...", "What features are to a toolkit named by --write, such as acoustic=am.", roles_of, rare=True

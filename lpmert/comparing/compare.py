@@ -57,7 +57,7 @@ def compare(
     repeat: int = REPETITIONS,
     groups: Sequence[Hashable] | None = None,
     jobs: int = 1,
-    backend: str = "processes",
+    backend: str = "threads",
     seed: int = 0,
     on_run: Callable[[str, Run], object] | None = None,
     on_stage: Callable[[str, int, int], object] | None = None,
@@ -91,7 +91,7 @@ def compare(
     time_limit : float, optional
         Seconds for each run.
     memory_limit : int, optional
-        Most bytes that this process and its workers hold together, during the runs and the search for the optimum. The
+        Most bytes that this process holds, during the runs and the search for the optimum. The
         comparison ends before that with the runs so far.
     replications : int
         Of the permutation test against the first entry.

@@ -208,11 +208,12 @@ def collect(
     """Have all tasks done and gather their runs by name, in order; return whether all were done.
 
     context: what they share. told: sees the named runs of each task, and stops by a true answer. memory: what this
-    process and its workers may hold; where it is spent, no more is done.
+    process may hold; where it is spent, no more is done.
     """
     workers, over = current_workers(), False
     pending: list[Pending[list[tuple[str, Run]]]] = []
-    with Deadline(stop=lambda: over or interrupts.pressed, memory=memory).running() as deadline:
+    # once for all: threads that set the limit and took it back one after the other would undo each other's
+    with one_thread(), Deadline(stop=lambda: over or interrupts.pressed, memory=memory).running() as deadline:
         try:
             shared = workers.share(context)
             pending = [workers.submit(_done, shared, task) for task in tasks]

@@ -123,7 +123,7 @@ class Wanted:
         text: str | None = None,
         counted: bool | None = False,
     ) -> Wanted:
-        """Return what the arguments of `read_table` say; raises `DataError` where they contradict one another."""
+        """Return what the arguments of `lpmert.read` say; raises `DataError` where they contradict one another."""
         if gain is not None and (loss is not None or statistics is not None or counted is not False):
             raise DataError("gain takes the place of loss and statistics; give one of them", path=path)
         if loss is not None and statistics is not None:

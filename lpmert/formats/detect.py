@@ -46,16 +46,20 @@ def read(
     Parameters
     ----------
     source : str, Path, sequence or mapping of these, or data frame
-        A file or folder; several, whose lists with the same id are pooled; the files by name of the feature, for
-        scores; or a data frame or table in memory, as for `read_table`.
+        A file or folder, `-` for standard input; several, whose lists with the same id are pooled; the files by name of
+        the feature, for scores; or a data frame of pandas or polars, a table of pyarrow, or columns by name.
     format : str or Format, optional
         A name (`lpmert convert --help` lists them), `module:Name`, or a `lpmert.formats.Format`; by default what the
         file looks like.
     max_line_length : int, optional
         Most bytes of a line, 64 MiB by default; other readers take that from `lpmert.system.files.line_limit`.
     **options
-        Those of the format's reader, such as `segment` for tables. For all formats: `features` (names, patterns such as
-        `LM*`), `loss`, `gain` or `statistics` choose some of those there are; `references` count the statistics from
+        Those of the format's reader. For tables these name columns: `segment`, whose value says which list a row is
+        of; `features`; `loss`, or `gain`, which is better if it is higher (the loss is 1 - gain where all gains lie
+        between 0 and 1, or else minus the gain), or `statistics`, which the metric sums; `text`, the hypothesis itself.
+        What is left out is told by the names of the columns where `write` wrote them, or else asked for. `group=True`
+        gathers rows of a list that lie apart. For all formats: `features` (a sequence, or joined by commas: names,
+        patterns such as `LM*`, `all`), `loss`, `gain` or `statistics` choose; `references` count the statistics from
         the texts: words by utterance, or one or more files (Kaldi's `text`, trn, lines `id<tab>text`, or a sentence a
         line where the ids of lists are numbers of lines), with `metric`, by default word errors, for Moses BLEU;
         `partial` allows references without a list; `by_position` takes lines for sentences whatever they look like;
@@ -76,13 +80,25 @@ def read(
     >>> import lpmert
     >>> lpmert.read("examples/best_of_n/candidates.jsonl").n_lists  # one a line
     16
+    >>> lists = lpmert.read(
+    ...     "examples/asr/nbest.tsv.gz", segment="utterance", features="am,lm,words", loss="errors"
+    ... )
+    >>> lists.n_lists, lists.n_hypotheses
+    (250, 25000)
     """
-    if hasattr(source, "columns") and format is None:  # of pandas, polars or pyarrow
+    if format is None and _is_table(source):
         return _read(source, Format("a data frame", read_table), options)
     source = source if isinstance(source, Mapping) else one_or_more(source, "source")
     source = source[0] if isinstance(source, list) and len(source) == 1 else source
     with line_limit(max_line_length), buffered_pipes():
         return _read(source, detect(source) if format is None else format, options)
+
+
+def _is_table(source: Any) -> bool:
+    """Whether this is a table of pandas, polars or pyarrow, or has columns by name, and no files."""
+    if isinstance(source, Mapping):
+        return not all(isinstance(file, str | Path) for file in source.values())
+    return hasattr(source, "columns")
 
 
 def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBest:

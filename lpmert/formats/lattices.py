@@ -23,15 +23,13 @@ from lpmert.formats.graphs import (
     kind_of_graph,
     links_of_edges,
 )
-from lpmert.formats.hypergraphs import cdec_hypergraphs, text_hypergraphs, travatar_hypergraphs
 from lpmert.formats.references import References, references_by_list, utterance_files, utterance_of
 from lpmert.formats.search_graphs import (
     EPSILON,
     fst_lattices,
+    hypergraphs,
     kaldi_lattices,
-    mecab_lattices,
     moses_graphs,
-    pocketsphinx_lattices,
     read_symbols,
 )
 from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS, slf_lattices
@@ -87,8 +85,7 @@ def load_lattices(
         Words by utterance: a Kaldi `text` file, a trn file, a table with the header utterance, reference, or a mapping;
         or, where utterances are called by numbers, one sentence a line. Several files for several references.
     format : str, optional
-        slf, kaldi-lattice, fst, pocketsphinx, moses-graph, hypergraph, cdec, travatar, or mecab; by default what each
-        file looks like.
+        slf, kaldi-lattice, fst, moses-graph or hypergraph; by default what each file looks like.
     features : sequence of str, optional
         Those to take: names, or patterns such as `LM*`.
     counts : mapping from name to words, optional
@@ -387,7 +384,7 @@ def kinds_of_graphs() -> list[str]:
 
 
 _UNSCALED = dict.fromkeys(("acoustic", "lm", "ngram", "pronunciation", "transition"), 1.0)
-_COSTS = dict.fromkeys(("cost", "graph_cost", "acoustic_cost", "word_cost", "connection_cost"), -1.0)
+_COSTS = dict.fromkeys(("cost", "graph_cost", "acoustic_cost"), -1.0)
 
 
 def read_lattices(
@@ -433,9 +430,5 @@ def _format(
 SLF = _format("slf", "HTK lattices, one utterance a file", slf_lattices)
 KALDI = _format("kaldi-lattice", "lattices of Kaldi as text, plain or compact", kaldi_lattices)
 FST = _format("fst", "acceptors or transducers of OpenFst as text, one utterance a file", fst_lattices)
-POCKETSPHINX = _format("pocketsphinx", "lattices of PocketSphinx, one utterance a file", pocketsphinx_lattices)
 MOSES_GRAPH = _format("moses-graph", "search graphs of Moses", moses_graphs)
-HYPERGRAPH = _format("hypergraph", "hypergraphs of Moses and Joshua, one sentence a file", text_hypergraphs)
-CDEC = _format("cdec", "hypergraphs of cdec (JSON)", cdec_hypergraphs)
-TRAVATAR = _format("travatar", "hypergraphs of travatar (JSON)", travatar_hypergraphs)
-MECAB = _format("mecab", "sentences that MeCab analyses: utterance, sentence", mecab_lattices)
+HYPERGRAPH = _format("hypergraph", "hypergraphs of Moses and Joshua, one sentence a file", hypergraphs)

@@ -20,8 +20,7 @@ from lpmert.formats.alike import Alike, Cell, Style, Template
 from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
 from lpmert.formats.text import Place, repeated
 from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted
-from lpmert.registry import TABLES
+from lpmert.quoting import quoted
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, decoded, lines_of, whole
 from lpmert.system.mapped import MANY
 from lpmert.system.memory import room_for
@@ -35,7 +34,6 @@ _ENDINGS = {
     ".json": "json",
     ".parquet": "parquet",
 }
-_PARQUET_MAGIC = b"PAR1"
 _ROWS = 1 << 16
 
 _PYARROW = 96 << 20
@@ -140,18 +138,6 @@ def import_parquet(path: str | Path) -> tuple[Any, Any]:
     except ImportError as error:  # of a library that does not fit, or for which there is no memory
         raise DataError(f"pyarrow cannot be loaded: {error}", path=path) from error
     return pyarrow, parquet
-
-
-def guess_format(stream: io.BufferedReader, path: str | Path) -> str:
-    """Return the format that the ending of the path names, or else the one that the first bytes look like."""
-    head = stream.peek()
-    first_line = head.split(b"\n", 1)[0]
-    kind = format_of_name(path) or ("parquet" if head.startswith(_PARQUET_MAGIC) else json_kind(head))
-    kind = kind or next((kind for kind, mark in (("tsv", b"\t"), ("csv", b",")) if mark in first_line), None)
-    if kind is None:
-        trouble = f"cannot tell the format; give format, one of {listed(TABLES)}" if head else EMPTY
-        raise DataError(trouble, path=path)
-    return kind
 
 
 def json_kind(head: bytes) -> str | None:
@@ -321,7 +307,7 @@ def frame_blocks(frame: Any, choose: Choose) -> Iterator[Block]:
 
 
 def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dict[str, Any]:
-    """Return lists as columns by name, which `pandas.DataFrame` and `polars.DataFrame` take; `read_table` reads them.
+    """Return lists as columns by name, which `pandas.DataFrame` and `polars.DataFrame` take; `read` reads them.
 
     Parameters
     ----------
@@ -348,7 +334,7 @@ def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dic
     >>> lists = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"])
     >>> list(lpmert.to_columns(lists))
     ['list', 'a', 'b', 'loss']
-    >>> lpmert.read_table(lpmert.to_columns(lists)).fingerprint == lists.fingerprint
+    >>> lpmert.read(lpmert.to_columns(lists)).fingerprint == lists.fingerprint
     True
     """
     columns = Columns(segment, nbest.names, nbest.statistic_names, None if nbest.texts is None else text)

@@ -1,23 +1,21 @@
-"""Lattices as decoders write them: Moses, PocketSphinx and Sphinx-3, Kaldi, OpenFst's fstprint; MeCab by its own API.
+"""Lattices and hypergraphs as decoders write them: Moses and Joshua, Kaldi, OpenFst's fstprint.
 
-Sources: OutputSearchNode in Moses' moses/Manager.cpp, operator<< of FVector in its moses/FeatureVector.cpp;
-ps_lattice_write and ps_lattice_read in PocketSphinx's src/ps_lattice.c; LatticeReader and the holders' Write in Kaldi's
-src/lat/kaldi-lattice.cc, operator<< of LatticeWeightTpl in its src/fstext/lattice-weight.h (graph cost, acoustic cost,
-and for compact lattices transition ids joined by _); FstPrinter in OpenFst's fst/script/print-impl.h, and its symbol
-tables: both leave out weights of one, which cost nothing; MeCab's mecab.h, and connect in its viterbi.cpp: the cost of
-a path is that of the connection and of its right node's word.
+Sources: OutputSearchNode and OutputSearchGraphAsHypergraph in Moses' moses/Manager.cpp, operator<< of FVector in its
+moses/FeatureVector.cpp, ChartSearchGraphWriterHypergraph in its moses/ChartManager.cpp, ReadGraph in its
+mert/Hypergraph.cpp; HyperGraphDumper in Joshua's hypergraph/HyperGraph.java; LatticeReader and the holders' Write in
+Kaldi's src/lat/kaldi-lattice.cc, operator<< of LatticeWeightTpl in its src/fstext/lattice-weight.h (graph cost,
+acoustic cost, and for compact lattices transition ids joined by _); FstPrinter in OpenFst's fst/script/print-impl.h,
+and its symbol tables: both leave out weights of one, which cost nothing.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from lpmert.errors import DataError
-from lpmert.formats.graphs import GraphText, LinkList, Links, Symbols
+from lpmert.formats.graphs import EdgeList, Edges, GraphText, LinkList, Links, Output, Symbols
 from lpmert.formats.text import Place, placed_lines, words_of
 from lpmert.quoting import quoted
 
@@ -146,69 +144,6 @@ def _moses_scores(text: str, place: Place) -> tuple[tuple[str, ...], list[float]
             raise place.error(f"scores has {quoted(name)} twice")
         named[name] = place.number(value, quoted(name))
     return tuple(named), list(named.values())
-
-
-_BASE, _DEFAULT_BASE = "-logbase", 1.0001
-_ACOUSTIC = ("acoustic",)
-_NODE_FIELDS, _EDGE_FIELDS = 5, 3
-_SECTIONS = ("Frames", "Nodes", "Initial", "Final", "BestSegAscr", "Edges", "End")
-
-
-def pocketsphinx_lattices(file: GraphText) -> Named:
-    """Yield the links of the lattice of a text; acoustic scores become natural logarithms.
-
-    The words are those of the nodes; one more link, before the first node, stands for the word of that one.
-    """
-    base, section = _DEFAULT_BASE, ""
-    counts: dict[str, tuple[int, Place]] = {}
-    words: list[str] = []
-    found = LinkList()
-
-    def node(number: int, place: Place, what: str = "node") -> int:
-        if number >= len(words):
-            raise place.error(f"{what} {number}, but there are only nodes 0 to {len(words) - 1}")
-        return number
-
-    for place, line in file.lines():
-        fields = words_of(line)
-        if line.startswith("#"):
-            if fields[1:2] == [_BASE]:
-                base = place.number("".join(fields[2:3]), _BASE)
-                if base <= 1.0:
-                    raise place.error(f"{base} is no base of logarithms")
-        elif not fields:
-            pass
-        elif fields[0] in _SECTIONS:
-            section = fields[0]
-            if section in counts:
-                raise place.error(f"{section} comes twice; a file holds one lattice")
-            if section == "Edges" and "TO-NODEID" not in line:
-                raise place.error("the edges must lead to nodes (FROM-NODEID TO-NODEID ASCORE)")
-            counts[section] = 0, place
-            if section not in ("Edges", "End"):
-                counts[section] = place.whole("".join(fields[1:2]), section), place
-        elif section == "Nodes":
-            if len(fields) < _NODE_FIELDS or place.whole(fields[0], "the node") != len(words):
-                raise place.error(f"{quoted(line)} should be node {len(words)}, its word and frames")
-            words.append(fields[1])
-        elif section == "Edges":
-            if len(fields) != _EDGE_FIELDS:
-                raise place.error(f"{quoted(line)} should be two nodes and a score")
-            source, target = (place.whole(field, "the node") for field in fields[:2])
-            node(max(source, target), place)
-            score = place.number(fields[2], "the score") * math.log(base)
-            found.add(source + 1, target + 1, words[target], _ACOUSTIC, [score], place.line or 0)
-        elif section != "BestSegAscr":  # of no use to a reader, and usually empty
-            raise place.error(f"{quoted(line)} is in no section of a lattice")
-    for section in _SECTIONS:
-        if section not in counts:
-            raise DataError(f"no line {section}: the file is cut off, or no lattice", path=file.path)
-    count, place = counts["Nodes"]
-    if count != len(words):
-        raise place.error(f"{count} nodes, but there are lines for {len(words)}")
-    start, end = (node(*counts[what], what) for what in ("Initial", "Final"))
-    found.add(0, start + 1, words[start], _ACOUSTIC, [0.0], counts["Initial"][1].line or 0)
-    yield None, found.links(0, end + 1, nodes=(start, *range(len(words))))
 
 
 COST, GRAPH, ACOUSTIC = "cost", "graph_cost", "acoustic_cost"
@@ -347,65 +282,84 @@ def _costs(weight: str | None, names: tuple[str, ...], place: Place) -> list[flo
     return [place.number(part, "the weight") for part in parts[: len(names)]]
 
 
-WORD, CONNECTION = "word_cost", "connection_cost"
+_HEADER = "# target ||| features"
+_MARKS = frozenset({"<s>", "</s>"})
+"""Words that stand for the ends of the sentence."""
+
+_BAR = "|||"
+_NODE = re.compile(r"# node ([0-9]{1,18})")
+_TAIL = re.compile(r"\[([0-9]{1,18})\]")
 
 
-def mecab_lattices(file: GraphText) -> Named:
-    """Yield utterance and links of all analyses of each line `utterance sentence`.
+def hypergraphs(file: GraphText) -> Iterator[tuple[str | None, Edges]]:
+    """Yield the edges of the hypergraph of a text; the goal is its last node.
 
-    The features are costs: of words, and of neighbours. MeCab takes its dictionary from its configuration (MECABRC).
-    Raises `DataError` without MeCab.
+    In Moses' form, the number of edges and these edges follow for each node, from 0; in Joshua's, the number of the
+    node and its edges. Joshua counts nodes and edges that it does not write.
     """
-    module = _mecab(file.path)
-    tagger = module.Tagger()
-    for place, line in file.lines():
-        cells = words_of(line)
-        if not cells:
+    rows = [(place, line) for place, line in file.lines() if line.strip()]
+    first, header = rows[0] if rows else (Place(file.path, 1), "")
+    if not header.startswith(_HEADER):
+        raise first.error(f"{quoted(header)} should be {_HEADER}")
+    counts = words_of(rows[1][1]) if len(rows) > 1 else []
+    if len(counts) != 2:
+        raise first.error("the second line must have the numbers of nodes and of edges")
+    second = rows[1][0]
+    n_nodes, n_edges = (second.whole(cell, "the count") for cell in counts)
+    of_moses = "source-covered" in header
+    found = EdgeList()
+    known: set[int] = set()
+    node, left = -1, 0
+    for place, line in rows[2:]:
+        mark = _NODE.fullmatch(line.strip())
+        if mark is not None:
+            if int(mark[1]) != node + 1:
+                raise place.error(f"node {mark[1]}, where node {node + 1} should be")
+        elif line.startswith("#"):
             continue
-        sentence = line[line.index(cells[0]) + len(cells[0]) :].strip()
-        if not sentence:
-            raise place.error("no sentence after the utterance")
-        lattice = module.Lattice()
-        lattice.set_request_type(module.MECAB_MARGINAL_PROB)
-        lattice.set_sentence(sentence)
-        if not tagger.parse(lattice):
-            raise place.error(f"MeCab cannot parse the sentence: {lattice.what()}")
-        yield cells[0], links_of_lattice(lattice, file.path, place.line or 0)
+        elif _BAR not in line:
+            if left:
+                raise place.error(f"{left} more edges of node {node} should be here")
+            count = place.whole(line.strip(), "the number")
+            if not of_moses and count in known:
+                raise place.error(f"node {count} comes twice")
+            node, left = (node + 1, count) if of_moses else (count, 0)
+            known.add(node)
+        elif node < 0 or (of_moses and not left):
+            raise place.error("an edge of no node")
+        else:
+            output, features, *_ = line.split(_BAR)
+            tails, outputs = _numbered(output)
+            for tail in tails:
+                if tail not in known or tail == node:
+                    raise place.error(f"[{tail}] is no node before this one: nodes come in order")
+            found.add(node, tails, outputs, _features(features, place), place.line or 0)
+            left -= of_moses
+    if left or node < 0 or (of_moses and (len(known), len(found)) != (n_nodes, n_edges)):
+        trouble = f"{len(known)} nodes and {len(found)} edges, but line {second.line} says {n_nodes} and {n_edges}"
+        raise rows[-1][0].error(f"{trouble}: the file is cut off")
+    yield None, found.edges(node)
 
 
-def links_of_lattice(lattice: Any, path: str | Path = "MeCab", line: int = -1) -> Links:
-    """Return the links of a MeCab lattice, parsed with all its paths (request type `MECAB_MARGINAL_PROB`).
-
-    Each node is a word; a link leads from word to word, and has the word that it leads to.
-    """
-    nodes = [lattice.bos_node()]
-    for position in range(lattice.size() + 1):
-        node = lattice.begin_nodes(position)
-        while node is not None:
-            if node.id != nodes[0].id:
-                nodes.append(node)
-            node = node.bnext
-    places = {node.id: place for place, node in enumerate(nodes)}
-    end = lattice.eos_node()
-    last = places.setdefault(end.id, len(nodes))
-    if last == len(nodes):
-        nodes.append(end)
-    found = LinkList()
-    for node in nodes[1:]:
-        step = node.lpath
-        while step is not None:
-            word = node.surface if node.id != end.id else None
-            costs = [float(node.wcost), float(step.cost - node.wcost)]
-            found.add(places[step.lnode.id], places[node.id], word, (WORD, CONNECTION), costs, line)
-            step = step.lnext
-    if not len(found):
-        raise DataError("MeCab gives no paths; parse with MECAB_MARGINAL_PROB", path=path)
-    return found.links(0, last)
+def _numbered(text: str) -> tuple[tuple[int, ...], tuple[Output, ...]]:
+    """Return the tails and the output of an edge from `[4] of [2]`, without the marks of the sentence."""
+    tails: list[int] = []
+    outputs: list[Output] = []
+    for word in words_of(text):
+        match = _TAIL.fullmatch(word)
+        if match is not None:
+            outputs.append(len(tails))
+            tails.append(int(match[1]))
+        elif word not in _MARKS:
+            outputs.append(word)
+    return tuple(tails), tuple(outputs)
 
 
-def _mecab(path: str | Path) -> Any:
-    try:
-        import MeCab
-    except ImportError as error:
-        raise DataError("MeCab is not installed: pip install 'lpmert[mecab]', and a dictionary", path=path) from error
-    return MeCab
+def _features(text: str, place: Place) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for cell in words_of(text):
+        name, equals, value = cell.rpartition("=")
+        if not equals or not name or name in found:
+            raise place.error(f"{quoted(cell)} should be a feature name=value, each once")
+        found[name] = place.number(value, quoted(name))
+    return found

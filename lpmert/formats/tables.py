@@ -38,7 +38,6 @@ from lpmert.formats.rows import (
     delimited_blocks,
     format_of_name,
     frame_blocks,
-    guess_format,
     import_parquet,
     json_kind,
     parquet_blocks,
@@ -51,10 +50,9 @@ from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rou
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.system.files import STDIN, atomic_writer, line_limit, open_bytes
+from lpmert.system.files import STDIN, atomic_writer, open_bytes
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
-from lpmert.system.pipes import buffered_pipes
 
 _SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000
 """Most of a table that is looked at to suggest columns."""
@@ -72,74 +70,24 @@ def read_table(
     counted: bool | None = False,
     group: bool = False,
     format: str | None = None,
-    max_line_length: int | None = None,
 ) -> NBest:
-    """Read N-best lists from a table with one hypothesis a row and named columns.
+    """Read N-best lists from a table with one hypothesis a row and named columns; `lpmert.read` describes the options.
 
-    What is left out is taken from a Parquet file that `write_table` wrote, or from the names of the columns where they
-    are in the order in which `write_table` writes them: `list` (or `segment`), features, `loss` (or `errors`, or the
-    statistics of a metric), `text`.
-
-    Parameters
-    ----------
-    path : str, Path or data frame
-        The file; compression is found out, `-` is standard input. Or a data frame of pandas or polars, a table of
-        pyarrow, or a mapping of columns by name.
-    segment : str, optional
-        The column whose value says which list a row belongs to.
-    features : sequence of str, or str, optional
-        The columns of the features, as a sequence or joined by commas: names, patterns such as `LM*`, or `all` for
-        those that nothing else names.
-    loss : str, optional
-        The column of an additive loss.
-    statistics : sequence of str, or str, optional
-        The columns that the metric sums, instead of `loss`.
-    gain : str, optional
-        The column of what is better if it is higher, instead of `loss`: numbers, or true and false. The loss is 1 -
-        gain where all gains lie between 0 and 1, or else minus the gain.
-    text : str, optional
-        The column of the hypothesis itself.
-    counted : bool, optional
-        Whether the statistics are to be counted from the texts, as `lpmert.read` does with `references`, and not read.
-        `None`: nobody knows what hypotheses cost, as for `lpmert.rerank`.
-    group : bool
-        Gather the rows of a list that lie apart, in order of appearance; otherwise they have to follow one another.
-    format : {"tsv", "csv", "jsonl", "json", "parquet"}, optional
-        TSV (a quote is text), CSV (quoted as usual), JSON lines (an object a line), one JSON document or Parquet; by
-        default the ending says which, or else the content. In JSON a column is a path of keys joined by dots.
-    max_line_length : int, optional
-        Most bytes of a line, 64 MiB by default.
-
-    Returns
-    -------
-    NBest
-        The lists.
-
-    Raises
-    ------
-    DataError
-        With path, line and column (in Parquet: row) for whatever cannot be used.
-
-    Examples
-    --------
-    >>> import lpmert
-    >>> lists = lpmert.read_table(
-    ...     "examples/asr/nbest.tsv.gz", segment="utterance", features="am,lm,words", loss="errors"
-    ... )
-    >>> lists.n_lists, lists.n_hypotheses
-    (250, 25000)
+    path: the file, `-` for standard input; or a data frame of pandas or polars, a table of pyarrow, or a mapping of
+    columns by name. What is left out is taken from a Parquet file that `write_table` wrote, or from the names of the
+    columns where they are in the order in which `write_table` writes them: `list` (or `segment`), features, `loss` (or
+    `errors`, or the statistics of a metric), `text`. counted: whether the statistics are counted from the texts later;
+    `None`: nobody knows what hypotheses cost. format: of a file, one of `TABLES`: in TSV a quote is text; in JSON a
+    column is a path of keys joined by dots. Raises `DataError` with path, line (in Parquet: row) and column.
     """
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
     wanted = Wanted.of(name, segment, features, loss, statistics, gain, text, counted)
-    if format is not None and format not in TABLES:
-        raise DataError(f"no format {quoted(format)}; the formats are {listed(TABLES)}", path=name)
     table = _Table(name, wanted, gain, group)
-    with line_limit(max_line_length), buffered_pipes():
-        try:
-            nbest = table.collected(table.blocks(path, format, table.choose))
-        except ColumnsNeeded as error:
-            table.suggest(error, path, format)
-            raise
+    try:
+        nbest = table.collected(table.blocks(path, format, table.choose))
+    except ColumnsNeeded as error:
+        table.suggest(error, path, format)
+        raise
     return nbest if gain is None else losses_of_gains(nbest)
 
 
@@ -157,12 +105,12 @@ class _Table:
         self._last: Any = None
 
     def blocks(self, source: Any, format: str | None, choose: Choose) -> Generator[Block, None, None]:
-        """Yield the rows of a file or of a table in memory."""
-        if not isinstance(source, str | Path):
+        """Yield the rows of a file in this format, or of a table in memory without one."""
+        if format is None:
             yield from frame_blocks(source, choose)
             return
+        self.kind = format
         with open_bytes(source) as stream:
-            self.kind = format or guess_format(stream, source)
             if self.kind == "parquet":
                 yield from parquet_blocks(stream, source, choose)
             else:

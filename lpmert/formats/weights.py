@@ -1,9 +1,7 @@
 """Weights as users give them, in files or in words, files of weights in the form and scale of others, and settings.
 
-words: numbers, `name= v v ...` as Moses shows weights, `name=v` of travatar, `name v` of cdec and Joshua. moses.ini has
-such lines in its section [weight], or, if it is old, numbers in sections like [weight-l]; travatar.ini has them in
-[weight_vals]; joshua.config has lines `name v` among its settings; the parameters of Z-MERT are lines
-`name ||| v Opt ...`. JSON: an object of numbers by name, an array of numbers, or a result of lpmert.
+words: numbers, `name= v v ...` as Moses shows weights, `name=v`, `name v` of cdec and Joshua. moses.ini has such lines
+in its section [weight]. JSON: an object of numbers by name, an array of numbers, or a result of lpmert.
 
 Of the settings of speech toolkits, decoding does not see a factor, and each takes another one out: Kaldi adds costs,
 acoustic / LMWT + lm + penalty * words, and keeps the least; icefall adds scores, acoustic + scale * lm + scale *
@@ -17,7 +15,6 @@ import json
 import math
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,26 +35,10 @@ if TYPE_CHECKING:
     from lpmert.model.region import Region
 
 
-WORDS, MOSES, OLD_MOSES, TRAVATAR, JOSHUA, ZMERT = (
-    "words",
-    "moses.ini",
-    "old moses.ini",
-    "travatar.ini",
-    "joshua.config",
-    "zmert",
-)
-SETTINGS = (MOSES, OLD_MOSES, TRAVATAR, JOSHUA)
-"""Forms of files that may have weights of other features, and hold more than weights."""
+WORDS, MOSES = "words", "moses.ini"
+"""Forms of files that are no JSON; moses.ini may have weights of other features, and holds more than weights."""
 
 _HEADING = re.compile(r"\[(.+)\][ \t]*")
-_OLD_LABELS = {"weight-l": "lm", "weight-t": "tm", "weight-generation": "g", "weight-i": "I"}
-_OLD_LABELS |= {f"weight-{x}": x for x in ("d", "w", "lex", "lr", "u", "bl", "slm", "dlm", "glm", "wt", "pp", "pb")}
-"""Sections of an old moses.ini, and what its n-best lists call their features: the long and short names of parameters
-in moses/Parameter.cpp, of which scripts/training/mert-moses.pl before 2013 used the first seven.
-"""
-
-_OF_JOSHUA = re.compile(r"\s*(feature[-_]function|lm|tm)\s*=\s*[A-Za-z].*")
-_OF_ZMERT = re.compile(r"\s*(\S+)\s+\|\|\|\s+(\S+)\s+(?:Opt|Fix)\b.*")
 
 
 class Slot(NamedTuple):
@@ -71,42 +52,17 @@ class Slot(NamedTuple):
 
 def form_of(content: str) -> str:
     """Return the form of a file of weights that is no JSON."""
-    lines = content.split("\n")
-    headings = {match[1] for line in lines if (match := _HEADING.fullmatch(line))}
-    if "weight" in headings:
-        return MOSES
-    if "weight_vals" in headings:
-        return TRAVATAR
-    if headings & set(_OLD_LABELS):
-        return OLD_MOSES
-    if any(map(_OF_ZMERT.fullmatch, lines)):
-        return ZMERT
-    return JOSHUA if any(map(_OF_JOSHUA.fullmatch, lines)) else WORDS
+    return MOSES if re.search(r"^\[weight\][ \t]*$", content, re.MULTILINE) else WORDS
 
 
 def slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
     """Yield where the weights are in a text of this form; raises `DataError` for what is none in a line of weights."""
-    start, section, counts = 0, "", Counter[str]()
+    start, section = 0, ""
     for number, line in enumerate(content.split("\n"), start=1):
-        heading = _HEADING.fullmatch(line) if form in (MOSES, OLD_MOSES, TRAVATAR) else None
+        heading = _HEADING.fullmatch(line) if form == MOSES else None
         if heading:
             section = heading[1]
-        elif line.lstrip().startswith("#"):
-            pass
-        elif form == ZMERT:
-            match = _OF_ZMERT.fullmatch(line)
-            if match:
-                yield Slot(start + match.start(2), start + match.end(2), number, match[1])
-        elif form == JOSHUA:
-            words = list(WORD.finditer(line))
-            if len(words) == 2 and _is_name(words[0].group()) and "=" not in line:
-                yield Slot(start + words[1].start(), start + words[1].end(), number, words[0].group())
-        elif form == OLD_MOSES:
-            label = _OLD_LABELS.get(section)
-            for word in WORD.finditer(line) if label else ():
-                yield Slot(start + word.start(), start + word.end(), number, f"{label}_{counts[section]}")
-                counts[section] += 1
-        elif form == WORDS or section in ("weight", "weight_vals"):
+        elif not line.lstrip().startswith("#") and (form == WORDS or section == "weight"):
             yield from _slots_of_line(line, start, path, number)
         start += len(line) + 1
 
@@ -178,8 +134,8 @@ class WeightsFile:
     def of_features(self, names: Sequence[str]) -> FloatArray:
         """Return the weights [D] of these features, in their order.
 
-        Of three lines with a number for each feature, as in init.opt, the first counts. moses.ini and other files
-        of settings may have weights of other features. Raises `DataError` where a weight is missing, or there are
+        Of three lines with a number for each feature, as in init.opt, the first counts. moses.ini may have
+        weights of other features. Raises `DataError` where a weight is missing, or there are
         others.
         """
         if not self.names:
@@ -188,7 +144,7 @@ class WeightsFile:
                 raise DataError(f"{count} for {len(names)} features ({listed(names)})", path=self.path)
             return self.values[: len(names)].copy()
         try:
-            return np.array(in_order(self.by_name, names, "the weights", more=self.form in SETTINGS), dtype=np.float64)
+            return np.array(in_order(self.by_name, names, "the weights", more=self.form == MOSES), dtype=np.float64)
         except DataError as error:
             raise DataError(str(error), path=self.path) from error
 
@@ -324,7 +280,7 @@ def _texts(weights: FloatArray) -> Iterator[list[str]]:
 
 
 def _parse(content: str, path: str | Path) -> WeightsFile:
-    if content.lstrip().startswith(("{", "[")) and form_of(content) not in SETTINGS:
+    if content.lstrip().startswith(("{", "[")) and form_of(content) == WORDS:
         return _parse_json(content, path)
     form = form_of(content)
     found = list(slots(content, path, form))
@@ -332,7 +288,7 @@ def _parse(content: str, path: str | Path) -> WeightsFile:
         raise DataError("no weights; write a line NAME VALUE for each feature, or name another file", path=path)
     names = tuple(slot.name for slot in found)
     nameless = [slot for slot in found if not slot.name]
-    if nameless and (form in SETTINGS or len(nameless) < len(found)):
+    if nameless and (form == MOSES or len(nameless) < len(found)):
         raise DataError("a weight without the name of its feature", path=path, line=nameless[0].line)
     twice = None if nameless else repeated(names)
     if twice is not None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.lines.ahead import Descent, DescentKind, LineDescents
 from lpmert.lines.clock import Clock, Steps
 from lpmert.lines.line_search import LineSearcher, Step
-from lpmert.lines.restarts import Restarts
+from lpmert.lines.restarts import Descent, LineDescents, Restarts
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -124,9 +123,9 @@ def powell(
 DESCENTS: Mapping[str, Descent] = dict(zip(DIRECTIONS, (greedy, cyclic, powell, random_directions), strict=True))
 
 
-def lines_along(directions: str, make: Callable[[], LineSearcher]) -> LineDescents:
-    """Return descents along one of `DIRECTIONS`, by line searches that `make` returns."""
-    return DescentKind(make, DESCENTS[directions], draws=directions == "random")
+def lines_along(directions: str, search: LineSearcher) -> LineDescents:
+    """Return descents along one of `DIRECTIONS`."""
+    return LineDescents(search, DESCENTS[directions])
 
 
 def _moved(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from copy import deepcopy
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import count
 from math import atan, inf, tan
+from typing import NamedTuple
 
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.lines.ahead import Ahead, LineDescents
-from lpmert.lines.clock import Clock
+from lpmert.lines.clock import Clock, Steps
 from lpmert.lines.line_search import LineSearcher, Space, unit_of
 
 STOPPING = ("fixed", "foster-kuhn")
@@ -25,6 +23,17 @@ _DEVIATION = 0.1
 Each step draws its own between that and a tenth of it, evenly in the logarithm: Moore and Quirk (COLING 2008) leave the
 size open.
 """
+
+
+Descent = Callable[[LineSearcher, FloatArray, np.random.Generator, Steps], tuple[FloatArray, float]]
+"""Returns the local optimum [d] that a search from weights [d] ends in, and its level."""
+
+
+class LineDescents(NamedTuple):
+    """Descents of one kind, and the line searches that they make."""
+
+    search: LineSearcher
+    descend: Descent
 
 
 @dataclass(frozen=True)
@@ -45,26 +54,19 @@ class Restarts:
     def run(
         self, lines: LineDescents, given: Iterable[FloatArray], rng: np.random.Generator, clock: Clock
     ) -> list[tuple[float, FloatArray]]:
-        """Descend from the given weights [d] and then from random ones; return all local optima, in order.
-
-        The descents are units of work, some of them begun ahead by the workers of the call.
-        """
+        """Descend from the given weights [d] and then from random ones; return all local optima, in order."""
         found: list[tuple[float, FloatArray]] = []
         best, best_start = inf, 0
         first = list(given)
-        ahead = Ahead(lines)
         while not found or len(found) < self._wanted(len(first), best_start):
             if found and clock.expired(0):
                 break
-            expected = self._expected(lines.search, first, found, rng)
-            ahead.expect(expected, self._wanted(len(first), best_start) - len(found))
             start = self._start(lines.search, first, len(found), _best_of(found), rng)
-            weights, level = ahead.descend(start, rng, clock)
+            weights, level = lines.descend(lines.search, start, rng, clock)
             clock.keep(weights, lines.search.loss_of(level))
             found.append((level, weights))
             if level < best:
                 best, best_start = level, len(found)
-        ahead.end()
         return found
 
     def _wanted(self, given: int, best_start: int) -> int:
@@ -85,18 +87,6 @@ class Restarts:
         if best is not None and rng.random() < self.walk_share:
             return self._step(search, best, rng)
         return random_weights(search, rng)
-
-    def _expected(
-        self,
-        search: LineSearcher,
-        first: list[FloatArray],
-        found: list[tuple[float, FloatArray]],
-        rng: np.random.Generator,
-    ) -> Iterator[FloatArray]:
-        """Yield the next starts [d] as they will be if those before bring nothing better; `rng` stays as it is."""
-        best, rng = _best_of(found), deepcopy(rng)
-        for number in count(len(found)):
-            yield self._start(search, first, number, best, rng)
 
     def _step(self, search: LineSearcher, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return weights [d] a random step away, within the limits if the step meets them."""

@@ -312,7 +312,6 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) 
         unit=unit,
         lists_count=len(result.list_ids),
         figures_of=[*tables.figures(result, unit), *tables.bound(result, unit)],
-        expected=tables.expected(result),
         title=material.title,
         factor=material.factor,
         documents=material.documents,

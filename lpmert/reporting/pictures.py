@@ -321,51 +321,6 @@ def changes(differences: Sequence[tuple[str, float]], unit: Unit) -> Figure:
     return figure
 
 
-def cross_validation(found: Mapping[str, Any], unit: Unit) -> Figure:
-    """Draw what methods cost here and on unseen lists, and their differences, from what JSON has of it."""
-    from matplotlib.figure import Figure as Canvas
-
-    entries = found["methods"]
-    names = [printable(entry["name"]) for entry in entries]
-
-    def figure_of(loss: float) -> float:
-        return float(unit.figures(np.array(loss)))
-
-    def half_width(interval: Mapping[str, float | None]) -> float:
-        low, high = interval["low"], interval["high"]
-        return 0.0 if low is None or high is None else abs(figure_of(high) - figure_of(low)) / 2
-
-    with styled():
-        figure = Canvas(figsize=(9.0, 1.5 + 0.42 * len(entries)), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True)
-        left.set_yticks(range(len(names)), names)
-        left.invert_yaxis()
-        for place, entry in enumerate(entries):
-            loss, here, difference = entry["loss"], entry["here"], entry["difference"]
-            labels = ["on unseen lists", "on these lists"] if place == 0 else [None, None]
-            bar: dict[str, Any] = {"fmt": "o", "color": _BOUND, "capsize": 3}
-            value = figure_of(loss["value"])
-            left.errorbar(value, place, xerr=half_width(loss), label=labels[0], **bar)
-            if here is not None:
-                left.plot([figure_of(here), value], [place, place], color=_LOSS, linewidth=2.5, zorder=0)
-                left.plot(figure_of(here), place, "D", color=_LOSS, markersize=5, label=labels[1])
-            if difference is None:
-                right.plot(0.0, place, "o", color=_FAINT)
-                continue
-            clear = entry["p_value"] is not None and entry["p_value"] < 0.05
-            bar["color"] = _FAINT if not clear else (_BOUND if difference["value"] < 0 else _LOSS)
-            right.errorbar(figure_of(difference["value"]) - figure_of(0.0), place, xerr=half_width(difference), **bar)
-        left.set(xlabel=printable(unit.label), ylim=(len(names) - 0.4, -0.6))
-        figure.legend(loc="outside upper left", ncols=2)
-        right.axvline(0.0, color=_FAINT, linewidth=1.0)
-        right.set_xlabel(f"difference from {names[0]} on unseen lists")
-        for axes in (left, right):
-            axes.grid(axis="x")
-        times = "once" if found["repetitions"] == 1 else f"{found['repetitions']} times"
-        figure.suptitle(f"{found['folds']}-fold cross-validation, {times}; intervals of 95 %", fontsize=10)
-    return figure
-
-
 def subsets(found: Subsets, unit: Unit) -> Figure:
     """Draw the loss and its bound against the number of features, with what each size adds."""
     with styled():

@@ -66,16 +66,6 @@ def bound(result: Result, unit: Unit) -> list[tuple[str, str]]:
     return [(unit.bound, unit.text(result.lower_bound, bound=True)), *gap]
 
 
-def expected(result: Result) -> str:
-    """Return what a result says about unseen lists in a line, nothing if cross-validation was not asked for."""
-    found, unit = result.unseen, result.unit or LOSS
-    if not found:
-        return ""
-    ends = f" ({unit.interval(found['low'], found['high'], sign=False)})" if "low" in found else ""
-    share = f", {100 * found['optimism']:.1f} % of the loss hidden by optimism" if "optimism" in found else ""
-    return f"about {unit.short(found['loss'])}{ends}{share}; {found['folds']:.0f}-fold cross-validation"
-
-
 def verdict(result: Result) -> str:
     """Return what is known about the best weights, and what that rests on."""
     unit = result.unit or LOSS

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from math import sqrt
 
@@ -262,7 +262,7 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
             evolution.run(clock)
         return CanonicalWeights(evolution.best)
     clock = Clock(problem, searches)
-    lines = lines_along("greedy", partial(LineSearch, canonical))
+    lines = lines_along("greedy", LineSearch(canonical))
     optima = local_optima(problem, lines, Restarts(), initial, seed, clock)
     return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
 

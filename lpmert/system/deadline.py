@@ -126,12 +126,6 @@ def time_left() -> float | None:
     return None if deadline is None else deadline.left
 
 
-def memory_left() -> int | None:
-    """Return how many bytes the running call may take beside what it holds, `None` for no limit."""
-    deadline = _running.get()
-    return None if deadline is None or deadline.memory is None else deadline.memory.left
-
-
 def checkpoint(size: int = 0) -> None:
     """Raise `OutOfTime` if the deadline is reached, or so many more bytes do not fit, and somebody is heeding it."""
     deadline = _heeded.get()

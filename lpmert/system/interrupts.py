@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -35,14 +34,8 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def kill(worker: int) -> None:
-    """End another process at once, if it has not ended; not all kinds have a kill() of their own."""
-    with suppress(OSError):
-        os.kill(worker, getattr(signal, "SIGKILL", signal.SIGTERM))
-
-
 def abort(number: int, frame: FrameType | None) -> NoReturn:
-    """End the process with exit code 128 + number, after what `undone_by_abort` holds and the worker processes.
+    """End the process with exit code 128 + number, after what `undone_by_abort` holds.
 
     No exception: one that is raised anywhere, in an import or a finaliser, can be lost, come out as
     another one, or be printed with its traceback.
@@ -53,9 +46,6 @@ def abort(number: int, frame: FrameType | None) -> NoReturn:
     for undo in list(_undoing.values()):
         with suppress(Exception):
             undo()
-    if "multiprocessing" in sys.modules:
-        for worker in sys.modules["multiprocessing"].active_children():
-            kill(worker.pid)
     with suppress(OSError):
         os.write(2, b"lpmert: interrupted\n")  # not sys.stderr, in which the signal may have come
     os._exit(128 + number)
@@ -130,12 +120,6 @@ class Interrupts:
             yield
         finally:
             self._raising = False
-
-    def forgiven(self) -> bool:
-        """Return whether Ctrl-C came, and forget it: it has ended a part of the work. The other signals end all."""
-        forgiven = self.pressed and self.number == signal.SIGINT
-        self.pressed = self.pressed and not forgiven
-        return forgiven
 
     def _press(self, number: int, frame: FrameType | None) -> None:
         first = not self.pressed

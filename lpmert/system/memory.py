@@ -1,4 +1,4 @@
-"""How much memory a call holds, this process and its workers, and how much it may hold.
+"""How much memory a call holds, this process and those that work for it, and how much it may hold.
 
 What counts is what is resident: on Linux /proc says so; elsewhere psutil, if it is installed; else, but not on Windows,
 the most that was ever resident, which does not fall when memory is given back. Where nobody knows, there is no limit.
@@ -11,7 +11,7 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from importlib import import_module
@@ -94,33 +94,17 @@ def group_of(leader: int) -> list[int]:
     return found
 
 
-_joined = 0
-"""Bytes that other processes held when they began to count."""
-
-
-def joined(processes: Iterable[int], least: int = 0) -> None:
-    """Note that other processes, by their ids, count from now on, as `counting` says: nothing has grown by that."""
-    global _joined
-    _joined += _together(dict.fromkeys(processes, least))
-
-
-_working: list[tuple[Callable[[], Iterable[int]], int]] = []
+_working: list[Callable[[], Iterable[int]]] = []
 
 
 @contextmanager
-def counting(processes: Callable[[], Iterable[int]], least: int = 0) -> Iterator[None]:
-    """Count other processes, by their ids, within the block, each with so many bytes at least: what it has begun to
-    load.
-    """
-    _working.append((processes, least))
+def counting(processes: Callable[[], Iterable[int]]) -> Iterator[None]:
+    """Count other processes, by their ids, within the block."""
+    _working.append(processes)
     try:
         yield
     finally:
-        _working.remove((processes, least))
-
-
-def _together(processes: Mapping[int, int]) -> int:
-    return sum(max(least, _resident_apart(pid)) for pid, least in processes.items())
+        _working.remove(processes)
 
 
 def held() -> tuple[int | None, int]:
@@ -128,10 +112,8 @@ def held() -> tuple[int | None, int]:
     are.
     """
     own = resident()
-    others: dict[int, int] = {}
-    for processes, least in [*_working]:
-        others |= {pid: max(least, others.get(pid, 0)) for pid in processes()}
-    return None if own is None else own + _together(others), 1 + len(others)
+    others = {pid for processes in [*_working] for pid in processes()}
+    return None if own is None else own + sum(map(_resident_apart, others)), 1 + len(others)
 
 
 def free() -> int | None:
@@ -191,7 +173,7 @@ class Allowance:
 
     def __init__(self, limit: int | None = None, reserve: int = 0) -> None:
         self._held, _ = held()
-        self._joined, self._given = _joined, limit is not None
+        self._given = limit is not None
         if limit is None and self._held is not None and (left := free()) is not None:
             limit = self._held + int(_SHARE * left)
         self.limit = limit
@@ -207,8 +189,8 @@ class Allowance:
         self._look = now + _PAUSE * processes
         if now_held is not None:
             before = now_held if self._held is None else self._held
-            self._growth = max(float(now_held - before - (_joined - self._joined)), _FADING * self._growth)
-            self._held, self._joined = now_held, _joined
+            self._growth = max(float(now_held - before), _FADING * self._growth)
+            self._held = now_held
             self._spent = now_held + max(self._reserve_of(self.limit), 2.0 * self._growth) > self.limit
         return self._spent
 

@@ -6,31 +6,26 @@ weights. Nothing of the lists held out comes in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from lpmert.api import problem_of
-from lpmert.errors import DataError, FloatArray, IntArray, MethodError
+from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.metrics.base import Metric
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import AnyProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region
-from lpmert.quoting import quoted
 from lpmert.result import Limits
-from lpmert.search.driver import solve
-from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, out_of_time, within
-from lpmert.system.interrupts import Interrupts
 from lpmert.unseen.averaging import CHAINS, Average, Averaging, OnSteps
 from lpmert.unseen.material import Material, chosen_statistics, found_by_lines, one_thread, shares
-from lpmert.workers import current_workers, using_workers
+from lpmert.workers import current_workers
 
 FEW = 30
 """Below so many lists, or groups of lists, an estimate is not worth much."""
@@ -177,58 +172,16 @@ def cross_validated(
 
     Line searches stand for the optimum, and one chain averages where there are several without refits.
     """
-    decoded = _decoded_by_folds(nbest, setting, split, None, on_fold)
+    decoded = _decoded_by_folds(nbest, setting, split, on_fold)
     return None if decoded is None else estimate_of(setting.metric, decoded[0], decoded[1], split.group, split.folds)
 
 
-def expected_of(
-    nbest: Material,
-    method: Method,
-    *,
-    metric: Any = None,
-    ties: str = "first",
-    region: Region | None = None,
-    folds: int,
-    groups: Sequence[Hashable] | None = None,
-    seed: int = 0,
-    time_limit: float | None = None,
-    jobs: int = 1,
-    backend: str = "threads",
-    on_stage: Callable[[str, int, int], object] | None = None,
-) -> Mapping[str, float]:
-    """Return what a method's weights are likely to cost on as many unseen lists: loss, low, high, folds.
-
-    jobs, backend: who fits the folds, as for `minimize`. Line searches stand for a method that proves its optimum.
-    Nothing is returned if the time does not suffice. Raises `DataError` for fewer than two groups, `MethodError` for a
-    method that remembers other lists.
-    """
-    if method.remembers:
-        raise MethodError(f"{quoted(method.name)} goes on from earlier runs, which may have seen the lists held out")
-    split = Split.of(groups, nbest.n_lists, folds, seed)
-    interrupts = Interrupts()
-    deadline = Deadline(time_limit, None, lambda: interrupts.pressed)
-
-    with interrupts, deadline.running(), using_workers(backend, jobs):
-        problem = problem_of(nbest, metric, ties, region)
-        setting = Setting(problem.metric, ties, problem.region, seed, deadline, requested=metric)
-        told = (lambda *_: None) if on_stage is None else partial(on_stage, "cross-validation")
-        decoded = _decoded_by_folds(nbest, setting, split, method, told)
-    if decoded is None:
-        return {}
-    loss = estimate_of(setting.metric, decoded[0], decoded[0], split.group, split.folds).optimum
-    known = {"loss": loss.value, "low": loss.low, "high": loss.high, "folds": float(split.folds)}
-    return {name: value for name, value in known.items() if value is not None}
-
-
 class _Context(NamedTuple):
-    """What all folds share. fold [S]: of each list; method: whose weights are fitted, `None` for the best that line
-    searches find and their average.
-    """
+    """What all folds share. fold [S]: of each list."""
 
     data: Material
     fold: IntArray
     setting: Setting
-    method: Method | None
 
 
 def _fitted_without(context: _Context, number: int, left: float | None) -> list[FloatArray]:
@@ -238,25 +191,14 @@ def _fitted_without(context: _Context, number: int, left: float | None) -> list[
         setting = context.setting._replace(deadline=deadline)
         fitted = setting.problem(context.data.restrict(~aside), setting.region)
         judge = setting.problem(context.data.restrict(aside))
-        return [chosen_statistics(judge, one) for one in _weights(fitted, setting, context.method)]
-
-
-def _weights(problem: AnyProblem, setting: Setting, method: Method | None) -> Sequence[CallerWeights]:
-    """Return the weights found on the lists of a problem."""
-    if method is None:
-        found = fit(problem, setting, chains=1)
-        return found.found, found.averaged
-    limits = Limits(time_limit=setting.deadline.left)
-    if method.proves:
-        return (found_by_lines(problem, limits, setting.seed),)
-    return (CallerWeights(solve(method, problem, limits, seed=setting.seed).weights),)
+        found = fit(fitted, setting, chains=1)
+        return [chosen_statistics(judge, one) for one in (found.found, found.averaged)]
 
 
 def _decoded_by_folds(
     nbest: Material,
     setting: Setting,
     split: Split,
-    method: Method | None,
     on_fold: Callable[[int, int], object],
 ) -> FloatArray | None:
     """Return the statistics [W, S, K] that each of W weights has on lists that it was not fitted to.
@@ -264,9 +206,7 @@ def _decoded_by_folds(
     The folds are units of work of the workers of the call.
     """
     fold, folds = split.of_lists(), split.folds
-    context = _Context(
-        nbest, fold, setting._replace(deadline=Deadline()), method
-    )  # a deadline goes to no other process
+    context = _Context(nbest, fold, setting._replace(deadline=Deadline()))  # a deadline goes to no other process
     workers = current_workers()
     shared = workers.share(context)
     decoded: FloatArray | None = None

@@ -290,59 +290,13 @@ class TestCompare:
             assert time.monotonic() < deadline, "workers are left"
             time.sleep(0.05)
 
-    def test_workers_that_start_are_not_disturbed(self, data: Path, tmp_path: Path) -> None:
-        out, log = tmp_path / "r.json", tmp_path / "log"
-        out.write_text(OLD)
-        arguments = ["compare", str(data / "hard.tsv"), *COLUMNS, "-o", str(out), "--methods", "och"]
-        process = start(*arguments, "--jobs", "2", log=log, start_new_session=True)
-        assert until(lambda: " joblib\n" in log.read_text(), process)
-        time.sleep(0.3)
-        os.killpg(process.pid, signal.SIGINT)
-        text = ended_well(process, log, signal.SIGINT, tmp_path, ())
-        assert out.read_text() == OLD or json.loads(out.read_text())["methods"], text
-
-    def test_a_worker_that_is_killed_changes_nothing(self, data: Path, tmp_path: Path) -> None:
-        arguments = [
-            "compare",
-            str(data / "hard.tsv"),
-            *COLUMNS,
-            "--methods",
-            "och",
-            "--seeds",
-            "6",
-            "--time-limit",
-            "0",
-        ]
-        code, expected, _ = finished(*arguments, "--json", "-q")
-        log, out = tmp_path / "log", tmp_path / "r.json"
-        process = start(*arguments, "--jobs", "2", "-o", str(out), log=log, cwd=tmp_path)
-        assert until(lambda: "och, seed 0" in log.read_text(), process)
-        children = Path(f"/proc/{process.pid}/task")
-        if not children.exists():
-            process.kill()
-            process.wait()
-            pytest.skip("this system does not tell the children of a process")
-        started = " ".join(one.read_text() for one in children.glob("*/children")).split()
-        workers = [child for child in started if b"loky.backend.popen" in _command_line(child)]
-        assert workers
-        os.kill(int(workers[0]), signal.SIGKILL)
-        process.communicate(timeout=PATIENCE)
-        assert process.returncode == code, log.read_text()
-        runs = [
-            [(run["seed"], run["weights"]) for run in json.loads(text)["methods"][0]["runs"]]
-            for text in (expected, out.read_text())
-        ]
-        assert runs[0] == runs[1]
-        assert len(runs[0]) == 6
-        assert "Traceback" not in log.read_text()
-
     def test_interrupted_before_the_first_run_ended_it_writes_nothing(self, data: Path, tmp_path: Path) -> None:
         out, log = tmp_path / "r.json", tmp_path / "log"
         out.write_text(OLD)
         # no run of it ends within the patience of a test
         arguments = ["compare", str(data / "large.tsv"), *COLUMNS, "-o", str(out), "--methods", "cells"]
         process = start(*arguments, "--jobs", "2", "--seeds", "2", log=log, start_new_session=True)
-        assert until(lambda: " joblib\n" in log.read_text(), process)
+        assert until(lambda: " lpmert.comparing.runs\n" in log.read_text(), process)
         time.sleep(1.0)
         os.killpg(process.pid, signal.SIGTERM)
         text = ended_well(process, log, signal.SIGTERM, tmp_path, ())
@@ -358,10 +312,6 @@ class TestCompare:
         small = ["compare", str(data / "small.tsv"), *COLUMNS, "-o", str(out), "--methods", "grid"]
         code, _, log = finished(*small)
         assert code == 0, log
-
-
-def _command_line(process: str) -> bytes:
-    return Path(f"/proc/{process}/cmdline").read_bytes()
 
 
 def little_room() -> None:

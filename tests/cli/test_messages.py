@@ -215,12 +215,12 @@ class TestOverwriting:
         assert not Path("new").exists()
 
     def test_weights_to_start_from_are_renewed(self, table: str, tmp_path: Path) -> None:
-        settings = tmp_path / "travatar.ini"
-        settings.write_text("[weight_vals]\nam=0.5\nlm=0.5\n")
+        settings = tmp_path / "moses.ini"
+        settings.write_text("[weight]\nam=0.5\nlm=0.5\n")
         for _ in range(2):
             given = ["--initial-weights", settings, "--weights-out", settings]
             assert run("solve", *columns(table), *given).exit_code == 0
-        assert settings.read_text().startswith("[weight_vals]\nam=")
+        assert settings.read_text().startswith("[weight]\nam=")
         nbest = lpmert.read(table, features="am,lm", segment="utt", loss="errors")
         assert lpmert.evaluate(nbest, settings).loss == lpmert.minimize(nbest).loss
 

@@ -32,7 +32,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_subsets_prints_the_best_features_of_each_size(table: Path) -> None:
-    found = lpmert.best_subsets(lpmert.read_table(table, segment="question", features=["a", "b", "c"], loss="errors"))
+    found = lpmert.best_subsets(lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors"))
     done = run("subsets", table, *OPTIONS, "-q")
     assert done.exit_code == 0, done.output
     head, *rows = done.stdout.splitlines()[:4]
@@ -52,7 +52,7 @@ def test_subsets_says_what_time_left_open(tmp_path: Path, table: Path) -> None:
 
 
 def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path) -> None:
-    lists = lpmert.read_table(table, segment="question", features=["a", "b", "c"], loss="errors")
+    lists = lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors")
     found = lpmert.near_optimal(lists, slack=1, relative_to="b")
     done = run("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "-q")
     assert done.exit_code == 0, done.output
@@ -79,12 +79,12 @@ def test_limits_of_one_search_are_refused_where_there_are_many(table: Path, comm
 
 
 def test_solve_at_most_is_the_best_subset_of_that_size(table: Path) -> None:
-    lists = lpmert.read_table(table, segment="question", features=["a", "b", "c"], loss="errors")
+    lists = lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors")
     found = lpmert.best_subsets(lists, at_most=2)[2]
     plain = json.loads(run("solve", table, *OPTIONS, "--at-most", "2", "--json", "-q").stdout)
     assert plain["loss"] == found.result.loss == plain["lower_bound"]
     assert {name for name, weight in plain["weights"].items() if weight} == set(found.features)
-    for option in (("--cv", "2"), ("--certificate", "proof.json"), ("--gap", "1%"), ("--checkpoint", "kept")):
+    for option in (("--certificate", "proof.json"), ("--gap", "1%"), ("--checkpoint", "kept")):
         done = run("solve", table, *OPTIONS, "--at-most", "2", *option)
         assert done.exit_code == 2
         assert f"{option[0]} is for a single search, without --at-most." in done.output

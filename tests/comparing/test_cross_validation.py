@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,11 +17,9 @@ from lpmert.comparing import cross_validation
 from lpmert.comparing.comparison import OPTIMUM
 from lpmert.comparing.runs import Judge
 from lpmert.comparing.significance import corrected_error, corrected_reach, corrected_test
-from lpmert.findings import LOSS
 from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
-from lpmert.reporting import pictures
 from lpmert.result_schema import schema_of
-from lpmert.unseen.estimate import Split, expected_of, folds_of
+from lpmert.unseen.estimate import Split, folds_of
 
 FAST = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging()}
 FEW_NODES = Limits(node_limit=20)
@@ -228,7 +223,7 @@ def test_lists_of_a_source_are_held_out_together():
             assert np.array_equal(weights, alone)
 
 
-def test_processes_change_nothing():
+def test_threads_change_nothing():
     nbest = random_nbest(5, lists=12)
     settings = {"seeds": 1, "cv": 3, "repeat": 1, "optimum_limits": FEW_NODES}
     one, two = (lpmert.compare(nbest, FAST, jobs=jobs, **settings).unseen for jobs in (1, 2))
@@ -268,26 +263,6 @@ def test_what_cannot_be_cross_validated_is_refused(methods, settings, text):
         lpmert.compare(random_nbest(lists=12), methods, **{"cv": 2, **settings})
 
 
-def test_the_optimum_alone_is_estimated_like_line_searches():
-    nbest = noise(2, lists=40)
-    fold = folds_of(np.arange(40), 4, 0)
-    for method in (Och(), Grid(points=3), lpmert.methods.Auto()):
-        stands = Och() if method.proves else method
-        total = 0.0
-        for number in range(4):
-            weights = lpmert.minimize(nbest.restrict(fold != number), method=stands).weights
-            total += lpmert.evaluate(nbest.restrict(fold == number), weights).loss
-        assert expected_of(nbest, method, folds=4)["loss"] == total
-    assert expected_of(nbest, Och(), folds=4, time_limit=0.0) == {}
-    with pytest.raises(lpmert.MethodError, match="goes on from earlier runs"):
-        expected_of(nbest, Stabilised(earlier=[]), folds=4)
-
-
-@pytest.fixture(scope="module")
-def found():
-    return lpmert.compare(random_nbest(), FAST, seeds=1, cv=2, repeat=2, optimum_limits=FEW_NODES).unseen
-
-
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("cv") / "lists.tsv"
@@ -295,99 +270,23 @@ def table(tmp_path_factory):
     return path
 
 
-class TestPicture:
-    @pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-    def test_it_is_drawn_in_the_form_of_its_ending(self, found, tmp_path, ending, begins):
-        pictures.write_picture(pictures.cross_validation(found.to_dict(), LOSS), tmp_path / f"p.{ending}")
-        assert (tmp_path / f"p.{ending}").read_bytes().startswith(begins)
-
-    def test_it_shows_the_figures(self, found):
-        figure = pictures.cross_validation(found.to_dict(), LOSS)
-        left, right = figure.axes
-        assert [label.get_text() for label in left.get_yticklabels()] == [*FAST, OPTIMUM]
-        drawn = {tuple(line.get_xydata()[0]) for line in left.lines if len(line.get_xydata()) == 1}
-        for place, entry in enumerate(found.entries):
-            assert {(entry.here, place), (entry.loss.value, place)} <= drawn
-        differences = [entry.difference.value for entry in found.entries[1:]]
-        shown = [line.get_xdata()[0] for line in right.lines if line.get_marker() == "o"]
-        assert shown == pytest.approx([0.0, *differences])
-
-    def test_what_cannot_be_drawn_is_told(self, found, tmp_path, monkeypatch):
-        figure = pictures.cross_validation(found.to_dict(), LOSS)
-        with pytest.raises(lpmert.DataError, match="must end in one of"):
-            pictures.write_picture(figure, tmp_path / "p.gif")
-        monkeypatch.setattr(pictures, "find_spec", lambda _: None)
-        with pytest.raises(lpmert.MethodError, match=r"pip install 'lpmert\[report\]'"):
-            pictures.write_picture(figure, tmp_path / "p.png")
-
-
 class TestCommands:
-    def test_compare_shows_draws_and_writes(self, table):
-        drawn = table.with_name("drawn.png")
+    def test_compare_shows_and_writes(self, table):
         arguments = ("--methods", "och,average", "--seeds", "1", "--cv", "3", "--repeat", "2", "--node-limit", "20")
-        shown = run("compare", table, *arguments, "--picture", drawn)
+        shown = run("compare", table, *arguments)
         assert shown.exit_code in (0, 3), shown.stderr
         for text in ("on unseen", "optimism", "difference", "3-fold cross-validation, 2 times", "\noptimum "):
             assert text in shown.stdout
-        assert drawn.read_bytes().startswith(b"\x89PNG")
         written = json.loads(run("compare", table, *arguments, "--json", "--quiet").stdout)
         validate(written, schema_of("comparison"))
         assert [entry["name"] for entry in written["cross_validation"]["methods"]] == ["och", "average", "optimum"]
 
-    @pytest.mark.parametrize("command", [("solve",), ("check", "--weights", "1,2")])
-    def test_solve_and_check_tell_what_the_optimum_hides(self, table, command):
-        shown = run(command[0], table, *command[1:], "--cv", "5", "--source", "[0-9]$")
-        assert shown.exit_code == 0, shown.stderr
-        line = next(line for line in shown.stdout.splitlines() if line.startswith("on unseen"))
-        written = json.loads(run(command[0], table, *command[1:], "--cv", "5", "--json", "--quiet").stdout)
-        validate(written, schema_of("check" if command[0] == "check" else "result"))
-        best = written.get("optimum", written)
-        assert best["unseen"]["optimism"] == pytest.approx(1 - best["loss"] / best["unseen"]["loss"])
-        assert "hidden by optimism; 5-fold cross-validation" in line
-        assert "on unseen" not in run(command[0], table, *command[1:]).stdout
-
-    def test_that_it_did_not_end_in_time_is_said_unless_nothing_is_to_be(self, table):
-        arguments = ("solve", table, "--cv", "5", "--time-limit", "0.001", "--json")
-        assert "cross-validation did not end in time" in run(*arguments).stderr
-        quiet = run(*arguments, "--quiet")
-        assert quiet.stderr == ""
-        assert not json.loads(quiet.stdout)["unseen"]
-
-    @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, "OPTIMAL"), (signal.SIGTERM, "INTERRUPTED")])
-    def test_ctrl_c_ends_the_cross_validation_and_not_the_search_after_it(self, table, monkeypatch, number, status):
-        monkeypatch.setattr(sys.modules["lpmert.cli.search"], "Stages", lambda: lambda *_: signal.raise_signal(number))
-        # as in a command, where SIGTERM is taken like Ctrl-C
-        before = signal.signal(number, signal.default_int_handler)
-        try:
-            shown = run("solve", table, "--cv", "5", "--json")
-        finally:
-            signal.signal(number, before)
-        written = json.loads(shown.stdout)
-        whole = json.loads(run("solve", table, "--json", "--quiet").stdout)
-        assert written["status"].upper() == status
-        assert not written["unseen"]
-        assert "warning: cross-validation" in shown.stderr
-        if status == "OPTIMAL":
-            assert shown.exit_code == 0
-            assert written["loss"] == whole["loss"]
-            assert "was interrupted, and the search goes on" in shown.stderr
-        else:
-            assert shown.exit_code == 128 + number
-            assert written["lower_bound"] <= whole["loss"] <= written["loss"]
-
-    def test_results_keep_what_is_to_be_expected(self, tmp_path):
-        result = replace(lpmert.minimize(noise(4)), unseen={"loss": 3.0, "folds": 5.0})
-        result.save(tmp_path / "r.json")
-        assert lpmert.Result.load(tmp_path / "r.json").unseen == result.unseen
-
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            (("solve", "--source", "a"), "--source needs --cv"),
             (("compare", "--source", "a"), "--source needs --cv"),
-            (("compare", "--picture", "a.png"), "--picture needs --cv"),
-            (("solve", "--cv", "1"), "--cv"),
-            (("solve", "--cv", "5", "--source", "no such id"), "does not match the list id"),
+            (("compare", "--cv", "1"), "--cv"),
+            (("compare", "--cv", "5", "--source", "no such id"), "does not match the list id"),
             (("compare", "--cv", "5", "--source", "("), "not a regular expression"),
         ],
     )

@@ -201,7 +201,7 @@ def test_a_column_that_is_words_too_stays_as_it_is_written(
     path = tmp_path / "t.tsv"
     path.write_bytes(content("tsv", [(f"00{number // 3}", "1") for number in range(60)], "x"))
     monkeypatch.setattr(files, "_BLOCK_BYTES", 64)
-    found = lpmert.read_table(path, segment=segment, features="a", loss="errors", text=text)
+    found = lpmert.read(path, segment=segment, features="a", loss="errors", text=text)
     assert found.features[:, 0].tolist() == [number // 3 for number in range(60)]
     assert list(found.list_ids) == [f"{'u' if segment == 'list' else '00'}{number}" for number in range(20)]
     assert found.texts is not None

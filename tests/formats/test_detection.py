@@ -19,7 +19,7 @@ from mutations import examples, read_or_refused
 from shared import SHARED_DATA, needs_shared
 from written_lists import DIALECTS, FILES, optimum, small
 
-from lpmert import DataError, read, read_table, write
+from lpmert import DataError, read, write
 from lpmert.formats.columns import ColumnsNeeded
 from lpmert.formats.detect import detect
 from lpmert.registry import FORMATS as REGISTERED
@@ -99,12 +99,12 @@ def test_a_foreign_table_takes_no_column_for_a_feature_by_itself(tmp_path: Path)
 def test_features_may_be_patterns_or_all(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text(FOREIGN)
     columns = {"segment": "utt", "loss": "errors", "text": "text"}
-    assert read_table(tmp_path / "x.tsv", features="all", **columns).names == ("rank", "decoder", "lm", "ref_words")
+    assert read(tmp_path / "x.tsv", features="all", **columns).names == ("rank", "decoder", "lm", "ref_words")
     del columns["text"]  # which is no feature by its name
-    assert read_table(tmp_path / "x.tsv", features="all", **columns).names == ("rank", "decoder", "lm", "ref_words")
-    assert read_table(tmp_path / "x.tsv", features="lm,*r*", **columns).names == ("lm", "rank", "decoder", "ref_words")
+    assert read(tmp_path / "x.tsv", features="all", **columns).names == ("rank", "decoder", "lm", "ref_words")
+    assert read(tmp_path / "x.tsv", features="lm,*r*", **columns).names == ("lm", "rank", "decoder", "ref_words")
     with pytest.raises(DataError, match=r"no name is like 'LM\*'; there are utt, rank"):
-        read_table(tmp_path / "x.tsv", features="LM*", **columns)
+        read(tmp_path / "x.tsv", features="LM*", **columns)
     write(small(names=["LM_0", "TM_0"]), tmp_path / "x.npz")
     assert read(tmp_path / "x.npz", features="LM*").names == ("LM_0",)
     assert read(tmp_path / "x.npz", features=["all"]).names == ("LM_0", "TM_0")
@@ -114,8 +114,8 @@ def test_features_may_be_patterns_or_all(tmp_path: Path) -> None:
 
 def test_a_column_called_like_a_pattern_is_that_column(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("list\ta*\tab\tall\tloss\n0\t1\t2\t3\t4\n")
-    assert read_table(tmp_path / "x.tsv", features="a*").names == ("a*",)
-    assert read_table(tmp_path / "x.tsv", features="all").names == ("all",)
+    assert read(tmp_path / "x.tsv", features="a*").names == ("a*",)
+    assert read(tmp_path / "x.tsv", features="all").names == ("all",)
 
 
 def test_files_with_other_features_are_not_pooled(tmp_path: Path) -> None:

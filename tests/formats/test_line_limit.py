@@ -105,9 +105,8 @@ class TestLines:
         path = tmp_path / "table.tsv"
         path.write_text("s\ta\tl\n" + "".join(f"{i}\t{j}\t{j}\n" for i in range(3) for j in range(40)))
         assert read(path, **COLUMNS).n_lists == 3
-        for reader in (read, lpmert.read_table):
-            with pytest.raises(DataError, match="more than 5 bytes"):
-                reader(path, max_line_length=5, **COLUMNS)
+        with pytest.raises(DataError, match="more than 5 bytes"):
+            read(path, max_line_length=5, **COLUMNS)
         options = [str(path), "--segment", "s", "--features", "a", "--loss", "l"]
         out = str(tmp_path / "out.tsv")
         for arguments in (
@@ -251,7 +250,7 @@ class TestQuotes:
         for header in (f"s\ta\t{long}\t{long}", "\t".join(f"{long}{k}" for k in range(9)), f"s\ta\t{long}"):
             path.write_text(f"{header}\n0\t1\t2\n")
             with pytest.raises(DataError) as caught:
-                lpmert.read_table(path, **COLUMNS)  # type: ignore[arg-type]
+                lpmert.read(path, **COLUMNS)  # type: ignore[arg-type]
             assert len(str(caught.value)) < len(str(path)) + 3 * MOST
 
     def test_every_message_about_data_quotes_with_care(self) -> None:

@@ -23,7 +23,7 @@ from mutations import damaged, examples, read_or_refused, wrong_documents
 from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, Content, binary_mert, put, single_precision
 
 import lpmert
-from lpmert import DataError, NBest, read, read_table
+from lpmert import DataError, NBest, read
 from lpmert.formats.references import read_transcripts, utterance_files
 from lpmert.formats.weights import read_weights
 from lpmert.model.converters import measure_texts
@@ -89,7 +89,7 @@ def best_of_n_sizes(content: bytes) -> Container[int]:
 
 
 def of_table(name: str) -> Callable[[Path], object]:
-    return lambda folder: read_table(folder / name, **COLUMNS)
+    return lambda folder: read(folder / name, **COLUMNS)
 
 
 UP_TO_3 = range(1, 4)
@@ -577,24 +577,24 @@ def of_moses(paths: Any = "moses", **options: Any) -> Callable[[], object]:
 
 # fmt: off
 ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
-    ("either loss .* or statistics", lambda: read_table("x.tsv", **COLUMNS, statistics=["am"])),
-    ("statistics names no column", lambda: read_table("x.tsv", **{**COLUMNS, "loss": None}, statistics=[])),
-    ("features names no column", lambda: read_table("x.tsv", **{**COLUMNS, "features": []})),
-    ("features names the column 'am' twice", lambda: read_table("x.tsv", **{**COLUMNS, "features": "am,am"})),
-    ("no format 'xml'; the formats are tsv, csv, jsonl, json", lambda: read_table("x.tsv", **COLUMNS, format="xml")),
-    ("cannot tell the format; give format, one of tsv, csv", lambda: read_table("dev.txt", **COLUMNS)),
-    ("empty.txt: empty file", lambda: read_table("empty.txt", **COLUMNS)),
+    ("either loss .* or statistics", lambda: read("x.tsv", **COLUMNS, statistics=["am"])),
+    ("statistics names no column", lambda: read("x.tsv", **{**COLUMNS, "loss": None}, statistics=[])),
+    ("features names no column", lambda: read("x.tsv", **{**COLUMNS, "features": []})),
+    ("features names the column 'am' twice", lambda: read("x.tsv", **{**COLUMNS, "features": "am,am"})),
+    ("no format 'xml'; choose one of tsv, csv, jsonl, json", lambda: read("x.tsv", **COLUMNS, format="xml")),
+    (r"cannot tell the format; give the format \(--from, format\), one of tsv", lambda: read("dev.txt", **COLUMNS)),
+    ("empty.txt: empty file", lambda: read("empty.txt", **COLUMNS)),
     ("dev.jsonl:2: column 'errors' is 4, not a string",
-     lambda: read_table("dev.jsonl", segment="utt", features="am", loss="lm", text="errors")),
-    ("neither a path nor a table with named columns: 7", lambda: read_table(7)),
-    ("all the same number of rows", lambda: read_table({"a": [1], "b": [1, 2]})),
-    ("column 'a' is no row of values", lambda: read_table({"a": np.ones((2, 2))})),
-    ("no rows", lambda: read_table({"list": [], "a": [], "loss": []})),
-    ("row 1: column 'list' is True, not a string or an integer", lambda: read_table({**TABLE_OF_3, "list": [True, 1]})),
-    ("row 2: list '1' is 1 on row 1; write all ids", lambda: read_table({**TABLE_OF_3, "list": (1, "1")})),
-    ("row 2: list 1 is '1' on row 1; write all ids", lambda: read_table({**TABLE_OF_3, "list": ("1", 1)})),
-    *(("row 1: column 'f' is np", lambda times=times: read_table({**TABLE_OF_3, "f": times})) for times in TIMES),
-    *(("row 1: column 'list' is np", lambda times=times: read_table({**TABLE_OF_3, "list": times})) for times in TIMES),
+     lambda: read("dev.jsonl", segment="utt", features="am", loss="lm", text="errors")),
+    ("source must be a sequence, not 7", lambda: read(7)),
+    ("all the same number of rows", lambda: read({"a": [1], "b": [1, 2]})),
+    ("column 'a' is no row of values", lambda: read({"a": np.ones((2, 2))})),
+    ("no rows", lambda: read({"list": [], "a": [], "loss": []})),
+    ("row 1: column 'list' is True, not a string or an integer", lambda: read({**TABLE_OF_3, "list": [True, 1]})),
+    ("row 2: list '1' is 1 on row 1; write all ids", lambda: read({**TABLE_OF_3, "list": (1, "1")})),
+    ("row 2: list 1 is '1' on row 1; write all ids", lambda: read({**TABLE_OF_3, "list": ("1", 1)})),
+    *(("row 1: column 'f' is np", lambda times=times: read({**TABLE_OF_3, "f": times})) for times in TIMES),
+    *(("row 1: column 'list' is np", lambda times=times: read({**TABLE_OF_3, "list": times})) for times in TIMES),
     ("metric is for texts; give references, too", lambda: read("y.tsv", metric="wer")),
     ("short: 1 lines, too few for list 1", of_moses(references="short")),
     ("long:3: no list for this line", of_moses(references="long")),
@@ -622,8 +622,8 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     # the order of a set of strings is another in each process
     (f"^source {NO_SET}", lambda: read({"y.tsv"})),
     (f"^features {NO_SET}", lambda: read("y.tsv", features={"a", "b"})),
-    (f"^features {NO_SET}", lambda: read_table("y.tsv", features={"a", "b"})),
-    (f"^statistics {NO_SET}", lambda: read_table("y.tsv", statistics={"loss"})),
+    (f"^features {NO_SET}", lambda: read("y.tsv", features={"a", "b"})),
+    (f"^statistics {NO_SET}", lambda: read("y.tsv", statistics={"loss"})),
     (f"^references {NO_SET}", lambda: read("y.tsv", text="text", references={"y.tsv"})),
     (f"^names {NO_SET}", lambda: TWO.select_features({"a", "b"})),
     (f"^references {NO_SET}", lambda: measure_texts(TWO, {"x", "y"}, "wer")),
@@ -699,14 +699,14 @@ def test_damaged_compressed_files_are_refused_by_name(tmp_path: Path, packing: s
     for broken in (packed[: len(packed) // 2], packed[:-1], packed[:7], packed + packed[:7]):
         put(tmp_path, {f"dev.tsv{packing}": broken})
         with pytest.raises(DataError, match=f"dev.tsv{packing}: the compressed file is damaged or ends early"):
-            read_table(tmp_path / f"dev.tsv{packing}", **COLUMNS)
+            read(tmp_path / f"dev.tsv{packing}", **COLUMNS)
 
 
 def test_missing_files_folders_and_other_archives_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none.tsv: cannot be read: No such file"):
-        read_table(tmp_path / "none.tsv", **COLUMNS)
+        read(tmp_path / "none.tsv", **COLUMNS)
     with pytest.raises(DataError, match="cannot be read: Is a directory"):
-        read_table(tmp_path, **COLUMNS)
+        read(tmp_path, **COLUMNS)
     with pytest.raises(DataError, match="the folder is empty"):
         utterance_files(tmp_path)
     with pytest.raises(DataError, match="cannot be read: No such file"):

@@ -25,7 +25,7 @@ from scipy import sparse
 from shared import SHARED_DATA, needs_shared
 from written_lists import DIALECTS, FILES, LISTS, PACKINGS, binary_mert, optimum, same, single_precision, small
 
-from lpmert import DataError, NBest, read, read_table, write
+from lpmert import DataError, NBest, read, write
 from lpmert.formats.detect import detect
 from lpmert.formats.mert_data import load_mert_data, merge_sparse
 from lpmert.system.files import read_text
@@ -239,7 +239,7 @@ def test_a_frame_is_read_like_a_file(tmp_path: Path, kind: str) -> None:
     if kind == "file":
         pyarrow.parquet.write_table(frame("pyarrow"), tmp_path / "x.parquet")
     table = tmp_path / "x.parquet" if kind == "file" else frame(kind)
-    assert same(read_table(table, segment="utt", features="am,lm", loss="errors", text="hyp"), LISTS)
+    assert same(read(table, segment="utt", features="am,lm", loss="errors", text="hyp"), LISTS)
 
 
 READ_BY_CONTENT = [kind for kind in FORMATS if kind != "json"]
@@ -394,10 +394,10 @@ def test_a_parquet_file_is_read_within_twice_the_memory_of_its_arrays(tmp_path: 
     pyarrow.parquet.write_table(pyarrow.table({**columns, "loss": numbers[5]}), content)
     (tmp_path / "x.parquet").write_bytes(content.getvalue())
     del columns, content
-    read_table(tmp_path / "x.parquet")  # imports what it needs
+    read(tmp_path / "x.parquet")  # imports what it needs
     tracemalloc.start()
     try:
-        nbest = read_table(tmp_path / "x.parquet")
+        nbest = read(tmp_path / "x.parquet")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -14,7 +14,7 @@ import pytest
 from commands import run
 from shared import SHARED_DATA, needs_shared
 
-from lpmert import read, read_table
+from lpmert import read
 from lpmert.formats.columns import ColumnsNeeded
 
 Table = dict[str, list[Any]]
@@ -75,7 +75,7 @@ WANTED = {"segment": "recording", "features": "am,lm,words", "statistics": "erro
 def test_ids_ranks_sums_and_lengths_of_references_are_told_from_features(tmp_path: Path, form: str) -> None:
     if form == "frame":
         with pytest.raises(ColumnsNeeded) as caught:
-            read_table(speech())
+            read(speech())
         error = caught.value
     else:
         error = needed(written(tmp_path, speech(), form))

@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 from written_lists import DIALECTS, PACKINGS, put
 
-from lpmert import DataError, NBest, minimize, read, read_table, to_columns
+from lpmert import DataError, NBest, minimize, read, to_columns
 from lpmert.formats.columns import ColumnsNeeded
 from lpmert.system.files import atomic_writer, lines, read_text, write_text
 
@@ -124,7 +124,7 @@ def test_lists_become_a_frame_and_lists_again(kind: str) -> None:
         [[1.0, 0], [0, 1], [2, 1]], [0, 2, 3], [0, 1, 1], names=["a", "b"], list_ids=["x", "7"], texts=["", "y", "z"]
     )
     frame = made(kind, to_columns(nbest))
-    again = read_table(frame)
+    again = read(frame)
     assert (again.fingerprint, again.texts) == (nbest.fingerprint, nbest.texts)
     assert minimize(again).loss == 1  # list 7 has one hypothesis, of loss 1, and list x one of loss 0
 
@@ -142,10 +142,10 @@ def test_the_texts_of_a_frame_are_measured_against_references(kind: str) -> None
 @KINDS
 def test_rows_that_lie_apart_are_gathered_or_refused(kind: str) -> None:
     frame = made(kind, {"q": [2, 1, 2], "f": [1.0, 2.0, 3.0], "loss": [0, 1, 2]})
-    nbest = read_table(frame, segment="q", features="f", group=True)
+    nbest = read(frame, segment="q", features="f", group=True)
     assert (nbest.list_ids, nbest.dense_features().ravel().tolist()) == (("2", "1"), [1, 3, 2])
     with pytest.raises(DataError, match="list '2' comes back here"):
-        read_table(frame, segment="q", features="f")
+        read(frame, segment="q", features="f")
 
 
 @KINDS
@@ -160,16 +160,16 @@ def test_rows_that_lie_apart_are_gathered_or_refused(kind: str) -> None:
 )
 def test_errors_name_the_row(kind: str, columns: dict[str, list[Any]], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        read_table(made(kind, {**ROWS, **columns}), **COLUMNS)
+        read(made(kind, {**ROWS, **columns}), **COLUMNS)
 
 
 @KINDS
 def test_what_a_frame_does_not_tell_is_asked_for(kind: str) -> None:
     with pytest.raises(ColumnsNeeded, match=r"segment .*features .*utt, am, lm, errors, hyp") as caught:
-        read_table(made(kind, ROWS))
+        read(made(kind, ROWS))
     assert caught.value.suggestion == {"segment": "utt", "features": "am,lm", "loss": "errors"}
     with pytest.raises(DataError, match="no column 'x'; the columns are utt"):
-        read_table(made(kind, ROWS), segment="x", features="am", loss="errors")
+        read(made(kind, ROWS), segment="x", features="am", loss="errors")
 
 
 TOO_LARGE = [2**53 + 1, -(2**53) - 1, 2**64 - 1]
@@ -180,7 +180,7 @@ TOO_LARGE = [2**53 + 1, -(2**53) - 1, 2**64 - 1]
 def test_integers_that_would_be_rounded_are_refused_in_frames(kind: str, value: int) -> None:
     frame = made(kind, {"list": ["a", "a"], "f": np.array([1, value], dtype="u8" if value > 2**63 else "i8")})
     with pytest.raises(DataError, match=rf"row 2: column 'f' is {value}, an integer beyond 2\*\*53"):
-        read_table(frame, segment="list", features="f", loss="f")
+        read(frame, segment="list", features="f", loss="f")
 
 
 def test_a_later_block_of_a_table_has_no_rounded_integers(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_gain_that_is_missing_in_a_frame_is_named() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"list": ["a", "a"], "f": [1, 2], "gain": pandas.array([True, None], dtype="boolean")})
     with pytest.raises(DataError, match="row 2: column 'gain' is <NA>, not a number"):
-        read_table(frame, segment="list", features="f", gain="gain")
+        read(frame, segment="list", features="f", gain="gain")
 
 
 def test_keys_of_a_mapping_are_in_order() -> None:

@@ -17,48 +17,6 @@ NAMES = ("lm_0", "tm_pt_0", "tm_pt_1", "WordPenalty")
 VALUES = [1.25, -2.5, 0.75, -0.5]
 """What every file below says of these features."""
 
-JOSHUA = """\
-# feature functions
-feature-function = OOVPenalty
-feature-function = WordPenalty
-tm = thrax -owner pt -maxspan 20 -path grammar.gz
-lm = kenlm 5 false false 100 lm.kenlm
-default_non_terminal=X
-pop-limit = 100
-mark-oovs = false
-
-###### model weights
-#lm order weight
-lm_0 1.25
-tm_pt_0 -2.5
-tm_pt_1 0.75
-WordPenalty -0.5
-OOVPenalty -100
-"""
-
-ZMERT = """\
-lm_0 ||| 1.25 Opt 0.1 +Inf +0.5 +1.5
-tm_pt_0 ||| -2.5 Opt -Inf +Inf -1 +1
-tm_pt_1 ||| 0.75 Opt -Inf +Inf -1 +1
-WordPenalty ||| -0.5 Fix 0 0 0 0
-normalization = absval 1 lm_0
-"""
-
-TRAVATAR = """\
-[tm_file]
-model/rule-table.gz
-
-[weight_vals]
-tm_pt_0=-2.5
-lm_0=1.25
-WordPenalty=-0.5
-tm_pt_1=0.75
-unk=-1
-
-[search]
-cp
-"""
-
 FORMS = {
     "result": json.dumps({"weights": dict(zip(NAMES, VALUES, strict=True)), "loss": 3, "seed": 0}),
     "object": json.dumps(dict(zip(reversed(NAMES), reversed(VALUES), strict=True))),
@@ -70,10 +28,7 @@ FORMS = {
     "lines": "WordPenalty -0.5\nlm_0 1.25\ntm_pt_0 -2.5\ntm_pt_1 0.75\n",
     "cdec": "# Objective = 3\nWordPenalty -0.5\nlm_0 1.25\ntm_pt_0 -2.5\ntm_pt_1 0.75\n",
     "tabs": "WordPenalty\t-0.5\nlm_0\t1.25\ntm_pt_0\t-2.5\ntm_pt_1\t0.75\n",
-    "joshua": JOSHUA,
-    "zmert": ZMERT,
-    "travatar": "lm_0=1.25\ntm_pt_0=-2.5\ntm_pt_1=0.75\nWordPenalty=-0.5\n",
-    "travatar.ini": TRAVATAR,
+    "pairs": "lm_0=1.25\ntm_pt_0=-2.5\ntm_pt_1=0.75\nWordPenalty=-0.5\n",
     "moses": "lm= 1.25\ntm_pt= -2.5 0.75\nWordPenalty=-0.5\n",
     "moses.ini": "[feature]\nKENLM name=lm\n\n[weight]\nUnknown= 1\nlm= 1.25\ntm_pt= -2.5 0.75\nWordPenalty=-0.5\n\n"
     "[threads]\n4\n",
@@ -113,29 +68,8 @@ def test_only_a_file_of_three_lines_is_an_init_opt(tmp_path: Path, text: str) ->
     assert read_weights(tmp_path / "w").of_features(["a", "b"]).tolist() == [1, 2]
 
 
-def test_an_old_moses_ini_names_features_as_its_lists_do(tmp_path: Path) -> None:
-    path = tmp_path / "moses.ini"
-    path.write_text(
-        "[ttable-limit]\n20\n0\n\n# distortion\n[weight-d]\n0.3\n0.2\n\n[weight-l]\n0.5\n\n"
-        "[weight-t]\n0.1\n-2\n[weight-w]\n-1\n"
-    )
-    names = ["d_0", "d_1", "lm_0", "w_0", "tm_0", "tm_1"]
-    assert read_weights(path).of_features(names).tolist() == [0.3, 0.2, 0.5, -1, 0.1, -2]
-
-
-def test_every_section_of_an_old_moses_ini_is_known(tmp_path: Path) -> None:
-    # moses/Parameter.cpp: AddParam("weight-generation", "g", ...) and so on
-    short = {"weight-d": "d", "weight-generation": "g", "weight-i": "I", "weight-l": "lm", "weight-lex": "lex"}
-    short |= {"weight-t": "tm", "weight-w": "w", "weight-lr": "lr", "weight-u": "u", "weight-dlm": "dlm"}
-    path = tmp_path / "moses.ini"
-    path.write_text("".join(f"[{name}]\n{number}\n\n" for number, name in enumerate(short)))
-    found = read_weights(path)
-    assert found.by_name == {f"{label}_0": number for number, label in enumerate(short.values())}
-
-
-@pytest.mark.parametrize("form", ["joshua", "travatar.ini", "moses.ini"])
-def test_settings_may_have_weights_of_other_features_but_none_missing(tmp_path: Path, form: str) -> None:
-    (tmp_path / "w").write_text(FORMS[form])
+def test_moses_ini_may_have_weights_of_other_features_but_none_missing(tmp_path: Path) -> None:
+    (tmp_path / "w").write_text(FORMS["moses.ini"])
     found = read_weights(tmp_path / "w")
     assert found.of_features(NAMES[:2]).tolist() == VALUES[:2]
     with pytest.raises(

@@ -8,7 +8,6 @@ import math
 import re
 import tarfile
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from lpmert import DataError
 from lpmert.formats.detect import detect
 from lpmert.formats.graphs import Edges, GraphText, Links
 from lpmert.formats.lattices import load_lattices
-from lpmert.formats.search_graphs import links_of_lattice
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.registry import FORMATS
@@ -56,29 +54,6 @@ two
 SYMBOLS = "<eps> 0\nthe 5\na 6\ncat 7\n"
 ACCEPTOR = "0\t1\tthe\n0\t1\ta\t1.5\n1\t2\tcat\t0.5\n1\t2\t<eps>\t2\n3\t2\tdog\n1\t4\tpig\n2\t0.25\n4\tInfinity\n"
 TRANSDUCER = "0 1 th the 0.5\n0 1 uh <eps>\n1 2 k cat 0.25\n2\n1 0.125\n"
-SPHINX = """# getcwd: /this/is/bogus
-# -logbase 1.000100e+00
-#
-Frames 100
-#
-Nodes 4 (NODEID WORD STARTFRAME FIRST-ENDFRAME LAST-ENDFRAME)
-0 </s> 90 91 99 ; 7
-1 cat 30 80 89 ; 6
-2 cut(2) 30 80 88 ; 5
-3 <s> 0 29 29 ; 1
-#
-Initial 3
-Final 0
-#
-BestSegAscr 0 (NODEID ENDFRAME ASCORE)
-#
-Edges (FROM-NODEID TO-NODEID ASCORE)
-3 1 -10240
-3 2 -9216
-1 0 -20480
-2 0 -30720
-End
-"""
 GRAPH = """0 hyp=0 stack=0 forward=1 fscore=-9
 0 hyp=17 stack=1 back=0 score=-1 transition=-1 forward=30 fscore=-4 covered=0-0 out=the\x20
 0 hyp=25 stack=1 back=0 score=-2 transition=-2 recombined=17 forward=30 fscore=-4 covered=0-0 out=a big
@@ -133,18 +108,6 @@ a house ||| lm_0=-2.5
 5
 of [2] ||| lm_0=-1
 """
-CDEC = (
-    '{"rules":[1,"[X] ||| <s> ||| <s>",2,"[X] ||| [X] X [X] ||| [2] X [1]",3,"[X] ||| z ||| Z"],'
-    '"features":["f1","f2"],"edges":[{"tail":[],"spans":[0,1,0,1],"feats":[0,-2,1,-99],"rule":1}],'
-    '"node":{"in_edges":[0],"cat":"X"},"edges":[{"tail":[],"feats":["g",0.5],"rule":3}],'
-    '"node":{"in_edges":[1]},"edges":[{"tail":[0,1],"feats":[0,-0.5,1,-0.75],"rule":2}],"node":{"in_edges":[2]}}\n'
-)
-TRAVATAR = (
-    '{"nodes": [{"sym": "S", "span": [0, 2], "id": 0, "edges": [0]}, {"sym": "NP", "span": [0, 1], "id": 1}], '
-    '"edges": [{"id": 0, "head": 0, "tails": [1], "trg": [{"label": -1, "words": ["go", -1]}], "features": {"w": 2}}, '
-    '{"id": 1, "head": 1, "trg": [{"label": -1, "words": ["he"]}], "features": {"lm": -1.5}, "score": -3}], '
-    '"words": ["il", "va"]}\n'
-)
 CYCLIC_NODES = """# target ||| features ||| source-covered
 3 3
 # node 0
@@ -160,11 +123,8 @@ CYCLIC_NODES = """# target ||| features ||| source-covered
 KINDS = {
     "kaldi-lattice": PLAIN,
     "fst": ACCEPTOR,
-    "pocketsphinx": SPHINX,
     "moses-graph": GRAPH,
     "hypergraph": PHRASES,
-    "cdec": CDEC,
-    "travatar": TRAVATAR,
 }
 
 
@@ -256,7 +216,6 @@ PATHS: list[tuple[str, dict[str, Any], dict[str, dict[str, dict[str, float]]]]] 
      {"x": rows_of("cost words", the_cat=(0.75, 2), the=(0.625, 1), cat=(0.25, 1)) | {"": {"cost": 0.125}}}),
     ("0 1 5 0.5\n0 1 7\n1 2 0\n2 1\n", {"symbols": "@words.txt"},
      {"x": rows_of("cost words", the=(1.5, 1), cat=(1, 1))}),
-    (SPHINX, {"variants": True}, {"x": rows_of("acoustic words", cat=(-30720 * UNIT, 1), cut=(-39936 * UNIT, 1))}),
     (GRAPH, {}, {
         "0": rows_of("transition words", the_house=(-4, 2), a_big_house=(-5, 3)),
         "1": rows_of("transition words", yes=(-1.5, 1)),
@@ -369,15 +328,6 @@ EDGES: list[tuple[str, str, int, list[Row]]] = [
             (5, (2,), ("of", 0), {"lm_0": -1.0}),
         ],
     ),
-    (
-        "cdec", CDEC, 2,
-        [
-            (0, (), (), {"f1": -2.0, "f2": -99.0}),
-            (1, (), ("Z",), {"g": 0.5}),
-            (2, (0, 1), (1, "X", 0), {"f1": -0.5, "f2": -0.75}),
-        ],
-    ),
-    ("travatar", TRAVATAR, 0, [(0, (1,), ("go", 0), {"w": 2.0}), (1, (), ("he",), {"lm": -1.5})]),
 ]  # fmt: skip
 
 
@@ -406,11 +356,6 @@ def test_hypergraphs_are_searched_over_all_derivations(tmp_path: Path) -> None:
         assert problem.text(0, way) == text
         assert problem.features(0, way).tolist() == features
     assert lpmert.minimize(chart).loss == 0
-    cdec = load_lattices(put(tmp_path, {"x": CDEC}) / "x", {"x": "Z X"})
-    assert cdec.names == ("f1", "f2", "g")
-    assert lpmert.evaluate(cdec, [1, 1, 1]).loss == 0
-    travatar = load_lattices(put(tmp_path, {"x": TRAVATAR}) / "x", {"x": "go he now"})
-    assert lpmert.evaluate(travatar, {"w": 1, "lm": 1}).loss == 1
 
 
 def test_words_of_hypergraphs_are_counted_and_left_out(tmp_path: Path) -> None:
@@ -435,17 +380,12 @@ def test_lattices_beside_hypergraphs_are_hypergraphs_too(tmp_path: Path) -> None
     assert lpmert.minimize(lists).loss == 0
 
 
-def test_hypergraphs_with_a_cycle_are_refused_with_their_file(tmp_path: Path) -> None:
-    content = TRAVATAR.replace('{"id": 1, "head": 1, "trg"', '{"id": 1, "head": 1, "tails": [0], "trg"')
-    path = put(tmp_path, {"x": content.replace('"words": ["he"]', '"words": ["he", -1]')}) / "x"
-    with pytest.raises(DataError, match="cycle") as caught:
+def test_hypergraphs_without_a_derivation_are_refused_with_their_file(tmp_path: Path) -> None:
+    content = CHART.replace("3 4", "3 3").replace("1\nof  ||| LM=-1  ||| 1\n", "0\n")
+    path = put(tmp_path, {"x": content}) / "x"
+    with pytest.raises(DataError, match="no derivation") as caught:
         load_lattices(path, {"x": "a"})
     assert caught.value.path == str(path)
-
-
-def test_several_hypergraphs_of_a_file_are_called_by_their_lines() -> None:
-    for kind, content in (("cdec", CDEC), ("travatar", TRAVATAR)):
-        assert [name for name, _ in FORMATS.build(kind).graphs(GraphText("x", 2 * content))] == ["0", "1"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -488,13 +428,6 @@ CYCLE = "0 1 a\n1 2 b\n2 1 c\n1 3 d\n3\n"
         ("0 1 a\n1 x\n", 2, "the weight is 'x', not a number"),
         ("u\n0 1 5 1,2,\n1\n\nu v\n", 5, "should be an utterance alone"),
         ("u\n0 1 5 1,2,\n1\n\nu\n0 1 5 1,2,\n1\n", None, "utterance 'u' comes twice"),
-        (SPHINX.replace("End\n", ""), None, "no line End: the file is cut off"),
-        (SPHINX.replace("Nodes 4", "Nodes 5"), 6, "5 nodes, but there are lines for 4"),
-        (SPHINX.replace("3 2 -9216", "3 9 -9216"), 19, "node 9, but there are only nodes 0 to 3"),
-        (SPHINX.replace("Final 0", "Final 7"), 13, "Final 7, but there are only nodes 0 to 3"),
-        (SPHINX.replace("FROM-NODEID TO-NODEID", "FROM-NODEID ENDFRAME"), 17, "the edges must lead to nodes"),
-        (SPHINX.replace("1.000100e+00", "0.5"), 2, "0.5 is no base of logarithms"),
-        (SPHINX.replace("1 0 -20480", "1 3 -20480"), 18, "cycle: 3 -> 1 -> 3"),
         ("u\n0 1 3 5 1,2\n1 2 8 5\n2 1 8 5\n2 3 8 6\n3 0.5,0\n\n", 3, "cycle: 1 -> 2 -> 1"),
         ("u\n0 1 5 1,2,3\n1 2 6 1,2,3\n2 2 6 1,2,3\n2 0,0,\n\n", 4, "cycle: 2 -> 2"),
         (GRAPH.replace("back=0 score=-2", "back=30 score=-2"), 4, "cycle: 17 -> 30 -> "),
@@ -508,16 +441,6 @@ CYCLE = "0 1 a\n1 2 b\n2 1 c\n1 3 d\n3\n"
         (CYCLIC_NODES, 5, r"\[1\] is no node before this one"),
         (PHRASES.replace("LM0=-1 W", "LM0 W"), 12, "'LM0' should be a feature name=value"),
         (PHRASES.replace("# node 1", "# node 4"), 6, "node 4, where node 1 should be"),
-        (CDEC.replace('"rule":2', '"rule":9'), 1, "no rule 9"),
-        (CDEC.replace('"tail":[0,1]', '"tail":[0]'), 1, "an edge with 1 tails must have each in its output once"),
-        (CDEC.replace('"tail":[0,1]', '"tail":[0,2]'), 1, "a tail is 2, not a number from 0 to 1"),
-        (CDEC.replace('"in_edges":[2]', '"in_edges":[3]'), 1, "an edge is 3"),
-        (CDEC.replace(',"rule":2', ""), 1, "an edge without a rule has no words"),
-        (CDEC.replace('"f2"', '"f1"'), 1, "feature 'f1' is no name, or comes twice"),
-        (CDEC[:-5], 1, "no JSON"),
-        (TRAVATAR.replace('"words": ["he"]', '"words": ["he", -1]'), 1, "an edge with 0 tails"),
-        (TRAVATAR.replace('"id": 1}]', '"id": 5}]'), 1, "the ids of the nodes must be the numbers from 0"),
-        (TRAVATAR.replace('"lm": -1.5', '"lm": "a"'), 1, "'lm' is 'a', not a number"),
     ],
 )
 def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, content: str, line: int | None, message: str) -> None:
@@ -670,61 +593,3 @@ def test_damaged_files_are_read_or_refused_with_their_name(
         path, lambda: load_lattices(path, ids, format=kind, partial=True), unless="no reference for utterance"
     )
     assert found is None or found.n_lists > 0
-
-
-class Node(SimpleNamespace):
-    """A node of MeCab's lattice, as its Python module shows it."""
-
-
-def analysed() -> Any:
-    """By hand: BOS, then ab or a + b, then EOS; costs of words 10, 3, 4 and of neighbours 1, 2, 5, 6, 7."""
-    bos = Node(id=0, surface="", wcost=0, lpath=None, bnext=None)
-    ab = Node(id=1, surface="ab", wcost=10, bnext=None)
-    a = Node(id=2, surface="a", wcost=3, bnext=ab)
-    b = Node(id=3, surface="b", wcost=4, bnext=None)
-    eos = Node(id=4, surface="", wcost=0, bnext=None)
-
-    def path(left: Node, right: Node, connection: int, following: Any = None) -> Any:
-        return SimpleNamespace(lnode=left, rnode=right, cost=connection + right.wcost, lnext=following)
-
-    ab.lpath, a.lpath, b.lpath = path(bos, ab, 1), path(bos, a, 2), path(a, b, 5)
-    eos.lpath = path(ab, eos, 6, path(b, eos, 7))
-    begins = {0: a, 1: b, 2: eos}
-    return SimpleNamespace(
-        bos_node=lambda: bos, eos_node=lambda: eos, size=lambda: 2, begin_nodes=lambda place: begins.get(place)
-    )
-
-
-def test_mecab_gives_all_analyses_with_the_costs_of_words_and_neighbours() -> None:
-    links = links_of_lattice(analysed())
-    lattices = lpmert.Lattices(
-        [list(row) for row in zip(*(links.scores[name] for name in ("word_cost", "connection_cost")), strict=True)],
-        [0, len(links.sources)],
-        links.sources,
-        links.targets,
-        [links.vocabulary[word] for word in links.words],
-        ["a b"],
-        starts=[links.start],
-        ends=[links.end],
-    )
-    lists = lpmert.n_best(lattices, [-1, -1])
-    assert lists.texts == ("ab", "a b")  # 10 + 1 + 6 and 3 + 4 + 2 + 5 + 7
-    assert lists.dense_features().tolist() == [[10.0, 7.0], [7.0, 14.0]]
-
-
-def test_sentences_are_analysed_by_mecab_itself(tmp_path: Path) -> None:
-    module = pytest.importorskip("MeCab", reason="MeCab is not installed")
-    try:
-        module.Tagger()
-    except RuntimeError:
-        pytest.skip("MeCab has no dictionary")
-    path = put(tmp_path, {"x": "one すもももももももものうち\n"}) / "x"
-    lattices = load_lattices(path, {"one": "すもも も もも も もも の うち"}, format="mecab")
-    best = lpmert.n_best(lattices, {"word_cost": -1, "connection_cost": -1, "words": 0}, n=1)
-    assert best.texts == (" ".join(module.Tagger("-Owakati").parse("すもももももももものうち").split()),)
-
-
-def test_without_mecab_its_format_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "MeCab", None)
-    with pytest.raises(DataError, match=r"MeCab is not installed: pip install 'lpmert\[mecab\]'"):
-        load_lattices(put(tmp_path, {"x": "one x\n"}) / "x", {"one": "x"}, format="mecab")

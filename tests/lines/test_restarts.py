@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,10 +11,9 @@ from hypothesis import strategies as st
 from shared import needs_shared, swahili
 
 from lpmert.errors import MethodError
-from lpmert.lines.ahead import DescentKind
 from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import LineSearch
-from lpmert.lines.restarts import LEAST_STARTS, Restarts
+from lpmert.lines.restarts import LEAST_STARTS, LineDescents, Restarts
 from lpmert.methods.heuristic.och import BEST, Iteration, Och, Stabilised
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -39,7 +37,7 @@ def starts_of(levels, *, stopping="foster-kuhn", count=3, given=1):
 
     rule = Restarts(count, stopping)
     clock, rng = Clock(problem), np.random.default_rng(0)
-    lines = DescentKind(partial(LineSearch, problem.canonical), descend, draws=False)
+    lines = LineDescents(LineSearch(problem.canonical), descend)
     return len(rule.run(lines, [np.ones(4)] * given, rng, clock))
 
 

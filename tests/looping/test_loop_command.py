@@ -27,7 +27,7 @@ def test_the_example_ends_at_the_optimum_of_all_lists(tmp_path: Path) -> None:
     )
     assert code == 0, log
     found = json.loads(output.read_text())
-    everything = lpmert.read_table(
+    everything = lpmert.read(
         ROOT / "examples/asr/nbest.tsv.gz", segment="utterance", features=["am", "lm", "words"], loss="errors"
     )
     assert found["loss"] == 912  # what README.md shows as proved

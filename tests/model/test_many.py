@@ -17,7 +17,7 @@ from lpmert import NBest
 from lpmert.core import possible_winners
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.detect import write
-from lpmert.formats.tables import read_table, write_table
+from lpmert.formats.tables import write_table
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import standardised
@@ -163,9 +163,9 @@ def test_rows_that_lie_apart_are_gathered_in_a_file(name: str, tmp_path: Path) -
 def test_chosen_lists_are_mapped_too(tmp_path: Path) -> None:
     nbest = lists_of(2, 3)
     write_table(nbest, tmp_path / "lists.tsv")
-    read = read_table(tmp_path / "lists.tsv")
+    found = lpmert.read(tmp_path / "lists.tsv")
     chosen = np.random.default_rng(0).permutation(nbest.n_lists)[:20]
-    part = read.restrict(chosen)
+    part = found.restrict(chosen)
     assert is_mapped(part.features)
     assert is_mapped(part.statistics)
     for number, own in enumerate(chosen.tolist()):

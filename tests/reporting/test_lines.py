@@ -112,7 +112,7 @@ def test_a_long_profile_is_cut_down_and_says_so() -> None:
 
 def test_the_middle_of_every_window_has_the_loss_of_the_weights_in_it() -> None:
     example = Path(__file__).resolve().parents[2] / "examples" / "asr" / "nbest.tsv.gz"
-    nbest = lpmert.read_table(example, segment="utterance", features=["am", "lm", "words"], loss="errors")
+    nbest = lpmert.read(example, segment="utterance", features=["am", "lm", "words"], loss="errors")
     lines, weights = lines_of(lpmert.Problem(nbest)), np.array([1.0, 7.5, -10.8])
     for window, pair in itertools.product(windows(lines, weights), itertools.combinations(range(3), 2)):
         found = surface(lines, weights, pair, (float(window.halves[pair[0]]), float(window.halves[pair[1]])))

@@ -25,9 +25,7 @@ from lpmert.formats.tables import write_table
 from lpmert.methods.cells.cells import Cells
 from lpmert.model.problem import Problem
 from lpmert.system import memory
-from lpmert.system.deadline import Deadline
 from lpmert.system.memory import Allowance, room_for
-from lpmert.workers import Processes, using
 
 MIB = 1 << 20
 
@@ -141,7 +139,7 @@ def test_processes_that_work_for_this_one_count() -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == b"here\n"
         alone, _ = memory.held()
-        with memory.counting(lambda: [other.pid]):
+        with memory.counting(lambda: [other.pid]), memory.counting(lambda: [other.pid]):  # it counts once
             together, processes = memory.held()
         assert memory.held()[1] == processes - 1
         other.kill()
@@ -155,42 +153,22 @@ def test_processes_that_work_for_this_one_count() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
 @pytest.mark.usefixtures("fresh_memory")
-def test_the_memory_of_workers_spends_the_allowance() -> None:
-    with Processes(1) as hands, using(hands):
-        shared = hands.share(np.zeros(1))
-        assert hands.submit(large, shared, 1, 0.0).wait() == 1
-        held, _ = memory.held()
-        assert held is not None
-        allowance = Allowance(held + 200 * MIB)
-        assert not allowance.spent
-        pending = hands.submit(large, shared, 400 * MIB, 30.0)
-        while not allowance.spent:
-            assert not pending.done(0.01)
-
-
-def large(_: Any, size: int, seconds: float) -> int:
-    """A unit that has so many bytes for a while."""
-    block = np.ones(size, dtype=np.uint8)
-    time.sleep(seconds)
-    return len(block)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
-@pytest.mark.parametrize(("room", "fitting"), [(40, 0), (150, 0), (240, 1)])
-def test_as_many_workers_start_as_fit(
-    room: int, fitting: int, fresh_memory: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Each counts with 96 MiB, as much stays free for this process, and a 32nd of the limit for the report."""
-    allowance = Allowance(fresh_memory + room * MIB)
-    with Processes(2) as hands, using(hands), Deadline(memory=allowance).running():
-        shared = hands.share(np.ones(3))
-        assert [hands.submit(summed, shared, 1.0 * k).wait() for k in range(3)] == [0.0, 3.0, 6.0]
-        assert len(hands.pids) == fitting
-    assert f"{fitting} of 2 worker processes fit within the memory limit" in caplog.text
-
-
-def summed(base: Any, factor: float) -> float:
-    return float(factor * base.sum())
+def test_the_memory_of_other_processes_spends_the_allowance() -> None:
+    call = [sys.executable, "-c", "print('here', flush=True); input(); block = b'1' * (400 << 20); input()"]
+    with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"here\n"
+        with memory.counting(lambda: [other.pid]):
+            held, _ = memory.held()
+            assert held is not None
+            allowance = Allowance(held + 200 * MIB)
+            assert not allowance.spent
+            other.stdin.write(b"\n")
+            other.stdin.flush()
+            while not allowance.spent:
+                time.sleep(0.01)
+        other.kill()
 
 
 @pytest.mark.parametrize("system", ["darwin", "freebsd14"])
@@ -224,39 +202,6 @@ def test_the_limit_is_near_when_memory_grows_fast(monkeypatch: pytest.MonkeyPatc
     assert allowance.spent  # 301 more in the last step: two of these would be too many
     held[0] = 100
     assert allowance.spent
-
-
-@pytest.mark.parametrize("told", [True, False])
-def test_what_workers_held_before_they_joined_is_no_growth(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = {7: 200, 8: 300}
-    monkeypatch.setattr(memory, "resident", lambda: 100 * MIB)
-    monkeypatch.setattr(memory, "_resident_apart", lambda pid: others[pid] * MIB)
-    monkeypatch.setattr(memory, "_PAUSE", 0.0)
-    allowance = Allowance(1000 * MIB)
-    assert not allowance.spent
-    with memory.counting(lambda: [7, 8]):
-        if told:
-            memory.joined([7, 8])
-        assert allowance.spent != told  # 500 more of the same would be too many
-        others[8] = 500
-        assert allowance.spent  # by 200, twice of which would be too many
-
-
-def test_what_workers_will_load_counts_from_their_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    others = {7: 1, 8: 1}
-    monkeypatch.setattr(memory, "resident", lambda: 100 * MIB)
-    monkeypatch.setattr(memory, "_resident_apart", lambda pid: others[pid] * MIB)
-    monkeypatch.setattr(memory, "_PAUSE", 0.0)
-    allowance = Allowance(1000 * MIB)
-    assert not allowance.spent
-    with memory.counting(lambda: [7, 8], 300 * MIB), memory.counting(lambda: [8]):
-        memory.joined([7, 8], 300 * MIB)
-        assert memory.held() == (700 * MIB, 3)
-        assert not allowance.spent
-        others |= {7: 300, 8: 300}
-        assert not allowance.spent  # they have loaded it
-        others[7] = 420
-        assert allowance.spent
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is told otherwise")

@@ -176,7 +176,7 @@ def test_stabilised_tuning_goes_on_from_what_earlier_iterations_left_behind(tabl
         assert len(held) == iteration
         assert held[-1]["weights"] == json.loads(found.stdout)["weights"]
     method = Stabilised(restarts=3, stopping="fixed")
-    problem, history = lpmert.Problem(lpmert.read_table(table, segment="list", features="am,lm", loss="errors")), []
+    problem, history = lpmert.Problem(lpmert.read(table, segment="list", features="am,lm", loss="errors")), []
     for signature in signatures:
         result = solve(replace(method, earlier=history), problem)
         assert signature == result.signature

@@ -192,13 +192,13 @@ def test_in_space_the_average_comes_within_a_degree_of_the_mean_by_exact_areas(k
     assert np.degrees(np.arccos(cosine(found, expected))) < 1.0
 
 
-def test_whoever_walks_the_chains_changes_nothing(monkeypatch, processes):
+def test_whoever_walks_the_chains_changes_nothing(monkeypatch, cluster):
     monkeypatch.setattr("lpmert.unseen.averaging._PIECE", 3000)  # units of some 30 steps
     monkeypatch.setattr("lpmert.workers._WORTH_STARTING", 0.0)
     data = random_lists(3, dimension=3, lists=30)
     start = np.array([1.0, 0.2, 0.3])
     alone = fitted(data, "loss", start=start)[2]
-    for hands in (Threads(1), Threads(3), processes):
+    for hands in (Threads(1), Threads(3), cluster):
         with with_workers(hands), using_workers("threads", 2):
             found = fitted(data, "loss", start=start)[2]
         assert np.array_equal(alone.weights, found.weights)

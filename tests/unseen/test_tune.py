@@ -23,7 +23,7 @@ COLUMNS = ("--segment", "utterance", "--features", "am,lm,words", "--loss", "err
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     """Forty lists of the example in two files: twenty-five to tune on, fifteen held out."""
-    nbest = lpmert.read_table(EXAMPLE, segment="utterance", features=["am", "lm", "words"], loss="errors")
+    nbest = lpmert.read(EXAMPLE, segment="utterance", features=["am", "lm", "words"], loss="errors")
     folder = tmp_path_factory.mktemp("tune")
     for name, lists in (("dev.tsv", slice(0, 40)), ("few.tsv", slice(0, 12)), ("test.tsv", slice(40, 55))):
         lpmert.write(nbest.restrict(lists), folder / name, segment="utterance")
@@ -32,7 +32,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lists():
-    nbest = lpmert.read_table(EXAMPLE, segment="utterance", features=["am", "lm", "words"], loss="errors")
+    nbest = lpmert.read(EXAMPLE, segment="utterance", features=["am", "lm", "words"], loss="errors")
     return nbest.restrict(slice(0, 60)), nbest.restrict(slice(60, 100))
 
 
@@ -197,7 +197,7 @@ def test_the_command_shows_writes_and_recommends(table):
         assert text in out
     assert "fewer than 30 lists: the held-out comparison is not worth much" in out
     numbers = [float(word) for word in (table / "w.txt").read_text().split()]
-    dev = lpmert.read_table(table / "dev.tsv", segment="utterance", features=["am", "lm", "words"], loss="errors")
+    dev = lpmert.read(table / "dev.tsv", segment="utterance", features=["am", "lm", "words"], loss="errors")
     quiet = run("tune", str(table / "dev.tsv"), *COLUMNS, "--json", "--quiet")
     assert quiet.exit_code == 0
     assert quiet.stderr == ""
@@ -210,7 +210,7 @@ def test_the_command_shows_writes_and_recommends(table):
 def test_the_command_keeps_sources_together(table):
     shown = run("tune", table / "few.tsv", *COLUMNS, "--source", "[0-9]$", "--json", "--quiet")
     assert shown.exit_code == 0, shown.stderr
-    dev = lpmert.read_table(table / "few.tsv", segment="utterance", features=["am", "lm", "words"], loss="errors")
+    dev = lpmert.read(table / "few.tsv", segment="utterance", features=["am", "lm", "words"], loss="errors")
     assert json.loads(shown.stdout)["estimate"]["groups"] == len({name[-1] for name in dev.list_ids})
 
 

@@ -6,7 +6,6 @@ Sources: grids as speech recognition rescoring scans them; Zens, Hasan and Ney, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,8 +13,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
-from lpmert.lines.ahead import Ahead, DescentKind
-from lpmert.lines.clock import Clock, Steps, loss_at
+from lpmert.lines.clock import Clock, loss_at
 from lpmert.lines.line_search import space_of
 from lpmert.lines.restarts import random_weights
 from lpmert.model.lattice_problem import LatticeProblem
@@ -162,7 +160,6 @@ class NelderMead(Comparator):
 
     name: ClassVar[str] = "nelder-mead"
     takes_lattices: ClassVar[bool] = True
-    takes_jobs: ClassVar[bool] = True
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         rng = np.random.default_rng(seed)
@@ -170,63 +167,40 @@ class NelderMead(Comparator):
         first = problem.canonical.interior if start is None else start
         starts = [1.0 / space.spread if first is None else first]
         starts += [random_weights(space, rng) for _ in range(self.restarts)]
-        ahead = Ahead(DescentKind(partial(_same, problem), partial(_descend, self, space.spread), draws=False))
         evaluations = 0
-        for number, weights in enumerate(starts):
-            ahead.expect(starts[number:], len(starts) - number)
-            met = ahead.descend(weights, rng, clock)
-            evaluations += met.evaluations
+        for weights in starts:
+            evaluations += self._descend(problem, space.spread, weights, clock)
             if clock.expired(0):
                 break
-        ahead.end()
         return Found(starts[-1] if clock.best is None else clock.best, {"evaluations": evaluations})
 
+    def _descend(self, problem: Problem | LatticeProblem, spread: FloatArray, weights: FloatArray, clock: Clock) -> int:
+        """Move a simplex from weights [d] on, for features of that spread [d]; return how many weights it evaluated."""
+        from scipy.optimize import minimize
 
-@dataclass
-class _Met:
-    """The least loss that a simplex has met, and how many it evaluated."""
+        least, evaluations = np.inf, 0
 
-    loss: float = np.inf
-    evaluations: int = 0
+        def loss(scaled: FloatArray) -> float:
+            nonlocal least, evaluations
+            evaluations += 1
+            if not scaled.any():
+                return np.inf
+            tried = scaled / spread
+            level = loss_at(problem, tried)
+            if level < least:
+                least = clock.keep(tried, level)
+            return level
 
+        def watch(_: FloatArray) -> None:
+            if clock.expired():
+                raise StopIteration
 
-def _same(problem: Problem | LatticeProblem) -> Problem | LatticeProblem:
-    return problem
-
-
-def _descend(
-    settings: NelderMead,
-    spread: FloatArray,
-    problem: Problem | LatticeProblem,
-    weights: FloatArray,
-    _rng: np.random.Generator,
-    clock: Steps,
-) -> _Met:
-    """Move a simplex from weights [d] on, for features of that spread [d]; the unit of work."""
-    from scipy.optimize import minimize
-
-    met = _Met()
-
-    def loss(scaled: FloatArray) -> float:
-        met.evaluations += 1
-        if not scaled.any():
-            return np.inf
-        tried = scaled / spread
-        level = loss_at(problem, tried)
-        if level < met.loss:
-            met.loss = clock.keep(tried, level)
-        return level
-
-    def watch(_: FloatArray) -> None:
-        if clock.expired():
-            raise StopIteration
-
-    callback: Any = watch
-    scaled = weights * spread / np.abs(weights * spread).max()
-    simplex = np.vstack([scaled, scaled + _EDGE * np.eye(len(scaled))])
-    options: Any = {"initial_simplex": simplex, "xatol": _TOLERANCE, "fatol": 0.0, "maxfev": settings.evaluations}
-    minimize(loss, scaled, method="Nelder-Mead", callback=callback, options=options)
-    return met
+        callback: Any = watch
+        scaled = weights * spread / np.abs(weights * spread).max()
+        simplex = np.vstack([scaled, scaled + _EDGE * np.eye(len(scaled))])
+        options: Any = {"initial_simplex": simplex, "xatol": _TOLERANCE, "fatol": 0.0, "maxfev": self.evaluations}
+        minimize(loss, scaled, method="Nelder-Mead", callback=callback, options=options)
+        return evaluations
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import ClassVar
@@ -57,18 +56,17 @@ class Och(Comparator):
 
     name: ClassVar[str] = "och"
     takes_lattices: ClassVar[bool] = True
-    takes_jobs: ClassVar[bool] = True
 
     def _restarts(self) -> Restarts:
         return Restarts(self.restarts, self.stopping, self.walk_share)
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        make: Callable[[], LineSearcher]
+        search: LineSearcher
         if isinstance(problem, LatticeProblem):
-            make = partial(LatticeLineSearch, problem, self.interval)
+            search = LatticeLineSearch(problem, self.interval)
         else:
-            make = partial(LineSearch, problem.canonical, self.interval)
-        optima = local_optima(problem, lines_along(self.directions, make), self._restarts(), start, seed, clock)
+            search = LineSearch(problem.canonical, self.interval)
+        optima = local_optima(problem, lines_along(self.directions, search), self._restarts(), start, seed, clock)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
 
 
@@ -133,7 +131,6 @@ class Stabilised(Method):
     minimises = False
     takes_ratios = True
     takes_caps = True
-    takes_jobs = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -217,7 +214,7 @@ class _Search(Run):
         if not earlier and start is not None:
             earlier.append(Iteration(normalised(problem.to_caller(CanonicalWeights(start))), ()))
         rng = np.random.default_rng([seed, len(earlier)] if method.reseed else seed)
-        lines = lines_along(method.directions, partial(LineSearch, problem.canonical))
+        lines = lines_along(method.directions, LineSearch(problem.canonical))
         iterations = earlier[::-1] if method.history else earlier[-1:]
         optima = [CallerWeights(weights) for iteration in iterations for weights in iteration.optima[:BEST]]
         given = [weights for weights in map(problem.to_canonical, optima) if weights.any()]
