@@ -53,15 +53,6 @@ def test_it_finds_the_proved_optimum_and_scores_what_it_picks() -> None:
     assert model.predict(features) == pytest.approx(features @ model.coef_)
 
 
-def test_tuned_weights_are_those_of_tune() -> None:
-    features, losses, groups = data()
-    model = lpmert.Reranker(seed=3).fit(features, losses, groups)
-    assert isinstance(model.result_, lpmert.Tuned)
-    assert model.coef_.tolist() == model.result_.weights.tolist()
-    nbest = lpmert.NBest(features[np.argsort(groups, kind="stable")], np.arange(0, 121, 6), np.zeros(120))
-    assert lpmert.Reranker(method="auto").fit(nbest).n_features_in_ == 3
-
-
 def test_lattices_are_refused_with_the_remedy() -> None:
     lattices = lpmert.Lattices([[1.0], [2.0]], [0, 2], [0, 0], [1, 1], ["a", "b"], ["a"])
     model = lpmert.Reranker(method="auto").fit([[1.0], [2.0]], [0, 1], ["a", "a"])

@@ -22,7 +22,6 @@ from shared import ROOT, librispeech, needs_shared, swahili, train_choices
 import lpmert
 from lpmert import CertificateError, Linear, MethodError, NBest, Region, Status, verify
 from lpmert.certificates.write.certify import write_certificate
-from lpmert.metrics.base import SumOfLosses
 from lpmert.model.region import limits_of
 
 pytestmark = pytest.mark.usefixtures("poor_start")
@@ -98,11 +97,6 @@ class TestAccepts:
         for tree in ("cones", "selections"):
             write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest), kind=tree)
             assert verify(path, lists.nbest).bound == best_loss(lists)
-
-    def test_a_metric_object_will_do(self, path: Path) -> None:
-        nbest, text = base("cones")
-        path.write_text(text)
-        assert verify(path, nbest, metric=SumOfLosses()).proved
 
 
 def limits_as_lists(lists: Lists, region: Region) -> list[list[list[float]]]:
@@ -347,12 +341,6 @@ class TestCommand:
         outcome = run("verify", certificate, table, *self.COLUMNS)
         assert outcome.exit_code == 5
         assert f"certificate refused: {certificate}:1: the weights lose 2, not 1" in outcome.stderr
-
-    def test_what_is_missing_is_no_refusal(self, files: tuple[str, str]) -> None:
-        table, certificate = files
-        assert run("verify", certificate + "x", table, *self.COLUMNS).exit_code == 1
-        assert run("verify", certificate, table + "x", *self.COLUMNS).exit_code == 1
-        assert run("verify", certificate, table, *self.COLUMNS, "--statistics", "errors").exit_code == 2
 
     def test_a_search_that_was_stopped_leaves_no_certificate(self, files: tuple[str, str], tmp_path: Path) -> None:
         other = tmp_path / "other.json"

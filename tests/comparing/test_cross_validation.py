@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -228,13 +227,6 @@ def test_lists_of_a_source_are_held_out_together():
             assert np.array_equal(weights, alone)
 
 
-def test_processes_change_nothing():
-    nbest = random_nbest(5, lists=12)
-    settings = {"seeds": 1, "cv": 3, "repeat": 1, "optimum_limits": FEW_NODES}
-    one, two = (lpmert.compare(nbest, FAST, jobs=jobs, **settings).unseen for jobs in (1, 2))
-    assert one.to_dict() == two.to_dict()
-
-
 def test_weights_that_are_given_are_left_out_and_it_is_said():
     found = lpmert.compare(random_nbest(), FAST, seeds=1, cv=2, repeat=1, weights={"mine": [1, 2, 3]}, optimum=None)
     assert [entry.name for entry in found.unseen.entries] == list(FAST)
@@ -296,11 +288,6 @@ def table(tmp_path_factory):
 
 
 class TestPicture:
-    @pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-    def test_it_is_drawn_in_the_form_of_its_ending(self, found, tmp_path, ending, begins):
-        pictures.write_picture(pictures.cross_validation(found.to_dict(), LOSS), tmp_path / f"p.{ending}")
-        assert (tmp_path / f"p.{ending}").read_bytes().startswith(begins)
-
     def test_it_shows_the_figures(self, found):
         figure = pictures.cross_validation(found.to_dict(), LOSS)
         left, right = figure.axes
@@ -311,14 +298,6 @@ class TestPicture:
         differences = [entry.difference.value for entry in found.entries[1:]]
         shown = [line.get_xdata()[0] for line in right.lines if line.get_marker() == "o"]
         assert shown == pytest.approx([0.0, *differences])
-
-    def test_what_cannot_be_drawn_is_told(self, found, tmp_path, monkeypatch):
-        figure = pictures.cross_validation(found.to_dict(), LOSS)
-        with pytest.raises(lpmert.DataError, match="must end in one of"):
-            pictures.write_picture(figure, tmp_path / "p.gif")
-        monkeypatch.setattr(pictures, "find_spec", lambda _: None)
-        with pytest.raises(lpmert.MethodError, match=r"pip install 'lpmert\[report\]'"):
-            pictures.write_picture(figure, tmp_path / "p.png")
 
 
 class TestCommands:
@@ -374,11 +353,6 @@ class TestCommands:
         else:
             assert shown.exit_code == 128 + number
             assert written["lower_bound"] <= whole["loss"] <= written["loss"]
-
-    def test_results_keep_what_is_to_be_expected(self, tmp_path):
-        result = replace(lpmert.minimize(noise(4)), unseen={"loss": 3.0, "folds": 5.0})
-        result.save(tmp_path / "r.json")
-        assert lpmert.Result.load(tmp_path / "r.json").unseen == result.unseen
 
     @pytest.mark.parametrize(
         ("options", "said"),

@@ -112,19 +112,6 @@ def test_features_may_be_patterns_or_all(tmp_path: Path) -> None:
         read(tmp_path / "x.npz", features="x")
 
 
-def test_a_column_called_like_a_pattern_is_that_column(tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_text("list\ta*\tab\tall\tloss\n0\t1\t2\t3\t4\n")
-    assert read_table(tmp_path / "x.tsv", features="a*").names == ("a*",)
-    assert read_table(tmp_path / "x.tsv", features="all").names == ("all",)
-
-
-def test_files_with_other_features_are_not_pooled(tmp_path: Path) -> None:
-    write(small(), tmp_path / "1.npz")
-    write(small(names=["a", "b"]), tmp_path / "2.npz")
-    with pytest.raises(DataError, match=r"2.npz: cannot merge: feature names differ .*1.npz"):
-        read([tmp_path / "1.npz", tmp_path / "2.npz"])
-
-
 @pytest.mark.parametrize("kind", ["tsv", "npz", "moses"])
 @pytest.mark.parametrize(
     ("ids", "references"),
@@ -379,13 +366,6 @@ def test_wrong_flags_are_wrong_usage(tmp_path: Path, flags: list[str], message: 
     assert not (tmp_path / "y").exists()
 
 
-def test_bad_data_exit_with_1_and_leave_no_file(tmp_path: Path) -> None:
-    (tmp_path / "x.txt").write_text("0 ||| a ||| L= x ||| 1\n")
-    outcome = convert(tmp_path / "x.txt", tmp_path / "y.tsv", "--last-field")
-    assert (outcome.exit_code, list(tmp_path.iterdir())) == (1, [tmp_path / "x.txt"])
-    assert "x.txt:1: a feature is 'x', not a number" in outcome.stderr
-
-
 def test_runs_are_pooled_and_repeats_dropped(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("0 ||| a ||| L= 1 ||| 1\n")
     (tmp_path / "two").write_text("0 ||| a ||| L= 1 ||| 1\n0 ||| b ||| L= 1 ||| 1\n1 ||| b ||| L= 1 ||| 1\n")
@@ -396,21 +376,6 @@ def test_runs_are_pooled_and_repeats_dropped(tmp_path: Path) -> None:
     assert "y.npz: 1 list, 1 hypothesis; features" in convert(tmp_path / "one", *flags[2:]).stderr
     assert convert(*flags, "--deduplicate", "--drop-texts").exit_code == 0
     assert read(tmp_path / "y.npz").offsets.tolist() == [0, 1, 2]
-
-
-def test_texts_are_measured_against_references(tmp_path: Path) -> None:
-    (tmp_path / "lists").write_text("0 ||| a small cat ||| L= 1 ||| 1\n0 ||| a cat ||| L= 2 ||| 1\n")
-    (tmp_path / "reference").write_text("a cat\n")
-    flags = ["--references", tmp_path / "reference"]
-    assert convert(tmp_path / "lists", tmp_path / "y.npz", *flags, "--metric", "wer").exit_code == 0
-    assert read(tmp_path / "y.npz").statistics.tolist() == [[1], [0]]
-    assert convert(tmp_path / "lists", tmp_path / "y.npz", *flags).exit_code == 0
-    assert read(tmp_path / "y.npz").statistics.shape == (2, 9)
-    (tmp_path / "reference").write_text("A Cat.\n")
-    lowercase, split = ["--set", "metric.lowercase=yes"], ["--set", "metric.tokenize=none"]
-    for more, matches in (([], [0, 0]), (lowercase, [2, 2]), ([*lowercase, *split], [1, 1])):
-        assert convert(tmp_path / "lists", tmp_path / "y.npz", *flags, *more).exit_code == 0
-        assert read(tmp_path / "y.npz").statistics[:, 0].tolist() == matches
 
 
 def test_every_format_is_described_in_the_documentation() -> None:

@@ -82,27 +82,6 @@ def test_every_round_of_boosting_lowers_the_exponential_loss(seed: int, counts: 
         assert after < before
 
 
-def test_boosting_takes_the_feature_and_the_step_of_the_paper() -> None:
-    nbest = sparse_nbest(3, counts=1)
-    features, losses = nbest.dense_features(), nbest.statistics[:, 0]
-    right, wrong = np.zeros(nbest.n_features), np.zeros(nbest.n_features)
-    for a, b in pairwise(nbest.offsets):
-        least = losses[a:b].min()
-        gold = max((i for i in range(a, b) if losses[i] == least), key=lambda i: (features[i, 0], -i))
-        for j in range(a, b):
-            weight = (losses[j] - least) * np.exp(features[j, 0] - features[gold, 0])
-            right += weight * (features[gold] > features[j])
-            wrong += weight * (features[gold] < features[j])
-    gain = np.abs(np.sqrt(right) - np.sqrt(wrong))
-    gain[0] = 0.0
-    best = int(np.argmax(gain))
-    smooth = 0.01 * exponential_loss(nbest, np.eye(nbest.n_features)[0])
-    step = 0.5 * np.log((right[best] + smooth) / (wrong[best] + smooth))
-    weights = Boosting(rounds=1, smoothing=0.01).train(nbest).weights
-    assert np.flatnonzero(weights).tolist() == [0, best]
-    assert weights[best] == pytest.approx(step)
-
-
 def test_the_efficient_update_ends_where_the_plain_algorithm_does() -> None:
     nbest = sparse_nbest(5, counts=3)
     lists, _ = sparse_lists(nbest, "loss", None)

@@ -123,19 +123,6 @@ def test_derivations_deep_and_many_are_ranked_without_listing_them() -> None:
     assert lists.dense_features()[:, 0].tolist() == [0.0, *[-1.0] * 5]
 
 
-def test_the_first_hypotheses_are_what_decoding_chooses() -> None:
-    for seed in range(0, 40, 2):
-        lattices = drawn(seed)
-        weights = np.random.default_rng(seed).normal(size=2)
-        lists = lpmert.n_best(lattices, weights, n=5)
-        assert lpmert.evaluate(lists, weights).loss == lpmert.evaluate(lattices, weights).loss
-
-
-def test_other_metrics_count_other_statistics() -> None:
-    lists = lpmert.n_best(drawn(1), [1, 1], n=4, metric="bleu")
-    assert len(lists.statistic_names) == 9
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -61,13 +61,6 @@ def test_words_are_counted_by_their_numbers_as_they_are_in_texts(lowercase: bool
         assert problem.statistics(0, way).tolist() == settings.counter(chain.references[0])(text)
 
 
-@pytest.mark.parametrize("metric", ["sentence-bleu", "sentence-ter"])
-def test_losses_that_are_no_whole_numbers_are_refused(metric: str) -> None:
-    lattices = Lattices([[1.0], [2.0]], [0, 2], [0, 0], [1, 1], ["a", "b"], ["a b c"])
-    with pytest.raises(MetricError, match="whole numbers"):
-        lpmert.minimize(lattices, metric=metric)
-
-
 def test_links_have_losses_that_add_up() -> None:
     features = [[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [0.0, 3.0]]
     lattices = Lattices(features, [0, 4], [0, 0, 1, 1], [1, 1, 2, 2], ["a", "b", "c", None], losses=[3, 1, 4, 2])

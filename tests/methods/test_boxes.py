@@ -526,28 +526,6 @@ def hard(n_lists: int = 60, n_features: int = 4) -> lpmert.NBest:
     return lpmert.NBest(features=features, offsets=np.arange(0, n_lists * 10 + 1, 10), statistics=losses)
 
 
-def test_boxes_save_nodes_and_conflicts_most_of_them() -> None:
-    nbest = hard()
-    runs = {
-        name: lpmert.minimize(nbest, method=method)
-        for name, method in {
-            "boxes": Cells(shape="boxes"),
-            "alone": Cells(shape="boxes", conflict_lists=0),
-            "simplices": Cells(shape="simplices"),
-            "simplices alone": Cells(shape="simplices", conflict_lists=0),
-        }.items()
-    }
-    assert len({run.loss for run in runs.values()}) == 1
-    assert all(run.loss == run.lower_bound for run in runs.values())
-    nodes = {name: run.counters["nodes"] for name, run in runs.items()}
-    assert nodes["boxes"] < nodes["simplices"]
-    assert 2 * nodes["boxes"] < nodes["alone"]
-    assert runs["boxes"].counters["conflicting"] > 100
-    assert runs["alone"].counters["conflicting"] == runs["simplices alone"].counters["conflicting"] == 0
-    assert runs["simplices"].counters["conflicting"] > 100
-    assert 2 * nodes["simplices"] < nodes["simplices alone"]
-
-
 def test_the_shape_is_chosen_by_what_is_searched() -> None:
     def boxed(canonical: Canonical, shape: str = "auto") -> bool:
         return Cells(shape=shape).boxed(canonical)

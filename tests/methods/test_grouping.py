@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from long_searches import long_searches, with_workers
-from oracle import Lists, Tolerated, best_loss
-from problems import KINDS, THIN, gaussian_lists, random_lists
+from oracle import Lists
+from problems import gaussian_lists
 from scipy.linalg import block_diag
 from shared import needs_shared, swahili
 
@@ -188,16 +188,6 @@ def test_the_optima_of_independent_parts_add_up_to_a_proved_optimum(size: int) -
         assert one.status is Status.NODE_LIMIT
         assert one.lower_bound is not None
         assert one.lower_bound < result.loss
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_parts_of_every_kind_end_with_the_least_loss(kind: str) -> None:
-    tolerated = Tolerated(kind in THIN)
-    for seed in range(6):
-        sizes = {"most_lists": 4, "most_hypotheses": 4, "most_features": 2, "most_selections": 12}
-        lists = blocks(*(random_lists(kind, 2 * seed + k, **sizes) for k in range(2)))
-        tolerated.assert_least(lpmert.minimize(lists.nbest, method=Groups(size=2)), lists, best_loss(lists))
-    tolerated.assert_rare()
 
 
 def test_auto_searches_groups_too_where_features_and_lists_are_many() -> None:

@@ -65,15 +65,6 @@ def test_the_same_seed_finds_the_same_weights() -> None:
     assert not np.array_equal(first.weights, other.weights)
 
 
-def test_more_slices_come_nearer_to_the_optimum_than_one() -> None:
-    """Summed over problems."""
-    totals = np.zeros(2)
-    for seed in range(4):
-        problem = Problem(gaussian_lists(seed, lists=60, hypotheses=10, features=6).nbest)
-        totals += [improved(task_of(problem), slices).cost for slices in (1, 200)]
-    assert totals[1] < 0.97 * totals[0]
-
-
 @pytest.mark.parametrize("share", [0.002, 0.02])
 def test_the_work_keeps_to_its_share(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(gaussian_lists(0, lists=300, hypotheses=30, features=6).nbest)
