@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import lzma
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
-from decimal import Decimal
-from functools import partial
-from itertools import combinations, pairwise, product
+from dataclasses import dataclass, field, replace
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 from shared import needs_shared
 
-import lpmert
 from benchmarks import datasets
 from benchmarks.__main__ import main
 from benchmarks.harness import (
@@ -27,19 +23,15 @@ from benchmarks.harness import (
     Task,
     contradictions,
     disagreements,
-    measure,
-    measure_apart,
     present_version,
 )
 from benchmarks.lists import Loss
 from benchmarks.rows import Row, keep_row, read_rows
-from benchmarks.runner import Wishes, run, task_by_key
-from benchmarks.suites import NAMES, ablation, benchmark, four, quick, targets, unseen
+from benchmarks.runner import Wishes, run
+from benchmarks.suites import NAMES, benchmark, quick, targets, unseen
 from lpmert.comparing.significance import corrected_reach
 from lpmert.errors import FloatArray
-from lpmert.methods.lp_mert.method import LpMert
 from lpmert.model.nbest import NBest
-from lpmert.numeric.rounding import decimals_of
 
 
 def test_a_target_is_met_by_what_its_rows_show_and_by_nothing_else() -> None:
@@ -61,35 +53,6 @@ def test_a_target_is_met_by_what_its_rows_show_and_by_nothing_else() -> None:
     assert met(ever, {**took(50.0, 50.0, "time_limit"), "objective": "bleu"}) == "missed"
     for width, answer in ((0.24, "met"), (0.25, "missed"), (None, "missed")):
         assert met(gap, {**took(60.0, 60.0, "time_limit"), "gap_rel": width}) == answer
-
-
-@needs_shared
-def test_lists_with_targets_are_read_as_the_decimals_that_their_files_hold() -> None:
-    def places(word: str) -> int:
-        return -int(Decimal(word).normalize().as_tuple().exponent)
-
-    speech, translations = (
-        lzma.decompress(datasets.shared_path(file).read_bytes()).decode().splitlines()
-        for file in ("librispeech-asr-30best/dev_other.nbest.tsv.xz", "swahili-mert-100best/run7.nbest.txt.xz")
-    )
-    rows = [line.split("\t") for line in speech[1:]]
-    six = datasets.libri_characters().load().dense_features()
-    assert six[:, 5].tolist() == [len(row[-1]) for row in rows]
-    words = [line.split("|||")[2].split()[1:5] for line in translations]
-    four = datasets.swahili_bleu(4).load().dense_features()
-    assert four.tolist() == [[float(word) for word in row] for row in words]
-    for features, cells in ((six, [row[2:5] for row in rows]), (four, words)):
-        assert decimals_of(features).places == max(places(cell) for row in cells for cell in row)
-
-
-def test_the_ablation_turns_off_one_switch_at_a_time_and_in_the_end_all() -> None:
-    switches = [one.name for one in fields(LpMert) if one.default is True]
-    assert switches == ["row_generation", "use_witnesses", "look_ahead", "lazy", "chain"]
-    for switch in switches:
-        changed: dict[str, Any] = {switch: False}
-        assert ablation.VARIANTS[f"without {switch.replace('_', ' ')}"] == replace(LpMert(), **changed)
-    off = ablation.VARIANTS[ablation.ALL_OFF]
-    assert not any(getattr(off, switch) for switch in switches)
 
 
 def row_of(**fields: object) -> Row:
@@ -179,17 +142,6 @@ def test_a_row_is_measured_again_only(
     assert len(read_rows(tmp_path / "toy.jsonl")) == 1
 
 
-def test_what_is_harder_than_a_run_cut_short_is_not_tried(tmp_path: Path) -> None:
-    first = Task(Dataset("small", lambda: TOY), Loss(), Guess((1.0, 0.0), status="time_limit"), time_limit=10.0)
-    harder = [replace(first, dataset=Dataset(name, lambda: TOY)) for name in ("larger", "largest")]
-    tasks = [first, replace(harder[0], easier=first.key), replace(harder[1], easier=harder[0].key)]
-    said: list[str] = []
-    run(Benchmark("toy", "Toy", lambda: tasks, lambda _: []), Wishes(), tmp_path, said.append)
-    assert [row.dataset for row in read_rows(tmp_path / "toy.jsonl").values()] == ["small"]
-    assert "not tried" in said[1]
-    assert "not tried" in said[2]
-
-
 @pytest.mark.parametrize(
     ("fields", "optimum", "proof", "expected"),
     [
@@ -235,15 +187,6 @@ def test_every_task_of_every_benchmark_has_a_key_of_its_own() -> None:
         assert all(task.easier is None or task.easier in keys for task in benchmark(name).tasks())
 
 
-@pytest.mark.slow
-def test_a_row_measured_apart_is_the_same_but_for_its_times() -> None:
-    task = next(iter(benchmark("hull").tasks()))
-    here, apart = measure(task), measure_apart(task, partial(task_by_key, "hull"))
-    assert apart.details == here.details
-    assert apart.counters == here.counters
-    assert apart.key == here.key
-
-
 def test_the_command_fails_when_an_optimum_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.__main__.benchmark", lambda _: toy_benchmark(Guess((1.0, 0.0)), 2.0))
     found = CliRunner().invoke(main, ["run", "quick", "--rows", str(tmp_path)])
@@ -260,27 +203,6 @@ def test_every_method_still_proves_the_known_optima(wishes: tuple[str, ...], lea
     found = CliRunner().invoke(main, ["run", "quick", *wishes, "--rows", str(tmp_path)])
     assert found.exit_code == 0, found.output
     assert found.output.count(": optimal") > least
-
-
-def test_the_steps_of_lp_mert_on_four_lists_are_all_there() -> None:
-    data = datasets.generated(4, 8, 2)
-    row = measure(Task(data, Loss(), four.Steps()))
-    nbest = data.load()
-    costs = [nbest.statistics[8 * s : 8 * s + 8, 0] for s in range(4)]
-    sums = [sum(one) for one in product(*costs)]
-    assert row.loss is not None
-    assert row.loss == lpmert.minimize(nbest, method="exhaustive").loss
-    assert row.details["no_dearer"] <= sum(total <= row.loss for total in sums)  # identical features count once
-    steps = row.details["steps"]
-    attainable = [sum(ok for *_, ok in steps[part]) for part in four.PARTS]
-    assert attainable[2] == 1
-    assert steps[four.PARTS[2]][-1][2]
-    for m, n, _ in steps[four.PARTS[2]]:
-        assert m < attainable[0]
-        assert n < attainable[1]
-    cells = [(m, n) for m, n, _ in steps[four.PARTS[2]]]
-    assert len(set(cells)) == len(cells) == row.counters["tested_4"]
-    assert len(steps[four.PARTS[0]]) + len(steps[four.PARTS[1]]) == row.counters["tested_2"]
 
 
 def _bleu_of(counts: FloatArray) -> float:

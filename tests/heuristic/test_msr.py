@@ -238,21 +238,6 @@ def test_the_gain_of_a_feature_is_the_fall_of_the_loss_with_it_alone() -> None:
         assert np.flatnonzero(tried.benefits[[place]].toarray()[0]).tolist() == helped
 
 
-@pytest.mark.parametrize("kept", [None, 5])
-@pytest.mark.parametrize(("metric", "nbest"), CASES, ids=["additive", "additive again", "ratio"])
-def test_training_lowers_the_loss_and_tells_what_decoding_gives(
-    metric: str | Metric, nbest: NBest, kept: int | None
-) -> None:
-    trained = MinimumSampleRisk(kept=kept).train(nbest, metric=metric)
-    lists, base = sparse_lists(nbest, metric, None)
-    assert trained.weights[base] == 1.0
-    assert kept is None or np.count_nonzero(trained.weights) <= kept + 1
-    scores = nbest.features @ trained.weights
-    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
-    assert trained.loss == pytest.approx(lists.metric.loss(nbest.statistics[chosen].sum(axis=0)))
-    assert trained.loss < trained.loss_before == pytest.approx(loss_at(lists, np.zeros(lists.n_features)))
-
-
 def test_training_does_not_make_features_dense() -> None:
     count, width = 30_000, 300_000  # dense, these would be 72 GB
     rng = np.random.default_rng(0)

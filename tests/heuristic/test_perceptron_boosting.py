@@ -12,7 +12,6 @@ from test_msr import kana_kanji, sparse_nbest
 
 from lpmert.errors import FloatArray
 from lpmert.methods.heuristic.sparse import Boosting, Perceptron, differences, sparse_lists
-from lpmert.metrics.ratio import f_beta
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
@@ -113,29 +112,6 @@ def test_base_scores_far_apart_do_not_overflow() -> None:
     trained = Boosting(rounds=50).train(NBest(csr_array(features), nbest.offsets, nbest.statistics))
     assert np.isfinite(trained.weights).all()
     assert trained.weights[1:].any()
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_training_lowers_the_loss_and_tells_what_decoding_gives(method: Perceptron | Boosting) -> None:
-    nbest = sparse_nbest(7, n_lists=60, n_features=30)
-    trained = method.train(nbest)
-    scores = nbest.features @ trained.weights
-    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
-    assert trained.weights[0] == 1.0
-    assert trained.loss == nbest.statistics[chosen].sum() < trained.loss_before
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_ratio_metrics_are_trained_by_each_hypothesis_alone(method: Comparator) -> None:
-    rng = np.random.default_rng(0)
-    predicted = rng.integers(1, 9, 120)
-    match = np.minimum(predicted, rng.integers(0, 9, 120))
-    features = np.column_stack([rng.normal(size=120), match + rng.normal(size=120), predicted])
-    gold = np.repeat(rng.integers(8, 12, 20), 6)
-    nbest = NBest(features, np.arange(0, 121, 6), np.column_stack([match, predicted, gold]))
-    problem = Problem(nbest, f_beta())
-    result = solve(method, problem)
-    assert result.loss == problem.evaluate(result.weights).loss < problem.evaluate([1.0, 0.0, 0.0]).loss
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)

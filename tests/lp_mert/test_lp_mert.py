@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from itertools import pairwise
 from math import prod
 
@@ -11,15 +10,14 @@ import numpy as np
 import oracle
 import pytest
 from oracle import Lists
-from problems import FEATURES, KINDS, LOSSES, random_lists
+from problems import KINDS, random_lists
 from shared import needs_shared, swahili
 
 import lpmert
-from lpmert import Status
 from lpmert.core import INFINITE_COST
 from lpmert.errors import IntArray
 from lpmert.methods.lp_mert.attainability import Witnesses
-from lpmert.methods.lp_mert.method import LpMert, LpMertSearch, SavingTest
+from lpmert.methods.lp_mert.method import LpMert, SavingTest
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, balanced_tree
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
@@ -137,61 +135,6 @@ def test_nothing_is_asked_twice_and_what_is_dropped_low_never_comes_up_again(kin
             assert len(positions) == len(set(positions)) <= prod(int(sizes[s]) for s in lists)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_more_combinations_are_tested_than_there_are(kind: str) -> None:
-    for seed in range(12):
-        lists = random_lists(kind, seed)
-        result = lpmert.minimize(lists.nbest, method=BARE)
-        counters = result.counters
-        if counters["canonical_features"] == 0:
-            continue
-        assert counters["nodes"] == sum(count for name, count in counters.items() if name.startswith("tested_"))
-        if counters["canonical_lists"] > 1:
-            assert counters.get(f"tested_{counters['canonical_lists']}", 0) <= counters["combinations"]
-        assert counters["lps"] == counters["nodes"]
-
-
-@pytest.mark.parametrize("kind", ["floats", "integers", "collinear", "decimals"])
-def test_one_list_gives_the_first_extreme_hypothesis_in_order_of_loss(kind: str) -> None:
-    for seed in range(25):
-        rng = np.random.default_rng([seed, 1])
-        made, losses = FEATURES[kind](rng, [0, 12], int(rng.integers(2, 4))), LOSSES[KINDS[kind]](rng, 12)
-        features = np.unique(made, axis=0)
-        losses = losses[: len(features)]
-        lists = Lists(features, np.array([0, len(features)]), losses)
-        exact = [tuple(map(Fraction, row)) for row in features.tolist()]
-        for h in np.argsort(losses, kind="stable"):
-            rows = [tuple(a - b for a, b in zip(exact[h], o, strict=True)) for i, o in enumerate(exact) if i != h]
-            if not rows or oracle.strictly_feasible(rows):
-                break
-        result = lpmert.minimize(lists.nbest, method=BARE)
-        assert result.loss == losses[h]
-        if result.counters["canonical_features"]:
-            assert {name for name in result.counters if name.startswith("tested_")} <= {"tested_1"}
-
-
-def test_bounds_hold_at_any_time_and_never_fall() -> None:
-    for seed in range(10):
-        lists = random_lists("floats", seed, most_selections=400)
-        problem = Problem(lists.nbest)
-        form = problem.canonical
-        if form.n_features == 0:
-            continue
-        optimum = lpmert.minimize(lists.nbest, method="exhaustive").loss
-        search = LpMertSearch(LpMert(look_ahead=False), form, dearest(problem))
-        bounds = [search.lower_bound]
-        while not search.finished:
-            if search.root is None:
-                search.advance()
-            else:
-                search.root.get_next_best()
-                search._take(search.root)
-            assert form.loss_of(search.lower_bound) <= optimum <= form.loss_of(search.incumbent.cost)
-            bounds.append(search.lower_bound)
-        assert bounds == sorted(bounds)
-        assert form.loss_of(search.incumbent.cost) == optimum
-
-
 def test_witnesses_are_found_by_any_part_of_their_choices() -> None:
     rng = np.random.default_rng(1)
     pool, kept = Witnesses(np.full(4, 3), 1000), []
@@ -222,15 +165,6 @@ def test_a_full_pool_takes_no_more_witnesses() -> None:
 def swahili_set(name: str) -> lpmert.NBest:
     first, last = map(int, name.split(":"))
     return swahili().restrict(slice(first, last))
-
-
-@needs_shared
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OPTIMA)
-def test_published_optima_of_eight_lists(name: str) -> None:
-    result = lpmert.minimize(swahili_set(name), method="lp-mert")
-    assert result.status is Status.OPTIMAL
-    assert result.loss == pytest.approx(OPTIMA[name], abs=1e-6)
 
 
 @needs_shared
