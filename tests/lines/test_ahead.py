@@ -79,13 +79,6 @@ def test_so_do_processes(method: str, processes: Processes) -> None:
     assert same(alone, found_by(processes, problem_of(2), method=method))
 
 
-def test_first_weights_of_ratios_are_those_of_one_thread() -> None:
-    alone = lpmert.minimize(counted(3, "bleu"), metric="bleu", node_limit=0, method="cells")
-    hands = Watched(3)
-    assert same(alone, found_by(hands, counted(3, "bleu"), metric="bleu", node_limit=0, method="cells"))
-    assert hands.handed_out > 5
-
-
 @pytest.mark.parametrize("method", ["och", "nelder-mead"])
 def test_a_limit_of_steps_ends_all_at_the_same_step(method: str) -> None:
     nbest = problem_of(3, n_lists=20)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from math import prod
 
 import numpy as np
 import oracle
@@ -15,8 +14,6 @@ from shared import needs_shared, swahili
 
 import lpmert
 from lpmert.core import INFINITE_COST
-from lpmert.errors import IntArray
-from lpmert.methods.lp_mert.attainability import Witnesses
 from lpmert.methods.lp_mert.method import LpMert, SavingTest
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, balanced_tree
 from lpmert.model.problem import Problem
@@ -93,73 +90,6 @@ def test_costs_never_fall_in_any_stream() -> None:
                     costs = [combination.cost for combination in stream.found]
                     assert costs == sorted(costs)
                     assert len({combination.positions.tobytes() for combination in stream.found}) == len(costs)
-
-
-class Recorder:
-    """Passes questions on, and keeps what was asked of each set of lists and what was refused."""
-
-    def __init__(self, saving: SavingTest) -> None:
-        self.saving = saving
-        self.sorted_lists = saving.sorted_lists
-        self.asked: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-        self.refused: set[frozenset[tuple[int, int]]] = set()
-
-    def test(
-        self,
-        lists: IntArray,
-        cost: int,
-        positions: IntArray,
-        halves: tuple[Combination, Combination] | None = None,
-    ) -> Combination | None:
-        choices = frozenset(zip(lists.tolist(), positions.tolist(), strict=True))
-        assert not any(core <= choices for core in self.refused), "a dropped combination is part of this one"
-        self.asked.setdefault(tuple(lists.tolist()), []).append(tuple(positions.tolist()))
-        answer = self.saving.test(lists, cost, positions, halves)
-        if answer is None:
-            self.refused.add(choices)
-        return answer
-
-
-@pytest.mark.parametrize("kind", ["floats", "integers", "lattice", "multiples"])
-def test_nothing_is_asked_twice_and_what_is_dropped_low_never_comes_up_again(kind: str) -> None:
-    for seed in range(12):
-        problem = Problem(random_lists(kind, seed, most_lists=5, most_selections=150).nbest)
-        form = problem.canonical
-        if form.n_features == 0:
-            continue
-        recorder = Recorder(SavingTest(BARE, form, dearest(problem)))
-        streams: list[Stream] = [OneList(s, recorder) for s in range(form.n_lists)]
-        all_of(balanced_tree(streams, lambda left, right: TwoHalves(left, right, recorder, lazy=False)))  # noqa: B023
-        sizes = np.diff(form.offsets)
-        for lists, positions in recorder.asked.items():
-            assert len(positions) == len(set(positions)) <= prod(int(sizes[s]) for s in lists)
-
-
-def test_witnesses_are_found_by_any_part_of_their_choices() -> None:
-    rng = np.random.default_rng(1)
-    pool, kept = Witnesses(np.full(4, 3), 1000), []
-    for number in range(40):
-        selection = rng.integers(0, 3, 4)
-        if selection.tolist() not in kept:
-            kept.append(selection.tolist())
-        pool.add(np.full(2, float(number)), selection)
-        part = rng.choice(4, size=rng.integers(1, 5), replace=False)
-        wanted = rng.integers(0, 3, len(part)).tolist()
-        agreeing = [i for i, s in enumerate(kept) if [s[p] for p in part] == wanted]
-        assert pool.agreeing(part, wanted).tolist() == agreeing
-        attained = pool.attained(np.array(agreeing, dtype=np.int64))
-        assert {(int(s), int(h)) for s, h in np.argwhere(attained)} == {
-            (s, kept[i][s]) for i in agreeing for s in range(4)
-        }
-    assert len(pool) == len(kept)
-
-
-def test_a_full_pool_takes_no_more_witnesses() -> None:
-    pool = Witnesses(np.full(2, 9), 3)
-    for h in range(9):
-        pool.add(np.ones(1), np.array([h, h]))
-    assert len(pool) == 3
-    assert len(Witnesses(np.full(2, 9), 0).agreeing(np.array([0]), [0])) == 0
 
 
 def swahili_set(name: str) -> lpmert.NBest:
