@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib.figure
 import numpy as np
 import pytest
+from late import Late
 from long_searches import long_searches
 from shared import needs_shared
 
@@ -22,6 +22,8 @@ from benchmarks.suites import benchmark, scale
 from benchmarks.tables import Table
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
+
+figures = Late("matplotlib.figure")
 
 
 def test_stages_are_those_of_one_search_and_files_hold_what_was_written() -> None:
@@ -70,7 +72,7 @@ def test_the_suite_runs_in_a_small_form_and_shows_it(tmp_path: Path, monkeypatch
         if isinstance(part, Table):
             assert all(len(row) == len(part.headings) for row in part.rows), part.title
         else:
-            part.draw(matplotlib.figure.Figure())
+            part.draw(figures.Figure())
 
 
 @needs_shared

@@ -14,8 +14,8 @@ from pathlib import Path
 import commands
 import numpy as np
 import pytest
+from late import Late
 from problems import random_nbest
-from scipy import stats
 
 import lpmert
 from lpmert.api import minimize
@@ -34,6 +34,8 @@ from lpmert.quoting import visible
 from lpmert.registry import METHODS
 from lpmert.result import Limits, Status
 from lpmert.search.method import Comparator, Found
+
+stats = Late("scipy.stats")
 
 FAST = {"och": Och(restarts=2), "random": RandomSearch(draws=20), "grid": Grid(points=4)}
 

@@ -9,9 +9,8 @@ import sys
 import numpy as np
 import pytest
 from commands import run
-from jsonschema import validate
+from late import Late
 from problems import random_nbest
-from scipy import stats
 
 import lpmert
 from lpmert import Limits, NBest, Problem
@@ -24,6 +23,8 @@ from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
 from lpmert.reporting import pictures
 from lpmert.result_schema import schema_of
 from lpmert.unseen.estimate import Split, expected_of, folds_of
+
+jsonschema, stats = Late("jsonschema"), Late("scipy.stats")
 
 FAST = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging()}
 FEW_NODES = Limits(node_limit=20)
@@ -310,7 +311,7 @@ class TestCommands:
             assert text in shown.stdout
         assert drawn.read_bytes().startswith(b"\x89PNG")
         written = json.loads(run("compare", table, *arguments, "--json", "--quiet").stdout)
-        validate(written, schema_of("comparison"))
+        jsonschema.validate(written, schema_of("comparison"))
         assert [entry["name"] for entry in written["cross_validation"]["methods"]] == ["och", "average", "optimum"]
 
     @pytest.mark.parametrize("command", [("solve",), ("check", "--weights", "1,2")])
@@ -319,7 +320,7 @@ class TestCommands:
         assert shown.exit_code == 0, shown.stderr
         line = next(line for line in shown.stdout.splitlines() if line.startswith("on unseen"))
         written = json.loads(run(command[0], table, *command[1:], "--cv", "5", "--json", "--quiet").stdout)
-        validate(written, schema_of("check" if command[0] == "check" else "result"))
+        jsonschema.validate(written, schema_of("check" if command[0] == "check" else "result"))
         best = written.get("optimum", written)
         assert best["unseen"]["optimism"] == pytest.approx(1 - best["loss"] / best["unseen"]["loss"])
         assert "hidden by optimism; 5-fold cross-validation" in line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,7 +16,7 @@ from lpmert.findings import Unit
 from lpmert.reporting.lines import Surface
 from lpmert.reporting.pictures import loop, surface
 
-pytest.importorskip("matplotlib", reason="needs matplotlib, of lpmert[report]")
+pytestmark = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib, of lpmert[report]")
 
 NBEST = lists(7, 3)
 RESULT = lpmert.minimize(NBEST, initial_weights=[1.0, 0.0, 0.0])
