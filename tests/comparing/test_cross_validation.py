@@ -20,9 +20,10 @@ from lpmert.comparing.runs import Judge
 from lpmert.comparing.significance import corrected_error, corrected_reach, corrected_test
 from lpmert.findings import LOSS
 from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
-from lpmert.reporting import pictures
 from lpmert.result_schema import schema_of
 from lpmert.unseen.estimate import Split, expected_of, folds_of
+
+pictures = Late("lpmert.reporting.pictures")
 
 jsonschema, stats = Late("jsonschema"), Late("scipy.stats")
 

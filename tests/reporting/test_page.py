@@ -15,12 +15,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from commands import run
+from late import Late
 from pages import HOSTILE, hostile_lists, parts
 
 import lpmert
 from lpmert.findings import LOSS
-from lpmert.reporting import pictures
 from lpmert.reporting.lines import Surface
+
+pictures = Late("lpmert.reporting.pictures")
 
 LISTS = lpmert.NBest(
     [[1, 0, 2], [0, 1, 1], [2, 1, 0], [1, 3, 1], [0, 0, 4], [5, 1, 2]],
@@ -102,7 +104,7 @@ class TestNumbers:
             drawn.setdefault(names, marks)
             return draw(found, names, marks, *rest)
 
-        monkeypatch.setattr(pictures, "surface", spy)
+        monkeypatch.setattr("lpmert.reporting.pictures.surface", spy)
         lpmert.report(result, tmp_path / "r.html", data=LISTS, weights=given)
         assert drawn["am", "lm"]["1"] == pytest.approx(moved[:2])
         # over lm and words they are scaled so that am is what it is in the middle, where that takes a positive factor
@@ -396,7 +398,7 @@ class TestOwnPage:
             assert outcome.exit_code == 1
             assert message in outcome.stderr
             assert "proved" not in outcome.output
-        monkeypatch.setattr(pictures, "find_spec", lambda _: None)
+        monkeypatch.setattr("lpmert.reporting.pictures.find_spec", lambda _: None)
         outcome = run(*call, tmp_path / "r.html")
         assert outcome.exit_code == 1
         assert outcome.stderr == "lpmert: error: jinja2 is not installed; pip install 'lpmert[report]'\n"
