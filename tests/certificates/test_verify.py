@@ -117,11 +117,6 @@ def with_limits(lists: Lists, rows: list[list[float]]) -> Lists:
 
 class TestShared:
     @needs_shared
-    @pytest.mark.slow
-    def test_three_features_of_librispeech(self, path: Path) -> None:
-        assert proved(path, librispeech()) == 1767
-
-    @needs_shared
     def test_two_features_of_librispeech(self, path: Path) -> None:
         assert proved(path, librispeech(("decoder", "lm"))) == 1779
 
@@ -136,11 +131,6 @@ class TestShared:
     @pytest.mark.parametrize("kind", ["cones", "selections"])
     def test_train_choices(self, path: Path, kind: str) -> None:
         assert proved(path, train_choices(), kind=kind) == 858
-
-    @needs_shared
-    @pytest.mark.slow
-    def test_lp_mert_on_swahili(self, path: Path) -> None:
-        assert float(proved(path, swahili().restrict(slice(24, 28)), method="lp-mert")) > 0
 
 
 def proved(path: Path, nbest: NBest, *, method: str = "auto", kind: str | None = None) -> Fraction:

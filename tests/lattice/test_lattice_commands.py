@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from commands import run
 from shared import ROOT
 
 import lpmert
 from lpmert import Region
-from lpmert.cli.main import main
 
 LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
 REGION = ("--fix", "acoustic=1", "--bounds", "lm:1..30,words:-20..20")
@@ -97,26 +96,6 @@ def test_words_are_counted_left_out_and_unified(tmp_path: Path) -> None:
     assert lists.dense_features().tolist() == [[-6.0, 1.0, 1.0]]
     found = json.loads(done(run("solve", tmp_path / "x.slf", *options, "--features", "acoustic,words", "--json")))
     assert list(found["weights"]) == ["acoustic", "words"]
-
-
-def test_weights_come_out_in_the_forms_of_tools(tmp_path: Path) -> None:
-    for form in ("numbers", "names", "kaldi", "pocketsphinx"):
-        assert done(on_lattices("solve", *REGION, "--write", form)).strip()
-    numbers = done(on_lattices("solve", *REGION, "--write", "numbers")).split()
-    written = tmp_path / "weights.txt"
-    written.write_text(" ".join(numbers))
-    best = json.loads(done(on_lattices("solve", *REGION, "--json")))["loss"]
-    assert json.loads(done(on_lattices("evaluate", "--weights", written, "--json")))["loss"] == best
-
-
-def test_archives_of_kaldi_come_through_a_pipe(tmp_path: Path) -> None:
-    archive = "one \n0 1 5 1.5,2,3_3\n0 1 6 1,2.5,3\n1 0.5,0,\n\ntwo \n0 1 6 1,2,\n1\n\n"
-    (tmp_path / "words.txt").write_text("<eps> 0\nthe 5\na 6\n")
-    (tmp_path / "text").write_text("one the\ntwo a\n")
-    arguments = ["solve", "-", "--references", tmp_path / "text", "--symbols", tmp_path / "words.txt", "--json"]
-    outcome = CliRunner().invoke(main, [*map(str, arguments)], input=archive)
-    found = json.loads(done(outcome))
-    assert (found["loss"], list(found["weights"])) == (0, ["graph_cost", "acoustic_cost", "words"])
 
 
 def test_certificates_of_lattices_are_written_and_verified(tmp_path: Path) -> None:
