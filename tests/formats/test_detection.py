@@ -10,11 +10,11 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet
 import pytest
 from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
+from late import Late
 from mutations import examples, read_or_refused
 from shared import SHARED_DATA, needs_shared
 from written_lists import DIALECTS, FILES, optimum, small
@@ -23,6 +23,8 @@ from lpmert import DataError, read, read_table, write
 from lpmert.formats.columns import ColumnsNeeded
 from lpmert.formats.detect import detect
 from lpmert.registry import FORMATS as REGISTERED
+
+parquet = Late("pyarrow.parquet")
 
 convert = partial(run, "convert")
 
@@ -235,11 +237,11 @@ def test_roles_that_parquet_records_hold_as_long_as_the_columns_are_there(tmp_pa
     write(small(statistic_names=["edits"]), tmp_path / "start.npz")
     assert run("convert", tmp_path / "start.npz", path, "--segment", "utt", "--text", "words").exit_code == 0
     assert read(path).statistic_names == ("edits",)
-    table = pyarrow.parquet.read_table(path)
-    pyarrow.parquet.write_table(table.drop_columns(["lm_0"]), path)
+    table = parquet.read_table(path)
+    parquet.write_table(table.drop_columns(["lm_0"]), path)
     with pytest.raises(ColumnsNeeded, match=r"segment .*features .*loss"):
         read(path)
-    pyarrow.parquet.write_table(table.replace_schema_metadata({b"lpmert": b"[1"}), path)
+    parquet.write_table(table.replace_schema_metadata({b"lpmert": b"[1"}), path)
     with pytest.raises(ColumnsNeeded):
         read(path)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -160,9 +160,10 @@ def doubling(nodes: int) -> lpmert.Hypergraphs:
     return lpmert.Hypergraphs(rows, [0, len(heads)], heads, tails, outputs, ["x a"])
 
 
-@pytest.mark.parametrize("graphs", [parallel(30), doubling(40)], ids=["lattice", "hypergraph"])
+@pytest.mark.parametrize(("make", "size"), [(parallel, 30), (doubling, 40)])
 @pytest.mark.parametrize("limit", ["time_limit", "memory_limit"])
-def test_lists_without_end_end_at_a_limit(graphs: Any, limit: str) -> None:
+def test_lists_without_end_end_at_a_limit(make: Callable[[int], Any], size: int, limit: str) -> None:
+    graphs = make(size)
     weights = [1.0] * len(graphs.names)
     assert len(lpmert.n_best(graphs, weights, n=50, time_limit=60.0).texts or ()) == 50
     value = 0.3 if limit == "time_limit" else (memory.resident() or 0) + (48 << 20)
