@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import lzma
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
-from decimal import Decimal
-from functools import partial
-from itertools import combinations, pairwise, product
+from dataclasses import dataclass, field, replace
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from searches import many_more
-from shared import needs_shared, swahili
+from shared import needs_shared
 
-import lpmert
 from benchmarks import datasets
 from benchmarks.__main__ import main
 from benchmarks.harness import (
@@ -28,32 +23,15 @@ from benchmarks.harness import (
     Task,
     contradictions,
     disagreements,
-    measure,
-    measure_apart,
     present_version,
 )
 from benchmarks.lists import Loss
-from benchmarks.report import write_report
-from benchmarks.rows import Row, forget_row, keep_row, read_rows
-from benchmarks.runner import ROWS, Wishes, current_rows, run, task_by_key
-from benchmarks.suites import NAMES, ablation, beam, benchmark, four, growth, quick, targets, unseen
-from benchmarks.suites.stability import best_of
-from benchmarks.tables import Table
+from benchmarks.rows import Row, keep_row, read_rows
+from benchmarks.runner import Wishes, run
+from benchmarks.suites import NAMES, benchmark, quick, targets, unseen
 from lpmert.comparing.significance import corrected_reach
-from lpmert.errors import FloatArray, MethodError
-from lpmert.methods.lp_mert.method import LpMert
+from lpmert.errors import FloatArray
 from lpmert.model.nbest import NBest
-from lpmert.numeric.rounding import decimals_of
-
-
-def test_targets_without_their_lists_say_where_these_are_looked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LPMERT_SHARED_DATA", str(tmp_path))
-    said: list[str] = []
-    run(benchmark("targets"), Wishes(("libri?", "swahili*", "csmt"), ("auto",)), tmp_path, said.append)
-    assert len(said) == sum(target.rounds for target in targets.TARGETS if "generated" not in target.dataset.name)
-    assert all("LPMERT_SHARED_DATA has no" in line for line in said)
 
 
 def test_a_target_is_met_by_what_its_rows_show_and_by_nothing_else() -> None:
@@ -75,70 +53,6 @@ def test_a_target_is_met_by_what_its_rows_show_and_by_nothing_else() -> None:
     assert met(ever, {**took(50.0, 50.0, "time_limit"), "objective": "bleu"}) == "missed"
     for width, answer in ((0.24, "met"), (0.25, "missed"), (None, "missed")):
         assert met(gap, {**took(60.0, 60.0, "time_limit"), "gap_rel": width}) == answer
-
-
-@needs_shared
-def test_lists_with_targets_are_read_as_the_decimals_that_their_files_hold() -> None:
-    def places(word: str) -> int:
-        return -int(Decimal(word).normalize().as_tuple().exponent)
-
-    speech, translations = (
-        lzma.decompress(datasets.shared_path(file).read_bytes()).decode().splitlines()
-        for file in ("librispeech-asr-30best/dev_other.nbest.tsv.xz", "swahili-mert-100best/run7.nbest.txt.xz")
-    )
-    rows = [line.split("\t") for line in speech[1:]]
-    six = datasets.libri_characters().load().dense_features()
-    assert six[:, 5].tolist() == [len(row[-1]) for row in rows]
-    words = [line.split("|||")[2].split()[1:5] for line in translations]
-    four = datasets.swahili_bleu(4).load().dense_features()
-    assert four.tolist() == [[float(word) for word in row] for row in words]
-    for features, cells in ((six, [row[2:5] for row in rows]), (four, words)):
-        assert decimals_of(features).places == max(places(cell) for row in cells for cell in row)
-
-
-def test_the_ablation_turns_off_one_switch_at_a_time_and_in_the_end_all() -> None:
-    switches = [one.name for one in fields(LpMert) if one.default is True]
-    assert switches == ["row_generation", "use_witnesses", "look_ahead", "lazy", "chain"]
-    for switch in switches:
-        changed: dict[str, Any] = {switch: False}
-        assert ablation.VARIANTS[f"without {switch.replace('_', ' ')}"] == replace(LpMert(), **changed)
-    off = ablation.VARIANTS[ablation.ALL_OFF]
-    assert not any(getattr(off, switch) for switch in switches)
-
-
-def test_a_run_that_its_time_limit_ended_is_marked_in_the_ablation() -> None:
-    counters = {"lps": 1234, "nodes": 99, "tested_8": 5}
-    row = row_of(dataset="swahili-0:8", solver="all on", counters=counters, status="time_limit")
-    table = next(iter(ablation.render([row])))
-    assert isinstance(table, Table)
-    assert ">1,234" in table.rows[0]
-
-
-def test_the_bounds_beside_beams_say_how_long_they_were_searched_for() -> None:
-    def row(solver: str, limit: float) -> Row:
-        fields = {"seed": 0, "status": "time_limit", "loss": 8.0, "score": 8.0, "lower_bound": 4.0, "gap_abs": 4.0}
-        times = {"time_limit": limit, "gap_rel": 0.5, "seconds": limit, "processor_seconds": limit, "peak_bytes": 0}
-        return Row(dataset=beam.lists(32).name, objective="loss", solver=solver, **fields, **times)  # type: ignore[arg-type]
-
-    mine = [row(one.name, 40.0) for one in (beam.ENDLESS, beam.SUBSPACE, beam.BOUNDED)]
-    narrow = row(beam.WEAK[3].name, 300.0)  # of another table
-    (table,) = beam._bounds([*mine, narrow])
-    assert table.title == "Mean sentence BLEU+1 after 40 seconds, and the proved bound"
-    assert table.rows == [["32", "75.000", "75.000", "75.000", "87.500"]]
-
-
-def test_the_best_of_one_run_is_the_mean_of_all() -> None:
-    test = np.array([30.0, 31.0, 35.0])
-    best = best_of(np.array([1.0, 2.0, 3.0]), test)
-    assert best[0] == pytest.approx(test.mean(), abs=0.3)
-    assert best[-1] == pytest.approx(35.0, abs=0.3)
-    assert sorted(best) == best
-
-
-def test_growth_is_fitted_as_a_power_or_as_a_factor() -> None:
-    power, factor = growth.SERIES[0], next(one for one in growth.SERIES if not one.geometric)
-    assert growth.growth(power, [(size, 3.0 * size**1.5) for size in (10, 20, 40)]) == "x^1.50"
-    assert growth.growth(factor, [(size, 3.0 * 2.0**size) for size in (2, 3, 5)]) == "times 2.00"
 
 
 def row_of(**fields: object) -> Row:
@@ -205,12 +119,6 @@ def test_the_harness_not_the_solver_says_what_weights_cost(tmp_path: Path) -> No
     assert row.gap_abs == 3.0
 
 
-def test_a_solver_is_warmed_up_before_the_clock_starts(tmp_path: Path) -> None:
-    solver = Guess((1.0, 0.0))
-    run(toy_benchmark(solver), Wishes(), tmp_path, print)
-    assert solver.calls == ["warm up", "solve"]
-
-
 @pytest.mark.parametrize(
     ("settings", "status", "runs"),
     [
@@ -234,24 +142,6 @@ def test_a_row_is_measured_again_only(
     assert len(read_rows(tmp_path / "toy.jsonl")) == 1
 
 
-def test_what_is_skipped_leaves_no_row_and_says_why(tmp_path: Path) -> None:
-    said: list[str] = []
-    run(toy_benchmark(Guess((1.0, 0.0), reason="too large")), Wishes(), tmp_path, said.append)
-    assert "too large" in said[0]
-    assert not read_rows(tmp_path / "toy.jsonl")
-
-
-def test_what_is_harder_than_a_run_cut_short_is_not_tried(tmp_path: Path) -> None:
-    first = Task(Dataset("small", lambda: TOY), Loss(), Guess((1.0, 0.0), status="time_limit"), time_limit=10.0)
-    harder = [replace(first, dataset=Dataset(name, lambda: TOY)) for name in ("larger", "largest")]
-    tasks = [first, replace(harder[0], easier=first.key), replace(harder[1], easier=harder[0].key)]
-    said: list[str] = []
-    run(Benchmark("toy", "Toy", lambda: tasks, lambda _: []), Wishes(), tmp_path, said.append)
-    assert [row.dataset for row in read_rows(tmp_path / "toy.jsonl").values()] == ["small"]
-    assert "not tried" in said[1]
-    assert "not tried" in said[2]
-
-
 @pytest.mark.parametrize(
     ("fields", "optimum", "proof", "expected"),
     [
@@ -272,24 +162,12 @@ def test_what_contradicts_a_known_optimum_is_found(
     assert (expected in found[0]) if expected else not found
 
 
-def test_a_changed_optimum_is_told_for_rows_of_before_too(tmp_path: Path) -> None:
-    run(toy_benchmark(Guess((1.0, 0.0))), Wishes(), tmp_path, print)
-    (trouble,) = run(toy_benchmark(Guess((1.0, 0.0)), 2.0), Wishes(), tmp_path, print)
-    assert "known optimum is 2.0" in trouble
-
-
 def test_rows_survive_being_written_and_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     rows = [row_of(), row_of(solver="two", details={"parts": {"search": 0.25}, "list": [1.0, None]}, loss=None)]
     for row in rows:
         keep_row(path, row)
     assert list(read_rows(path).values()) == rows
-
-
-def test_infinite_numbers_are_written_as_unknown(tmp_path: Path) -> None:
-    keep_row(tmp_path / "rows.jsonl", row_of(gap_rel=float("inf")))
-    (row,) = read_rows(tmp_path / "rows.jsonl").values()
-    assert row.gap_rel is None
 
 
 def test_generated_lists_are_the_same_everywhere() -> None:
@@ -302,68 +180,11 @@ def test_generated_lists_are_the_same_everywhere() -> None:
     assert nbest.n_hypotheses == 12
 
 
-@pytest.mark.slow
-def test_the_shipped_rows_of_every_benchmark_can_be_rendered(tmp_path: Path) -> None:
-    for path in write_report(NAMES, ROWS, tmp_path):
-        assert path.stat().st_size > 0
-    for name in NAMES:
-        if (ROWS / f"{name}.jsonl").exists():
-            assert f"`python -m benchmarks run {name}`" in (tmp_path / f"{name}.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("name", [NAMES[0], *map(many_more, NAMES[1:])])
-def test_a_part_of_the_rows_can_be_rendered_too(name: str) -> None:
-    import matplotlib.figure
-
-    wanted = benchmark(name)
-    rows = current_rows(wanted, ROWS)
-    if not rows:
-        pytest.skip(f"the repository holds no rows of {name}")
-    for part in (rows[:1], rows[:5], rows[::3], rows[-2:]):
-        for shown in wanted.render(part):
-            if isinstance(shown, Table):
-                assert all(len(row) == len(shown.headings) for row in shown.rows), shown.title
-            else:
-                shown.draw(matplotlib.figure.Figure())
-
-
 def test_every_task_of_every_benchmark_has_a_key_of_its_own() -> None:
     for name in NAMES:
         keys = [task.key for task in benchmark(name).tasks()]
         assert len(set(keys)) == len(keys)
         assert all(task.easier is None or task.easier in keys for task in benchmark(name).tasks())
-
-
-@pytest.mark.slow
-def test_a_row_measured_apart_is_the_same_but_for_its_times() -> None:
-    task = next(iter(benchmark("hull").tasks()))
-    here, apart = measure(task), measure_apart(task, partial(task_by_key, "hull"))
-    assert apart.details == here.details
-    assert apart.counters == here.counters
-    assert apart.key == here.key
-
-
-@needs_shared
-def test_the_lists_outside_the_repository_are_read_as_in_the_other_tests() -> None:
-    ours, theirs = datasets.swahili().load(), swahili()
-    assert np.array_equal(ours.features, theirs.features)
-    assert np.array_equal(ours.offsets, theirs.offsets)
-    assert ours.statistics == pytest.approx(theirs.statistics, rel=1e-15)
-    cut = datasets.swahili(slice(2, 4), n_features=3, size=5).load()
-    assert np.array_equal(cut.features[:5], theirs.features[theirs.offsets[2] : theirs.offsets[2] + 5, :3])
-
-
-def test_data_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("LPMERT_SHARED_DATA", str(tmp_path))
-    reason = datasets.libri(3).skip()
-    assert reason is not None
-    assert "librispeech" in reason
-
-
-def test_the_command_lists_every_benchmark() -> None:
-    found = CliRunner().invoke(main, ["list"])
-    assert found.exit_code == 0
-    assert all(f"\n{name} " in f"\n{found.output}" for name in NAMES)
 
 
 def test_the_command_fails_when_an_optimum_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,33 +203,6 @@ def test_every_method_still_proves_the_known_optima(wishes: tuple[str, ...], lea
     found = CliRunner().invoke(main, ["run", "quick", *wishes, "--rows", str(tmp_path)])
     assert found.exit_code == 0, found.output
     assert found.output.count(": optimal") > least
-
-
-def test_the_steps_of_lp_mert_on_four_lists_are_all_there() -> None:
-    data = datasets.generated(4, 8, 2)
-    row = measure(Task(data, Loss(), four.Steps()))
-    nbest = data.load()
-    costs = [nbest.statistics[8 * s : 8 * s + 8, 0] for s in range(4)]
-    sums = [sum(one) for one in product(*costs)]
-    assert row.loss is not None
-    assert row.loss == lpmert.minimize(nbest, method="exhaustive").loss
-    assert row.details["no_dearer"] <= sum(total <= row.loss for total in sums)  # identical features count once
-    steps = row.details["steps"]
-    attainable = [sum(ok for *_, ok in steps[part]) for part in four.PARTS]
-    assert attainable[2] == 1
-    assert steps[four.PARTS[2]][-1][2]
-    for m, n, _ in steps[four.PARTS[2]]:
-        assert m < attainable[0]
-        assert n < attainable[1]
-    cells = [(m, n) for m, n, _ in steps[four.PARTS[2]]]
-    assert len(set(cells)) == len(cells) == row.counters["tested_4"]
-    assert len(steps[four.PARTS[0]]) + len(steps[four.PARTS[1]]) == row.counters["tested_2"]
-
-
-def test_more_threads_than_cores_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "cores", lambda: 2)
-    data = datasets.generated(4, 8, 2).load()
-    assert [one.skip(data, Loss()) is None for one in growth.JOBS] == [one.jobs <= 2 for one in growth.JOBS]
 
 
 def _bleu_of(counts: FloatArray) -> float:
@@ -445,19 +239,6 @@ def test_optima_of_ratios_are_those_of_every_direction_of_the_plane(
     assert optimum == pytest.approx(least, abs=1e-12)
 
 
-def test_a_method_that_gives_up_is_told_where_a_proof_is_asked_for(tmp_path: Path) -> None:
-    def give_up(*_: object) -> Answer:
-        raise MethodError("cannot")
-
-    (task,) = toy_benchmark(Guess((1.0, 0.0)), 0.0).tasks()
-    broken = replace(task, proof=True, solver=Guess((1.0, 0.0)))
-    wanted = replace(toy_benchmark(Guess((1.0, 0.0))), tasks=lambda: [broken])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Guess, "solve", give_up)
-        (trouble,) = run(wanted, Wishes(), tmp_path, print)
-    assert "no proof: cannot" in trouble
-
-
 def test_an_interrupted_run_is_neither_kept_nor_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.runner.measure", lambda _: row_of(status="interrupted"))
     with pytest.raises(KeyboardInterrupt):
@@ -490,13 +271,6 @@ def test_proofs_that_disagree_are_told() -> None:
         (text,) = disagreements([proof, wrong], 1e-9)
         assert "two" in text
     assert not list(disagreements([proof, replace(fine, loss=2.0, dataset="another")], 1e-9))
-
-
-def test_the_row_of_a_task_that_is_hopeless_now_goes(tmp_path: Path) -> None:
-    keep_row(tmp_path / "x.jsonl", row_of(solver="one"))
-    keep_row(tmp_path / "x.jsonl", row_of(solver="two"))
-    forget_row(tmp_path / "x.jsonl", row_of(solver="one").key)
-    assert [row.solver for row in read_rows(tmp_path / "x.jsonl").values()] == ["two"]
 
 
 def test_differences_on_unseen_lists_are_paired_by_split_and_their_interval_allows_for_overlap() -> None:

@@ -16,7 +16,6 @@ import lpmert
 from lpmert import DataError
 from lpmert.formats.weights import read_weights
 from lpmert.looping.config import read_config
-from lpmert.system.files import read_text
 
 resource = pytest.importorskip("resource")
 
@@ -82,16 +81,6 @@ def test_a_loop_that_python_cannot_hold_is_refused(tmp_path: Path, text: str) ->
     (tmp_path / "loop.toml").write_text(text + '\n[decoder]\ncommand = ["true"]\n')
     with pytest.raises(DataError, match=r"not TOML|cannot be read"):
         read_config(tmp_path / "loop.toml")
-
-
-def test_a_small_file_asks_for_little_memory(tmp_path: Path) -> None:
-    (tmp_path / "w").write_text("1 2\n")
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, before[1]))
-    try:
-        assert read_text(tmp_path / "w") == "1 2\n"
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 @pytest.mark.parametrize(

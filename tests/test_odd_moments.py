@@ -187,31 +187,6 @@ def test_pyarrow_that_cannot_be_loaded_is_not_called_missing(tmp_path: Path, mon
         lpmert.read(path)
 
 
-def test_one_feature_is_proved() -> None:
-    """The sign of its weight is all there is to choose."""
-    rng = np.random.default_rng(0)
-    features, losses = rng.normal(size=(40_000, 1)), rng.integers(0, 9, 40_000).astype(float)
-    nbest = lpmert.NBest(features, np.arange(0, 40_001, 4), losses)
-    rows, by_list = features.reshape(-1, 4), losses.reshape(-1, 4)
-    either = [by_list[np.arange(10_000), chosen].sum() for chosen in (rows.argmax(axis=1), rows.argmin(axis=1))]
-    found = lpmert.minimize(nbest)
-    assert found.status is Status.OPTIMAL
-    assert found.loss == min(either)
-
-
-def test_a_thousand_features_end_at_the_limit_with_a_valid_bound() -> None:
-    rng = np.random.default_rng(0)
-    nbest = lpmert.NBest(rng.normal(size=(200, 1000)), np.arange(0, 201, 10), rng.integers(1, 9, 200).astype(float))
-    oracle = np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum()
-    found = lpmert.minimize(nbest, time_limit=2)
-    assert found.loss == lpmert.evaluate(nbest, found.weights).loss
-    assert found.lower_bound is not None
-    # with more features than hypotheses any selection is attainable, and so is the oracle
-    assert found.lower_bound <= oracle <= found.loss
-    if found.status is Status.OPTIMAL:
-        assert found.loss == oracle
-
-
 @pytest.mark.slow
 def test_a_million_lists_of_one_leave_nothing_to_choose() -> None:
     n = 1_000_000

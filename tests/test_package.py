@@ -7,12 +7,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from shared import ROOT
 
 import lpmert
-from lpmert import DataError, MethodError, NBest, Region, core
+from lpmert import DataError, MethodError, NBest, core
 
 LISTS = NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
 STUBS = [stub.relative_to(ROOT).with_suffix("") for stub in sorted((ROOT / "lpmert").rglob("*.pyi"))]
@@ -55,19 +54,6 @@ def test_no_module_has_the_name_of_a_public_function() -> None:
     assert not {f"lpmert.{name}" for name in functions} & modules
 
 
-def test_evaluate_tells_what_weights_cost_and_whether_they_lie_in_the_region() -> None:
-    found = lpmert.evaluate(LISTS, {"b": 1.0, "a": 0.0})
-    # b alone picks the second hypothesis of both lists: losses 1 + 0
-    assert (found.loss, found.selection.tolist(), found.tied_lists, found.inside) == (1.0, [1, 1], 0, True)
-    outside = lpmert.evaluate(LISTS, [0.0, 1.0], region=Region(bounds={"b": (None, 0.0)}))
-    assert (outside.loss, outside.inside) == (1.0, False)
-    tied = lpmert.evaluate(LISTS, [1.0, 1.0], ties="worst")
-    # a + b ties the first list, whose first hypothesis is decoded; the second list picks its second
-    assert (tied.loss, tied.tied_lists, tied.loss_best_ties, tied.loss_worst_ties) == (0.0, 1, 0.0, 1.0)
-    with pytest.raises(DataError, match="must be an NBest"):
-        lpmert.evaluate([1, 2], [0.0, 1.0])  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("given", [5, lpmert.Lattices([[1.0]], [0, 1], [0], [1], ["a"], ["a"])], ids=["5", "lattices"])
 def test_what_is_no_lists_is_told_with_the_remedy(given: Any, tmp_path: Path) -> None:
     remedy = r"must be an NBest, not \w+; build one with lpmert.NBest\(...\), of lattices with lpmert.n_best"
@@ -84,22 +70,3 @@ def test_what_is_no_lists_is_told_with_the_remedy(given: Any, tmp_path: Path) ->
         lpmert.tune(LISTS, averaging="average")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="results must be a sequence, not 5"):
         lpmert.report(5, tmp_path / "x.html")  # type: ignore[arg-type]
-
-
-def test_lists_are_read_and_written_in_any_format(tmp_path: Path) -> None:
-    for name, options in (("x.npz", {}), ("x.tsv", {"segment": "list"}), ("x.jsonl", {"segment": "list"})):
-        lpmert.write(LISTS, tmp_path / name, **options)
-        reading = {**options, "features": ["a", "b"], "loss": "loss"} if options else {}
-        again = lpmert.read(tmp_path / name, **reading)
-        assert np.array_equal(again.features, LISTS.features)
-        assert again.fingerprint == LISTS.fingerprint or options
-
-
-def test_certify_writes_what_verify_accepts(tmp_path: Path) -> None:
-    result = lpmert.minimize(LISTS)
-    lpmert.certify(LISTS, result, tmp_path / "proof.json.gz")
-    assert lpmert.verify(tmp_path / "proof.json.gz", LISTS).proved
-    with pytest.raises(DataError, match="must be a Result"):
-        lpmert.certify(LISTS, [1.0, 1.0], tmp_path / "x")  # type: ignore[arg-type]
-    with pytest.raises(MethodError, match="other lists"):
-        lpmert.certify(LISTS.restrict([0]), result, tmp_path / "x")

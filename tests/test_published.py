@@ -128,21 +128,3 @@ def test_the_time_limit_is_kept_on_spelling_normalisation(method: str) -> None:
 
 def example(*features: str) -> NBest:
     return lpmert.read(EXAMPLE, segment="utterance", features=list(features), loss="errors")
-
-
-@pytest.mark.parametrize("features", [("am", "lm"), ("am", "lm", "words")])
-def test_the_example_is_proved_by_unlike_searches(features: tuple[str, ...]) -> None:
-    nbest = example(*features)
-    found = [lpmert.minimize(nbest, method=method) for method in ("auto", "cells")]
-    for result in found:
-        assert_proved(result, nbest, found[0].loss)
-    assert found[0].loss <= numpy_loss(nbest, np.array([1, 9.5, -0.6296])[: len(features)])
-
-
-@pytest.mark.parametrize("width", [2, 4, 8])
-def test_separable_classes_are_separated(width: int) -> None:
-    rng = np.random.default_rng(width)
-    points = rng.normal(size=(200, width))
-    labels = points @ rng.normal(size=width) > 0.3
-    nbest = lpmert.from_classification(points, labels)
-    assert_proved(lpmert.minimize(nbest), nbest, 0)

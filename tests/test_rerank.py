@@ -65,18 +65,6 @@ def test_ties_are_counted_and_the_first_is_picked() -> None:
     assert lpmert.rerank(LISTS, [0, 0]).hypotheses.tolist() == [0, 0]
 
 
-def test_weights_that_are_all_0_are_warned_of(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    lpmert.rerank(LISTS, [0, 1])
-    assert not caplog.messages
-    lpmert.rerank(LISTS, [0, 0])
-    assert [message[:37] for message in caplog.messages] == ["warning: all these weights are 0, so "]
-    lpmert.write(LISTS, tmp_path / "x.npz")
-    for command in ("rerank", "evaluate"):
-        for flags, count in (([], 1), (["-q"], 0)):
-            shown = run(command, tmp_path / "x.npz", "--weights", "lm=0,ver=0", *flags)
-            assert (shown.exit_code, shown.stderr.count("warning: all these weights are 0, so")) == (0, count)
-
-
 class TestVotes:
     def test_the_same_answer_adds_up(self) -> None:
         # by hand: 4 has lm -2.5 and ver 0.75, as 5 has; with -1 for lm, 4 wins by 0.5

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib.figure
 import numpy as np
 import pytest
+from late import Late
 from long_searches import long_searches
 from shared import needs_shared
 
@@ -24,23 +23,7 @@ from benchmarks.tables import Table
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 
-
-def test_growth_has_the_interval_of_least_squares() -> None:
-    sizes = np.array([10.0, 100.0, 1000.0, 10_000.0])
-    exact = scaling.fitted([(size, 3.0 * size**1.5) for size in sizes])
-    assert exact is not None
-    assert (exact.slope, exact.reach) == (pytest.approx(1.5), pytest.approx(0.0, abs=1e-6))
-    noise = np.array([0.1, -0.2, 0.15, -0.05])
-    fit = scaling.fitted(zip(sizes, sizes * np.exp(noise), strict=True))
-    assert fit is not None
-    # by hand: x = log 10 (1, 2, 3, 4), the sum of squares about the mean is 5 log(10)^2; t of 2 degrees is 4.302653
-    x = math.log(10) * np.array([-1.5, -0.5, 0.5, 1.5])
-    slope = 1 + float(x @ noise) / (5 * math.log(10) ** 2)
-    rest = noise - noise.mean() - (slope - 1) * x
-    scatter = math.sqrt(float(rest @ rest) / 2)
-    assert fit.slope == pytest.approx(slope)
-    assert fit.reach == pytest.approx(4.302653 * scatter / math.sqrt(5) / math.log(10), rel=1e-6)
-    assert scaling.fitted([(1.0, 1.0), (2.0, 2.0), (3.0, 0.5)], least=0.5) is None
+figures = Late("matplotlib.figure")
 
 
 def test_stages_are_those_of_one_search_and_files_hold_what_was_written() -> None:
@@ -89,7 +72,7 @@ def test_the_suite_runs_in_a_small_form_and_shows_it(tmp_path: Path, monkeypatch
         if isinstance(part, Table):
             assert all(len(row) == len(part.headings) for row in part.rows), part.title
         else:
-            part.draw(matplotlib.figure.Figure())
+            part.draw(figures.Figure())
 
 
 @needs_shared

@@ -23,7 +23,8 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     ".zst": zstandard.ZstdCompressor().compress,
 }
 
-Content = str | bytes
+Content = str | bytes | Callable[[], bytes]
+"""What a file holds, or what tells it when it is written."""
 
 
 def put(folder: Path, files: Mapping[str, Content | None]) -> Path:
@@ -33,8 +34,15 @@ def put(folder: Path, files: Mapping[str, Content | None]) -> Path:
         path.unlink(missing_ok=True)
         if content is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
+            path.write_bytes(content_of(content))
     return folder
+
+
+def content_of(content: Content) -> bytes:
+    """What a file holds."""
+    if isinstance(content, str):
+        return content.encode()
+    return content if isinstance(content, bytes) else content()
 
 
 def same(first: NBest, second: NBest, *, named: bool = True) -> bool:

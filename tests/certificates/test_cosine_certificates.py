@@ -12,7 +12,6 @@ import pytest
 from certificates import layout
 from oracle import Lists, best_within
 from problems import around, lists_in_a_cap
-from shared import needs_shared, swahili
 
 import lpmert
 from lpmert import CertificateError, Linear, Region, verify
@@ -102,19 +101,6 @@ def test_a_cosine_and_equations_are_certified_together(path: Path, equation: str
         higher += least > lpmert.minimize(other.nbest).loss
     assert proved > 20
     assert higher > 5
-
-
-@needs_shared
-def test_a_cosine_of_fourteen_features_is_certified(path: Path) -> None:
-    lists = swahili().restrict(slice(0, 4))
-    best = lpmert.minimize(lists)
-    region = Region(cosine=0.95, around=dict(zip(lists.names, np.sign(best.weights).tolist(), strict=True)))
-    result = lpmert.minimize(lists, region=region)
-    write_certificate(path, lists, result, region=region)
-    found = verify(path, lists)
-    assert found.proved
-    assert found.loss > best.loss
-    assert "facets" not in json.loads(path.read_text())
 
 
 def test_being_near_is_decided_exactly() -> None:

@@ -11,31 +11,13 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
-from graph_problems import Drawn, DrawnHypergraphs, least_loss, limits_of, listed_paths
+from graph_problems import Drawn, least_loss
 from oracle import Lists, best_within
 from test_certificate_fuzz import CHANGES
 
 import lpmert
 from lpmert import CertificateError, Lattices, Linear, MethodError, Region
 from lpmert.certificates.check.lattices import lists_of
-
-
-def test_certificates_of_lattices_prove_the_optimum_of_all_paths(tmp_path: Path) -> None:
-    proved = 0
-    for seed in range(40):
-        width = 1 + seed % 3
-        drawn = Drawn(seed, ("integers", "dyadic", "ternary")[seed % 3], 2, width)
-        region, limits = limits_of(seed // 3, width)
-        if not all(any(drawn.paths(s)) for s in range(2)) or len(drawn.paths(0)) * len(drawn.paths(1)) > 300:
-            continue
-        lattices, path = drawn.lattices(), tmp_path / f"{seed}.json"
-        found = lpmert.minimize(lattices, region=region)
-        lpmert.certify(lattices, found, path, region=region)
-        checked = lpmert.verify(path, lattices)
-        assert checked.proved
-        assert checked.loss == least_loss(drawn, limits)
-        proved += 1
-    assert proved > 20
 
 
 def test_a_cosine_over_lattices_is_certified(tmp_path: Path) -> None:
@@ -59,87 +41,10 @@ def test_a_cosine_over_lattices_is_certified(tmp_path: Path) -> None:
     assert higher > 1
 
 
-@pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_certificates_of_ratios_over_lattices_prove_the_optimum_of_all_paths(metric: str, tmp_path: Path) -> None:
-    """The least loss is that of all selections of paths that some weights make, by enumeration."""
-    losses = []
-    for seed in range(60):
-        rng, width = np.random.default_rng(seed), 2 + seed % 2
-        drawn = Drawn(seed, ("integers", "dyadic")[seed // 5 % 2], 2, width)
-        drawn.words = [None if word is None else ("a a", "a", "b a")[k % 3] for k, word in enumerate(drawn.words)]
-        drawn.references = [str(rng.choice(["a a b a a", "b a a a b a", "a a a a a b"])) for _ in drawn.references]
-        if not all(any(drawn.paths(s)) for s in range(2)) or len(drawn.paths(0)) * len(drawn.paths(1)) > 300:
-            continue
-        region, limits = limits_of(seed // 3, width)
-        lattices, path = drawn.lattices(), tmp_path / f"{seed}.json"
-        found = lpmert.minimize(lattices, metric=metric, region=region)
-        lpmert.certify(lattices, found, path, metric=metric, region=region)
-        checked = lpmert.verify(path, lattices, metric=metric)
-        listed, measure = listed_paths(drawn, metric)
-        ways = oracle.attainable(*drawn.listed()[:2], limits)
-        least = min(measure.loss(listed.statistics[list(way)].sum(axis=0)) for way in ways)
-        assert checked.proved
-        assert float(checked.loss) == pytest.approx(least, abs=1e-12)
-        losses.append(least)
-    assert len(losses) > 20
-    assert sum(loss < 1.0 for loss in losses) > 8
-
-
-ENFORCED: list[tuple[Region, list[list[int]]]] = [
-    (Region(fixed={"feature1": 0.0}), [[0, 0], [1, 0], [0, 1]]),
-    (Region(linear=[Linear({"feature1": 1.0, "feature2": -1.0}, 0, 0)]), [[1, 0], [1, 0], [0, 1]]),
-    (Region(linear=[Linear({"feature1": 2.0, "feature3": -3.0}, 0, 0)]), [[3, 0], [0, 1], [2, 0]]),
-    (Region(linear=[Linear({"feature1": 1.0, "feature2": 7.0, "feature3": 3.0}, 0, 0)]), [[-7, -3], [1, 0], [0, 1]]),
-]
-"""Equations of three weights, and vectors [3, d] that span those that fulfil them."""
-
-
-@pytest.mark.parametrize("metric", ["wer", "chrf"])
-@pytest.mark.parametrize("which", range(len(ENFORCED)))
-def test_equations_over_lattices_are_certified(which: int, metric: str, tmp_path: Path) -> None:
-    """The least loss is that of all selections by enumeration in the features that the equations leave."""
-    region, basis = ENFORCED[which]
-    proved = 0
-    for seed in range(20):
-        drawn = Drawn(seed, ("integers", "dyadic", "ternary")[seed % 3], 2, 3)
-        if not all(any(drawn.paths(s)) for s in range(2)) or len(drawn.paths(0)) * len(drawn.paths(1)) > 60:
-            continue
-        lattices, path = drawn.lattices(), tmp_path / f"{seed}.json"
-        found = lpmert.minimize(lattices, metric=metric, region=region)
-        lpmert.certify(lattices, found, path, metric=metric, region=region)
-        checked = lpmert.verify(path, lattices, metric=metric)
-        features, offsets, _ = drawn.listed()
-        left = [
-            [sum(x * b for x, b in zip(row, own, strict=True)) for own in zip(*basis, strict=True)] for row in features
-        ]
-        listed, measure = listed_paths(drawn, metric)
-        ways = oracle.attainable(left, offsets)
-        least = min(measure.loss(listed.statistics[list(way)].sum(axis=0)) for way in ways)
-        assert checked.proved
-        assert float(checked.loss) == pytest.approx(least, abs=1e-12)
-        proved += 1
-    assert proved > 5
-
-
-def test_an_equation_that_is_changed_breaks_a_certificate_of_lattices(tmp_path: Path) -> None:
-    region, _ = ENFORCED[2]
-    refused = 0
-    for seed in range(12):
-        drawn = Drawn(seed, "integers", 2, 3)
-        if not all(any(drawn.paths(s)) for s in range(2)):
-            continue
-        lattices, path = drawn.lattices(), tmp_path / f"{seed}.json"
-        lpmert.certify(lattices, lpmert.minimize(lattices, region=region), path, region=region)
-        path.write_text(_changed(path, {"equations": [["2", "1", "-3"]]}), encoding="utf-8")
-        with pytest.raises(CertificateError):
-            lpmert.verify(path, lattices)
-        refused += 1
-    assert refused > 5
-
-
 def test_changed_certificates_of_lattices_are_refused_or_still_true(tmp_path: Path) -> None:
     """Whatever is changed, nothing but `CertificateError` comes of it, and no bound above the optimum is accepted."""
-    regions = [None, ENFORCED[0][0], ENFORCED[2][0], Region(nonnegative=True)]
+    fixed = Linear({"feature1": 2.0, "feature3": -3.0}, 0, 0)
+    regions = [None, Region(fixed={"feature1": 0.0}), Region(linear=[fixed]), Region(nonnegative=True)]
     outcomes: Counter[str] = Counter()
     for number, region in enumerate(regions):
         metric, path = ("wer", "chrf")[number % 2], tmp_path / f"{number}.json"
@@ -207,16 +112,6 @@ def _changed(path: Path, changes: dict[str, object]) -> str:
 
 def _header(text: str) -> dict[str, Any]:
     return dict(json.loads(text.partition("\n")[0].removesuffix(', "tree": [') + "}"))
-
-
-def test_certificates_of_hypergraphs_prove_the_optimum_of_all_derivations(tmp_path: Path) -> None:
-    for seed in range(20):
-        graphs, path = DrawnHypergraphs(seed, 2, 2, 20).graphs(), tmp_path / f"{seed}.json"
-        found = lpmert.minimize(graphs)
-        lpmert.certify(graphs, found, path)
-        checked = lpmert.verify(path, graphs)
-        assert checked.proved
-        assert checked.loss == found.loss
 
 
 def test_the_lists_of_a_certificate_hold_every_path_that_wins_somewhere() -> None:

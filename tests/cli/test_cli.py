@@ -13,11 +13,10 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from commands import finished, run, start
+from commands import finished, run
 from shared import ROOT
 
 import lpmert
-from lpmert.cli import reading
 from lpmert.cli.main import main
 from lpmert.cli.options import Option
 from lpmert.cli.running import exit_code
@@ -160,27 +159,11 @@ class TestSolve:
         assert "no positive factor brings am to 1" in outcome.stderr
         assert "-1.0000" in outcome.stdout
 
-    def test_options_of_a_method_are_in_the_signature(self, table: str) -> None:
-        result = found("solve", table, *COLUMNS, "--method", "beam", "--set", "beam=5")
-        assert (result["method"], "beam=5" in result["signature"]) == ("beam", True)
-
     def test_the_log_says_where_several_jobs_are_of_no_use(self, table: str) -> None:
         sweep = "--method", "sweep", "--jobs", "2", "-v"
         assert "one thread" in run("solve", table, *COLUMNS, *sweep).stderr
         assert "one thread" in run("solve", table, *COLUMNS, *sweep[:-1]).stderr
         assert "one thread" not in run("solve", table, *COLUMNS, "--jobs", "2", "-v").stderr
-
-    def test_columns_may_be_called_by_any_name(self, tmp_path: Path) -> None:
-        path = tmp_path / "odd.csv"
-        path.write_text(TABLE.replace("\t", ",").replace("am", "a=m"))
-        outcome = run("solve", str(path), "--segment", "list", "--features", "a=m,lm", "--statistics", "errors")
-        assert outcome.exit_code == 0, outcome.output
-        assert run("solve", str(path), *COLUMNS, "--scale", "lm=1").exit_code == 1  # there is no column am
-
-    def test_the_ties_offered_are_those_of_the_library(self) -> None:
-        from lpmert.model.problem import TIES
-
-        assert reading.TIES == TIES
 
 
 class TestCheck:
@@ -228,10 +211,6 @@ class TestRegions:
         outcome = run("solve", table, *COLUMNS, "--nonnegative", "-v")
         assert "inside by" in outcome.stdout
         assert "am >= 0" in outcome.stdout
-
-    def test_check_says_that_weights_lie_outside(self, table: str) -> None:
-        outcome = run("check", table, *COLUMNS, "--nonnegative", "--weights", "-1,2")
-        assert "outside the region" in outcome.stdout
 
     @pytest.mark.parametrize(
         ("options", "code", "message"),
@@ -295,19 +274,6 @@ class TestWrongUse:
         assert message in outcome.stderr
         assert outcome.stdout == ""
 
-    def test_loss_and_statistics_exclude_each_other(self, table: str) -> None:
-        outcome = run("solve", table, "--loss", "errors", "--statistics", "errors")
-        assert (outcome.exit_code, "--statistics" in outcome.stderr) == (2, True)
-
-    def test_a_loss_is_needed(self, tmp_path: Path) -> None:
-        (tmp_path / "x.tsv").write_text(TABLE.replace("errors", "price"))
-        outcome = run("solve", tmp_path / "x.tsv", "--features", "am,lm")
-        assert outcome.exit_code == 1
-        assert "loss (what a hypothesis costs; or statistics: what the metric sums)" in outcome.stderr
-
-    def test_check_needs_weights(self, table: str) -> None:
-        assert run("check", table, *COLUMNS).exit_code == 2
-
 
 class TestFailures:
     @pytest.mark.parametrize(
@@ -350,14 +316,6 @@ class TestEndings:
         )
         assert exit_code(status, Interrupts()) == expected.get(status, 3)
 
-    def test_a_time_limit_exits_with_3_and_leaves_a_loss_and_a_bound(self, hard: list[str], tmp_path: Path) -> None:
-        outcome = run("solve", *hard, "--time-limit", "1", "-o", str(tmp_path / "r.json"))
-        assert outcome.exit_code == 3, outcome.stderr
-        found = json.loads((tmp_path / "r.json").read_text())
-        assert found["status"] == "time_limit"
-        assert 0 <= found["lower_bound"] < found["loss"]
-        assert "time limit" in outcome.stderr
-
     def test_ctrl_c_while_a_certificate_is_written_keeps_the_outcome(
         self, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -374,14 +332,6 @@ class TestEndings:
         assert outcome.stderr.endswith("no certificate written: interrupted\n")
         assert json.loads((tmp_path / "r.json").read_text())["status"] == "optimal"
         assert not proof.exists()
-
-    def test_a_reader_that_goes_away_causes_no_noise(self, table: str) -> None:
-        process = start("solve", table, *COLUMNS, "--quiet")
-        assert process.stdout is not None
-        process.stdout.close()
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
-        process.wait(timeout=250)
 
 
 class TestStart:

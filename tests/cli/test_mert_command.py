@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import lzma
 import re
-import signal
 import time
 from functools import partial
 from pathlib import Path
@@ -17,14 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import examples, read_or_refused
-from shared import SHARED_DATA, needs_shared
 
 import lpmert
 import lpmert.api
 from lpmert.errors import DataError
 from lpmert.formats.mert_data import SCORE_TYPES, write_mert_data
 from lpmert.formats.weights import keeps_loss, read_weights, weights_text
-from lpmert.metrics.text import BleuTexts
 from lpmert.model.nbest import NBest
 
 NAMES = ("d_0", "lm_0", "lm_1")
@@ -149,23 +145,6 @@ def test_runs_are_merged(here: Path) -> None:
     merged = first.merge(second)
     assert f"{merged.n_hypotheses} different hypotheses" in outcome.stderr
     assert lpmert.Problem(errors_only(merged)).evaluate(written(here)).loss == least_errors(merged)
-
-
-def test_a_rate_whose_lengths_differ_within_a_list_is_proved_too(here: Path) -> None:
-    nbest = lists(varying=True)
-    put(here, nbest)
-    outcome = run(*FLAGS)
-    assert outcome.exit_code == 0, outcome.stderr
-    chosen = nbest.statistics[lpmert.Problem(errors_only(nbest)).evaluate(written(here)).selection + nbest.offsets[:-1]]
-    errors, length = chosen.sum(axis=0)
-    found = BEST_POINT.search(outcome.stderr)
-    assert found is not None
-    assert float(found[2]) == pytest.approx(1 - errors / length, abs=1e-6)
-    assert "proved optimal" in outcome.stderr
-    scores = np.split(nbest.dense_features() @ np.random.default_rng(0).normal(size=(3, 2000)), nbest.offsets[1:-1])
-    lists_of_counts = np.split(nbest.statistics, nbest.offsets[1:-1])
-    totals = sum(counts[one.argmax(axis=0)] for one, counts in zip(scores, lists_of_counts, strict=True))
-    assert (totals[:, 0] / totals[:, 1]).min() >= errors / length - 1e-12
 
 
 def test_bleu_is_what_sacrebleu_would_give_and_no_random_weights_beat_it(here: Path) -> None:
@@ -320,16 +299,6 @@ def test_weights_that_are_not_optimised_stay_as_they_were(here: Path) -> None:
         assert written(here).tolist() == weights.tolist()
 
 
-def test_the_script_reads_weights_of_any_size(here: Path) -> None:
-    put(here, lists(), start="0.2 3e22 -4e-7\n")
-    outcome = run(*FLAGS, "-o", "d_0")
-    assert outcome.exit_code == 0
-    found = re.search(r"Best point:\s*([\s\d\.\-e]+?)\s*=> ([\-\d\.]+)", outcome.stderr)  # as mert-moses.pl does
-    assert found is not None
-    assert [float(word) for word in found[1].split()] == written(here).tolist()
-    assert written(here)[1:].tolist() == [3e22, -4e-7]
-
-
 def test_weights_that_must_not_be_negative_are_not(here: Path) -> None:
     nbest = lists()
     put(here, nbest)
@@ -378,51 +347,6 @@ def test_a_search_that_is_stopped_still_writes_weights_and_exits_with_0(here: Pa
     assert "stopped at the time limit" in outcome.stderr
     assert len(written(here)) == 3
     assert BEST_POINT.search(outcome.stderr)
-
-
-def test_an_interrupted_search_writes_its_best_weights_and_says_so(here: Path) -> None:
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(1800, 3)).round(3)
-    counts = np.column_stack([rng.integers(0, 10, 1800), np.full(1800, 20)])
-    put(here, NBest(rows, np.arange(0, 1801, 30), counts, names=NAMES), score_type="WER")
-    process = commands.start("mert", *FLAGS[:-2], "--time-limit", "100")
-    assert process.stderr is not None
-    log = ""
-    while "Incumbent" not in log:
-        line = process.stderr.readline()
-        assert line, log
-        log += line
-    process.send_signal(signal.SIGINT)
-    log += process.communicate(timeout=250)[1]
-    assert process.returncode == 130, log
-    assert "interrupted: loss and bound hold" in log
-    assert len(written(here)) == 3
-
-
-@needs_shared
-@pytest.mark.slow
-@pytest.mark.parametrize(("runs", "moses"), [(1, 0.384774), (3, 0.410349), (7, 0.406334)])
-def test_pooled_runs_reach_at_least_what_moses_found_with_400_restarts(here: Path, runs: int, moses: float) -> None:
-    assert SHARED_DATA is not None
-    folder = SHARED_DATA / "moses-mert-pools"
-    by_run: dict[int, list[str]] = {}
-    with lzma.open(folder / "news5.nbest-by-run.txt.xz", "rt", encoding="utf-8") as lines_of_runs:
-        for line in lines_of_runs:
-            run_number, _, rest = line.partition(" ||| ")
-            by_run.setdefault(int(run_number), []).append(rest)
-    for number in range(1, runs + 1):
-        (here / f"run{number}").write_text("".join(by_run[number]), encoding="utf-8")
-        references = [folder / f"news5.reference.{one}.xz" for one in range(3)]
-        nbest = lpmert.read(here / f"run{number}", "moses", references=references, metric=BleuTexts(tokenize="none"))
-        write_mert_data(nbest, here / f"features{number}", scores=here / f"scores{number}")
-    (here / "init.opt").write_text(" ".join(["0.0714"] * 14) + "\n")
-    files = [",".join(f"{what}{number}" for number in range(1, runs + 1)) for what in ("features", "scores")]
-    outcome = run("-d", "14", "--ffile", files[0], "--scfile", files[1], "-v", "0", "--time-limit", "120")
-    assert outcome.exit_code == 0, outcome.stderr
-    found = BEST_POINT.search(outcome.stderr)
-    assert found is not None
-    assert float(found[2]) >= moses
-    assert "proved optimal" in outcome.stderr
 
 
 def narrow() -> NBest:
@@ -482,10 +406,6 @@ class TestWeights:
         with pytest.raises(DataError, match="not even 17 digits keep the loss"):
             write_weights(tmp_path / "weights.txt", ["a"], np.array([1.0]), lambda _: False)
         assert list(tmp_path.iterdir()) == []
-
-    def test_rounding_to_nothing_is_not_kept(self, tmp_path: Path) -> None:
-        found = write_weights(tmp_path / "weights.txt", ["a", "b"], np.array([1e-9, -2e-9]), lambda _: True)
-        assert found.tolist() == [1e-9, -2e-9]
 
     @pytest.mark.parametrize(
         ("content", "message"),

@@ -14,7 +14,7 @@ from commands import run
 from shared import ROOT
 
 import lpmert
-from lpmert import DataError, MethodError
+from lpmert import DataError
 from lpmert.cli.main import main
 from lpmert.quoting import LONGEST_MESSAGE
 
@@ -127,12 +127,6 @@ class TestGap:
     def test_shares_and_percentages_are_taken(self, table: str, text: str) -> None:
         assert run("solve", *columns(table), "--gap", text).exit_code == 0
 
-    def test_python_refuses_it_too(self) -> None:
-        nbest = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1])
-        with pytest.raises(MethodError, match=r"gap must be a share from 0 to 1; got 5: for 5 % give 0.05"):
-            lpmert.minimize(nbest, gap=5)
-        assert lpmert.minimize(nbest, gap=1).loss == 0
-
 
 class TestOverwriting:
     @pytest.mark.parametrize("way", ["same", "spelling", "symlink", "hard link", "link as source"])
@@ -243,12 +237,6 @@ class TestEncodings:
         assert os.system(command.replace("utf8-file", str(tmp_path / "new.tsv"))) == 0
         assert run("solve", *columns(str(tmp_path / "new.tsv"))).exit_code == 0
 
-    def test_a_short_or_binary_file_is_no_such_text(self, tmp_path: Path) -> None:
-        nbest = lpmert.NBest(np.zeros((2, 1)), [0, 2], [0, 1])
-        for name in ("a.npz", "b.jsonl"):
-            lpmert.write(nbest, tmp_path / name)
-        assert lpmert.read(tmp_path / "a.npz").n_lists == 1
-
 
 class TestOptionsOfMetrics:
     @pytest.fixture
@@ -279,21 +267,6 @@ class TestOptionsOfMetrics:
         outcome = run("solve", *counts, "--set", option)
         assert outcome.exit_code == 2
         assert message in " ".join(outcome.stderr.split())
-
-    def test_the_smoothing_of_bleu_is_set_where_texts_are_measured(self, tmp_path: Path) -> None:
-        (tmp_path / "lists").write_text("0 ||| a b c ||| lm= 1 ||| 0\n0 ||| a x ||| lm= 2 ||| 0\n")
-        (tmp_path / "ref").write_text("a b c d\n")
-        losses = {}
-        for option in ("smoothing=exp", "smoothing=add-k", "smoothing=none"):
-            out = tmp_path / "out.npz"
-            given = ["--references", tmp_path / "ref", "--metric", "sentence-bleu", "--set", "metric.tokenize=none"]
-            outcome = run("convert", tmp_path / "lists", out, *given, "--set", f"metric.{option}")
-            assert outcome.exit_code == 0, outcome.output
-            losses[option] = lpmert.read(out).statistics[0, 0]
-        assert losses["smoothing=none"] == 1.0
-        # 3/3, 2/2, 1/1 and 0 of 0: with 1 added from order 2 on, all are 1; the brevity penalty is exp(1 - 4/3)
-        assert losses["smoothing=add-k"] == pytest.approx(1 - np.exp(-1 / 3))
-        assert run("convert", tmp_path / "lists", out, *given, "--set", "metric.smoothing=some").exit_code == 2
 
     @pytest.mark.parametrize(("smoothing", "loss"), [("none", 1.0), ("add-k", 1 - np.exp(-1 / 3))])
     def test_those_of_texts_are_set_in_a_search_too(self, tmp_path: Path, smoothing: str, loss: float) -> None:
@@ -379,12 +352,6 @@ def test_a_message_names_what_is_wrong_once_and_the_remedy(table: str, given: li
     said = " ".join(outcome.stderr.split())
     assert message in said
     assert said.count("exhaustive") <= 1
-
-
-def test_a_row_of_another_width_is_told_with_the_remedy(table: str) -> None:
-    Path(table).write_text(TABLE + "u2\n")
-    said = run("solve", *columns(table)).stderr
-    assert f"{table}:6: 1 cell, but the header has 4; give one for every column, even if it is empty" in said
 
 
 @pytest.mark.parametrize("option", ["--certificate", "--checkpoint"])

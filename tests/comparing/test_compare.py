@@ -14,8 +14,8 @@ from pathlib import Path
 import commands
 import numpy as np
 import pytest
+from late import Late
 from problems import random_nbest
-from scipy import stats
 
 import lpmert
 from lpmert.api import minimize
@@ -33,8 +33,9 @@ from lpmert.model.region import Region
 from lpmert.quoting import visible
 from lpmert.registry import METHODS
 from lpmert.result import Limits, Status
-from lpmert.search.driver import solve
 from lpmert.search.method import Comparator, Found
+
+stats = Late("scipy.stats")
 
 FAST = {"och": Och(restarts=2), "random": RandomSearch(draws=20), "grid": Grid(points=4)}
 
@@ -97,14 +98,6 @@ def test_equal_seeds_give_equal_results_for_any_number_of_jobs():
     assert timeless(found[0].to_dict()) == timeless(found[1].to_dict())
 
 
-def test_seeds_count_from_the_first_one():
-    nbest = random_nbest(3)
-    one = lpmert.compare(nbest, {"random": FAST["random"]}, seeds=3, seed=5, optimum=None)["random"].runs
-    assert [run.seed for run in one] == [5, 6, 7]
-    alone = solve(FAST["random"], Problem(nbest), seed=6)
-    assert one[1].weights.tolist() == alone.weights.tolist()
-
-
 def test_methods_that_use_no_chance_run_once():
     found = lpmert.compare(random_nbest(), ["grid", "likelihood", "choices", "random"], seeds=2, optimum=None)
     assert [len(entry.runs) for entry in found.entries] == [1, 1, 1, 2]
@@ -135,14 +128,6 @@ def test_methods_take_part_as_names_or_objects_and_are_named_after_their_setting
 def test_arguments_that_make_no_sense_are_refused(arguments, error, text):
     with pytest.raises(error, match=text):
         lpmert.compare(random_nbest(), **{"methods": {"grid": FAST["grid"]}, **arguments})
-
-
-def test_an_optimum_can_be_given():
-    nbest = random_nbest()
-    known = minimize(nbest)
-    found = lpmert.compare(nbest, {"grid": FAST["grid"]}, optimum=known)
-    assert found.optimum is known
-    assert found.excess(found["grid"].best) == found["grid"].best.loss - known.loss
 
 
 def test_without_a_proof_the_distance_is_to_the_bound():
@@ -176,17 +161,6 @@ def test_an_interrupt_leaves_the_runs_so_far(jobs):
     found = lpmert.compare(random_nbest(), FAST, seeds=1, on_run=press, jobs=jobs)
     assert not found.complete
     assert found["och"].best.loss > 0
-
-
-def test_a_run_that_is_interrupted_ends_the_comparison():
-    def press(_, seed):
-        if seed:
-            raise KeyboardInterrupt
-        return [1, 1, 1]
-
-    found = lpmert.compare(random_nbest(), FAST, seeds=2, callables={"mine": press})
-    assert not found.complete
-    assert len(found["mine"].runs) == 1
 
 
 @dataclass(frozen=True)
@@ -302,17 +276,6 @@ def test_permutation_test_comes_near_the_exact_p_value(kind):
         first, second = nbest.statistics[nbest.offsets[:-1]], nbest.statistics[nbest.offsets[:-1] + 1]
         estimate = permutation_test(metric, first, second, replications=20_000)
         assert estimate == pytest.approx(exact_p_value(metric, first, second), abs=0.015)
-
-
-def test_permutation_test_agrees_with_scipy_on_additive_losses():
-    rng = np.random.default_rng(0)
-    first = rng.integers(0, 9, 40).astype(float)
-    second = first + rng.integers(-1, 3, 40)
-    known = stats.permutation_test(
-        (first, second), lambda a, b: a.sum() - b.sum(), permutation_type="samples", n_resamples=20_000, rng=1
-    ).pvalue
-    p_value = permutation_test(SumOfLosses(), first[:, None], second[:, None], replications=20_000)
-    assert p_value == pytest.approx(known, abs=0.01)
 
 
 def test_equal_choices_differ_by_chance_alone():
@@ -464,15 +427,6 @@ def test_wrong_usage_is_told(tmp_path, arguments, text):
     found = run(*data, *arguments)
     assert found.exit_code == 2
     assert text in found.stderr
-
-
-def test_weights_in_a_file_that_does_not_fit_are_told_with_the_file(tmp_path):
-    data = table_of(random_nbest(1), tmp_path / "dev.tsv")
-    (tmp_path / "w.txt").write_text("0.5 0.25\n")
-    found = run(*data, "--methods", "grid", "--weights", f"mine={tmp_path / 'w.txt'}")
-    assert found.exit_code == 1
-    assert "w.txt" in found.stderr
-    assert "2 numbers for 3 features" in found.stderr
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\x07b", "\u202eb"])

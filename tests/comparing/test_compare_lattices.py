@@ -11,7 +11,7 @@ from graph_problems import Drawn, DrawnHypergraphs
 import lpmert
 from lpmert import DataError, Lattices, MethodError, Status
 from lpmert.comparing.significance import permutation_test
-from lpmert.methods import NelderMead, Och, RandomSearch, Tpe
+from lpmert.methods import NelderMead, Och, RandomSearch
 from lpmert.metrics.text import TEXT_METRICS
 from lpmert.unseen.averaging import Averaging
 
@@ -104,25 +104,3 @@ def test_methods_that_need_lists_are_refused_before_any_run() -> None:
     with pytest.raises(MethodError, match="'mip' needs N-best lists"):
         lpmert.compare(drawn(6), ["och"], seeds=1, optimum="mip", on_run=lambda name, _: seen.append(name))
     assert not seen
-
-
-def test_a_known_optimum_must_be_of_these_lattices() -> None:
-    one, other = drawn(7), drawn(8)
-    result = lpmert.minimize(one)
-    assert lpmert.compare(one, ["random"], seeds=1, optimum=result).proved
-    with pytest.raises(DataError, match="is for other lists"):
-        lpmert.compare(other, ["random"], seeds=1, optimum=result)
-
-
-def test_tpe_takes_lattices() -> None:
-    pytest.importorskip("optuna")
-    lattices = drawn(9)
-    result = lpmert.minimize(lattices, method=Tpe(trials=10))
-    assert result.loss == lpmert.evaluate(lattices, result.weights).loss
-
-
-def test_weights_of_lattices_are_tuned_for_bleu() -> None:
-    lattices = drawn(10, 8)
-    tuned = lpmert.tune(lattices, metric="bleu", folds=2)
-    assert tuned.estimate is not None
-    assert 0.0 <= tuned.estimate.optimum.value <= 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import gzip
 import lzma
 import subprocess
@@ -14,7 +13,6 @@ from typing import Any
 import commands
 import numpy as np
 import pytest
-from shared import ROOT
 
 import lpmert
 from lpmert import CertificateError, DataError, NBest
@@ -252,27 +250,6 @@ class TestQuotes:
             with pytest.raises(DataError) as caught:
                 lpmert.read(path, **COLUMNS)  # type: ignore[arg-type]
             assert len(str(caught.value)) < len(str(path)) + 3 * MOST
-
-    def test_every_message_about_data_quotes_with_care(self) -> None:
-        """`!r` in a message quotes all there is."""
-        checked = [*(ROOT / "lpmert/formats").glob("*.py"), *(ROOT / "lpmert/certificates/check").glob("*.py")]
-        checked += [
-            ROOT / "lpmert" / name
-            for name in (
-                "model/arrays.py",
-                "model/nbest.py",
-                "cli/arguments.py",
-                "certificates/format.py",
-                "model/converters.py",
-            )
-        ]
-        found = [
-            f"{path.relative_to(ROOT)}:{node.lineno}"
-            for path in checked
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.FormattedValue) and node.conversion == ord("r") and not node.format_spec
-        ]
-        assert not found
 
     def test_no_error_of_ours_fills_the_screen(self) -> None:
         for kind in (lpmert.LpmertError, DataError, CertificateError, lpmert.MethodError):

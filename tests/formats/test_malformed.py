@@ -10,17 +10,16 @@ import struct
 import zipfile
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import damaged, examples, read_or_refused, wrong_documents
-from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, Content, binary_mert, put, single_precision
+from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, Content, binary_mert, content_of, put, single_precision
 
 import lpmert
 from lpmert import DataError, NBest, read
@@ -63,6 +62,8 @@ def archive(**changes: Any) -> bytes:
 
 def table_of(**columns: list[object]) -> bytes:
     """A Parquet table with other columns."""
+    import pyarrow.parquet
+
     content = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table({"utt": ["a", "a"], "am": [1, 2], "errors": [0, 1], **columns}), content)
     return content.getvalue()
@@ -98,7 +99,7 @@ KINDS: dict[str, Kind] = {
     "csv": Kind({"dev.csv": CSV}, of_table("dev.csv"), lambda _: UP_TO_3),
     "jsonl": Kind({"dev.jsonl": 3 * GOOD_OBJECT}, of_table("dev.jsonl"), lambda _: UP_TO_3),
     "json": Kind({"x.json": DOCUMENT}, of_table("x.json"), lambda _: UP_TO_3),
-    "parquet": Kind({"dev.parquet": table_of(lm=[1.0, 2.0])}, of_table("dev.parquet"), lambda _: (2,)),
+    "parquet": Kind({"dev.parquet": partial(table_of, lm=[1.0, 2.0])}, of_table("dev.parquet"), lambda _: (2,)),
     "npz": Kind({"x.npz": archive()}, lambda folder: read(folder / "x.npz"), lambda _: (2,)),
     "best-of-n": Kind(
         {"set.jsonl": SET + SECOND}, lambda folder: read(folder / "set.jsonl", "best-of-n"), best_of_n_sizes
@@ -521,7 +522,7 @@ TABLE: list[Case] = [
         ({"features": None, **SPARSE, "feature_values": ["1"]}, "feature_values must be a row of numbers"),
         ({"features": None, **SPARSE, "feature_starts": np.array([], int)}, "the sparse features are no csr_array"),
     ]),
-    *(("parquet", {"dev.parquet": table_of(**columns)}, "dev.parquet", message) for columns, message in [
+    *(("parquet", {"dev.parquet": partial(table_of, **columns)}, "dev.parquet", message) for columns, message in [
         ({"lm": [1.0, None]}, "row 2: column 'lm' is empty"),
         ({"lm": [1.0, float("nan")]}, "row 2: column 'lm' is nan, not a finite number"),
         ({"lm": [True, False]}, "row 1: column 'lm' is True, not a number"),
@@ -651,8 +652,7 @@ def test_arguments_that_do_not_fit_are_refused(
 def test_good_files_are_read(tmp_path: Path, kind: str) -> None:
     found = KINDS[kind].read(put(tmp_path, KINDS[kind].files))
     content = next(iter(KINDS[kind].files.values()))
-    whole = content.encode() if isinstance(content, str) else content
-    assert not isinstance(found, NBest) or found.n_hypotheses in KINDS[kind].sizes(whole)
+    assert not isinstance(found, NBest) or found.n_hypotheses in KINDS[kind].sizes(content_of(content))
 
 
 PIECES = [
@@ -667,7 +667,7 @@ PIECES = [
 def test_damaged_files_are_read_whole_or_refused_with_their_name(
     tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
 ) -> None:
-    files = {name: one.encode() if isinstance(one, str) else one for name, one in KINDS[kind].files.items()}
+    files = {name: content_of(one) for name, one in KINDS[kind].files.items()}
     which = data.draw(st.sampled_from(sorted(files)))
     packed = data.draw(st.booleans())
     content = gzip.compress(files[which], mtime=0) if packed else files[which]

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from shared import SHARED_DATA, librispeech, needs_shared
+from shared import SHARED_DATA, needs_shared
 from written_lists import FEATURES, SCORES, Content, put
 
 from lpmert import DataError, NBest, read
 from lpmert.formats.detect import detect
 from lpmert.formats.mert_data import load_mert_data, merge_sparse
 from lpmert.formats.references import read_transcripts
-from lpmert.metrics.ratio import BLEU_COLUMNS, Bleu
-from lpmert.metrics.text import BleuTexts, SentenceBleuTexts
+from lpmert.metrics.ratio import BLEU_COLUMNS
+from lpmert.metrics.text import BleuTexts
 from lpmert.system.files import lines, read_text
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -308,20 +308,6 @@ def test_a_file_means_these_lists(tmp_path: Path, meaning: str, windows: bool) -
     assert found.statistics.tolist() == expected.statistics.tolist()
 
 
-def test_without_texts_repeats_are_told_by_their_features(tmp_path: Path) -> None:
-    files = dict(list(MEANINGS["runs are pooled by list"][0].items()))
-    runs = [put(tmp_path, files) / name for name in files]
-    assert read(runs, **LAST).deduplicate().texts == ("a", "c", "b", "d")
-    without = read(runs, texts=False, **LAST).deduplicate()
-    assert (without.texts, without.offsets.tolist()) == (None, [0, 1, 2, 3])
-
-
-def test_a_new_line_of_sparse_features_for_each_hypothesis_is_read(tmp_path: Path) -> None:
-    content = [f"{number // 10} ||| a ||| L= 1 f{number}={number + 1} ||| {number}\n" for number in range(3000)]
-    nbest = read(put(tmp_path, {"x": "".join(content)}) / "x", **LAST)
-    assert nbest.features.sum() == 3000 + 3000 * 3001 / 2
-
-
 def test_sparse_features_of_mert_data_are_merged_by_their_weights(tmp_path: Path) -> None:
     put(tmp_path, {"features": SPARSE, "scores": SCORES})
     data = load_mert_data(tmp_path / "features", tmp_path / "scores")
@@ -347,15 +333,6 @@ def test_sets_of_answers_are_told_from_tables_by_their_keys(tmp_path: Path) -> N
     for other in ({"a": rows}, {"a": rows, "b": [{"am": 1}]}, {"a": rows, "b": []}, {"a": [1, 2], "b": [3]}):
         with pytest.raises(DataError, match="say which columns"):
             read(put(tmp_path, {"x.json": json.dumps(other)}) / "x.json")
-
-
-@needs_shared
-def test_swahili_runs_have_the_counts_of_their_readme() -> None:
-    runs = [SWAHILI / f"run{run}.nbest.txt.xz" for run in (3, 5, 7)]
-    statistics = [SWAHILI / f"run{run}.bleustats.txt.xz" for run in (3, 5, 7)]
-    pooled = read(runs, "moses", statistics=statistics, texts=False).deduplicate()
-    assert (pooled.n_lists, pooled.n_hypotheses, pooled.n_features) == (500, 61_961, 14)
-    assert pooled.names[6:9] == ("Distortion0_0", "LM0_0", "WordPenalty0_0")
 
 
 @needs_shared
@@ -405,39 +382,6 @@ def test_swahili_references_give_the_recorded_statistics(tmp_path: Path) -> None
     recorded = read(lists, "moses", statistics=SWAHILI / "run7.bleustats.txt.xz", texts=False)
     assert (measured.statistics == recorded.statistics).all()
     assert recorded.deduplicate().n_hypotheses == 48_343
-
-
-@needs_shared
-def test_europarl_lists_have_the_scores_of_their_readme() -> None:
-    assert SHARED_DATA is not None
-    folder = SHARED_DATA / "moses-europarl-100best"
-    lists, references = folder / "nbest.out.xz", folder / "reference.txt.xz"
-    nbest = read(lists, "moses", references=references, metric=BleuTexts(tokenize="none", lowercase=True))
-    assert (nbest.n_lists, nbest.n_hypotheses, nbest.n_features) == (100, 10_000, 15)
-    first = nbest.statistics[nbest.offsets[:-1]].sum(axis=0)
-    assert Bleu().score(first) == pytest.approx(11.10, abs=5e-3)
-    plus_one = SentenceBleuTexts(tokenize="none", lowercase=True, smooth_value=1)
-    losses = read(lists, "moses", references=references, metric=plus_one).statistics.reshape(100, 100)
-    best = nbest.statistics.reshape(100, 100, 9)[np.arange(100), losses.argmin(axis=1)].sum(axis=0)
-    assert Bleu().score(best) == pytest.approx(16.52, abs=5e-3)
-
-
-@needs_shared
-def test_shared_librispeech_has_the_recorded_oracle_and_score() -> None:
-    nbest = librispeech()
-    assert (nbest.n_lists, nbest.n_hypotheses, nbest.names) == (2864, 85_920, ("decoder", "ctc", "lm"))
-    errors = nbest.statistics[:, 0]
-    assert np.minimum.reduceat(errors, nbest.offsets[:-1]).sum() == 899
-    assert SHARED_DATA is not None
-    scored = read(
-        SHARED_DATA / "librispeech-asr-30best/dev_other.nbest.tsv.xz",
-        segment="utt",
-        features=["score"],
-        statistics=["errors", "ref_words"],
-    )
-    best = scored.dense_features()[:, 0].reshape(-1, 30).argmax(axis=1)
-    words, references = scored.statistics.reshape(-1, 30, 2)[np.arange(2864), best].sum(axis=0)
-    assert words / references == pytest.approx(0.03612, abs=5e-6)
 
 
 def test_asr_example_has_the_numbers_of_its_readme() -> None:

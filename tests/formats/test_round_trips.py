@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
 import tracemalloc
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from commands import environment, run
+from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import examples
@@ -221,24 +220,6 @@ def test_the_same_lists_in_other_words_are_the_same(tmp_path: Path, dialect: str
             (tmp_path / f"x{ending}").write_text(content)
             assert same(read(tmp_path / f"x{ending}", **options), LISTS, named=False)
 
-
-def frame(kind: str) -> Any:
-    columns = {
-        "utt": ["u1", "u1", "u2"],
-        "am": [-1.5, -2.25, 3.0],
-        "lm": [2.0, 0.001, -4.0],
-        "errors": [0, 1, 2],
-        "hyp": ['the "cat', "", "a cat"],
-    }
-    module: Any = pyarrow if kind == "pyarrow" else None if kind == "mapping" else pytest.importorskip(kind)
-    return columns if module is None else getattr(module, "DataFrame", getattr(module, "table", None))(columns)
-
-
-@pytest.mark.parametrize("kind", ["mapping", "pyarrow", "pandas", "polars", "file"])
-def test_a_frame_is_read_like_a_file(tmp_path: Path, kind: str) -> None:
-    if kind == "file":
-        pyarrow.parquet.write_table(frame("pyarrow"), tmp_path / "x.parquet")
-    table = tmp_path / "x.parquet" if kind == "file" else frame(kind)
     assert same(read(table, segment="utt", features="am,lm", loss="errors", text="hyp"), LISTS)
 
 
@@ -267,14 +248,6 @@ def test_standard_input_is_told_by_content_and_left_open(
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
         assert same(read("-"), of_kind(kind))
         assert not stream.closed
-
-
-def test_a_process_reads_its_standard_input(tmp_path: Path) -> None:
-    path = written(tmp_path, "tsv", of_kind("tsv").select_statistics(["errors"]), ".gz")
-    command = [sys.executable, "-m", "lpmert", "evaluate", "-", "--weights", "1,0", "--json", "-q"]
-    outcome = subprocess.run(command, input=path.read_bytes(), capture_output=True, env=environment(), timeout=300)
-    assert outcome.returncode == 0, outcome.stderr
-    assert json.loads(outcome.stdout)["fingerprint"] == read(path).fingerprint
 
 
 @pytest.mark.parametrize("packed", [False, True])

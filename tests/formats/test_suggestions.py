@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shlex
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -91,17 +90,6 @@ def test_columns_of_hypotheses_within_records_are_found(tmp_path: Path) -> None:
     found = needed(written(tmp_path, table, "arrays.json")).suggestion
     under = {name: ",".join(f"hyps.{one}" for one in WANTED[name].split(",")) for name in ("features", "statistics")}
     assert found == {**under, "metric": "wer"}  # a record is a list
-
-
-def test_the_command_that_is_proposed_runs_and_shows_a_rate(tmp_path: Path) -> None:
-    path = written(tmp_path, speech())
-    outcome = run("solve", path, "-q")
-    assert outcome.exit_code == 1
-    assert "Likely no features: rank (counts the rows of a list), score (a sum of am, lm" in outcome.stderr
-    command = shlex.split(outcome.stderr.splitlines()[-1])
-    again = run(*command[1:])
-    assert again.exit_code == 0, again.output
-    assert "WER" in again.stdout
 
 
 def test_a_metric_that_is_named_gets_no_other_one(tmp_path: Path) -> None:

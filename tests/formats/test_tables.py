@@ -56,12 +56,6 @@ def test_same_text_is_written_as_same_bytes(tmp_path: Path, packing: str) -> Non
     assert list(lines(first)) == [(1, "zwölf"), (2, "Boxkämpfer"), (3, "quer")]
 
 
-def test_read_text_names_the_line_of_a_bad_byte(tmp_path: Path) -> None:
-    (tmp_path / "x.txt").write_bytes(b"one\ntwo\nth\xe9\n")
-    with pytest.raises(DataError, match=r"x.txt:3: byte 0xe9 is not UTF-8"):
-        read_text(tmp_path / "x.txt")
-
-
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, packing: str) -> None:
     path = tmp_path / f"x.txt{packing}"
@@ -195,10 +189,6 @@ def test_a_gain_that_is_missing_in_a_frame_is_named() -> None:
     frame = pandas.DataFrame({"list": ["a", "a"], "f": [1, 2], "gain": pandas.array([True, None], dtype="boolean")})
     with pytest.raises(DataError, match="row 2: column 'gain' is <NA>, not a number"):
         read(frame, segment="list", features="f", gain="gain")
-
-
-def test_keys_of_a_mapping_are_in_order() -> None:
-    assert NBest([[1.0, 0]], [0, 1], [0], names={"b": 0, "a": 0}.keys()).names == ("b", "a")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("dialect", ["candidates a line", "columns"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lpmert import DataError
 from lpmert.errors import FloatArray
-from lpmert.formats.weights import TOOLKITS, read_weights, settings_text
+from lpmert.formats.weights import TOOLKITS, settings_text
 
 Score = Callable[[dict[str, float], dict[str, FloatArray]], FloatArray]
 
@@ -164,23 +164,6 @@ class TestCommand:
         if name == "w.json":
             full = json.loads(run("solve", *table, "--json").stdout)["weights"]
             assert json.loads(path.read_text()) == full, "named, and with all digits"
-
-    def test_moses_ini_is_brought_up_to_date_in_its_scale(self, table: list[str], tmp_path: Path) -> None:
-        ini = tmp_path / "moses.ini"
-        old = "[feature]\nX\n\n[weight]\nUnk= 1\nacoustic=0.5\nlm=0.25\nwords=-1.25\n\n[threads]\n4\n"
-        ini.write_text(old)
-        outcome = run("solve", *table, "--weights-out", ini)
-        assert outcome.exit_code == 0, outcome.output
-        assert self.loss_of(table, str(ini)) == self.best(table)
-        new = read_weights(ini)
-        assert new.by_name["Unk_0"] == 1
-        assert np.abs(new.of_features(["acoustic", "lm", "words"])).sum() == pytest.approx(2, abs=1e-3)
-        kept = [line for line in old.splitlines() if not line.startswith(("acoustic", "lm", "words"))]
-        assert [line for line in ini.read_text().splitlines() if line in kept] == kept
-
-    def test_a_scale_is_that_of_the_file(self, table: list[str], tmp_path: Path) -> None:
-        assert run("solve", *table, "--weights-out", tmp_path / "weights.txt", "--scale", "acoustic=2").exit_code == 0
-        assert (tmp_path / "weights.txt").read_text().startswith("2.000000 ")
 
     def test_what_cannot_be_written_is_told_before_the_search(self, table: list[str], tmp_path: Path) -> None:
         for more, message in (

@@ -139,15 +139,6 @@ def test_ratio_metrics_are_annealed_close_to_the_best_loss_of_the_plane(names: l
         assert np.median(excess) < 0.05
 
 
-def test_annealing_finds_the_optimum_of_a_separable_set() -> None:
-    rng = np.random.default_rng(5)
-    features = rng.normal(size=(150, 4))
-    losses = -features @ [1.0, -2.0, 0.5, 0.3]
-    nbest = NBest(features, np.arange(0, 151, 5), losses)
-    result = solve(Annealing(), Problem(nbest))
-    assert result.loss == pytest.approx(losses.reshape(30, 5).min(axis=1).sum())
-
-
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_prior_keeps_weights_as_small_as_it_says(schedule: str) -> None:
     """Weights 0 have the most entropy: what the prior asks of others is no more than they lower the risk by."""

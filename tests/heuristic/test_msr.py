@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import json
-import subprocess
-import sys
 from itertools import groupby, pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import random_lists
 from scipy.sparse import csr_array
-from shared import ROOT, SHARED_DATA, needs_shared, train_choices
+from shared import SHARED_DATA, needs_shared
 
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.heuristic import msr
@@ -242,21 +238,6 @@ def test_the_gain_of_a_feature_is_the_fall_of_the_loss_with_it_alone() -> None:
         assert np.flatnonzero(tried.benefits[[place]].toarray()[0]).tolist() == helped
 
 
-@pytest.mark.parametrize("kept", [None, 5])
-@pytest.mark.parametrize(("metric", "nbest"), CASES, ids=["additive", "additive again", "ratio"])
-def test_training_lowers_the_loss_and_tells_what_decoding_gives(
-    metric: str | Metric, nbest: NBest, kept: int | None
-) -> None:
-    trained = MinimumSampleRisk(kept=kept).train(nbest, metric=metric)
-    lists, base = sparse_lists(nbest, metric, None)
-    assert trained.weights[base] == 1.0
-    assert kept is None or np.count_nonzero(trained.weights) <= kept + 1
-    scores = nbest.features @ trained.weights
-    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
-    assert trained.loss == pytest.approx(lists.metric.loss(nbest.statistics[chosen].sum(axis=0)))
-    assert trained.loss < trained.loss_before == pytest.approx(loss_at(lists, np.zeros(lists.n_features)))
-
-
 def test_training_does_not_make_features_dense() -> None:
     count, width = 30_000, 300_000  # dense, these would be 72 GB
     rng = np.random.default_rng(0)
@@ -301,12 +282,6 @@ def test_the_base_feature_is_named_or_the_first_one() -> None:
     assert MinimumSampleRisk(base="feature3").train(nbest).weights[2] == 1.0
 
 
-@needs_shared
-def test_on_train_choices_minimum_sample_risk_comes_within_five_percent_of_the_optimum() -> None:
-    result = solve(MinimumSampleRisk(), Problem(train_choices()))
-    assert 858 <= result.loss <= 1.05 * 858  # 858 is proved
-
-
 def kana_kanji() -> NBest:
     """Character edits of 20-best conversions; log probability, then counts of words and word pairs."""
     assert SHARED_DATA is not None
@@ -335,27 +310,3 @@ def test_on_kana_kanji_lists_words_and_pairs_lower_the_character_errors() -> Non
     trained = MinimumSampleRisk(kept=300, considered=5000).train(nbest)
     oracle = np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum()
     assert oracle < trained.loss < 0.8 * trained.loss_before
-
-
-def test_the_generated_benchmark_set_is_sparse_and_its_base_can_be_improved(tmp_path: Path) -> None:
-    from benchmarks.sample_risk import Sizes, decoded_loss, read_set, write_set
-
-    sizes = Sizes(lists=300, size=8, features=6_000, words=2_000)
-    write_set(tmp_path / "set.npz", sizes, 3)
-    nbest = read_set(tmp_path / "set.npz")
-    assert (nbest.n_lists, nbest.n_hypotheses, nbest.n_features) == (300, 2400, 6000)
-    assert (np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]) == 0).all()  # the right one is there
-    trained = MinimumSampleRisk(kept=100, considered=1000).train(nbest)
-    assert decoded_loss(nbest, trained.weights) == trained.loss < 0.8 * trained.loss_before
-
-
-@pytest.mark.slow
-def test_the_benchmark_runs_and_writes_its_figures(tmp_path: Path) -> None:
-    output = tmp_path / "figures.json"
-    sizes = ["--lists", "400", "--held-out", "100", "--features", "9000", "--words", "3000", "--kept", "50"]
-    command = [sys.executable, "-m", "benchmarks.sample_risk", *sizes, "--considered", "500", "-o", str(output)]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-    assert run.returncode == 0, run.stderr
-    figures = json.loads(output.read_text(encoding="utf-8"))
-    assert [one["method"] for one in figures["runs"]] == ["msr", "perceptron", "boosting"]
-    assert all(one["decoded"] == one["loss"] < one["loss_before"] for one in figures["runs"])

@@ -12,7 +12,6 @@ from test_msr import kana_kanji, sparse_nbest
 
 from lpmert.errors import FloatArray
 from lpmert.methods.heuristic.sparse import Boosting, Perceptron, differences, sparse_lists
-from lpmert.metrics.ratio import f_beta
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
@@ -82,27 +81,6 @@ def test_every_round_of_boosting_lowers_the_exponential_loss(seed: int, counts: 
         assert after < before
 
 
-def test_boosting_takes_the_feature_and_the_step_of_the_paper() -> None:
-    nbest = sparse_nbest(3, counts=1)
-    features, losses = nbest.dense_features(), nbest.statistics[:, 0]
-    right, wrong = np.zeros(nbest.n_features), np.zeros(nbest.n_features)
-    for a, b in pairwise(nbest.offsets):
-        least = losses[a:b].min()
-        gold = max((i for i in range(a, b) if losses[i] == least), key=lambda i: (features[i, 0], -i))
-        for j in range(a, b):
-            weight = (losses[j] - least) * np.exp(features[j, 0] - features[gold, 0])
-            right += weight * (features[gold] > features[j])
-            wrong += weight * (features[gold] < features[j])
-    gain = np.abs(np.sqrt(right) - np.sqrt(wrong))
-    gain[0] = 0.0
-    best = int(np.argmax(gain))
-    smooth = 0.01 * exponential_loss(nbest, np.eye(nbest.n_features)[0])
-    step = 0.5 * np.log((right[best] + smooth) / (wrong[best] + smooth))
-    weights = Boosting(rounds=1, smoothing=0.01).train(nbest).weights
-    assert np.flatnonzero(weights).tolist() == [0, best]
-    assert weights[best] == pytest.approx(step)
-
-
 def test_the_efficient_update_ends_where_the_plain_algorithm_does() -> None:
     nbest = sparse_nbest(5, counts=3)
     lists, _ = sparse_lists(nbest, "loss", None)
@@ -134,29 +112,6 @@ def test_base_scores_far_apart_do_not_overflow() -> None:
     trained = Boosting(rounds=50).train(NBest(csr_array(features), nbest.offsets, nbest.statistics))
     assert np.isfinite(trained.weights).all()
     assert trained.weights[1:].any()
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_training_lowers_the_loss_and_tells_what_decoding_gives(method: Perceptron | Boosting) -> None:
-    nbest = sparse_nbest(7, n_lists=60, n_features=30)
-    trained = method.train(nbest)
-    scores = nbest.features @ trained.weights
-    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
-    assert trained.weights[0] == 1.0
-    assert trained.loss == nbest.statistics[chosen].sum() < trained.loss_before
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_ratio_metrics_are_trained_by_each_hypothesis_alone(method: Comparator) -> None:
-    rng = np.random.default_rng(0)
-    predicted = rng.integers(1, 9, 120)
-    match = np.minimum(predicted, rng.integers(0, 9, 120))
-    features = np.column_stack([rng.normal(size=120), match + rng.normal(size=120), predicted])
-    gold = np.repeat(rng.integers(8, 12, 20), 6)
-    nbest = NBest(features, np.arange(0, 121, 6), np.column_stack([match, predicted, gold]))
-    problem = Problem(nbest, f_beta())
-    result = solve(method, problem)
-    assert result.loss == problem.evaluate(result.weights).loss < problem.evaluate([1.0, 0.0, 0.0]).loss
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)

@@ -120,12 +120,3 @@ def test_tpe_without_optuna_says_what_to_install(monkeypatch):
     problem = Problem(lists_of())
     with pytest.raises(MethodError, match=r"lpmert\[tpe\]"):
         Tpe().run(problem, None, 0, Clock(problem))
-
-
-def test_nelder_mead_finds_planted_weights_better_than_it_started():
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(400, 4))
-    losses = -(features @ np.array([1.0, -0.5, 0.25, 0.75])) + 0.1 * rng.normal(size=400)
-    problem = Problem(NBest(features, np.arange(0, 401, 10), losses - losses.min()))
-    start = problem.evaluate([0.25, 0.25, 0.25, 0.25]).loss
-    assert solve(NelderMead(restarts=0), problem).loss < 0.8 * start

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from commands import run
 from shared import ROOT
 
 import lpmert
 from lpmert import Region
-from lpmert.cli.main import main
 
 LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
 REGION = ("--fix", "acoustic=1", "--bounds", "lm:1..30,words:-20..20")
@@ -100,33 +98,6 @@ def test_words_are_counted_left_out_and_unified(tmp_path: Path) -> None:
     assert list(found["weights"]) == ["acoustic", "words"]
 
 
-def test_weights_come_out_in_the_forms_of_tools(tmp_path: Path) -> None:
-    for form in ("numbers", "names", "kaldi", "pocketsphinx"):
-        assert done(on_lattices("solve", *REGION, "--write", form)).strip()
-    numbers = done(on_lattices("solve", *REGION, "--write", "numbers")).split()
-    written = tmp_path / "weights.txt"
-    written.write_text(" ".join(numbers))
-    best = json.loads(done(on_lattices("solve", *REGION, "--json")))["loss"]
-    assert json.loads(done(on_lattices("evaluate", "--weights", written, "--json")))["loss"] == best
-
-
-def test_bleu_is_proved_over_all_paths() -> None:
-    found = json.loads(done(on_lattices("solve", *REGION, "--metric", "bleu", "--json")))
-    assert found["loss"] == found["lower_bound"]
-    other = json.loads(done(on_lattices("evaluate", "--metric", "bleu", "--weights", "1,9.5,0", "--json")))
-    assert other["score"] <= found["score"]
-
-
-def test_archives_of_kaldi_come_through_a_pipe(tmp_path: Path) -> None:
-    archive = "one \n0 1 5 1.5,2,3_3\n0 1 6 1,2.5,3\n1 0.5,0,\n\ntwo \n0 1 6 1,2,\n1\n\n"
-    (tmp_path / "words.txt").write_text("<eps> 0\nthe 5\na 6\n")
-    (tmp_path / "text").write_text("one the\ntwo a\n")
-    arguments = ["solve", "-", "--references", tmp_path / "text", "--symbols", tmp_path / "words.txt", "--json"]
-    outcome = CliRunner().invoke(main, [*map(str, arguments)], input=archive)
-    found = json.loads(done(outcome))
-    assert (found["loss"], list(found["weights"])) == (0, ["graph_cost", "acoustic_cost", "words"])
-
-
 def test_certificates_of_lattices_are_written_and_verified(tmp_path: Path) -> None:
     (tmp_path / "x.fst").write_text("0 1 the 1\n0 1 a 0.5\n1 2 cat 2\n1 2 cut 1.5\n2\n")
     (tmp_path / "y.fst").write_text("0 1 so 1\n0 2 no 2\n1 2 <eps> 0.25\n2\n")
@@ -139,13 +110,6 @@ def test_certificates_of_lattices_are_written_and_verified(tmp_path: Path) -> No
     assert verified["lower_bound"] == found["loss"]
     (tmp_path / "text").write_text("x the cat\ny no\n")
     assert run("verify", proof, *files).exit_code == 5
-
-
-def test_och_searches_lines_over_all_paths() -> None:
-    found = json.loads(done(on_lattices("solve", *REGION, "--method", "och", "--set", "restarts=1", "--json")))
-    assert found["lower_bound"] is None
-    best = json.loads(done(on_lattices("solve", *REGION, "--json")))
-    assert found["loss"] >= best["loss"]
 
 
 @pytest.mark.parametrize(
@@ -181,14 +145,6 @@ def test_missing_references_and_wrong_data_are_told(tmp_path: Path) -> None:
     mine.write_bytes((LATTICES / "u01.slf.gz").read_bytes())
     outcome = run("convert", mine, mine, "--to", "moses", "--references", TEXT, "--partial", "--n-best", "3")
     assert outcome.exit_code != 0
-
-
-def test_convert_and_compare_make_lists_of_lattices_where_asked(tmp_path: Path) -> None:
-    out = tmp_path / "x.npz"
-    done(run("convert", LATTICES, out, "--references", TEXT, "--n-best", "3"))
-    assert lpmert.read(out).fingerprint == lpmert.read(LATTICES, references=TEXT, n_best=3).fingerprint
-    outcome: Any = on_lattices("compare", "--n-best", "5", "--methods", "grid", "--seeds", "1", *REGION)
-    assert "grid" in done(outcome)
 
 
 def test_compare_takes_all_paths_and_says_which_methods_can() -> None:

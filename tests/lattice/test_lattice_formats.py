@@ -281,11 +281,6 @@ def test_a_file_means_these_paths(
             assert found == pytest.approx(dict.fromkeys(lists.names, 0.0) | rows[text], rel=1e-6, abs=1e-9)
 
 
-def test_words_of_kaldi_without_symbols_are_numbers(tmp_path: Path) -> None:
-    lists = lpmert.read(put(tmp_path, {"x": PLAIN}) / "x", references={"one": "", "two": ""})
-    assert set(lists.texts or ()) == {"5 7", "5", "6 7", "6"}
-
-
 def test_the_penalty_of_words_is_a_logarithm_too() -> None:
     content = "base=10\nwdpenalty=-2\nN=2 L=1\nI=0\nI=1\nJ=0 S=0 E=1 W=x a=-2\n"
     graph = graph_of("slf", content)
@@ -551,22 +546,6 @@ def test_written_lattices_are_read_as_they_are(data: st.DataObject) -> None:
     for key in present:
         expected = [own.get(key, shared.get(key, 0.0)) for _, own in links]
         assert graph.scores[names[key]][: len(links)].tolist() == expected
-
-
-def test_many_paths_with_the_same_words_are_found_at_once() -> None:
-    steps = [(node, word, -float(k)) for node in range(200) for k in range(4) for word in ("a", "b" if node else "c")]
-    lattices = lpmert.Lattices(  # 8 ** 200 paths, 2 ** 200 texts
-        [[score] for _, _, score in steps],
-        [0, len(steps)],
-        [node for node, _, _ in steps],
-        [node + 1 for node, _, _ in steps],
-        [word for _, word, _ in steps],
-        ["a"],
-    )
-    found = lpmert.n_best(lattices, [1.0], n=50)
-    assert found.texts is not None
-    assert len({*found.texts}) == 50
-    assert not found.dense_features().any()
 
 
 PIECES = [*(bytes([one]) for one in b'019 \n\t-.,=|[{"#x\xff'), b""]

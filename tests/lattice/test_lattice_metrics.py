@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from searches import many_more
 
 import lpmert
 from lpmert import DataError, Lattices, Linear, MetricError, Region
-from lpmert.errors import FloatArray
 from lpmert.metrics.text import EditTexts
 from lpmert.model.lattice_problem import LatticeProblem
 
@@ -61,13 +59,6 @@ def test_words_are_counted_by_their_numbers_as_they_are_in_texts(lowercase: bool
         assert problem.statistics(0, way).tolist() == settings.counter(chain.references[0])(text)
 
 
-@pytest.mark.parametrize("metric", ["sentence-bleu", "sentence-ter"])
-def test_losses_that_are_no_whole_numbers_are_refused(metric: str) -> None:
-    lattices = Lattices([[1.0], [2.0]], [0, 2], [0, 0], [1, 1], ["a", "b"], ["a b c"])
-    with pytest.raises(MetricError, match="whole numbers"):
-        lpmert.minimize(lattices, metric=metric)
-
-
 def test_links_have_losses_that_add_up() -> None:
     features = [[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [0.0, 3.0]]
     lattices = Lattices(features, [0, 4], [0, 0, 1, 1], [1, 1, 2, 2], ["a", "b", "c", None], losses=[3, 1, 4, 2])
@@ -83,76 +74,3 @@ def test_links_have_losses_that_add_up() -> None:
 
 
 # Lattices that hold the same hypotheses
-
-
-def rebuilt(paths: list[list[tuple[FloatArray, Any]]]) -> Links:
-    """Features, sources, targets and words of a lattice with one path beside the other, from one start to one end."""
-    features: list[Any] = []
-    sources: list[int] = []
-    targets: list[int] = []
-    words: list[Any] = []
-    new = 2
-    for path in paths:
-        node = 0
-        for k, (row, word) in enumerate(path):
-            last = k + 1 == len(path)
-            features.append(row)
-            words.append(word)
-            sources.append(node)
-            targets.append(1 if last else new)
-            node = new
-            new += 0 if last else 1
-    return features, sources, targets, words
-
-
-def trie(paths: list[list[tuple[FloatArray, Any]]], *, reverse: bool) -> Links:
-    """The same with common beginnings (or with reverse, ends) of paths shared: what determinising (minimising) does."""
-    start, end = (1, 0) if reverse else (0, 1)
-    known: dict[tuple[Any, ...], int] = {(): start}
-    features: list[Any] = []
-    sources: list[int] = []
-    targets: list[int] = []
-    words: list[Any] = []
-    made: set[tuple[Any, ...]] = set()
-    for path in paths:
-        key: tuple[Any, ...] = ()
-        steps = path[::-1] if reverse else path
-        for k, (row, word) in enumerate(steps):
-            before, key = known[key], (*key, (tuple(row.tolist()), word))
-            final = k + 1 == len(steps)
-            after = end if final else known.setdefault(key, len(known) + 1)
-            if (key, final) not in made:
-                made.add((key, final))
-                features.append(row)
-                words.append(word)
-                sources.append(after if reverse else before)
-                targets.append(before if reverse else after)
-    return features, sources, targets, words
-
-
-@pytest.mark.parametrize("reshape", [rebuilt, lambda p: trie(p, reverse=False), lambda p: trie(p, reverse=True)])
-@pytest.mark.parametrize("metric", ["wer", "chrf"])
-def test_unfolded_determinised_and_minimised_lattices_have_the_same_optimum(
-    reshape: Callable[[Any], Links], metric: str
-) -> None:
-    for seed in range(300, 320):
-        drawn = Drawn(seed, "large", 2, 2)  # no two paths with the same features
-        if not all(any(drawn.paths(s)) for s in range(2)):
-            continue
-        features: list[Any] = []
-        sources: list[int] = []
-        targets: list[int] = []
-        words: list[Any] = []
-        offsets = [0]
-        for s in range(2):
-            paths = [[(drawn.features[k], drawn.words[k]) for k in reversed(way)] for way in drawn.paths(s)]
-            for gathered, more in zip((features, sources, targets, words), reshape(paths), strict=True):
-                gathered += more
-            offsets.append(len(features))
-        other = Lattices(
-            np.array(features), offsets, sources, targets, words, drawn.references, starts=[0, 0], ends=[1, 1]
-        )
-        one = drawn.lattices()
-        assert other.log10_paths == pytest.approx(one.log10_paths)
-        found, again = lpmert.minimize(one, metric=metric), lpmert.minimize(other, metric=metric)
-        assert (found.loss, found.lower_bound, found.status) == (again.loss, again.lower_bound, again.status)

@@ -17,19 +17,6 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.workers import using_workers
 
 
-@pytest.mark.parametrize("metric", ["wer", "bleu"])
-def test_several_threads_change_nothing_but_the_time(metric: str) -> None:
-    for seed in range(600, 612):
-        drawn = Drawn(seed, "dyadic", 3, 3)
-        counts = [len(drawn.paths(s)) * any(drawn.paths(s)) for s in range(3)]
-        if not 0 < np.prod(counts) <= 400:
-            continue
-        one, two = (lpmert.minimize(drawn.lattices(), metric=metric, jobs=jobs) for jobs in (1, 2))
-        assert (one.loss, one.lower_bound, one.status) == (two.loss, two.lower_bound, two.status)
-        assert one.weights.tolist() == two.weights.tolist()
-        assert one.counters == two.counters
-
-
 @pytest.mark.parametrize("jobs", [2, 3, 7])
 def test_threads_decode_lattices_side_by_side_as_one_does(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpmert.model.lattice_problem._LINKS_OF_UNIT", 3)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lpmert import DataError, Lattices, MethodError, MetricError, NBest, Region, RegionError, check, evaluate, minimize
+from lpmert import DataError, Lattices, MethodError, MetricError, NBest, Region, RegionError, evaluate, minimize
 from lpmert.methods import Choices
 from lpmert.metrics.text import EditTexts
 
@@ -96,11 +96,6 @@ def test_sums_along_paths_are_exact(scale: float) -> None:
         assert [Fraction(value) for value in sums.tolist()] == exact
 
 
-def test_whole_numbers_stay_as_they_are() -> None:
-    values = np.array([[3.0, -(2.0**40)], [5.0, 7.0], [-1.0, 0.0]])
-    assert np.array_equal(np.sort(built(features=values).features, axis=0), np.sort(values, axis=0))
-
-
 def test_fingerprints_tell_lattices_apart() -> None:
     others = [
         built(features=[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]),
@@ -127,12 +122,6 @@ def test_evaluation_counts_ties_and_breaks_them_by_the_first_path() -> None:
     clear = evaluate(built(), {"feature1": 1.0, "feature2": 1.5})
     assert (clear.loss, clear.tied_lists) == (1.0, 0)
     assert not evaluate(built(), [-1, 1], region=Region(nonnegative=True)).inside
-
-
-def test_check_tells_the_excess_of_weights_over_all_paths() -> None:
-    found = check(built(), [0, 1])
-    assert (found.loss, found.optimum.loss, found.excess) == (1.0, 0.0, 1.0)
-    assert found.optimum.fingerprint == built().fingerprint
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared import needs_shared, swahili
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.descents import descend
@@ -74,15 +73,6 @@ def test_envelope_of_the_travatar_lists(index, hypotheses, thresholds):
     assert at == pytest.approx(thresholds, abs=1e-12)
 
 
-def test_descent_finds_the_portage_optimum():
-    features, offsets, costs = lists_of(
-        [[(1, -1, 0, 1), (3, 1, 0, 2), (3, 0, 1, 3)], [(1, -1, 0, 1), (5, 1, 0, 3), (0, 0, -2, 2)]]
-    )
-    cost, weights = descend(features, offsets, costs, initial=np.ones(3), budget=20_000)
-    assert cost == -6
-    assert decode(features, offsets, costs, weights) == -6
-
-
 def test_equal_lines_are_represented_by_the_first_and_equal_slopes_by_the_higher():
     found, at = upper_envelope(np.array([0.0, 5.0, 5.0, 2.0, 2.0, 1.0]), np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0]))
     assert found.tolist() == [1, 3]
@@ -116,31 +106,6 @@ def test_all_hypotheses_on_a_convex_curve_are_on_the_envelope():
     found, at = upper_envelope(-slopes * slopes, slopes)
     assert slopes[found].tolist() == list(range(-200, 201))
     assert at == pytest.approx(np.arange(-399, 400, 2))
-
-
-def test_statistics_swept_over_the_events_equal_those_of_decoding():
-    rng = np.random.default_rng(3)
-    features, offsets, _ = random_lists(rng, lists=20, size=15, dimension=3, integers=False)
-    statistics = rng.integers(0, 9, (len(features), 4))
-    weights, direction = rng.normal(size=(2, 3))
-    events = line_events(features, offsets, weights, direction)
-    sums = statistics[events.start].sum(axis=0) + np.cumsum(
-        statistics[events.entering] - statistics[events.leaving], axis=0
-    )
-    middle = (events.thresholds[10] + events.thresholds[11]) / 2
-    scores = features @ (weights + middle * direction)
-    chosen = [b + np.argmax(scores[b:e]) for b, e in pairwise(offsets)]
-    assert sums[10].tolist() == statistics[chosen].sum(axis=0).tolist()
-
-
-def test_lists_can_be_searched_again():
-    rng = np.random.default_rng(5)
-    features, offsets, costs = random_lists(rng, lists=9, size=12, dimension=4, integers=False)
-    lists = lists_with_costs(features, offsets, costs)
-    for _ in range(5):
-        weights, direction = rng.normal(size=(2, 4))
-        alone = line_search(lists_with_costs(features, offsets, costs), weights, direction)
-        assert line_search(lists, weights, direction) == alone
 
 
 def test_lists_without_a_choice_have_no_events():
@@ -196,16 +161,3 @@ def test_descent_is_deterministic_and_never_worse_than_its_initial_weights():
 def test_descent_refuses_effort_that_is_not_positive(name):
     with pytest.raises(ValueError, match=name):
         descend(np.ones((2, 1)), np.array([0, 2]), np.array([0, 1]), **{name: 0})
-
-
-@needs_shared
-def test_line_search_on_real_lists_agrees_with_decoding():
-    nbest = swahili()
-    features = np.ascontiguousarray(nbest.features)
-    costs = np.rint(nbest.statistics[:, 0] * 2.0**40).astype(np.int64)
-    rng = np.random.default_rng(0)
-    for _ in range(3):
-        weights, direction = rng.normal(size=(2, features.shape[1])) / features.std(axis=0)
-        cost, step = line_search(lists_with_costs(features, nbest.offsets, costs), weights, direction)
-        assert decode(features, nbest.offsets, costs, weights + step * direction) == cost
-        assert cost <= decode(features, nbest.offsets, costs, weights)

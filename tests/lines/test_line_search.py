@@ -9,8 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from problems import METRICS
-from shared import librispeech, needs_shared, swahili
-from test_envelope import AXES, TRAVATAR, line_events
+from test_envelope import AXES, TRAVATAR
 
 from lpmert.api import minimize
 from lpmert.errors import MethodError
@@ -24,8 +23,6 @@ from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.search.driver import solve
 
-# (features, score) per hypothesis, score in tenths
-PORTAGE = [[(1, 0, 1), (0, 1, 2)], [(1, 0, 1), (3, -1, 2)]]
 PORTAGE_POWELL = [[(1, -1, 0, 1), (3, 1, 0, 2), (3, 0, 1, 3)], [(1, -1, 0, 1), (5, 1, 0, 3), (0, 0, -2, 2)]]
 
 
@@ -119,15 +116,6 @@ def test_line_search_reaches_the_scores_that_travatar_asserts(interval, high, sc
     assert search.at(AXES[0] + step.t * AXES[1]) == step.level
 
 
-def test_line_search_reaches_the_score_that_portage_asserts():
-    features, offsets, scores = lists_of(PORTAGE)
-    search = search_of(features, offsets, 10 - scores)
-    coordinate, step = search.best_coordinate(AXES[0], np.array([1]))
-    assert (coordinate, step.level) == (1, 20 - 4)
-    assert 1 < step.t < 2
-    assert search.along(*AXES).level == step.level
-
-
 def test_powell_reaches_the_score_that_portage_asserts():
     features, offsets, scores = lists_of(PORTAGE_POWELL)
     search = search_of(features, offsets, 10 - scores)
@@ -135,13 +123,6 @@ def test_powell_reaches_the_score_that_portage_asserts():
     weights, level = powell(search, np.ones(3), np.random.default_rng(0), clock)
     assert level == 20 - 6
     assert search.at(weights) == search.at(np.array([1.0, -0.5, 0.5])) == 20 - 6
-
-
-@pytest.mark.parametrize("directions", DESCENTS)
-def test_every_descent_finds_the_optimum_of_the_portage_lists(directions):
-    features, offsets, scores = lists_of(PORTAGE_POWELL)
-    nbest = NBest(features, offsets, 10.0 - scores)
-    assert solve(Och(directions=directions), Problem(nbest)).loss == minimize(nbest, method="exhaustive").loss == 14
 
 
 @given(
@@ -285,26 +266,3 @@ def test_a_metric_without_a_known_formula_is_refused_with_what_it_lacks():
     problem = Problem(random_nbest(0), Odd())
     with pytest.raises(MethodError, match="losses_of_totals"):
         LineSearch(problem.canonical)
-
-
-@needs_shared
-def test_line_searches_find_the_proved_optimum_of_real_lists_with_three_features():
-    result = solve(Och(), Problem(librispeech()))
-    assert result.loss == 1767
-    assert result.counters["line_searches"] == result.counters["steps"] > 0
-
-
-@needs_shared
-def test_coordinates_and_lines_agree_on_real_lists():
-    problem = Problem(swahili().restrict(slice(0, 60)))
-    form = problem.canonical
-    search = LineSearch(form)
-    rng = np.random.default_rng(0)
-    weights = rng.normal(size=form.n_features)
-    for d in range(form.n_features):
-        _, step = search.best_coordinate(weights, np.array([d]))
-        axis = np.eye(form.n_features)[d]
-        line = search.along(weights, axis)
-        assert (step.level, step.t) == (line.level, pytest.approx(line.t))
-        events = line_events(form.features, form.offsets, weights, axis)
-        assert step.level == events.levels(form.costs).min()

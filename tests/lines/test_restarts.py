@@ -69,21 +69,6 @@ def test_a_fixed_number_of_restarts_follows_the_given_starts():
     assert solve(Och(restarts=0), problem_of()).counters["starts"] == 1
 
 
-def test_scaling_a_feature_changes_no_decision():
-    problem = problem_of(3)
-    nbest = problem.nbest
-    scaled = Problem(NBest(nbest.features * np.array([1.0, 64.0, 1.0, 0.125]), nbest.offsets, nbest.statistics))
-    here, there = solve(Och(restarts=5), problem), solve(Och(restarts=5), scaled)
-    assert here.selection.tolist() == there.selection.tolist()
-    assert here.counters["line_searches"] == there.counters["line_searches"]
-
-
-def test_more_restarts_are_never_worse():
-    problem = problem_of(5, lists=80)
-    losses = [solve(Och(restarts=count), problem).loss for count in (0, 2, 5, 15)]
-    assert losses == sorted(losses, reverse=True)
-
-
 def rounds_of(method, problems, seed=0):
     history = []
     return [solve(replace(method, earlier=history), problem, seed=seed) for problem in problems], history

@@ -297,13 +297,6 @@ def test_the_loop_ends_once_nothing_is_gained_any_more() -> None:
     assert found.reason == "the held-out loss has not come down for 1 iterations"
 
 
-def test_the_average_is_a_way_to_step() -> None:
-    toy = Toy()
-    found = lpmert.loop(toy, START, references=toy.references, n=30, method="average")
-    assert found.loss < found.iterations[0].loss
-    assert all(one.lower_bound is None for one in found.iterations)
-
-
 def plain(found: lpmert.Looped) -> str:
     """Return all of a loop but its seconds."""
     return json.dumps([dataclasses.asdict(one) | {"seconds": 0} for one in found.iterations]) + found.reason
@@ -382,19 +375,6 @@ def test_stabilised_tuning_goes_where_it_says_and_the_answer_is_the_decoders_bes
     assert found.loss == min(losses) < losses[0]
     assert all(one.accepted and one.angle is None for one in found.iterations)
     assert losses != sorted(losses, reverse=True)  # it explores: a step may cost more than the one before
-
-
-def test_stabilised_tuning_begins_far_from_the_first_weights_where_distance_alone_counts() -> None:
-    toy = Toy(1)
-
-    def second(selection: tuple[float, float, int] | None) -> np.ndarray:
-        method = Stabilised(selection=selection, stopping="fixed", restarts=15)
-        found = lpmert.loop(toy, START, references=toy.references, n=5, method=method, iterations=2)
-        weights = np.array([*found.iterations[1].weights.values()])
-        return np.asarray(np.linalg.norm(weights / abs(weights).sum() - first / abs(first).sum()))
-
-    first = np.array([*START.values()])
-    assert second((10.0, 9.0, 3)) > second(None)  # v = 1 - 10 / (1 + 9) = 0 in the first iteration
 
 
 def test_stabilised_tuning_that_is_killed_remembers_its_history(

@@ -163,23 +163,6 @@ def test_what_is_called_optimal_is(kind: str) -> None:
     assert proved or kind == "lattice"
 
 
-def test_bounds_never_fall_nor_exceed_the_optimum() -> None:
-    for seed in range(6):
-        lists = random_lists("floats", seed, most_selections=400)
-        form = Problem(lists.nbest).canonical
-        if form.n_features == 0:
-            continue
-        optimum = lpmert.minimize(lists.nbest, method="exhaustive").loss
-        search, bounds = PublishedSearch(form), [0]
-        while not search.finished:
-            search.advance()
-            assert search.lower_bound is not None
-            bounds.append(search.lower_bound)
-            assert form.loss_of(search.lower_bound) <= optimum <= form.loss_of(search.incumbent.cost)
-        assert bounds == sorted(bounds)
-        assert form.loss_of(bounds[-1]) == optimum == form.loss_of(search.incumbent.cost)
-
-
 def inside_an_edge() -> Lists:
     """The cheapest hypothesis lies in the middle of the upper edge of a triangle."""
     features = np.array([[1.0, 1.0], [0.0, 1.0], [2.0, 1.0], [1.0, 0.0]])
@@ -248,10 +231,3 @@ def test_a_ratio_is_refused() -> None:
     counted = lpmert.NBest(np.eye(3), [0, 3], [[1, 2, 2], [0, 1, 2], [2, 3, 2]])
     with pytest.raises(lpmert.MethodError, match="published=True takes a sum of losses"):
         lpmert.minimize(counted, metric="f1", method=PUBLISHED)
-
-
-def test_the_search_hands_nothing_out() -> None:
-    lists = random_lists("floats", 1, most_selections=200).nbest
-    first, second = (lpmert.minimize(lists, method=PUBLISHED, jobs=jobs) for jobs in (1, 2))
-    assert not PUBLISHED.parallel
-    assert first.counters == second.counters

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from itertools import pairwise
-from math import prod
 
 import numpy as np
 import oracle
 import pytest
 from oracle import Lists
-from problems import FEATURES, KINDS, LOSSES, random_lists
+from problems import KINDS, random_lists
 from shared import needs_shared, swahili
 
 import lpmert
-from lpmert import Status
 from lpmert.core import INFINITE_COST
-from lpmert.errors import IntArray
-from lpmert.methods.lp_mert.attainability import Witnesses
-from lpmert.methods.lp_mert.method import LpMert, LpMertSearch, SavingTest
+from lpmert.methods.lp_mert.method import LpMert, SavingTest
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, balanced_tree
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
@@ -97,140 +92,9 @@ def test_costs_never_fall_in_any_stream() -> None:
                     assert len({combination.positions.tobytes() for combination in stream.found}) == len(costs)
 
 
-class Recorder:
-    """Passes questions on, and keeps what was asked of each set of lists and what was refused."""
-
-    def __init__(self, saving: SavingTest) -> None:
-        self.saving = saving
-        self.sorted_lists = saving.sorted_lists
-        self.asked: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-        self.refused: set[frozenset[tuple[int, int]]] = set()
-
-    def test(
-        self,
-        lists: IntArray,
-        cost: int,
-        positions: IntArray,
-        halves: tuple[Combination, Combination] | None = None,
-    ) -> Combination | None:
-        choices = frozenset(zip(lists.tolist(), positions.tolist(), strict=True))
-        assert not any(core <= choices for core in self.refused), "a dropped combination is part of this one"
-        self.asked.setdefault(tuple(lists.tolist()), []).append(tuple(positions.tolist()))
-        answer = self.saving.test(lists, cost, positions, halves)
-        if answer is None:
-            self.refused.add(choices)
-        return answer
-
-
-@pytest.mark.parametrize("kind", ["floats", "integers", "lattice", "multiples"])
-def test_nothing_is_asked_twice_and_what_is_dropped_low_never_comes_up_again(kind: str) -> None:
-    for seed in range(12):
-        problem = Problem(random_lists(kind, seed, most_lists=5, most_selections=150).nbest)
-        form = problem.canonical
-        if form.n_features == 0:
-            continue
-        recorder = Recorder(SavingTest(BARE, form, dearest(problem)))
-        streams: list[Stream] = [OneList(s, recorder) for s in range(form.n_lists)]
-        all_of(balanced_tree(streams, lambda left, right: TwoHalves(left, right, recorder, lazy=False)))  # noqa: B023
-        sizes = np.diff(form.offsets)
-        for lists, positions in recorder.asked.items():
-            assert len(positions) == len(set(positions)) <= prod(int(sizes[s]) for s in lists)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_more_combinations_are_tested_than_there_are(kind: str) -> None:
-    for seed in range(12):
-        lists = random_lists(kind, seed)
-        result = lpmert.minimize(lists.nbest, method=BARE)
-        counters = result.counters
-        if counters["canonical_features"] == 0:
-            continue
-        assert counters["nodes"] == sum(count for name, count in counters.items() if name.startswith("tested_"))
-        if counters["canonical_lists"] > 1:
-            assert counters.get(f"tested_{counters['canonical_lists']}", 0) <= counters["combinations"]
-        assert counters["lps"] == counters["nodes"]
-
-
-@pytest.mark.parametrize("kind", ["floats", "integers", "collinear", "decimals"])
-def test_one_list_gives_the_first_extreme_hypothesis_in_order_of_loss(kind: str) -> None:
-    for seed in range(25):
-        rng = np.random.default_rng([seed, 1])
-        made, losses = FEATURES[kind](rng, [0, 12], int(rng.integers(2, 4))), LOSSES[KINDS[kind]](rng, 12)
-        features = np.unique(made, axis=0)
-        losses = losses[: len(features)]
-        lists = Lists(features, np.array([0, len(features)]), losses)
-        exact = [tuple(map(Fraction, row)) for row in features.tolist()]
-        for h in np.argsort(losses, kind="stable"):
-            rows = [tuple(a - b for a, b in zip(exact[h], o, strict=True)) for i, o in enumerate(exact) if i != h]
-            if not rows or oracle.strictly_feasible(rows):
-                break
-        result = lpmert.minimize(lists.nbest, method=BARE)
-        assert result.loss == losses[h]
-        if result.counters["canonical_features"]:
-            assert {name for name in result.counters if name.startswith("tested_")} <= {"tested_1"}
-
-
-def test_bounds_hold_at_any_time_and_never_fall() -> None:
-    for seed in range(10):
-        lists = random_lists("floats", seed, most_selections=400)
-        problem = Problem(lists.nbest)
-        form = problem.canonical
-        if form.n_features == 0:
-            continue
-        optimum = lpmert.minimize(lists.nbest, method="exhaustive").loss
-        search = LpMertSearch(LpMert(look_ahead=False), form, dearest(problem))
-        bounds = [search.lower_bound]
-        while not search.finished:
-            if search.root is None:
-                search.advance()
-            else:
-                search.root.get_next_best()
-                search._take(search.root)
-            assert form.loss_of(search.lower_bound) <= optimum <= form.loss_of(search.incumbent.cost)
-            bounds.append(search.lower_bound)
-        assert bounds == sorted(bounds)
-        assert form.loss_of(search.incumbent.cost) == optimum
-
-
-def test_witnesses_are_found_by_any_part_of_their_choices() -> None:
-    rng = np.random.default_rng(1)
-    pool, kept = Witnesses(np.full(4, 3), 1000), []
-    for number in range(40):
-        selection = rng.integers(0, 3, 4)
-        if selection.tolist() not in kept:
-            kept.append(selection.tolist())
-        pool.add(np.full(2, float(number)), selection)
-        part = rng.choice(4, size=rng.integers(1, 5), replace=False)
-        wanted = rng.integers(0, 3, len(part)).tolist()
-        agreeing = [i for i, s in enumerate(kept) if [s[p] for p in part] == wanted]
-        assert pool.agreeing(part, wanted).tolist() == agreeing
-        attained = pool.attained(np.array(agreeing, dtype=np.int64))
-        assert {(int(s), int(h)) for s, h in np.argwhere(attained)} == {
-            (s, kept[i][s]) for i in agreeing for s in range(4)
-        }
-    assert len(pool) == len(kept)
-
-
-def test_a_full_pool_takes_no_more_witnesses() -> None:
-    pool = Witnesses(np.full(2, 9), 3)
-    for h in range(9):
-        pool.add(np.ones(1), np.array([h, h]))
-    assert len(pool) == 3
-    assert len(Witnesses(np.full(2, 9), 0).agreeing(np.array([0]), [0])) == 0
-
-
 def swahili_set(name: str) -> lpmert.NBest:
     first, last = map(int, name.split(":"))
     return swahili().restrict(slice(first, last))
-
-
-@needs_shared
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OPTIMA)
-def test_published_optima_of_eight_lists(name: str) -> None:
-    result = lpmert.minimize(swahili_set(name), method="lp-mert")
-    assert result.status is Status.OPTIMAL
-    assert result.loss == pytest.approx(OPTIMA[name], abs=1e-6)
 
 
 @needs_shared

@@ -11,11 +11,10 @@ import pytest
 from oracle import Lists
 
 from lpmert.core import INFINITE_COST
-from lpmert.methods.lp_mert.method import Alone, Chain, LpMert, Prefix, SavingTest, open_prefixes
+from lpmert.methods.lp_mert.method import LpMert, Prefix, SavingTest, open_prefixes
 from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
-from lpmert.search.node_queue import OpenNode
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -62,64 +61,6 @@ def holds(part: Prefix, order: np.ndarray, selection: tuple[int, ...]) -> bool:
     depth = len(part.positions)
     chosen = np.array(selection)[order]
     return bool((chosen[:depth] == part.positions).all() and chosen[depth] >= part.following)
-
-
-def test_a_part_goes_on_to_what_it_holds_and_nothing_else() -> None:
-    rng = np.random.default_rng(0)
-    lists = Lists(rng.permutation(40).astype(float)[:32].reshape(16, 2), np.arange(0, 17, 4), rng.permutation(16) / 1.0)
-    form = Problem(lists.nbest).canonical
-    nothing = Incumbent(INFINITE_COST // 4, np.ones(form.n_features), "")
-    test = SavingTest(LpMert(look_ahead=False), form, nothing)
-    order = np.array([2, 0, 3, 1])[: form.n_lists]
-    streams = [OneList(s, test) for s in range(form.n_lists)]
-    whole: Stream = streams[order[0]]
-    for s in order[1:].tolist():
-        whole = TwoHalves(whole, streams[s], test, lazy=True)
-    for _ in range(25):
-        whole.get_next_best()
-    parts = open_prefixes(whole, streams, test, 0)
-    assert {len(part.data.positions) for part in parts} >= {1, 2}
-    known = [Alone.of(stream) for stream in streams]
-    chain = Chain(SavingTest(LpMert(look_ahead=False), form, nothing), order, known, lazy=True)
-    of_parts = []
-    for part in parts:
-        root = chain.root(part.data)
-        while root.bound < INFINITE_COST:
-            root.get_next_best()
-        assert all(holds(part.data, np.arange(form.n_lists), tuple(c.positions.tolist())) for c in root.found)
-        assert all(part.bound <= c.cost for c in root.found)
-        of_parts += [c.positions.tobytes() for c in root.found]
-    before = [c.positions.tobytes() for c in whole.found]
-    while whole.bound < INFINITE_COST:
-        whole.get_next_best()
-    assert sorted(before + of_parts) == sorted(c.positions.tobytes() for c in whole.found)
-
-
-def test_parts_can_be_divided_again_and_again() -> None:
-    """What is known of single lists from the beginning makes no difference."""
-    rng = np.random.default_rng(1)
-    lists = Lists(rng.permutation(40).astype(float)[:32].reshape(16, 2), np.arange(0, 17, 4), rng.permutation(16) / 1.0)
-    form = Problem(lists.nbest).canonical
-    test = SavingTest(LpMert(look_ahead=False), form, Incumbent(INFINITE_COST // 4, np.ones(form.n_features), ""))
-    streams = [OneList(s, test) for s in range(form.n_lists)]
-    for stream in streams:
-        while stream.bound < INFINITE_COST:
-            stream.get_next_best()
-    known = [Alone.of(stream) for stream in streams]
-    nothing = np.zeros(0, dtype=np.int64)
-    parts = [OpenNode(0, Prefix(nothing, 0, np.zeros(form.n_lists, dtype=np.int64), None))]
-    found, order = [], rng.permutation(form.n_lists)
-    while parts:
-        part = parts.pop(int(rng.integers(len(parts))))
-        chain = Chain(test, order, known, lazy=True)
-        root = chain.root(part.data)
-        for _ in range(int(rng.integers(1, 5))):
-            root.get_next_best()
-        found += [tuple(c.positions[np.argsort(order)].tolist()) for c in root.found]
-        parts += chain.open_in(root, part.bound)
-    place = [np.argsort(np.argsort(form.costs[a:b], kind="stable")) for a, b in pairwise(form.offsets)]
-    selections = oracle.all_selections(form.features.tolist(), form.offsets.tolist())
-    assert sorted(found) == sorted(tuple(int(place[s][h]) for s, h in enumerate(one)) for one in selections)
 
 
 def test_what_hands_nothing_out_is_known_by_its_options() -> None:

@@ -9,34 +9,18 @@ import numpy as np
 import pytest
 from oracle import best_loss
 from problems import KINDS, random_lists
-from shared import needs_shared, swahili
-from test_boxes import NO_SUMS, core_search, exact, hard, points_inside, random_box
+from test_boxes import NO_SUMS, core_search, exact, points_inside, random_box
 
 import lpmert
 from lpmert.errors import FloatArray
-from lpmert.methods.cells import cells, units
+from lpmert.methods.cells import cells
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.cells.nodes import Fields, faces, whole_cone
+from lpmert.methods.cells.nodes import Fields, whole_cone
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.cone import cones_of_box
 from lpmert.numeric.lists import SortedLists, sorted_lists
 from lpmert.search.method import Incumbent
-
-
-def coordinates(rays: FloatArray, point: list[Fraction]) -> list[Fraction] | None:
-    """What a point is of rays [D, D] in exact numbers, `None` where these are dependent."""
-    table = [[Fraction(rays[k, d]) for k in range(len(rays))] + [point[d]] for d in range(len(rays))]
-    for k in range(len(rays)):
-        pivot = next((i for i in range(k, len(rays)) if table[i][k]), None)
-        if pivot is None:
-            return None
-        table[k], table[pivot] = table[pivot], table[k]
-        table[k] = [value / table[k][k] for value in table[k]]
-        for i in range(len(rays)):
-            if i != k and table[i][k]:
-                table[i] = [a - table[i][k] * b for a, b in zip(table[i], table[k], strict=True)]
-    return [row[-1] for row in table]
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -59,6 +43,21 @@ def test_errors_of_scores_at_rays_are_no_less_than_the_spread_and_rounding_allow
                 assert abs(Fraction(score) - true) + away <= Fraction(error)
 
 
+def coordinates(rays: FloatArray, point: list[Fraction]) -> list[Fraction] | None:
+    """What a point is of rays [D, D] in exact numbers, `None` where these are dependent."""
+    table = [[Fraction(rays[k, d]) for k in range(len(rays))] + [point[d]] for d in range(len(rays))]
+    for k in range(len(rays)):
+        pivot = next((i for i in range(k, len(rays)) if table[i][k]), None)
+        if pivot is None:
+            return None
+        table[k], table[pivot] = table[pivot], table[k]
+        table[k] = [value / table[k][k] for value in table[k]]
+        for i in range(len(rays)):
+            if i != k and table[i][k]:
+                table[i] = [a - table[i][k] * b for a, b in zip(table[i], table[k], strict=True)]
+    return [row[-1] for row in table]
+
+
 def test_every_vector_of_a_box_lies_in_one_of_its_cones() -> None:
     rng = np.random.default_rng(4)
     for _ in range(60):
@@ -74,69 +73,6 @@ def test_every_vector_of_a_box_lies_in_one_of_its_cones() -> None:
             inside = [coordinates(rays, point) for rays in cones]
             assert all(x is not None for x in inside)
             assert any(x is not None and min(x) >= 0 for x in inside)
-
-
-def best_over_cones(nbest: lpmert.NBest, budget: int, below: float | None = None) -> tuple[float, int, int]:
-    """Search boxes for so much work on every face, then all that are open as cones; return (loss, boxes, of them with
-    bounds that conflicts have raised). below: a loss, which is the outcome where nothing is less.
-    """
-    form = Problem(nbest).canonical
-    most = form.dearest + form.granularity if below is None else round(below / form.unit) - form.constant
-    start = Incumbent(most, CanonicalWeights(np.ones(form.n_features)), "")
-    search = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)
-    nodes = search._nodes
-    best, boxes, raised = start.cost, 0, 0
-    for face in faces(form.n_features):
-        nodes.load_root(face)
-        nodes.prune_root(start.cost)
-        best = min(best, nodes.found()[0])
-        nodes.explore(start.cost, budget)
-        best = min(best, nodes.found()[0])
-        while nodes.n_nodes:
-            box = nodes.top()
-            boxes += 1
-            raised += box["bound"] > box["own"]
-            if not len(nodes._survivors().ends) - 1:  # all is settled
-                best = min(best, box["own"])
-                nodes.drop_top()
-                continue
-            cones = nodes.cones()
-            for cone in cones:
-                assert cone["bound"] == cone["own"] == box["own"]
-            inner = CellsSearch(Cells(), form, Incumbent(start.cost, start.weights, ""), cones)
-            while not inner.finished:
-                inner.advance()
-            # What only weights between doubles attain is known, but left unsettled.
-            best = min(best, inner.incumbent.cost if inner.unsettled is None else inner.unsettled)
-            nodes.drop_top()
-    return form.loss_of(best), boxes, raised
-
-
-def test_cones_find_what_is_best_in_the_boxes_they_cover(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(units, "FEW_LISTS", 0)
-    covered = 0
-    for kind in KINDS:
-        for seed in range(900, 904):
-            lists = random_lists(kind, seed, most_features=4, most_lists=8)
-            form = Problem(lists.nbest).canonical
-            if form.n_features and form.n_lists:
-                loss, boxes, _ = best_over_cones(lists.nbest, 1)
-                covered += boxes
-                assert loss == pytest.approx(float(best_loss(lists)), rel=1e-12, abs=1e-12), (kind, seed)
-    assert covered > 100
-
-
-def test_what_conflicts_charged_a_box_is_not_charged_its_cones_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(units, "FEW_LISTS", 0)
-    nbest = hard(120, 4)
-    expected = lpmert.minimize(nbest, method=Cells(shape="simplices", conflict_lists=0))
-    assert expected.status is lpmert.Status.OPTIMAL
-    boxes_raised = 0
-    for budget in (5_000, 20_000, 80_000):
-        loss, _, raised = best_over_cones(nbest, budget, expected.loss + 1.0)
-        boxes_raised += raised
-        assert loss == expected.loss
-    assert boxes_raised > 5
 
 
 def corners(n_lists: int = 40) -> lpmert.NBest:
@@ -220,21 +156,6 @@ def test_nothing_is_lost_on_the_way_from_boxes_to_simplices(monkeypatch: pytest.
             assert found[0].loss == pytest.approx(float(best_loss(lists)), rel=1e-12, abs=1e-12), (kind, seed)
             assert found[0].counters == found[1].counters
     assert len(left) > 10
-
-
-@needs_shared
-@pytest.mark.slow
-def test_translation_lists_that_share_boundaries_are_proved() -> None:
-    """Four features of 500 lists: 14 share a boundary, 300 are tied at a feature; boxes alone stayed in that corner."""
-    whole = swahili()
-    end = int(whole.offsets[500])
-    nbest = lpmert.NBest(whole.dense_features()[:end, :4], whole.offsets[:501], whole.statistics[:end])
-    result = lpmert.minimize(nbest, node_limit=100_000)
-    assert result.status is lpmert.Status.OPTIMAL
-    assert lpmert.evaluate(nbest, result.weights).loss == pytest.approx(result.loss, rel=1e-12)
-    boxes = lpmert.minimize(nbest, method=Cells(shape="boxes"), node_limit=20_000)
-    assert boxes.lower_bound is not None
-    assert 300 < boxes.lower_bound <= result.loss <= boxes.loss  # the corner alone has 288
 
 
 def _open_cones(lists: SortedLists, node: Fields, budget: int) -> tuple[int, list[Fields]]:

@@ -9,21 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 from long_searches import counted
-from oracle import clear_winners, exact_cost
-from problems import KINDS, random_lists
 
 import lpmert
 from lpmert import core
 from lpmert.core import beats_in_box, box_normals, one_pays_in_box
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.cells.cells import Cells
 from lpmert.methods.cells.nodes import Fields, binary_places, faces, precision_of, whole_box, whole_cone, widened
 from lpmert.methods.cells.units import NodeSettings
 from lpmert.methods.choices.choices import Choices
-from lpmert.model.canonical import Canonical, CanonicalWeights
+from lpmert.model.canonical import Canonical
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import SortedLists, sorted_lists
-from lpmert.search.method import Incumbent
 
 Rng = np.random.Generator
 
@@ -64,12 +61,6 @@ def points_inside(rng: Rng, centre: FloatArray, radius: FloatArray, count: int) 
         shares = [Fraction(x) for x in (rng.choice([-1.0, 1.0], len(centre)) * (1.0 - near * rng.random(len(centre))))]
         found.append([c + r * x for c, r, x in zip(exact(centre), exact(radius), shares, strict=True)])
     return found
-
-
-def search_of(canonical: Canonical) -> CellsSearch:
-    return CellsSearch(
-        Cells(shape="boxes"), canonical, Incumbent(1 << 59, CanonicalWeights(np.ones(canonical.n_features)), "")
-    )
 
 
 def core_search(lists: SortedLists, *, boxed: bool, levels: int = 4) -> Any:
@@ -118,26 +109,6 @@ def in_pairs(lists: SortedLists, box: Fields) -> Fields:
         "ids": rows.astype(np.int32),
         "ends": np.concatenate([[0], np.cumsum(sizes[more])]),
     }
-
-
-def test_what_beats_in_a_box_does_so_at_every_corner() -> None:
-    rng = np.random.default_rng(0)
-    said = missed = 0
-    for _ in range(600):
-        n_features = int(rng.integers(1, 5))
-        centre, radius = random_box(rng, n_features)
-        columns = rng.integers(-4, 5, (n_features, 2)) * 2.0 ** rng.integers(-3, 3, (n_features, 1))
-        if rng.random() < 0.5:
-            columns = columns + 1e-3 * rng.normal(size=columns.shape)
-        least = least_product(
-            [x - y for x, y in zip(exact(columns[:, 0]), exact(columns[:, 1]), strict=True)], centre, radius
-        )
-        beats = bool(beats_in_box(columns, 0, 1, centre, radius, 1.0, 0.0))
-        assert least >= 0 or not beats
-        said += beats
-        missed += least > Fraction(1, 10**9) and not beats
-    assert said > 50
-    assert missed == 0
 
 
 def test_leads_at_the_edge_of_rounding_do_not_count() -> None:
@@ -197,36 +168,6 @@ def test_what_is_no_number_beats_nothing(first: list[float], second: list[float]
     assert not one_pays_in_box(columns[:, 0].copy(), columns[:, 1].copy(), 1.0, 1.0, centre, radius, 1.0, 0.0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_wins_somewhere_in_a_box_survives_in_it(kind: str) -> None:
-    tried = 0
-    for seed in range(700, 706):
-        canonical = Problem(random_lists(kind, seed, most_features=4).nbest).canonical
-        lists = canonical.by_cost
-        if not len(lists.costs) or not canonical.n_features:
-            continue
-        rng = np.random.default_rng(seed)
-        nodes = search_of(canonical)._nodes
-        for _ in range(4):
-            centre, radius = random_box(rng, canonical.n_features)
-            kept, _ = nodes.survivors((centre, radius), 1 << 59)
-            assert kept is not None
-            for point in points_inside(rng, centre, radius, 6):
-                chosen = clear_winners(lists, point)
-                if chosen is None:
-                    continue
-                tried += 1
-                survivors = set(kept.ids.tolist())
-                paid = int(lists.costs[chosen].sum())
-                open_lists = {int(np.searchsorted(lists.offsets, i, "right")) - 1 for i in survivors}
-                settled = [i for s, i in enumerate(chosen) if s not in open_lists]
-                assert all(i in survivors for s, i in enumerate(chosen) if s in open_lists), (kind, seed)
-                assert kept.fixed == lists.costs[settled].sum()
-                least = kept.fixed + int(kept.costs[kept.ends[:-1]].sum())
-                assert least <= paid, (kind, seed)
-    assert tried > 20
-
-
 def test_rounded_features_count_with_all_that_may_be_meant() -> None:
     """Leads and conflicts that hold for the doubles, but not if every feature is off by as much as it may be."""
     rng = np.random.default_rng(4)
@@ -273,25 +214,6 @@ def test_a_lead_of_what_both_features_may_be_off_drops_nothing(lead: float, n_le
     assert search.top()["own"] == (1 if n_left == 0 else 0)
 
 
-def test_every_vector_lies_on_a_face_and_in_a_half() -> None:
-    rng = np.random.default_rng(2)
-    for _ in range(200):
-        weights = rng.normal(size=3) * 10.0 ** rng.integers(-5, 5, 3)
-        scaled = weights / np.abs(weights).max()
-
-        def around(centre: FloatArray, radius: FloatArray, scaled: FloatArray = scaled) -> bool:
-            return bool((np.abs(scaled - centre) <= radius).all())
-
-        inside = [face for face in faces(3) if around(*face)]
-        assert inside
-        for _ in range(10):
-            centre, radius = inside[0]
-            axis = int(rng.choice(np.flatnonzero(radius)))
-            side = radius * (np.arange(3) == axis) / 2
-            inside = [half for sign in (-1.0, 1.0) if around(*(half := (centre + sign * side, radius - side)))]
-            assert inside
-
-
 @pytest.mark.parametrize("splits", [0, 5, 60])
 def test_the_sides_of_a_wider_box_hold_all_corners(splits: int) -> None:
     rng = np.random.default_rng(splits)
@@ -334,132 +256,7 @@ def test_a_conflict_at_the_edge_of_rounding_does_not_count() -> None:
     assert misled > 20
 
 
-def test_opposite_gains_conflict_where_nothing_is_rounded() -> None:
-    gain, centre, radius = np.array([1.0, -3.0]), np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    assert one_pays_in_box(gain, -gain, 1.0, 1.0, centre, radius, 0.0, 0.0)
-    assert not one_pays_in_box(gain, -gain, 1.0, 1.0, centre, radius, 1.0, 0.0)
-    assert not one_pays_in_box(gain, -gain, 1.0, 0.5, centre, radius, 0.0, 0.0)
-
-
-def test_several_cheapest_hypotheses_of_a_list_count_with_all_they_may_be_ahead() -> None:
-    """Lists of which two or three rows are cheapest; on a grid, and not."""
-    found = 0
-    for seed in range(120):
-        rng = np.random.default_rng(seed)
-        n_features, sizes = int(rng.integers(2, 5)), rng.integers(3, 6, 6)
-        ends = np.concatenate([[0], np.cumsum(sizes)])
-        rows = rng.normal(size=(ends[-1], n_features))
-        want = rng.normal(size=n_features) * rng.choice([-1.0, 1.0], (6, 1))
-        costs = np.concatenate([rng.permutation([0] * min(3, n - 1) + [2] * max(1, n - 3)) for n in sizes])
-        rows -= np.where(costs > 0, 0.0, 1.0)[:, None] * np.repeat(want, sizes, axis=0)
-        if seed % 2:
-            rows = np.rint(8 * rows) / 8
-        lists = sorted_lists(rows, ends, costs)
-        for splits in (0, 2, 6):
-            centre, radius = random_box(rng, n_features, splits)
-            bound = charged(lists, centre, radius)
-            found += bound > 0
-            for point in points_inside(rng, centre, radius, 10):
-                cost = exact_cost(lists, point)
-                assert cost is None or bound <= cost, (seed, centre.tolist(), radius.tolist())
-    assert found > 40
-
-
-def test_two_lists_pay_all_steps_up_to_what_wins_and_not_the_first_alone() -> None:
-    """Whatever w2 is between -1/8 and 1/8, one of the lists has its third hypothesis, which costs 3."""
-    rows = np.array([[0.0, 0.0], [-0.125, 0.5], [0.0, 1.0], [0.0, 0.0], [-0.125, -0.5], [0.0, -1.0]])
-    lists = sorted_lists(rows, np.array([0, 3, 6]), np.array([0, 1, 3, 0, 1, 3]))
-    centre, radius = np.array([1.0, 0.0]), np.array([0.0, 0.125])
-    assert {exact_cost(lists, [Fraction(1), Fraction(x, 100)]) for x in range(-12, 13)} - {None} == {3}
-    assert charged(lists, centre, radius, levels=1) == 1
-    assert charged(lists, centre, radius, levels=2) == charged(lists, centre, radius) == 3
-
-
-def test_levels_of_costs_raise_bounds_and_never_above_what_weights_cost() -> None:
-    """Lists whose dearer hypotheses are better the more they cost, all along one direction; on a grid, and not."""
-    more = fewer = 0
-    for seed in range(100):
-        rng = np.random.default_rng(seed)
-        n_features, n_lists, n = int(rng.integers(2, 5)), 12, 6
-        costs = np.sort(rng.integers(0, 5, (n_lists, n)), axis=1)
-        want = rng.normal(size=n_features) * rng.choice([-1.0, 1.0], (n_lists, 1))
-        rows = 0.3 * rng.normal(size=(n_lists, n, n_features)) + costs[:, :, None] * want[:, None, :]
-        if seed % 2:
-            rows = np.rint(8 * rows) / 8
-        lists = sorted_lists(
-            rows.reshape(-1, n_features), np.arange(0, n_lists * n + 1, n), (costs - costs[:, :1]).ravel()
-        )
-        for splits in (2, 6):
-            centre, radius = random_box(rng, n_features, splits)
-            bounds = [charged(lists, centre, radius, levels) for levels in (1, 3, 8)]
-            more += bounds[2] > bounds[0]
-            fewer += bounds[2] < bounds[0]
-            for point in points_inside(rng, centre, radius, 10):
-                cost = exact_cost(lists, point)
-                assert cost is None or max(bounds) <= cost, (seed, centre.tolist(), radius.tolist())
-    assert more > 20
-    assert more > 3 * fewer
-
-
-def test_a_cheapest_hypothesis_that_wins_in_part_of_a_box_is_no_conflict() -> None:
-    rows = np.array([[0.0, 0.0], [-3.0, 4.0], [1.0, -1.0], [0.0, 0.0], [-0.9, 1.0], [-9.0, 0.0]])
-    lists = sorted_lists(rows, np.array([0, 3, 6]), np.array([0, 0, 1, 0, 2, 2]))
-    centre, radius = np.array([1.0, 0.5]), np.array([0.0, 0.5])
-    # With w1 = 1, the first pays where w2 < 0.8, and without its second row everywhere; the second where w2 > 0.9.
-    assert {exact_cost(lists, [Fraction(1), Fraction(x, 100)]) for x in range(1, 100)} - {None} == {0, 1, 2}
-    assert charged(lists, centre, radius) == 0
-    alone = sorted_lists(np.delete(rows, 1, axis=0), np.array([0, 2, 5]), np.array([0, 1, 0, 2, 2]))
-    assert charged(alone, centre, radius) == 1
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 40, 5000])
-def test_open_boxes_hold_their_hypotheses(n_rows: int) -> None:
-    rng = np.random.default_rng(n_rows)
-    lists = sorted_lists(rng.normal(size=(5000, 3)), np.arange(0, 5001, 5), np.tile([0, 1, 2, 3, 4], 1000))
-    chosen = np.sort(rng.choice(1000, n_rows // 5, replace=False)) if n_rows >= 5 else np.empty(0, dtype=int)
-    rows = (5 * chosen[:, None] + np.arange(5)).ravel().astype(np.int32)
-    ends = np.arange(0, len(rows) + 1, 5)
-    box = {"ids": rows, "ends": ends, "own": 7, "bound": 8, "stalled": 9, "age": 1, **PLACE}
-    search = core_search(lists, boxed=True)
-    search.push(box)
-    [(bound, data)] = search.nodes()
-    assert bound == 8
-    assert data.nbytes <= 900 + ends.nbytes
-    search.load(data)
-    again = search.top()
-    assert again["ids"].tolist() == rows.tolist()
-    assert again["ends"].tolist() == ends.tolist()
-    assert [again[name] for name in ("own", "bound", "stalled", "age")] == [7, 8, 9, 1]
-    assert all(again[name].tolist() == place.tolist() for name, place in PLACE.items())
-    ids, costs, *_ = search.survivors()
-    assert ids.tolist() == rows.tolist()
-    assert np.array_equal(costs, lists.costs[rows])
-
-
 PLACE = {"centre": np.zeros(3), "radius": np.ones(3)}
-
-
-def test_open_boxes_hold_prices_and_the_order_by_them() -> None:
-    problem = Problem(counted(0, "bleu"), "bleu")
-    search = search_of(problem.canonical)._nodes
-    box = {
-        "ids": np.array([2, 0, 1], dtype=np.int32),
-        "ends": np.array([0, 3]),
-        "costs": np.array([-4, -2, 30]),
-        "cheap": np.array([6, 9], dtype=np.int32),
-        "dear": np.array([5, 10], dtype=np.int32),
-        "steps": np.array([11, 12]),
-        "total": np.arange(9.0),
-        "age": 5,
-        **PLACE,
-    }
-    search.push(box)
-    search.load(search.nodes()[0])
-    again = search.top()
-    assert all(np.array_equal(again[name], value) for name, value in box.items())
-    for name, message in (("costs", "costs must have 3 items, not 1"), ("steps", "steps must have 2 items, not 1")):
-        with pytest.raises(ValueError, match=message):
-            search.push({**box, name: np.zeros(1, dtype=np.int64)})
 
 
 @pytest.mark.parametrize(
@@ -524,28 +321,6 @@ def hard(n_lists: int = 60, n_features: int = 4) -> lpmert.NBest:
     features = rng.normal(size=(n_lists * 10, n_features))
     losses = np.clip(np.rint(2.0 - features @ hidden + rng.normal(size=n_lists * 10)), 0, 8)
     return lpmert.NBest(features=features, offsets=np.arange(0, n_lists * 10 + 1, 10), statistics=losses)
-
-
-def test_boxes_save_nodes_and_conflicts_most_of_them() -> None:
-    nbest = hard()
-    runs = {
-        name: lpmert.minimize(nbest, method=method)
-        for name, method in {
-            "boxes": Cells(shape="boxes"),
-            "alone": Cells(shape="boxes", conflict_lists=0),
-            "simplices": Cells(shape="simplices"),
-            "simplices alone": Cells(shape="simplices", conflict_lists=0),
-        }.items()
-    }
-    assert len({run.loss for run in runs.values()}) == 1
-    assert all(run.loss == run.lower_bound for run in runs.values())
-    nodes = {name: run.counters["nodes"] for name, run in runs.items()}
-    assert nodes["boxes"] < nodes["simplices"]
-    assert 2 * nodes["boxes"] < nodes["alone"]
-    assert runs["boxes"].counters["conflicting"] > 100
-    assert runs["alone"].counters["conflicting"] == runs["simplices alone"].counters["conflicting"] == 0
-    assert runs["simplices"].counters["conflicting"] > 100
-    assert 2 * nodes["simplices"] < nodes["simplices alone"]
 
 
 def test_the_shape_is_chosen_by_what_is_searched() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle import Lists, exact_cost
+from oracle import exact_cost
 from problems import KINDS, random_lists
 from test_boxes import NO_SUMS, exact, in_pairs, points_inside, raised, random_box
 
@@ -16,7 +16,7 @@ from lpmert.core import one_pays
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.nodes import whole_box, whole_cone
 from lpmert.model.problem import Problem
-from lpmert.numeric.lists import SortedLists, sorted_lists
+from lpmert.numeric.lists import SortedLists
 
 
 class Cones:
@@ -94,45 +94,6 @@ def test_conflicts_never_charge_more_than_any_weights_inside_cost(kind: str, sha
                 assert cost is None or bound <= cost, (kind, seed, part, point)
     assert tried > 40
     assert charged or kind == "idle columns" or shape is Boxes
-
-
-@pytest.mark.parametrize("shape", [Cones, Boxes])
-def test_conflicts_find_much_of_what_opposite_lists_cost(shape: Shape) -> None:
-    """Lists {x, -x} of random x, of which the first is free, that a narrow cone or box leaves open."""
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(60, 3)) * [0.01, 1.0, 1.0]
-    lists = sorted_lists(np.stack([rows, -rows], axis=1).reshape(120, 3), np.arange(0, 121, 2), np.tile([0, 1], 60))
-    points = shape.inside(rng, shape.opposite, 200)
-    least = min(cost for point in points if (cost := exact_cost(lists, point)) is not None)
-    assert 0.4 * least <= bound_of(lists, shape, shape.opposite) <= least
-
-
-@pytest.mark.parametrize(
-    ("shape", "here", "there"),
-    [
-        (Cones, np.eye(2), -np.eye(2)),
-        (Boxes, ((1.0, 0.5), (0.0, 0.5)), ((-1.0, -0.5), (0.0, 0.5))),
-    ],
-)
-def test_two_lists_that_want_opposite_weights_cost_the_smaller_step(shape: Shape, here: Any, there: Any) -> None:
-    """Between w1 = 4/3 w2 and w1 = 2 w2 both pay, beyond these one does; opposite to it both have their cheapest."""
-    features = np.array([[1.0, -2.0], [-1.0, 2.0], [-1.5, 2.0], [1.5, -2.0]])
-    lists = sorted_lists(features, np.array([0, 2, 4]), np.array([0, 5, 0, 3]))
-    assert bound_of(lists, shape, tuple(map(np.array, here)) if shape is Boxes else here) == 3
-    assert bound_of(lists, shape, tuple(map(np.array, there)) if shape is Boxes else there) == 0
-    assert {exact_cost(lists, [Fraction(x, 10), Fraction(1)]) for x in range(1, 100)} - {None} == {3, 5, 8}
-
-
-def test_several_cheapest_hypotheses_must_all_be_beaten() -> None:
-    cheapest = [[0.0, 0.0], [1.5, -3.0]]  # the second wins near the first ray
-    rows = np.array([*cheapest, [1.0, -1.0], [0.0, 0.0], [-0.75, 0.875]])
-    lists = Problem(Lists(rows, np.array([0, 3, 5]), np.array([0.0, 0.0, 1.0, 0.0, 1.0])).nbest).canonical.by_cost
-    raw = lists._replace(rows=rows, offsets=np.array([0, 3, 5]), costs=np.array([0, 0, 1, 0, 1]))
-    assert exact_cost(raw, [Fraction(10), Fraction(1)]) == 0
-    assert bound_of(raw, Cones, np.eye(2)) == 0
-    alone = raw._replace(rows=np.delete(rows, 1, axis=0), offsets=np.array([0, 2, 4]), costs=np.array([0, 1, 0, 1]))
-    assert exact_cost(alone, [Fraction(10), Fraction(1)]) == 1
-    assert bound_of(alone, Cones, np.eye(2)) == 1
 
 
 def test_a_sum_at_the_edge_of_rounding_does_not_count() -> None:

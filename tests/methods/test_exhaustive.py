@@ -8,10 +8,8 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import ArrayLike
-from oracle import all_selections, is_strictly_best, least_total
+from oracle import all_selections, least_total
 from scipy.spatial import ConvexHull
 from searches import many_more
 
@@ -81,62 +79,6 @@ def test_attainable_hypotheses_of_a_planar_list_are_the_vertices_of_its_hull(see
     one_list = LinOptimizer(points, np.array([0, len(points)]))
     found = [int(selection[0]) for selection, _ in attainable_selections(one_list)]
     assert found == sorted(ConvexHull(points).vertices.tolist())
-
-
-def distinct(rows: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
-    return list(dict.fromkeys(tuple(value + 0.0 for value in row) for row in rows))
-
-
-def entries(kind: str) -> st.SearchStrategy[float]:
-    if kind == "generic":
-        return st.floats(-10, 10, allow_subnormal=False)
-    if kind == "scales":
-        return st.builds(lambda m, e: m * 10.0**e, st.integers(-9, 9), st.integers(-12, 12))
-    return st.integers(-2, 2).map(float)
-
-
-@st.composite
-def problems(draw: st.DrawFn) -> Lists:
-    kind = draw(st.sampled_from(["generic", "integers", "collinear", "opposite", "scales"]))
-    width = draw(st.integers(1, 3))
-    vector = st.tuples(*[entries(kind)] * width)
-    blocks: list[list[tuple[float, ...]]] = []
-    base = draw(st.tuples(*[entries("generic")] * width))
-    for _ in range(draw(st.integers(1, 3))):
-        if kind == "collinear":
-            factors = draw(st.lists(st.integers(-3, 3), min_size=1, max_size=3))
-            blocks.append([tuple(factor * value for value in base) for factor in factors])
-        elif kind == "opposite":
-            noise = draw(st.tuples(*[st.sampled_from([-1e-15, 0.0, 1e-15])] * width))
-            sign = draw(st.sampled_from([-1.0, 1.0]))
-            close = tuple(sign * value * (1 + e) for value, e in zip(base, noise, strict=True))
-            blocks.append([(0.0,) * width, close])
-        else:
-            blocks.append(draw(st.lists(vector, min_size=1, max_size=3)))
-    return joined([distinct(block) for block in blocks])
-
-
-@settings(max_examples=250, deadline=None)
-@given(problems())
-def test_exhaustive_agrees_with_brute_force(problem: Lists) -> None:
-    features, offsets = problem
-    found = list(attainable_selections(LinOptimizer(features, offsets)))
-    selections = [tuple(selection.tolist()) for selection, _ in found]
-    assert len(selections) == len(set(selections))
-    assert set(selections) == all_selections(features.tolist(), offsets.tolist())
-    for selection, weights in found:
-        if weights is not None:
-            assert is_strictly_best(features.tolist(), offsets.tolist(), selection.tolist(), weights.tolist())
-
-
-def test_start_weights_do_not_change_what_is_found() -> None:
-    rng = np.random.default_rng(5)
-    features, offsets = rng.normal(size=(15, 3)), np.array([0, 5, 6, 11, 15])
-    optimizer = LinOptimizer(features, offsets)
-    plain = [selection.tolist() for selection, _ in attainable_selections(optimizer)]
-    started = [s.tolist() for s, _ in attainable_selections(optimizer, start=np.array([1.0, -2.0, 0.5]))]
-    assert started == plain
-    assert len(plain) > 1
 
 
 def test_hundreds_of_lists_do_not_meet_a_recursion_limit() -> None:

@@ -3,71 +3,24 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from long_searches import long_searches, with_workers
-from oracle import Lists, Tolerated, best_loss
-from problems import KINDS, THIN, gaussian_lists, random_lists
+from oracle import Lists
+from problems import gaussian_lists
 from scipy.linalg import block_diag
 from shared import needs_shared, swahili
 
 import lpmert
 from lpmert import Status
 from lpmert.lines.descents import DEFAULT_BUDGET, descend
-from lpmert.methods.auto import Auto
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.groups import GroupedSearch, Groups, gather, independent_parts, sampled_costs
-from lpmert.model.canonical import Canonical, CanonicalWeights
+from lpmert.methods.groups import GroupedSearch, Groups, independent_parts
 from lpmert.model.problem import Problem
-from lpmert.search.incumbent import first_incumbent
-from lpmert.search.method import Incumbent, Task
-from lpmert.workers import Pending, Shared, T, Threads, Unit
+from lpmert.search.method import Incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
-
-
-class Recorder(Threads):
-    """Workers who note what they get."""
-
-    def __init__(self) -> None:
-        super().__init__(2)
-        self.got: Counter[str] = Counter()
-
-    def submit(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
-        self.got[unit.__name__] += 1
-        return super().submit(unit, shared, *arguments)
-
-
-def test_short_work_stays_at_home_and_all_else_is_handed_out() -> None:
-    lists = gaussian_lists(4, lists=24, hypotheses=8, features=5)
-    with Recorder() as hands, with_workers(hands):
-        lpmert.minimize(lists.nbest, method="groups", node_limit=5)
-        assert not hands.got
-        with long_searches(500):
-            result = lpmert.minimize(lists.nbest, method="groups", node_limit=2000)
-    assert hands.got["begin"] >= result.counters["groups"] - 1 >= 3
-    assert hands.got["search_batch"] > 20
-
-
-@pytest.mark.parametrize("units", [1, 3, 8])
-def test_as_many_beginnings_are_out_at_once_as_the_option_says(units: int) -> None:
-    lists = gaussian_lists(4, lists=48, hypotheses=8, features=5)
-    method = Groups(size=2, selections=Choices(units=units))
-    with Recorder() as hands, with_workers(hands), long_searches(500), pytest.MonkeyPatch.context() as patch:
-        out: list[int] = []
-        whole = GroupedSearch._send
-
-        def send(search: GroupedSearch) -> None:
-            whole(search)
-            out.append(len(search._beginning))
-
-        patch.setattr(GroupedSearch, "_send", send)
-        lpmert.minimize(lists.nbest, method=method, node_limit=400)
-    assert max(out) == units
 
 
 def test_groups_of_one_list_give_the_sum_of_the_least_attainable_losses() -> None:
@@ -102,43 +55,6 @@ def test_the_bound_beats_the_sum_of_minima_where_no_search_ends() -> None:
     assert result.status is Status.NODE_LIMIT
     assert result.lower_bound is not None
     assert oracle < result.lower_bound < result.loss
-
-
-def _first_groups(form: Canonical, start: Incumbent, settings: Groups) -> list[list[int]]:
-    search = GroupedSearch(settings, form, start)
-    while not search._to_begin:
-        search.advance()
-    return [sorted(group.lists.tolist()) for group in search._root.leaves()]
-
-
-def test_the_scale_of_a_feature_does_not_change_the_groups() -> None:
-    form = Problem(gaussian_lists(1, lists=40, hypotheses=8, features=5).nbest).canonical
-    start = Incumbent(form.dearest, CanonicalWeights(np.ones(5)), "")
-    scaled = replace(form, features=form.features * np.ldexp(1.0, [-9, 5, 0, 12, 3]))
-    assert _first_groups(form, start, Groups(size=4)) == _first_groups(scaled, start, Groups(size=4))
-
-
-def test_lists_that_are_never_cheap_together_are_gathered() -> None:
-    """Of six rows 0 and 3, 1 and 4, 2 and 5 exclude each other."""
-    rng = np.random.default_rng(0)
-    cheap = rng.integers(0, 2, (200, 3))
-    excess = np.column_stack([cheap, 1 - cheap]).T.astype(float)
-    groups = {tuple(sorted(group.tolist())) for group in gather(excess, np.arange(6), 2)}
-    assert groups == {(0, 3), (1, 4), (2, 5)}
-    lists = 2 * np.arange(11)
-    parts = gather(rng.random((22, 50)), lists, 4)
-    assert sorted(np.concatenate(parts).tolist()) == lists.tolist()
-    assert sorted(map(len, parts)) == [3, 4, 4]
-
-
-def test_sampled_costs_are_what_each_list_costs() -> None:
-    problem = Problem(gaussian_lists(8, lists=5, hypotheses=4, features=3).nbest)
-    form = problem.canonical
-    weights = np.random.default_rng(0).normal(size=(6, form.n_features))
-    for row, costs in zip(weights, sampled_costs(form, weights), strict=True):
-        scores = form.features @ row
-        for s, (begin, end) in enumerate(pairwise(form.offsets)):
-            assert costs[s] == form.costs[begin + np.argmax(scores[begin:end])]
 
 
 def blocks(*parts: Lists) -> Lists:
@@ -188,28 +104,6 @@ def test_the_optima_of_independent_parts_add_up_to_a_proved_optimum(size: int) -
         assert one.status is Status.NODE_LIMIT
         assert one.lower_bound is not None
         assert one.lower_bound < result.loss
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_parts_of_every_kind_end_with_the_least_loss(kind: str) -> None:
-    tolerated = Tolerated(kind in THIN)
-    for seed in range(6):
-        sizes = {"most_lists": 4, "most_hypotheses": 4, "most_features": 2, "most_selections": 12}
-        lists = blocks(*(random_lists(kind, 2 * seed + k, **sizes) for k in range(2)))
-        tolerated.assert_least(lpmert.minimize(lists.nbest, method=Groups(size=2)), lists, best_loss(lists))
-    tolerated.assert_rare()
-
-
-def test_auto_searches_groups_too_where_features_and_lists_are_many() -> None:
-    lists = gaussian_lists(9, lists=20, hypotheses=12, features=12)
-    problem = Problem(lists.nbest)
-    form = problem.canonical
-    search = Auto().start(Task(problem, form, lambda: first_incumbent(problem, 0, None)))
-    for _ in range(120):
-        search.advance()
-    assert search.finished or search.counters()["groups"] > 0
-    assert search.lower_bound is not None
-    assert form.loss_of(search.lower_bound) <= form.loss_of(search.incumbent.cost)
 
 
 @needs_shared

@@ -17,13 +17,10 @@ import lpmert
 from lpmert import NBest
 from lpmert.core import height_limit, lay_minorant, loss_of_height, loss_of_total
 from lpmert.formats.moses import read_moses
-from lpmert.methods.auto import Auto
 from lpmert.methods.choices.ratio import UNIT, cost_of_height, oracle_height, ratio_lists
 from lpmert.metrics.base import BLEU, PER
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
-from lpmert.search.incumbent import first_incumbent
-from lpmert.search.method import Task
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -83,26 +80,6 @@ def test_heights_and_losses_turn_into_each_other_on_the_safe_side() -> None:
             assert height <= height_limit(BLEU, nextafter(loss, 1.0)) * Decimal(UNIT)
             bound = float(rng.random() * 10.0 ** rng.integers(-3, 2))
             assert Decimal(loss_of_height(BLEU, bound)) <= 1 - (-Decimal(bound)).exp()
-
-
-def test_groups_raise_the_bound_where_lists_and_features_are_many() -> None:
-    rng = np.random.default_rng(0)
-    totals = rng.integers(8, 12, (960, 1)) - np.arange(4)
-    matches = -np.sort(-rng.integers(0, totals[:, 3:] + 1, (960, 4)))
-    statistics = np.column_stack([np.stack([matches, totals], axis=2).reshape(960, 8), np.full(960, 10)])
-    nbest = NBest(rng.normal(size=(960, 12)), np.arange(0, 961, 12), statistics.astype(float))
-    problem = Problem(nbest, METRICS["bleu"])
-    form = problem.canonical
-    incumbent = first_incumbent(problem, 0, None)
-    lists, ratio = ratio_lists(form)
-    height, _ = oracle_height(lists, ratio, incumbent.weights)
-    search = Auto().start(Task(problem, form, lambda: incumbent))
-    for _ in range(64):
-        search.advance()
-    assert search.counters()["groups"] > 0
-    assert search.lower_bound is not None
-    assert form.loss_of(cost_of_height(form, ratio.kind, height)) < form.loss_of(search.lower_bound)
-    assert search.lower_bound <= search.incumbent.cost
 
 
 def best_of_each(nbest: NBest) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pulp
 import pytest
+from late import Late
 from oracle import best_loss
 from problems import gaussian_lists
 from test_known_optima import ring
@@ -11,6 +11,8 @@ from test_known_optima import ring
 import lpmert
 from lpmert import Status
 from lpmert.methods.mip import Mip
+
+pulp = Late("pulp")
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 

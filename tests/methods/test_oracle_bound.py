@@ -11,17 +11,11 @@ from test_ratio_search import METRICS
 from test_ratio_search import counts as ratio_counts
 
 import lpmert
-from lpmert import NBest, Problem, core
+from lpmert import NBest, Problem
 from lpmert.errors import FloatArray
-from lpmert.methods import groups as minorant
-from lpmert.methods.auto import Auto, Portfolio
-from lpmert.methods.cells import losses
-from lpmert.methods.choices import choices
-from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.ratio import close_oracle_height, cost_of_height, oracle_height, ratio_lists
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision
 from lpmert.model.canonical import CanonicalWeights
-from lpmert.search.method import Incumbent, Task
 
 ERRORS = LinearFraction("rate", ("errors", "length"), (1, 0), (0, 1), higher_is_better=False)
 LISTS, SIZE = 5, 4
@@ -119,66 +113,3 @@ def test_no_selection_undercuts_what_is_said_of_the_oracle(name: str) -> None:
         assert form.loss_of(cost_of_height(form, ratio.kind, height)) <= min(losses) + 1e-12
         closer += plain < height
     assert closer > 20
-
-
-def test_corpus_bleu_begins_within_a_tenth_of_a_point_of_the_oracle() -> None:
-    rng = np.random.default_rng(0)
-    n_lists, size = 60, 12
-    lengths = np.repeat(rng.integers(8, 40, n_lists), size) + rng.integers(-3, 4, n_lists * size)
-    totals = lengths[:, None] - np.arange(4)
-    matches = np.floor(totals * np.cumprod(rng.uniform(0.3, 0.9, (n_lists * size, 4)), axis=1))
-    reference = np.repeat(lengths[::size], size)
-    statistics = np.column_stack([np.stack([matches, totals], axis=2).reshape(-1, 8), reference]).astype(float)
-    nbest = NBest(rng.normal(size=(n_lists * size, 8)), np.arange(0, n_lists * size + 1, size), statistics)
-    bound = lpmert.minimize(nbest, metric="bleu", time_limit=0).lower_bound
-    assert bound is not None
-    rows = nbest.offsets[:-1].copy()  # exchanged one by one: no oracle is worse than this
-    best, before = np.inf, np.nan
-    while best != before:
-        before = best
-        for s in range(n_lists):
-            others = statistics[rows].sum(axis=0) - statistics[rows[s]]
-            losses = [Bleu().loss(others + row) for row in statistics[s * size : (s + 1) * size]]
-            rows[s], best = s * size + int(np.argmin(losses)), min(losses)
-    assert best - 1e-3 < bound <= best
-
-
-def test_cheapest_rows_are_the_first_of_the_least_cost() -> None:
-    rng = np.random.default_rng(5)
-    for _ in range(50):
-        offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 6, 4))])
-        values, lengths = rng.integers(-3, 4, (2, offsets[-1])).astype(float)
-        rows, costs = core.cheapest_of_lists(values, lengths, 0.5, offsets)
-        for s, (begin, end) in enumerate(itertools.pairwise(offsets.tolist())):
-            own = [values[i] - 0.5 * lengths[i] for i in range(begin, end)]
-            assert (rows[s], costs[s]) == (begin + own.index(min(own)), min(own))
-
-
-@pytest.mark.parametrize(("n_lists", "n_features", "other"), [(20, 4, "cells"), (80, 12, "groups")])
-def test_searches_in_turns_look_for_the_oracle_once(
-    n_lists: int, n_features: int, other: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(7)
-    statistics = counts(rng, Bleu(), n_lists)
-    nbest = NBest(rng.normal(size=(len(statistics), n_features)), np.arange(0, len(statistics) + 1, SIZE), statistics)
-    problem = Problem(nbest, Bleu())
-    form = problem.canonical
-    start = Incumbent(form.cost_of_loss(1.0), CanonicalWeights(np.ones(n_features)), "")
-    asked: list[int] = []
-
-    def counted(*arguments: Any) -> int:
-        asked.append(1)
-        return close_oracle_height(*arguments)
-
-    for module in (losses, minorant, choices):
-        monkeypatch.setattr(module, "close_oracle_height", counted)
-    search = Auto().start(Task(problem, form, lambda: start))
-    assert isinstance(search, Portfolio)
-    assert search.phase == {"cells": "cones", "groups": "groups of lists"}[other]
-    assert search._start_second is not None
-    second = search._start_second()
-    assert len(asked) == 1
-    alone = Choices().start(Task(problem, form, lambda: start))
-    assert 0 < second.lower_bound <= alone.lower_bound + 1
-    assert len(asked) == 2
-    assert ratio_lists(form) is ratio_lists(form)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared import librispeech, needs_shared
 
 import lpmert
 from lpmert import core
@@ -78,32 +76,9 @@ def test_directions_that_differ_in_the_last_bit_are_told_apart():
     assert len(critical_directions(features, offsets).ends) == 4
 
 
-def test_points_inside_an_edge_never_win():
-    features = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [0.0, 2.0], [0.0, 1.0]])
-    costs = np.array([3, 0, 4, 2, 0])
-    assert sweep_directions(features, np.array([0, 5]), costs).cost == 2
-
-
-def test_lists_of_one_cost_the_same_everywhere():
-    optimum = sweep_directions(np.array([[1.0, 2.0], [5.0, -1.0]]), np.array([0, 1, 2]), np.array([3, 4]))
-    assert (optimum.cost, optimum.representable_cost) == (7, 7)
-    assert np.any(optimum.weights)
-
-
 def test_one_feature_has_two_directions():
     optimum = sweep_directions(np.array([[1.0], [3.0], [-2.0]]), np.array([0, 3]), np.array([0, 5, 2]))
     assert (optimum.cost, optimum.weights.tolist(), optimum.representable) == (2, [-1.0], True)
-
-
-def test_planted_weights_are_found():
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(20_000, 2)) * (1e-12, 1e12)
-    planted = np.array([-3e12, 1e-12])
-    costs = rng.integers(1, 9, 20_000)
-    costs[(features @ planted).reshape(-1, 20).argmax(axis=1) + np.arange(0, 20_000, 20)] = 0
-    optimum = sweep_directions(features, np.arange(0, 20_001, 20), costs)
-    assert optimum.cost == 0
-    assert optimum.representable
 
 
 def test_middles_lie_in_the_cells_that_the_events_lead_to():
@@ -146,17 +121,6 @@ def test_expected_hull_vertices_of_a_triangle():
     assert abs(counts.mean() - expected) < 5 * counts.std() / np.sqrt(len(counts))
 
 
-def test_expected_hull_vertices_of_a_square():
-    counts = hull_sizes(np.random.default_rng(1).random((500, 1000, 2)))
-    expected = 8 / 3 * (np.log(1000) + np.euler_gamma - np.log(2))
-    assert abs(counts.mean() - expected) < 5 * counts.std() / np.sqrt(len(counts))
-
-
-def test_other_numbers_of_features_are_refused():
-    with pytest.raises(ValueError, match="one or two features, not 3"):
-        sweep_directions(np.ones((1, 3)), np.array([0, 1]), np.array([0]))
-
-
 def test_the_method_refuses_three_features():
     with pytest.raises(MethodError, match="two features"):
         lpmert.minimize(lpmert.NBest(np.vstack([np.eye(3), -np.eye(3)]), [0, 6], range(6)), method="sweep")
@@ -166,17 +130,3 @@ def test_features_beyond_the_range_of_exact_products_are_refused():
     features = np.array([[0.0, 1.0], [1e-140, 2.0], [1.0, 3.0]])
     with pytest.raises(DataError, match="feature 1 span more than 132 orders of magnitude"):
         sweep_directions(features, np.array([0, 3]), np.array([0, 1, 2]))
-
-
-@needs_shared
-def test_two_features_of_librispeech_are_solved_and_agree_with_decoding():
-    nbest = librispeech(("decoder", "lm"))
-    features, costs = np.ascontiguousarray(nbest.features), nbest.statistics[:, 0].astype(np.int64)
-    optimum = sweep_directions(features, nbest.offsets, costs)
-    scores = features @ optimum.weights
-    chosen = [b + np.argmax(scores[b:e]) for b, e in pairwise(nbest.offsets)]
-    assert costs[chosen].sum() == optimum.cost
-    angles = np.linspace(0, 2 * np.pi, 2001)
-    for angle in angles[::40]:
-        scores = features @ np.array([np.cos(angle), np.sin(angle)])
-        assert sum(costs[b + np.argmax(scores[b:e])] for b, e in pairwise(nbest.offsets)) >= optimum.cost

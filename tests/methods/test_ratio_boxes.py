@@ -9,7 +9,6 @@ import pytest
 from long_searches import counted
 from oracle import clear_winners
 
-import lpmert
 from lpmert.core import height_of_loss, loss_of_total
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
@@ -101,20 +100,6 @@ def test_nothing_in_a_box_is_lower_than_its_bound_and_prices(metric: str) -> Non
     assert tried > 200
     assert swapped > 20
     assert raised > 3
-
-
-@pytest.mark.parametrize("metric", [*METRICS, "f1"])
-@pytest.mark.parametrize("n_features", [4, 5])
-def test_boxes_find_what_selections_find(metric: str, n_features: int) -> None:
-    nbest = counted(3, metric, n_features).restrict(slice(0, 12 if n_features == 4 else 9))
-    region = Region(bounds={nbest.names[0]: (0.0, None)})
-    for within in (None, region):
-        expected = lpmert.minimize(nbest, metric=metric, method="choices", region=within)
-        for conflict_lists in (0, 4000):
-            method = Cells(shape="boxes", conflict_lists=conflict_lists, leaf_lists=2)
-            found = lpmert.minimize(nbest, metric=metric, method=method, region=within)
-            assert found.status is lpmert.Status.OPTIMAL
-            assert found.loss == expected.loss == found.lower_bound
 
 
 def test_a_face_that_a_limit_forbids_is_left_at_once() -> None:

@@ -14,7 +14,6 @@ from shared import SHARED_DATA, needs_shared, swahili
 import lpmert
 from lpmert import NBest, Status
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
 from lpmert.metrics.ratio import Bleu, Chrf, Per
 from lpmert.metrics.text import BleuTexts
@@ -50,17 +49,6 @@ def problems(kind: str, seeds: range, **sizes: int) -> Iterator[tuple[Lists, NBe
             yield lists, NBest(lists.features, lists.offsets, statistics), name
 
 
-def test_looking_ahead_takes_programs_and_saves_nodes() -> None:
-    counts = {"nodes": [0, 0], "lps": [0, 0]}
-    for _, nbest, name in problems("floats", range(600, 630), most_lists=8, most_selections=2000):
-        for k, method in enumerate((Choices(look_ahead=False), Choices())):
-            result = lpmert.minimize(nbest, metric=METRICS[name], method=method)
-            for what, both in counts.items():
-                both[k] += result.counters[what]
-    assert counts["nodes"][0] > counts["nodes"][1]
-    assert counts["lps"][0] < counts["lps"][1]
-
-
 def test_options_of_selections_are_heeded() -> None:
     changes = {
         "use_cores": ("lps_for_cores", Choices(use_cores=True)),
@@ -78,15 +66,6 @@ def test_options_of_selections_are_heeded() -> None:
             if result.counters[what] != usual.counters[what]:
                 seen.add(option)
     assert seen == set(changes)
-
-
-def test_cells_search_small_cones_of_as_many_lists_as_asked_for() -> None:
-    leaves = dict.fromkeys((1, None, 6), 0)
-    for _, nbest, name in problems("floats", range(600, 610), most_lists=8, most_selections=2000):
-        for lists in leaves:
-            result = lpmert.minimize(nbest, metric=METRICS[name], method=Cells(leaf_lists=lists))
-            leaves[lists] += result.counters["nodes"]
-    assert leaves[1] > leaves[6] == leaves[None]
 
 
 def _grouped(names: str) -> NBest:

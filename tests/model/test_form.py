@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import oracle
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpmert.errors import MethodError
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices, SumChoicesSearch
@@ -22,7 +20,6 @@ from lpmert.methods.groups import Groups
 from lpmert.methods.lp_mert.method import LpMert
 from lpmert.metrics.ratio import f_beta
 from lpmert.model.canonical import Canonical, Totals
-from lpmert.numeric.lists import with_half_spaces
 from lpmert.search.method import Incumbent, Task
 
 METHODS = (Auto(), Cells(), Choices(), LpMert(), Exhaustive(), Groups(size=2))
@@ -61,57 +58,12 @@ def task(form):
     return Task(None, form, lambda: worst(form))
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_method_needs_no_more_than_the_form(method, seed):
-    form = form_of(seed)
-    assert run(method.start(task(form))) == least_cost(form)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_selections_within_half_spaces_cost_what_brute_force_finds(seed):
     form, normals = form_of(seed), np.random.default_rng(seed).normal(size=(2, 3))
     inside = form.within(normals)
     assert (inside.n_lists, inside.granularity) == (form.n_lists + 2, form.granularity)
     assert run(SumChoicesSearch(Choices(), form, worst(form), normals)) == least_cost(form, normals)
-
-
-def test_half_spaces_come_after_the_lists_with_values_of_any_width():
-    features, offsets, values = with_half_spaces(
-        np.eye(2), np.array([0, 2]), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0], [7.0, 8.0]]), 9.0
-    )
-    assert features.tolist() == [[1, 0], [0, 1], [5, 6], [0, 0], [7, 8], [0, 0]]
-    assert offsets.tolist() == [0, 2, 4, 6]
-    assert values.tolist() == [[1, 2], [3, 4], [0, 0], [9, 9], [0, 0], [9, 9]]
-
-
-def test_a_part_has_the_lists_asked_for_the_columns_that_vary_and_a_granularity_of_its_own():
-    form = form_of(0)
-    n = form.n_features
-    costs, features = form.costs.copy(), form.features.copy()
-    costs[:3] = [0, 1, 2]
-    features[3:6, 0] = features[9:12, 0] = 7  # the same in all of lists 1 and 3
-    limits = np.eye(n)[[0, n - 1]]
-    form = Canonical(features, form.offsets, costs, limits, ("first", "last"))
-    part, columns = form.part(np.array([1, 3]))
-    assert columns.tolist() == list(range(1, n))
-    assert (form.granularity, part.granularity % 3) == (1, 0)
-    assert part.features.tolist() == form.features[[3, 4, 5, 9, 10, 11], 1:].tolist()
-    assert part.costs.tolist() == costs[[3, 4, 5, 9, 10, 11]].tolist()
-    # a limit on a column that is left out says nothing about the others
-    assert (part.limits.tolist(), part.labels) == ([limits[1, 1:].tolist()], ("last",))
-
-
-def test_lists_in_order_of_cost_are_made_once():
-    form = form_of(1)
-    lists = form.by_cost
-    assert form.by_cost is lists
-    for begin, end in pairwise(form.offsets):
-        assert lists.costs[begin:end].tolist() == sorted(form.costs[begin:end].tolist())
-        given = {
-            (cost, *row) for cost, row in zip(form.costs[begin:end], form.features[begin:end].tolist(), strict=True)
-        }
-        assert {(cost, *row) for cost, row in zip(lists.costs[begin:end], lists.rows[begin:end], strict=True)} == given
 
 
 def test_costs_in_place_of_totals_make_the_limits_lists_and_drop_what_says_nothing():
@@ -128,17 +80,6 @@ def test_costs_in_place_of_totals_make_the_limits_lists_and_drop_what_says_nothi
     assert run(Choices().start(task(sums))) == least_cost(
         Canonical(form.features, form.offsets, costs, NO_LIMITS), form.limits
     )
-
-
-def test_what_a_form_has_not_is_refused():
-    form = form_of(0)
-    ratio = Canonical(
-        form.features, form.offsets, Totals(f_beta(), np.ones((15, 3)), np.zeros(3), lambda _: None), NO_LIMITS
-    )
-    with pytest.raises(MethodError, match="is not additive"):
-        _ = ratio.costs
-    with pytest.raises(MethodError, match="is additive"):
-        _ = form.totals
 
 
 @given(st.floats(0.0, 1.0), st.sampled_from([2.0**-56, 0.1, 3.0, 1e-300]), st.integers(-9, 9))

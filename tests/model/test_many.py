@@ -176,19 +176,6 @@ def test_chosen_lists_are_mapped_too(tmp_path: Path) -> None:
         assert part.list_ids[number] == nbest.list_ids[own]
 
 
-@pytest.mark.usefixtures("many")
-def test_tuning_finds_the_same_from_mapped_folds(monkeypatch: pytest.MonkeyPatch) -> None:
-    nbest = lists_of(4, 3, longest=12)
-    mapped = lpmert.tune(nbest, folds=3)
-    for place in PLACES:
-        monkeypatch.setattr(place, 1 << 20)
-    plain = lpmert.tune(nbest, folds=3)
-    assert mapped.optimum.loss == plain.optimum.loss
-    assert mapped.estimate is not None
-    assert plain.estimate is not None
-    assert mapped.estimate.optimum == plain.estimate.optimum
-
-
 @pytest.mark.parametrize("metric", ["loss", "bleu"])
 def test_units_lines_and_spread_are_those_of_all_hypotheses(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest = lists_of(5, 3) if metric == "loss" else with_counts(lists_of(5, 3))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from shared import needs_shared, swahili, train_choices
+from shared import needs_shared, swahili
 
 from lpmert.errors import DataError
 from lpmert.model.arrays import MAGNITUDE_LIMIT
@@ -283,16 +283,6 @@ def test_dense_data_does_not_load_scipy() -> None:
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_hundred_thousand_hypotheses() -> None:
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(100_000, 14))
-    nbest = NBest(features, np.arange(0, 100_001, 100), rng.integers(0, 20, 100_000))
-    doubled = nbest.merge(nbest)
-    assert doubled.n_hypotheses == 200_000
-    assert doubled.restrict([7]).dense_features().tolist() == np.tile(features[700:800], (2, 1)).tolist()
-    assert doubled.deduplicate().fingerprint == nbest.fingerprint
-
-
 @needs_shared
 def test_shared_swahili_has_the_recorded_oracle_and_first_losses() -> None:
     nbest = swahili()
@@ -300,14 +290,3 @@ def test_shared_swahili_has_the_recorded_oracle_and_first_losses() -> None:
     loss = nbest.statistics[:, 0]
     assert loss[nbest.offsets[:-1]].mean() == pytest.approx(0.65751, abs=5e-6)
     assert np.minimum.reduceat(loss, nbest.offsets[:-1]).mean() == pytest.approx(0.57348, abs=5e-6)
-
-
-@needs_shared
-def test_shared_train_choices_has_the_recorded_loss_of_the_cheaper_trip() -> None:
-    nbest = train_choices()
-    assert (nbest.n_lists, nbest.n_hypotheses, nbest.names) == (2929, 5858, ("price", "time", "change", "comfort"))
-    assert (nbest.features == np.round(nbest.features)).all()
-    assert nbest.statistics.reshape(-1, 2).sum(axis=1).tolist() == [1.0] * 2929
-    cheaper = nbest.dense_features()[:, 0].reshape(-1, 2).argmin(axis=1)
-    errors = nbest.statistics.reshape(-1, 2)[np.arange(2929), cheaper].sum()
-    assert errors / 2929 == pytest.approx(0.36634, abs=5e-6)

@@ -41,12 +41,6 @@ def grid_of_pairs(seed: int, width: int = 3) -> Lists:
     return Lists(rng.normal(size=(40, width)), offsets, rng.integers(0, 6, 40).astype(float))
 
 
-def test_weights_of_a_simplex_add_up_to_one() -> None:
-    result = lpmert.minimize(grid_of_pairs(2).nbest, region=Region.simplex())
-    assert (result.weights > 0).all()
-    assert result.weights.sum() == pytest.approx(1.0)
-
-
 def test_an_optimum_at_a_limit_tells_the_limit_and_its_distance() -> None:
     features = np.array([[0.0, 0.0], [1.0, -1.0], [0.0, 0.0], [-1.0, 3.0]])
     lists = Lists(features, np.array([0, 2, 4]), np.array([1.0, 0.0, 1.0, 0.0]))
@@ -177,18 +171,6 @@ def test_limits_of_any_size_neither_overflow_nor_vanish(coefficient: float, valu
     assert result.loss == lpmert.minimize(lists.nbest, region=plain).loss
     assert 0 < result.weights[0] < result.weights[1] * value
     assert result.region[f"feature2={coefficient:g} >= {coefficient:g}"] > 0
-
-
-def test_limits_are_lists_of_two_whose_second_choice_costs_more_than_everything() -> None:
-    problem = Problem(grid_of_pairs(0).nbest, region=Region(nonnegative=True))
-    form = problem.canonical
-    assert form.limits.shape == (3, 3)
-    assert form.n_lists == 13
-    dear = form.costs[-1]
-    most = np.maximum.reduceat(form.costs[:-6], form.offsets[:-4]).sum()
-    assert dear > most
-    assert form.interior is not None
-    assert (form.limits @ form.interior > 0).all()
 
 
 def test_methods_that_cannot_keep_to_a_cosine_say_so() -> None:

@@ -15,12 +15,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from commands import run
+from late import Late
 from pages import HOSTILE, hostile_lists, parts
 
 import lpmert
 from lpmert.findings import LOSS
-from lpmert.reporting import pictures
 from lpmert.reporting.lines import Surface
+
+pictures = Late("lpmert.reporting.pictures")
 
 LISTS = lpmert.NBest(
     [[1, 0, 2], [0, 1, 1], [2, 1, 0], [1, 3, 1], [0, 0, 4], [5, 1, 2]],
@@ -102,7 +104,7 @@ class TestNumbers:
             drawn.setdefault(names, marks)
             return draw(found, names, marks, *rest)
 
-        monkeypatch.setattr(pictures, "surface", spy)
+        monkeypatch.setattr("lpmert.reporting.pictures.surface", spy)
         lpmert.report(result, tmp_path / "r.html", data=LISTS, weights=given)
         assert drawn["am", "lm"]["1"] == pytest.approx(moved[:2])
         # over lm and words they are scaled so that am is what it is in the middle, where that takes a positive factor
@@ -141,33 +143,11 @@ class TestNumbers:
         assert not any(box.contains(*dot) for box in boxes for dot in dots)
         assert min(float(np.hypot(*(a - b))) for a, b in combinations(np.unique(dots, axis=0), 2)) > 5.0
 
-    def test_a_column_in_which_nothing_is_known_is_left_out(self, tmp_path: Path) -> None:
-        tuned = lpmert.tune(LISTS, quick=True)
-        lpmert.report(tuned, tmp_path / "r.html")
-        assert parts(tmp_path / "r.html").texts["th"].count("95 %") == 0
-
-    def test_weights_are_shown_scaled(self, tmp_path: Path) -> None:
-        result = lpmert.minimize(LISTS)
-        sign = float(np.sign(result.by_name["am"]))
-        lpmert.report(result, tmp_path / "r.html", data=LISTS, scale=("am", 5 * sign))
-        cells = parts(tmp_path / "r.html").texts["td"]
-        shown = [float(cell.replace("\u2212", "-")) for cell in cells[0:9:3]]
-        assert shown == pytest.approx(result.scaled_to("am", 5 * sign), rel=5e-6)
-
     def test_the_same_page_has_the_same_bytes(self, tmp_path: Path) -> None:
         result = lpmert.minimize(LISTS, initial_weights=[-1.0, 0.0, 0.0])
         for name in ("a", "b"):
             lpmert.report(result, tmp_path / name, data=LISTS)
         assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-    def test_of_many_weights_those_that_matter_most_have_profiles(self, tmp_path: Path) -> None:
-        rng = np.random.default_rng(0)
-        nbest = lpmert.NBest(rng.normal(size=(60, 30)), np.arange(21) * 3, rng.integers(0, 9, 60))
-        result = lpmert.minimize(nbest, method="random", node_limit=1)
-        lpmert.report(result, tmp_path / "r.html", data=nbest, pairs=[])
-        page = parts(tmp_path / "r.html")
-        assert "Of 30 weights, these 24 matter most for scores." in page.all_text
-        assert len(page.pictures) == 2 * 24 + 1
 
 
 class TestOtherData:
@@ -330,12 +310,6 @@ class TestTime:
         lpmert.report(path, page, data=lpmert.read(tmp_path / "x.npz"), time_limit=0)
         assert self.LACKING in parts(page).all_text
 
-    def test_with_enough_nothing_is_lacking(self, tmp_path: Path) -> None:
-        path, page = self.written(tmp_path), tmp_path / "page.html"
-        outcome = run("report", path, "--data", tmp_path / "x.npz", "-o", page, "--time-limit", "1e6", "-q")
-        assert (outcome.exit_code, outcome.stderr) == (0, "")
-        assert self.LACKING not in parts(page).all_text
-
     @pytest.mark.parametrize("pairs", [0, 1, 4])
     def test_at_ctrl_c_there_are_the_surfaces_that_are_done(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
@@ -424,7 +398,7 @@ class TestOwnPage:
             assert outcome.exit_code == 1
             assert message in outcome.stderr
             assert "proved" not in outcome.output
-        monkeypatch.setattr(pictures, "find_spec", lambda _: None)
+        monkeypatch.setattr("lpmert.reporting.pictures.find_spec", lambda _: None)
         outcome = run(*call, tmp_path / "r.html")
         assert outcome.exit_code == 1
         assert outcome.stderr == "lpmert: error: jinja2 is not installed; pip install 'lpmert[report]'\n"
@@ -510,30 +484,6 @@ def test_lattices_show_their_paths_and_texts(tmp_path: Path) -> None:
 
 
 class TestResults:
-    def test_the_trace_of_a_long_search_is_thinned(self) -> None:
-        from lpmert.search import driver
-
-        class Falling:
-            known, lower_bound = True, 0
-
-            def __init__(self) -> None:
-                self.cost = 5000
-
-            @property
-            def incumbent(self) -> Falling:
-                return self
-
-        problem = lpmert.Problem(LISTS)
-        course = driver.Driver(problem, lpmert.Limits(), None, driver.Deadline(None, None, lambda: False))
-        search = Falling()
-        for cost in range(5000, 0, -1):
-            search.cost = cost
-            course.note(search, 0)  # type: ignore[arg-type]
-        losses = [loss for _, _, loss in course._trace]
-        assert 250 <= len(losses) <= 1000
-        assert losses == sorted(losses, reverse=True)
-        assert (losses[0], losses[-1]) == tuple(map(problem.canonical.loss_of, (5000, 1)))
-
     def test_a_result_knows_what_it_was_started_from(self, tmp_path: Path) -> None:
         result = lpmert.minimize(LISTS, initial_weights={"lm": 2, "am": 1, "words": 0})
         assert result.initial is not None
@@ -543,15 +493,3 @@ class TestResults:
         assert again.initial is not None
         assert again.initial.tolist() == [1, 2, 0]
         assert lpmert.minimize(LISTS).initial is None
-
-    def test_notebooks_show_the_short_report(self) -> None:
-        class Printer:
-            said = ""
-
-            def text(self, text: str) -> None:
-                self.said += text
-
-        result = lpmert.minimize(LISTS)
-        result._repr_pretty_(printer := Printer(), False)
-        assert printer.said == str(result)
-        assert f"loss {result.loss:g}, at least" in printer.said

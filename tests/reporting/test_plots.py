@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from late import Late
 from pages import brute, hostile_lists, lists
 
 import lpmert
 from lpmert.findings import Unit
 from lpmert.reporting.lines import Surface
-from lpmert.reporting.pictures import loop, surface
 
-pytest.importorskip("matplotlib", reason="needs matplotlib, of lpmert[report]")
+pytestmark = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib, of lpmert[report]")
 
+pictures = Late("lpmert.reporting.pictures")
 NBEST = lists(7, 3)
 RESULT = lpmert.minimize(NBEST, initial_weights=[1.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_every_picture_is_written(tmp_path: Path, ending: str) -> None:
-    pictures = {
+    drawn = {
         "progress": lpmert.plots.progress(RESULT),
         "profile": lpmert.plots.profile(RESULT, NBEST, "feature2"),
         "surface": lpmert.plots.surface(RESULT, NBEST, ("feature1", "feature3"), window="near"),
         "changes": lpmert.plots.changes(NBEST, [1.0, 0, 0], RESULT),
     }
     start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending]
-    for name, figure in pictures.items():
+    for name, figure in drawn.items():
         lpmert.plots.save(figure, tmp_path / f"{name}.{ending}")
         assert (tmp_path / f"{name}.{ending}").read_bytes().startswith(start)
     with pytest.raises(lpmert.DataError, match="must end in"):
-        lpmert.plots.save(pictures["progress"], tmp_path / "x.gif")
+        lpmert.plots.save(drawn["progress"], tmp_path / "x.gif")
 
 
 @pytest.mark.parametrize("window", ["wide", "medium", "near"])
@@ -127,7 +129,7 @@ def test_a_loop_is_drawn_in_the_unit_of_its_losses(unit: Unit, label: str, shown
     iterations = [
         {"number": n, "loss": loss, "held_out_loss": None, "pool_loss": None} for n, loss in ((1, 50), (2, 40))
     ]
-    axes = loop({"iterations": iterations, "best": 2, "unit": asdict(unit)}).axes[0]
+    axes = pictures.loop({"iterations": iterations, "best": 2, "unit": asdict(unit)}).axes[0]
     assert axes.get_ylabel() == label
     assert axes.lines[0].get_ydata() == pytest.approx(shown)
     assert [text.get_text() for text in axes.texts] == [told]
@@ -136,7 +138,7 @@ def test_a_loop_is_drawn_in_the_unit_of_its_losses(unit: Unit, label: str, shown
 def test_the_colours_of_a_surface_are_labelled_with_round_figures_of_the_unit() -> None:
     found = Surface((0, 1), np.zeros(2), (1.0, 1.0), np.arange(81.0).reshape(9, 9))
     for unit in (Unit("BLEU", -0.5, 50.0), Unit("WER", 1 / 300, percent=True)):
-        figure = surface(found, ("a", "b"), {}, {}, unit)
+        figure = pictures.surface(found, ("a", "b"), {}, {}, unit)
         figure.draw_without_rendering()
         scale = figure.axes[1]
         assert scale.get_ylabel() == unit.label

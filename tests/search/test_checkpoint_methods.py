@@ -14,7 +14,7 @@ from problems import random_lists
 
 import lpmert
 from lpmert import NBest, Status
-from lpmert.methods.exhaustive import ExhaustiveSearch, attainable_selections
+from lpmert.methods.exhaustive import attainable_selections
 from lpmert.methods.mip import Mip, MipSearch
 from lpmert.model.problem import Problem
 from lpmert.numeric.lp import LinOptimizer
@@ -83,18 +83,6 @@ def test_an_enumeration_in_pieces_meets_every_selection_once(tmp_path: Path, mon
     form = Problem(nbest).canonical
     count = sum(1 for _ in attainable_selections(LinOptimizer(form.features, form.offsets)))
     assert result.counters["nodes"] == whole.counters["nodes"] == count > 50
-
-
-def test_a_finished_enumeration_does_nothing_more() -> None:
-    form = Problem(noise_of(1, 2, 3)).canonical
-    search = ExhaustiveSearch(form, any_incumbent(form))
-    while not search.finished:
-        search.advance()
-    again = ExhaustiveSearch(form, search.incumbent)
-    again.restore(search.state())
-    assert again.finished
-    assert again.lower_bound == search.incumbent.cost
-    assert again.nodes == search.nodes
 
 
 def test_a_program_goes_on_with_its_cuts_and_bound() -> None:

@@ -12,10 +12,9 @@ from searches import short_descent
 
 import lpmert
 from lpmert.lines.line_search import LineSearch
-from lpmert.methods.auto import Auto, Portfolio
+from lpmert.methods.auto import Auto
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
-from lpmert.search import incumbent as improve
 from lpmert.search.incumbent import Improver, any_incumbent
 from lpmert.search.method import Incumbent, Task
 
@@ -65,44 +64,6 @@ def test_the_same_seed_finds_the_same_weights() -> None:
     assert not np.array_equal(first.weights, other.weights)
 
 
-def test_more_slices_come_nearer_to_the_optimum_than_one() -> None:
-    """Summed over problems."""
-    totals = np.zeros(2)
-    for seed in range(4):
-        problem = Problem(gaussian_lists(seed, lists=60, hypotheses=10, features=6).nbest)
-        totals += [improved(task_of(problem), slices).cost for slices in (1, 200)]
-    assert totals[1] < 0.97 * totals[0]
-
-
-@pytest.mark.parametrize("share", [0.002, 0.02])
-def test_the_work_keeps_to_its_share(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = Problem(gaussian_lists(0, lists=300, hypotheses=30, features=6).nbest)
-    monkeypatch.setattr(improve, "_EAGER_RUNS", 0)
-    work: list[float] = []
-    turn = Improver._turn
-
-    def counted(improver: Improver) -> float:
-        before = task.incumbent.cost
-        work.append(turn(improver))
-        if task.incumbent.cost < before:
-            free.append(work[-1])
-        return work[-1]
-
-    monkeypatch.setattr(Improver, "_turn", counted)
-    free: list[float] = []
-    task = task_of(problem)
-    improved(task, 100, share)
-    earned = share * 100 * improve._SLICE / 6
-    assert free  # the weights to begin with are nothing special
-    charged = sum(work) - sum(free)
-    assert improve._LEAST_SHARE * earned <= charged < earned + max(work)
-
-
-def test_few_features_are_left_to_the_search() -> None:
-    problem = Problem(gaussian_lists(0, lists=30, hypotheses=5, features=5).nbest)
-    assert improved(task_of(problem)).cost == any_incumbent(problem.canonical).cost
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_share_changes_the_optimum(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpmert.search.incumbent._FEWEST_FEATURES", 0)
@@ -116,22 +77,6 @@ def test_no_share_changes_the_optimum(kind: str, monkeypatch: pytest.MonkeyPatch
                 assert result.lower_bound is not None
                 assert Fraction(result.lower_bound) <= best or lists.losses.dtype.kind == "f"
                 assert result.loss == pytest.approx(float(best), rel=1e-12, abs=1e-12)
-
-
-def test_a_search_of_auto_is_told_of_better_weights() -> None:
-    """Without a share the search would have to find them itself."""
-    problem = Problem(gaussian_lists(1, lists=60, hypotheses=12, features=7).nbest)
-    task = task_of(problem)
-    search = Auto(improving=1.0).start(task)
-    assert isinstance(search, Portfolio)
-    before = search.incumbent.cost
-    sources = set()
-    for _ in range(24):
-        search.advance()
-        if search.incumbent.cost < before:
-            sources.add(search.incumbent.source)
-    assert "L" in sources
-    assert search.lower_bound <= search.incumbent.cost
 
 
 @pytest.mark.parametrize("metric", ["loss", "f1"])

@@ -23,21 +23,11 @@ from searches import RATIOS
 import lpmert
 from lpmert import Progress, Result, Status
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import Choices
 from lpmert.model.problem import Problem
 from lpmert.search.report import bound_on_loss
 
 HARD = gaussian_lists(0, lists=60, hypotheses=30, features=8)
 MEDIUM = gaussian_lists(0, lists=14, hypotheses=8, features=4)
-
-
-@pytest.fixture(scope="module")
-def optimum() -> float:
-    """Least loss of MEDIUM, on which two different searches agree."""
-    first, second = (lpmert.minimize(MEDIUM.nbest, method=method) for method in ("choices", "cells"))
-    assert first.status is second.status is Status.OPTIMAL
-    assert first.loss == second.loss
-    return first.loss
 
 
 def assert_sound(result: Result, lists: Lists) -> None:
@@ -106,26 +96,6 @@ def test_every_way_to_stop_says_so_and_leaves_what_holds(method: str, way: str) 
     assert len(watcher.seen) == 3 or "callback" not in settings
 
 
-@pytest.mark.parametrize("method", RATIOS)
-def test_bounds_of_runs_cut_short_rise_to_the_optimum_with_the_limit(method: str, optimum: float) -> None:
-    bounds = []
-    for limits in (*({"node_limit": limit} for limit in (1, 3, 10, 30, 100, 300)), {"gap": 0.5}, {"gap": 0.0}):
-        result = lpmert.minimize(MEDIUM.nbest, method=method, **limits)
-        assert_sound(result, MEDIUM)
-        assert result.lower_bound is not None
-        assert result.lower_bound <= optimum <= result.loss
-        assert result.status in (Status.NODE_LIMIT if "node_limit" in limits else Status.GAP, Status.OPTIMAL)
-        bounds.append(result.lower_bound)
-        if "gap" in limits:
-            assert result.success
-            assert result.gap_rel is not None
-            assert result.gap_rel <= limits["gap"]
-    assert bounds[:6] == sorted(bounds[:6])
-    assert result.status is Status.OPTIMAL
-    unreachable = lpmert.minimize(MEDIUM.nbest, method=method, target=optimum - 1)
-    assert (unreachable.status, unreachable.loss) == (Status.OPTIMAL, optimum)
-
-
 def test_a_bound_on_real_losses_is_rounded_down() -> None:
     nbest = lpmert.NBest([[1.0], [0.0], [0.0], [1.0]], [0, 2, 4], [-1234567.1, 0.3, 7.7, 1e-3])
     problem = Problem(nbest)
@@ -151,25 +121,6 @@ def test_watching_does_not_change_the_answer(method: str) -> None:
     watched = lpmert.minimize(MEDIUM.nbest, method=method, callback=lambda _: time.sleep(0.003))
     assert watched.weights.tolist() == alone.weights.tolist()
     assert dict(watched.counters) == dict(alone.counters)
-
-
-@pytest.mark.parametrize(
-    ("length", "method"),
-    [
-        ("choices.choices.SLICE", Choices()),
-        ("cells.cells._SLICE", Cells()),
-        ("cells.cells._SLICE", Cells(leaf_lists=1)),
-    ],
-    ids=str,
-)
-def test_the_length_of_slices_does_not_change_the_optimum(
-    length: str, method: Choices | Cells, monkeypatch: pytest.MonkeyPatch, optimum: float
-) -> None:
-    for work in (1, 1000, 10**9):
-        monkeypatch.setattr(f"lpmert.methods.{length}", work)
-        result = lpmert.minimize(MEDIUM.nbest, method=method)
-        assert (result.loss, result.status) == (optimum, Status.OPTIMAL)
-        assert_sound(result, MEDIUM)
 
 
 @pytest.mark.parametrize("method", RATIOS)

@@ -138,13 +138,3 @@ def test_nearly_parallel_features_do_not_hold_cells_up() -> None:
         features = base + 2.0 ** -rng.integers(20, 45, (15, 7)) * rng.integers(-9, 10, (15, 7))
         nbest = NBest(features, np.array([0, 5, 10, 15]), rng.integers(0, 10, 15).astype(float))
         timed(nbest, 1.0, method="cells")
-
-
-def test_an_answer_found_in_time_does_not_depend_on_the_limit() -> None:
-    lists = gaussian(10, 8, 4)
-    for method in ("auto", "choices", "cells", "lp-mert", "groups"):
-        alone = lpmert.minimize(lists.nbest, method=method)
-        limited = lpmert.minimize(lists.nbest, method=method, time_limit=1000.0)
-        assert limited.weights.tolist() == alone.weights.tolist()
-        assert dict(limited.counters) == dict(alone.counters)
-        assert limited.status is alone.status is Status.OPTIMAL

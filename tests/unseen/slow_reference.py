@@ -102,42 +102,5 @@ def mean_on_sphere(features, offsets, statistics, metric, temperature, basis, in
     return basis @ (np.exp((levels.min() - levels) / temperature)[:, None] * sphere).sum(0)
 
 
-def exact_mean_on_sphere(features, offsets, statistics, metric, temperature, basis, inside, limits=()):
-    """The mean direction of weights [3], by areas: exact between all planes on which a choice can change.
-
-    limits: normals of planes of weights at which `inside` changes. By Stokes' theorem the integral of x over a part of
-    the sphere is half the sum, over the arcs around it, of their lengths times the normals of their planes that point
-    into it: so an arc counts by how much the density differs between its sides.
-    """
-    sphere = features @ basis
-    pairs = [sphere[i] - sphere[j] for a, b in pairwise(offsets.tolist()) for i in range(a, b) for j in range(a, i)]
-    normals = np.array([*pairs, *(np.asarray(one) @ basis for one in limits)])
-    normals /= np.linalg.norm(normals, axis=1)[:, None]
-    middles, lengths, sides = [], [], []
-    for normal in normals:
-        first = np.cross(normal, [1.0, 0.0, 0.0] if abs(normal[0]) < 0.7 else [0.0, 1.0, 0.0])
-        first /= np.linalg.norm(first)
-        second = np.cross(normal, first)
-        crossing = np.arctan2(-(normals @ first), normals @ second)
-        cuts = np.sort(np.concatenate([crossing, crossing + np.pi]) % (2 * np.pi))
-        widths = np.diff(np.append(cuts, cuts[0] + 2 * np.pi))
-        turns = cuts + widths / 2
-        middles.append(np.cos(turns)[:, None] * first + np.sin(turns)[:, None] * second)
-        lengths.append(widths)
-        sides.append(np.repeat(normal[None], len(cuts), axis=0))
-    middle, length, side = np.concatenate(middles), np.concatenate(lengths), np.concatenate(sides)
-
-    def levels_at(points):
-        weights = points @ basis.T
-        rows = [a + np.argmax(features[a:b] @ weights.T, axis=0) for a, b in pairwise(offsets.tolist())]
-        found = np.array([energy(metric, statistics, one) for one in np.stack(rows, axis=1)])
-        return np.where(inside(weights.T), found, np.inf)
-
-    ahead, behind = levels_at(middle + 1e-9 * side), levels_at(middle - 1e-9 * side)
-    least = min(ahead.min(), behind.min())
-    density, other = np.exp((least - ahead) / temperature), np.exp((least - behind) / temperature)
-    return basis @ (((density - other) * length)[:, None] * side).sum(0) / 2
-
-
 def cosine(first, second):
     return float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))

@@ -13,7 +13,6 @@ from slow_reference import (
     chosen_rows,
     cosine,
     energy,
-    exact_mean_on_sphere,
     gibbs,
     mean_on_circle,
     mean_on_sphere,
@@ -163,35 +162,6 @@ def test_in_space_the_average_comes_near_the_mean_of_decoding_everywhere(kind, n
     assert cosine(into_sphere @ found, into_sphere @ expected) > 0.999
 
 
-LIMITS = {"everywhere": (), "signs": ([1, 0, 0],), "linear": ([1, 2, 0], [3, -1, 0])}
-
-
-def test_areas_on_the_sphere_by_arcs_agree_with_points_spread_over_it():
-    features, offsets, statistics = random_lists(3, dimension=3, lists=5, size=4)
-    metric, basis = metric_by_name("loss"), whitening(features, offsets)
-    for name, limits in LIMITS.items():
-        arguments = features, offsets, statistics, metric, 6.0, basis, inside_of(name)
-        exact, near = exact_mean_on_sphere(*arguments, limits), mean_on_sphere(*arguments)
-        assert cosine(exact, near) == pytest.approx(1.0, abs=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["loss", "f1"])
-@pytest.mark.parametrize("name", LIMITS)
-@pytest.mark.parametrize("seed", range(2))
-def test_in_space_the_average_comes_within_a_degree_of_the_mean_by_exact_areas(kind, name, seed):
-    data = features, offsets, statistics = random_lists(seed, kind=kind, dimension=3, lists=6)
-    problem, start, average = fitted(data, kind, region_of(name, 3), effort=20)
-    metric, basis = metric_by_name(kind), whitening(features, offsets)
-    temperature = 3 * unit(metric, features, offsets, statistics, start)
-    into_sphere = np.linalg.inv(basis)
-    expected = into_sphere @ exact_mean_on_sphere(
-        features, offsets, statistics, metric, temperature, basis, inside_of(name), LIMITS[name]
-    )
-    found = into_sphere @ problem.to_caller(average.weights)
-    assert problem.inside(problem.to_caller(average.weights), strictly=True)
-    assert np.degrees(np.arccos(cosine(found, expected))) < 1.0
-
-
 def test_whoever_walks_the_chains_changes_nothing(monkeypatch, cluster):
     monkeypatch.setattr("lpmert.unseen.averaging._PIECE", 3000)  # units of some 30 steps
     monkeypatch.setattr("lpmert.workers._WORTH_STARTING", 0.0)
@@ -204,14 +174,6 @@ def test_whoever_walks_the_chains_changes_nothing(monkeypatch, cluster):
         assert np.array_equal(alone.weights, found.weights)
         assert np.array_equal(alone.states, found.states)
         assert (alone.agreement, alone.variance, alone.steps) == (found.agreement, found.variance, found.steps)
-
-
-def test_another_seed_gives_nearly_the_same_average():
-    data = random_lists(3, dimension=3, lists=30)
-    start = np.array([1.0, 0.2, 0.3])
-    first, second = (fitted(data, "loss", start=start, seed=seed)[2] for seed in (1, 2))
-    assert not np.array_equal(first.weights, second.weights)
-    assert cosine(first.weights, second.weights) > 0.99
 
 
 @pytest.mark.parametrize("kind", ["loss", "bleu"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+from late import Late
 from slow_reference import random_lists
 
 import lpmert
@@ -15,6 +15,8 @@ from lpmert.model.nbest import NBest
 from lpmert.system.deadline import Deadline
 from lpmert.unseen import estimate as estimates
 from lpmert.unseen.estimate import Setting, Split, cross_validated, estimate_of, fit, folds_of, groups_of
+
+stats = Late("scipy.stats")
 
 
 def setting(metric="loss", seed=0):
