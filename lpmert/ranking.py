@@ -7,14 +7,13 @@ bound. Lemmas O1 to O4 of proofs/ranking.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 from math import fsum, gcd, nextafter
 from operator import mul, sub
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -22,11 +21,12 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray, MetricError
 from lpmert.methods.sweep import critical_directions
+from lpmert.model.judged import Judged, rows_by_query
 from lpmert.numeric.lp import MarginProgram
 from lpmert.numeric.rounding import in_decimals
 from lpmert.quoting import quoted
 from lpmert.result import Status
-from lpmert.system.deadline import Deadline
+from lpmert.system.deadline import within
 
 MOST_POSITIONS = 4096
 """Largest k: up to it, the rounding of a query's value stays within the units that the core adds."""
@@ -43,69 +43,10 @@ _NAMES = ("ndcg", "mrr", "recall", "precision")
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Documents of queries with features and judgments.
-
-    Parameters
-    ----------
-    features : array [M, D]
-        Finite numbers; what prints as decimals means these.
-    offsets : array [Q + 1]
-        Where the documents of each query begin and end.
-    relevance : array [M]
-        Grades; 0 is not relevant.
-    names : tuple of str
-        Of the features.
-    queries : tuple of str
-        Their names.
-    """
-
-    features: FloatArray
-    offsets: IntArray
-    relevance: FloatArray
-    names: tuple[str, ...] = ()
-    queries: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        features = np.ascontiguousarray(self.features, dtype=np.float64)
-        offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
-        relevance = np.ascontiguousarray(self.relevance, dtype=np.float64)
-        if features.ndim != 2 or 0 in features.shape:
-            raise DataError("features must be an array of documents x features")
-        if relevance.shape != features.shape[:1]:
-            raise DataError(f"relevance must have one grade for each of {len(features)} documents")
-        if offsets.ndim != 1 or offsets[0] != 0 or offsets[-1] != len(features) or (np.diff(offsets) <= 0).any():
-            raise DataError(f"offsets must increase from 0 to the number of documents, {len(features)}")
-        if not np.isfinite(features).all():
-            raise DataError("features must be finite; replace missing scores by a rule of yours, such as the least one")
-        if not np.isfinite(relevance).all() or (relevance < 0).any():
-            raise DataError("relevance must be finite and not negative")
-        names = tuple(self.names) or tuple(str(j + 1) for j in range(features.shape[1]))
-        queries = tuple(self.queries) or tuple(str(q + 1) for q in range(len(offsets) - 1))
-        if len(names) != features.shape[1] or len(queries) != len(offsets) - 1:
-            raise DataError("names must name every feature, and queries every query")
-        for name, value in zip(
-            ("features", "offsets", "relevance", "names", "queries"),
-            (features, offsets, relevance, names, queries),
-            strict=True,
-        ):
-            object.__setattr__(self, name, value)
-
-    def select(self, names: Sequence[str]) -> Judged:
-        """Return the same documents with these features."""
-        unknown = [name for name in names if name not in self.names]
-        if unknown:
-            raise DataError(f"there is no feature {quoted(unknown[0])}")
-        columns = [self.names.index(name) for name in names]
-        return Judged(self.features[:, columns], self.offsets, self.relevance, tuple(names), self.queries)
-
-
-@dataclass(frozen=True)
 class RankingMetric:
     """What a ranking is worth at k: the mean over all queries that have a relevant document.
 
-    Documents with equal scores count in the worst order. Every relevant document is one of the list: what was not
-    retrieved is not known here.
+    Documents with equal scores count in the worst order.
 
     Parameters
     ----------
@@ -139,25 +80,30 @@ class RankingMetric:
         return cls("ndcg" if linear else name, int(k), not linear)
 
     def _parts(self, lists: Judged) -> _Parts:
-        grades = lists.relevance
         if self.name == "ndcg":
-            if self.exponential and grades.max() > 50:
+            largest = max(lists.relevance.max(), *(one.max(initial=0.0) for one in lists.unretrieved))
+            if self.exponential and largest > 50:
                 raise DataError("relevance must be at most 50 where a grade g gains 2**g - 1; try ndcg-linear")
-            gains = np.exp2(grades) - 1 if self.exponential else grades.copy()
             discounts = 1 / np.log2(np.arange(2.0, self.k + 2))
         else:
-            gains = (grades > 0).astype(np.float64)
             discounts = 1 / np.arange(1.0, self.k + 1) if self.name == "mrr" else np.ones(self.k)
+        gains = self._gains(lists.relevance)
         scales = np.zeros(len(lists.offsets) - 1)
-        for q, own in enumerate(_queries(lists.offsets)):
-            best = np.sort(gains[own])[::-1][: self.k]
+        for q, own in enumerate(rows_by_query(lists.offsets)):
+            every = np.concatenate([gains[own], self._gains(lists.unretrieved[q])])
+            best = np.sort(every)[::-1][: self.k]
             if best[0] > 0:
                 ideal = fsum(best * discounts[: len(best)])
-                relevant = float(np.count_nonzero(gains[own]))
+                relevant = float(np.count_nonzero(every))
                 scales[q] = 1 / {"ndcg": ideal, "mrr": 1.0, "recall": relevant, "precision": float(self.k)}[self.name]
         if not scales.any():
             raise DataError("no query has a relevant document")
         return _Parts(gains, discounts, scales, self.name == "mrr")
+
+    def _gains(self, grades: FloatArray) -> FloatArray:
+        if self.name != "ndcg":
+            return (grades > 0).astype(np.float64)
+        return np.exp2(grades) - 1 if self.exponential else grades.copy()
 
 
 @dataclass(frozen=True)
@@ -302,48 +248,6 @@ def evaluate(lists: Judged, weights: Sequence[float] | FloatArray, metric: Ranki
     return _sum(in_decimals(lists.features), lists.offsets, given, parts) / parts.n_queries
 
 
-def read(path: str | Path) -> Judged:
-    """Read lines of svmlight or LETOR: "grade qid:name index:value ... # comment"; values that are left out are 0.
-
-    Lines of a query follow one another. Raises `DataError`, which names the line.
-    """
-    grades: list[float] = []
-    queries: list[str] = []
-    offsets = [0]
-    rows: list[dict[int, float]] = []
-    with Path(path).open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            words = line.partition("#")[0].split()
-            if not words:
-                continue
-            if len(words) < 2 or not words[1].startswith("qid:"):
-                raise DataError("the second word must be qid:NAME", path=path, line=number)
-            query = words[1].removeprefix("qid:")
-            try:
-                grades.append(float(words[0]))
-                pairs = [(int(key), float(value)) for key, _, value in (word.partition(":") for word in words[2:])]
-            except ValueError:
-                raise DataError("expected 'grade qid:NAME index:value ...'", path=path, line=number) from None
-            if len(dict(pairs)) < len(pairs) or any(key < 1 for key, _ in pairs):
-                raise DataError("indices must be 1 or more, each once a line", path=path, line=number)
-            if not queries or queries[-1] != query:
-                if query in queries:
-                    raise DataError(f"query {quoted(query)} comes again; sort by query", path=path, line=number)
-                queries.append(query)
-                offsets.append(offsets[-1])
-            offsets[-1] += 1
-            rows.append(dict(pairs))
-    columns = sorted({key for row in rows for key in row})
-    if not columns:
-        raise DataError("there are no documents with features", path=path)
-    features = np.array([[row.get(key, 0.0) for key in columns] for row in rows])
-    return Judged(features, np.array(offsets), np.array(grades), tuple(map(str, columns)), tuple(queries))
-
-
-def _queries(offsets: IntArray) -> Iterator[slice]:
-    return (slice(int(a), int(b)) for a, b in pairwise(offsets))
-
-
 @np.errstate(over="ignore", invalid="ignore")
 def _sum(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: _Parts) -> float:
     """Return the sum over the queries, each in units of its best value, ties in the worst order."""
@@ -354,7 +258,7 @@ def _sum(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: _P
         sizes = sizes + np.abs(column)
     errors = sizes * (len(weights) + 2) * 2.0**-52 + 1e-300
     total = []
-    for q, own in enumerate(_queries(offsets)):
+    for q, own in enumerate(rows_by_query(offsets)):
         if parts.scales[q] == 0:
             continue
         gains, rows = parts.gains[own], features[own]
@@ -380,7 +284,7 @@ class _Maximizing:
         self, lists: Judged, metric: RankingMetric, nonnegative: bool, time_limit: float | None, seed: int
     ) -> None:
         self.lists, self.nonnegative, self.seed = lists, nonnegative, seed
-        self.deadline = Deadline(time_limit)
+        self.deadline = within(time_limit)
         self.parts = metric._parts(lists)
         self.features = in_decimals(lists.features)
         largest = np.abs(self.features).max(axis=0)

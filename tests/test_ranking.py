@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import lzma
-import runpy
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, pairwise, permutations, product
 from math import log2
-from pathlib import Path
 
 import numpy as np
 import pytest
-from shared import ROOT, SHARED_DATA, needs_shared
+from shared import SHARED_DATA, needs_shared
 
 import lpmert
 from lpmert import DataError, MetricError, Status, core, ranking
 from lpmert.errors import FloatArray
-from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, read
+from lpmert.ranking import Judged, RankingMetric, evaluate, maximize
 
 Vector = tuple[Fraction, ...]
 METRICS = ("ndcg@3", "ndcg-linear@2", "mrr@2", "mrr@9", "recall@2", "precision@3")
@@ -415,44 +413,6 @@ def test_lists_that_cannot_be_ranked_are_refused(
 ) -> None:
     with pytest.raises(DataError, match=said):
         Judged(features, offsets, grades)
-
-
-# Files
-
-
-def test_letor_lines_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "judged.txt"
-    path.write_text("2 qid:a 1:0.5 3:1 # first\n\n0 qid:a 3:2\n1 qid:b 1:-1\n")
-    lists = read(path)
-    assert lists.features.tolist() == [[0.5, 1], [0, 2], [-1, 0]]
-    assert (lists.names, lists.queries, lists.offsets.tolist()) == (("1", "3"), ("a", "b"), [0, 2, 3])
-    assert lists.relevance.tolist() == [2, 0, 1]
-    assert lists.select(["3"]).features.tolist() == [[1], [2], [0]]
-    with pytest.raises(DataError, match="no feature '2'"):
-        lists.select(["2"])
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("1 1:2\n", ":1: the second word must be qid:NAME"),
-        ("1 qid:a 1:x\n", ":1: expected 'grade qid:NAME"),
-        ("1 qid:a 1:1\n0 qid:b 1:1\n0 qid:a 1:2\n", ":3: query 'a' comes again"),
-        ("1 qid:a 1:1 1:2\n", ":1: indices must be 1 or more"),
-        ("\n", "no documents"),
-    ],
-)
-def test_lines_that_are_no_letor_are_named(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "judged.txt"
-    path.write_text(text)
-    with pytest.raises(DataError, match=said):
-        read(path)
-
-
-def test_the_example_is_what_its_program_makes() -> None:
-    program = runpy.run_path(str(ROOT / "examples" / "search" / "judged.py"))
-    text = (ROOT / "examples" / "search" / "judged.txt").read_text(encoding="utf-8")
-    assert text.splitlines() == program["lines"]()
 
 
 # LightGBM's example
