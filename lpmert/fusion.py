@@ -104,9 +104,7 @@ class Fused:
         if self.result.status is Status.OPTIMAL:
             return "proved: no weights do better"
         if self.result.status is Status.OPTIMAL_TO_TOLERANCE:
-            return (
-                f"proved but for rounding: weights that reach more, up to {bound}, need more digits than doubles have"
-            )
+            return f"optimal to tolerance: more, up to {bound}, needs weights with more digits than doubles have"
         ended = "interrupted" if self.result.status is Status.INTERRUPTED else "stopped at the time limit"
         return f"{ended}: no weights reach more than {bound}"
 
