@@ -24,6 +24,7 @@ from .findings import Diagnostic as Diagnostic
 from .formats.best_lists import n_best as n_best
 from .formats.detect import read as read
 from .formats.detect import write as write
+from .formats.judged import read_judged as read_judged
 from .formats.lattices import load_lattices as load_lattices
 from .formats.rows import to_columns as to_columns
 from .looping.decoder import Decoded as Decoded

@@ -17,7 +17,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / 
 COMPARED = re.compile(
     r"(certificate holds|och|grid|mira|nelder-mead|proved|stopped|finished|optimal|there are|errors|WER|BLEU|accuracy|"
     r"loss|at least|at most|gap|auto|on unseen|average|best|optimum|worse by|search|recommended|these weights|on these|"
-    r"expected|am|lm|words|acoustic|passes=60|step=0.01|q[0-9]+)\b"
+    r"expected|am|lm|words|acoustic|ndcg@10|mrr@10|equal|keyword|dense|passes=60|"
+    r"step=0.01|q[0-9]+|counted| +missing| +relevant| +.alpha)\b"
 )
 DIGITS = 2e-3
 TIME = re.compile(r"[0-9.]+s")

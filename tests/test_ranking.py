@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import lzma
-import runpy
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, pairwise, permutations, product
 from math import log2
-from pathlib import Path
 
 import numpy as np
 import pytest
-from shared import ROOT, SHARED_DATA, needs_shared
+from shared import SHARED_DATA, needs_shared
 
 import lpmert
-from lpmert import DataError, MetricError, Status, core, ranking
+from lpmert import DataError, MetricError, Status, core
 from lpmert.errors import FloatArray
-from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, read
+from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, metrics, search
 
 Vector = tuple[Fraction, ...]
 METRICS = ("ndcg@3", "ndcg-linear@2", "mrr@2", "mrr@9", "recall@2", "precision@3")
@@ -199,8 +197,8 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
         grades = random.integers(0, 3, size=5).astype(float)
         grades[0] = 1
         lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
-        parts = RankingMetric.of(metric)._parts(lists)
-        search = core.Ranking(
+        parts = RankingMetric.of(metric).parts(lists)
+        bounds = core.Ranking(
             np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, parts.first_only
         )
         least = random.integers(0, 3, size=5)
@@ -211,14 +209,14 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
             for place, d in enumerate(order):
                 before[d] = np.count_nonzero(gains[:place] != gains[place])
             own = value(metric, [grades[d] for d in order]) or 0.0
-            assert search.worth(0, before) / 2**40 == pytest.approx(own, abs=1e-11)
-            assert search.worth(0, before) / 2**40 > own
+            assert bounds.worth(0, before) / 2**40 == pytest.approx(own, abs=1e-11)
+            assert bounds.worth(0, before) / 2**40 > own
             if (before >= least)[parts.gains > 0].all():
                 reached.append(own)
-        assert search.worth(0, least) / 2**40 > max(reached)
+        assert bounds.worth(0, least) / 2**40 > max(reached)
 
 
-def assigned(parts: ranking._Parts, ranks: list[int]) -> float:
+def assigned(parts: metrics.Parts, ranks: list[int]) -> float:
     """The largest sum where every document takes a place of its own, not before its rank, or none."""
     k, best = len(parts.discounts), 0.0
     for places in product(range(-1, k), repeat=len(ranks)):
@@ -233,10 +231,10 @@ def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
     for _ in range(60):
         grades = random.permutation([1.0, 2.0, 3.0, 5.0])  # different grades: the ranks are as given
         lists = Judged(np.zeros((4, 1)), [0, 4], grades)
-        parts = RankingMetric.of("ndcg@4")._parts(lists)
-        search = core.Ranking(np.zeros((4, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, False)
+        parts = RankingMetric.of("ndcg@4").parts(lists)
+        bounds = core.Ranking(np.zeros((4, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, False)
         ranks = random.integers(0, 5, size=4)
-        assert search.worth(0, ranks) / 2**40 == pytest.approx(assigned(parts, ranks.tolist()), abs=1e-11)
+        assert bounds.worth(0, ranks) / 2**40 == pytest.approx(assigned(parts, ranks.tolist()), abs=1e-11)
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.02])
@@ -260,7 +258,7 @@ def test_what_interrupts_a_search_leaves_a_bound(monkeypatch: pytest.MonkeyPatch
 
     for name in ("_settle", "_sample"):
         with monkeypatch.context() as patch:
-            patch.setattr(ranking._Maximizing, name, interrupted)
+            patch.setattr(search._Maximizing, name, interrupted)
             result = maximize(lists, "ndcg@3")
         assert result.status is Status.INTERRUPTED
         assert result.score <= best <= result.bound
@@ -271,8 +269,8 @@ def test_a_cone_that_is_being_searched_in_whole_numbers_counts_in_the_bound(monk
         raise KeyboardInterrupt
 
     # one cone is all there is, no weights close it, and the interrupt comes when the core has handed it over
-    monkeypatch.setattr(ranking._Maximizing, "_consider", lambda *_: None)
-    monkeypatch.setattr(ranking, "_exact_rays", interrupted)
+    monkeypatch.setattr(search._Maximizing, "_consider", lambda *_: None)
+    monkeypatch.setattr(search, "_exact_rays", interrupted)
     result = maximize(Judged([[1], [2], [3]], [0, 3], [1, 0, 0]), "mrr@3")
     assert result.status is Status.INTERRUPTED
     assert result.bound >= 1 / 3
@@ -289,23 +287,23 @@ def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers()
 
 
 def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    consider, inside = ranking._Maximizing._consider, ranking._Maximizing._consider_inside
+    consider, inside = search._Maximizing._consider, search._Maximizing._consider_inside
     within: list[bool] = []
     better = []
 
-    def considered(self: ranking._Maximizing, scaled: FloatArray) -> None:
+    def considered(self: search._Maximizing, scaled: FloatArray) -> None:
         if self.best < 0 or within:  # but for the first weights, all must come from the inside of cells
             consider(self, scaled)
 
-    def looked_inside(self: ranking._Maximizing, rays: list[list[int]]) -> None:
+    def looked_inside(self: search._Maximizing, rays: list[list[int]]) -> None:
         before = self.best
         within.append(True)
         inside(self, rays)
         within.clear()
         better.append(self.best > before)
 
-    monkeypatch.setattr(ranking._Maximizing, "_consider", considered)
-    monkeypatch.setattr(ranking._Maximizing, "_consider_inside", looked_inside)
+    monkeypatch.setattr(search._Maximizing, "_consider", considered)
+    monkeypatch.setattr(search._Maximizing, "_consider_inside", looked_inside)
     for seed in range(4):
         lists = random_lists(seed, 3, decimals=seed % 2 == 1)
         result = maximize(lists, "ndcg@3", nonnegative=False)
@@ -415,44 +413,6 @@ def test_lists_that_cannot_be_ranked_are_refused(
 ) -> None:
     with pytest.raises(DataError, match=said):
         Judged(features, offsets, grades)
-
-
-# Files
-
-
-def test_letor_lines_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "judged.txt"
-    path.write_text("2 qid:a 1:0.5 3:1 # first\n\n0 qid:a 3:2\n1 qid:b 1:-1\n")
-    lists = read(path)
-    assert lists.features.tolist() == [[0.5, 1], [0, 2], [-1, 0]]
-    assert (lists.names, lists.queries, lists.offsets.tolist()) == (("1", "3"), ("a", "b"), [0, 2, 3])
-    assert lists.relevance.tolist() == [2, 0, 1]
-    assert lists.select(["3"]).features.tolist() == [[1], [2], [0]]
-    with pytest.raises(DataError, match="no feature '2'"):
-        lists.select(["2"])
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("1 1:2\n", ":1: the second word must be qid:NAME"),
-        ("1 qid:a 1:x\n", ":1: expected 'grade qid:NAME"),
-        ("1 qid:a 1:1\n0 qid:b 1:1\n0 qid:a 1:2\n", ":3: query 'a' comes again"),
-        ("1 qid:a 1:1 1:2\n", ":1: indices must be 1 or more"),
-        ("\n", "no documents"),
-    ],
-)
-def test_lines_that_are_no_letor_are_named(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "judged.txt"
-    path.write_text(text)
-    with pytest.raises(DataError, match=said):
-        read(path)
-
-
-def test_the_example_is_what_its_program_makes() -> None:
-    program = runpy.run_path(str(ROOT / "examples" / "search" / "judged.py"))
-    text = (ROOT / "examples" / "search" / "judged.txt").read_text(encoding="utf-8")
-    assert text.splitlines() == program["lines"]()
 
 
 # LightGBM's example

@@ -32,7 +32,7 @@ _DIGITS = 4
 
 
 @dataclass(frozen=True)
-class _Picture:
+class Picture:
     """A picture of what is found."""
 
     heading = "Output"
@@ -67,7 +67,7 @@ class _Near:
 
 
 @command("subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2")
-def subsets(search: Search, sizes: _Sizes, drawn: _Picture, out: Output) -> None:
+def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> None:
     """Find the best 1, 2, ... features of the lists in DATA, and prove that no others do better.
 
     All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, with --ties best
@@ -89,7 +89,7 @@ def subsets(search: Search, sizes: _Sizes, drawn: _Picture, out: Output) -> None
 
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
-def ranges(search: Search, near: _Near, drawn: _Picture, out: Output) -> None:
+def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
     """Show how sure each weight is: its range among all weights that lose little more than the optimum.
 
     Between the two columns in the middle near-optimal weights were found; none lie beyond the outer two. A sign is

@@ -444,3 +444,37 @@ def settings_text(
         if keeps(np.array([back[roles[feature]] for feature in names])):
             return "".join(toolkit.line.format(setting, text) + "\n" for setting, text in texts.items())
     raise DataError(f"not even 17 digits of the settings of {name} keep the loss of these weights; write them as names")
+
+
+ENGINES: Mapping[str, Mapping[str | None, str | None]] = {
+    "opensearch": {"minmax": "min_max", "z": "z_score"},
+    "elasticsearch": {None: "none", "minmax": "minmax"},
+    "weaviate": {"minmax": "relativeScoreFusion", "rank": "rankedFusion"},
+    "ranx": {None: None, "minmax": "min-max", "z": "zmuv"},
+}
+"""What search engines, and ranx, call the normalisations that `lpmert.read_judged` has, too."""
+
+
+def engine_text(name: str, names: Sequence[str], weights: FloatArray, normalise: str | None) -> str:
+    """Return settings of a search engine, or a call of ranx, that fuse scores with these weights [D], whose sum is 1.
+
+    Raises `DataError` for weights that it does not take.
+    """
+    if (weights < 0).any():
+        raise DataError(f"{name} takes no weights below 0; search without --signed (nonnegative)")
+    shares, how = weights.tolist(), ENGINES[name][normalise]
+    if name == "weaviate":
+        if len(names) != 2:
+            raise DataError(f"weaviate fuses two scores, keywords and vectors, not {len(names)}")
+        return json.dumps({"alpha": shares[1], "fusionType": how}, indent=2)  # alpha is that of vectors
+    if name == "ranx":
+        return f"fuse(runs=[{', '.join(names)}], norm={how!r}, method='wsum', params={{'weights': {tuple(shares)}}})"
+    if name == "elasticsearch":
+        parts = [
+            {"retriever": {"standard": {"_name": name}}, "weight": share, "normalizer": how}
+            for name, share in zip(names, shares, strict=True)
+        ]
+        return json.dumps({"retriever": {"linear": {"retrievers": parts}}}, indent=2)
+    combination = {"technique": "arithmetic_mean", "parameters": {"weights": shares}}
+    processor = {"normalization": {"technique": how}, "combination": combination}
+    return json.dumps({"phase_results_processors": [{"normalization-processor": processor}]}, indent=2)

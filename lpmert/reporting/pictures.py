@@ -1,4 +1,4 @@
-"""All pictures, drawn by matplotlib: searches, profiles, surfaces, subsets, ranges, changed lists, loops.
+"""All pictures, drawn by matplotlib: searches, profiles, surfaces, subsets, ranges, changed lists, fusion, loops.
 
 A picture for a page is an SVG with its own colours for dark screens; the same input gives the same bytes.
 """
@@ -25,6 +25,7 @@ from lpmert.system.files import atomic_writer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from lpmert.fusion import Fused
     from lpmert.ranges import NearOptimal
     from lpmert.reporting.lines import Profile, Surface
     from lpmert.subsets import Subsets
@@ -373,6 +374,30 @@ def ranges(found: NearOptimal, unit: Unit) -> Figure:
         up_to = f"{unit.name} up to {unit.short(found.most)}, {found.scale}"
         axes.set_xlabel(printable(f"weight relative to its size at the optimum; {up_to}"))
         axes.grid(axis="x")
+        figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+def fusion(found: Fused) -> Figure:
+    """Draw the metric along all shares of the second of two features; raises `DataError` where there is no curve."""
+    curve, result = found.result.curve, found.result
+    if curve is None:
+        raise DataError("a picture needs two features")
+    if (curve.begins >= 0).all():
+        places, chosen = curve.alpha, result.weights[1] / result.weights.sum()
+        label = f"weight of {result.names[1]}, out of 1"
+    else:  # a turn of all directions
+        places = np.degrees(np.unwrap(np.arctan2(curve.begins[:, 1], curve.begins[:, 0])))
+        chosen = places[0] + (np.degrees(np.arctan2(*result.weights[::-1])) - places[0]) % 360.0
+        label = f"angle of the weights, from {result.names[0]} towards {result.names[1]}, in degrees"
+    with styled():
+        figure, axes = _empty(7.0, 4.0)
+        axes.stairs(curve.values, places, baseline=None, color=_LOSS)
+        axes.plot(chosen, result.score, "o", color=_BOUND, label=f"best: {result.score:.4f}")
+        axes.axhline(found.equal, color=_FAINT, linewidth=1.0, linestyle=":", label=f"equal weights: {found.equal:.4f}")
+        axes.axhline(found.grid, color=_FAINT, linewidth=1.0, label=f"grid of {found.grid_size}: {found.grid:.4f}")
+        axes.set_xlabel(printable(label))
+        axes.set_ylabel(found.metric)
         figure.legend(loc="outside upper left", ncols=3)
     return figure
 

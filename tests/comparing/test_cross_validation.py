@@ -226,7 +226,6 @@ def test_lists_of_a_source_are_held_out_together():
             assert np.array_equal(weights, alone)
 
 
-def test_threads_change_nothing():
 def test_weights_that_are_given_are_left_out_and_it_is_said():
     found = lpmert.compare(random_nbest(), FAST, seeds=1, cv=2, repeat=1, weights={"mine": [1, 2, 3]}, optimum=None)
     assert [entry.name for entry in found.unseen.entries] == list(FAST)

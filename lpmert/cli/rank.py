@@ -1,0 +1,213 @@
+"""`lpmert rank`: the weights that rank judged documents best, as the scores of several retrievers are fused."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lpmert.cli.arguments import NATURAL, PARTS, PATH, column_names, parse_weights, seconds
+from lpmert.cli.options import argument, command, option
+from lpmert.cli.progress import Stages
+from lpmert.cli.reports import verdict_line
+from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.sensitivity import Picture
+from lpmert.cli.text import column, labelled, side_by_side
+from lpmert.system.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from lpmert.fusion import Fused, Unseen
+
+_NONE = "none"
+_DECIMALS = 6
+_SETTINGS = ("opensearch", "elasticsearch", "weaviate", "ranx")
+
+
+@dataclass(frozen=True)
+class _Documents:
+    """Judged documents with the scores of retrievers."""
+
+    heading = "Data"
+
+    data: tuple[str, ...] = argument("DATA...", PATH, nargs=-1)
+    qrels: str | None = option("FILE", "Grades, of TREC, BEIR or JSON; DATA are runs then.", PATH)
+    query: str = option("COLUMN", "Column of a table with the query.", default="query")
+    relevance: str = option("COLUMN", "Column of a table with the grade.", default="relevance")
+    features: tuple[str, ...] | None = option("A,B,C", "Columns of scores, or indices of LETOR.", column_names)
+    normalise: str = option(
+        "HOW", "What takes the place of scores, query by query: minmax, z, or rank: 1 / (60 + rank).",
+        click.Choice((_NONE, "minmax", "z", "rank")), default=_NONE,
+    )  # fmt: skip
+    missing: str | None = option(
+        "RULE", "Score of a document that is not in a run: minimum of the query in the run, or zero.  [default: zero "
+        "with minmax and rank]", click.Choice(("minimum", "zero")),
+    )  # fmt: skip
+
+    @property
+    def name(self) -> str:
+        """What errors call these data."""
+        return self.qrels or self.data[0]
+
+    @property
+    def how(self) -> str | None:
+        """How scores are normalised."""
+        return None if self.normalise == _NONE else self.normalise
+
+    def read(self) -> Any:
+        """Return the documents; raises `click.UsageError` where several files have no grades."""
+        from lpmert.formats.judged import named_runs, read_judged
+
+        how: dict[str, Any] = {"normalise": self.how, "missing": self.missing}
+        if self.qrels is None:
+            if len(self.data) > 1:
+                raise click.UsageError("several DATA are runs, and need --qrels with the grades.")
+            return read_judged(self.data[0], query=self.query, relevance=self.relevance, features=self.features, **how)
+        plain, runs = list[str](), dict[str, str]()
+        for text in self.data:
+            name, equals, path = text.partition("=")
+            if equals and not os.path.exists(text):
+                runs[name] = path
+            else:
+                plain.append(text)
+        runs = named_runs(plain) | runs
+        if len(runs) < len(self.data):
+            raise click.UsageError("two runs have one name; give each another one: NAME=FILE.")
+        return read_judged(runs, qrels=self.qrels, features=self.features, **how)
+
+
+@dataclass(frozen=True)
+class _Best:
+    """What is best, and what it is compared with."""
+
+    heading = "Search"
+
+    metric: str = option("NAME@K", "ndcg, ndcg-linear, mrr, recall or precision.", default="ndcg@10")
+    signed: bool = option("", "Weights below 0, too.", default=False)
+    time_limit: float = option("SECONDS", "Stop the search after this time.", seconds, default=60.0)
+    weights: str | None = option("WEIGHTS", "Tell what these are worth; syntax as of `lpmert check --weights`.")
+    cv: int | None = option("N", "Cross-validate in N parts: what unseen queries will get.", PARTS)
+    seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The weights as a search engine takes them."""
+
+    heading = "Output"
+
+    write: str | None = option(
+        "ENGINE", f"Print settings with the weights instead of the report: {', '.join(_SETTINGS)}.",
+        click.Choice(_SETTINGS),
+    )  # fmt: skip
+
+    def check(self, documents: _Documents, best: _Best, out: Output) -> None:
+        """Raise `click.UsageError` for what the engine would do in another way."""
+        from lpmert.formats.judged import rule_of
+        from lpmert.formats.weights import ENGINES
+
+        if self.write is None:
+            return
+        known = ENGINES[self.write]
+        if documents.how not in known:
+            names = " or ".join(one or _NONE for one in known)
+            raise click.UsageError(f"{self.write} normalises scores itself: search with --normalise {names}.")
+        if (documents.missing or rule_of(documents.how)) != "zero":
+            raise click.UsageError(f"{self.write} adds 0 for a document that is not in a run: give --missing zero.")
+        if best.signed:
+            raise click.UsageError(f"{self.write} takes no weights below 0: leave out --signed.")
+        if out.as_json and out.output is None:
+            raise click.UsageError("--json and --write both print to stdout; give one of them.")
+
+    def text(self, how: str | None, found: Fused) -> str:
+        """Return the settings."""
+        from lpmert.formats.weights import engine_text
+
+        return engine_text(str(self.write), found.result.names, found.result.weights, how)
+
+
+@command("rank bm25.run dense.run --qrels qrels.txt --normalise minmax --metric ndcg@10")
+def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture, out: Output) -> None:
+    """Find the weights of retrievers' scores that rank the documents in DATA best, and prove that no weights do better.
+
+    DATA are runs of TREC (`query Q0 document rank score tag`) or in JSON ({query: {document: score}}), each a feature
+    named by its file, or by you with NAME=FILE; --qrels has the grades. Or DATA is one file with everything: LETOR's or
+    svmlight's lines (`grade qid:query index:value ...`), or a table with a document a row.
+
+    The documents of a query are those of all runs together. Those without a grade are not relevant; relevant ones that
+    are in no run count for NDCG and recall, as in trec_eval. Queries count if they have a relevant document and are in
+    a run. Documents with equal scores count in the worst order. ndcg gains 2^grade - 1, ndcg-linear the grade, as
+    trec_eval does.
+
+    The report compares with each feature alone, equal weights, and the best of a grid of 11 values a weight. The
+    weights are shown with as many digits as it takes to keep their score. The picture, of two features, shows the
+    metric along all shares of the second one. The JSON, as of -o, has the weights by name: --weights reads them.
+    """
+    settings.check(documents, best, out)
+    from lpmert.fusion import fuse
+    from lpmert.ranking import RankingMetric
+    from lpmert.reporting import pictures
+    from lpmert.result import Status
+    from lpmert.system.deadline import Deadline
+
+    metric = RankingMetric.of(best.metric)
+    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
+        with naming(documents.name):
+            lists = documents.read()
+        if drawn.picture is not None and len(lists.names) != 2:
+            raise click.UsageError(f"--picture draws two features, and there are {len(lists.names)}.")
+        given = None if best.weights is None else parse_weights(best.weights, lists.names, "--weights")
+        if not out.quiet:
+            sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {len(lists.names)} features"
+            say(f"{documents.name}: {sizes}; seed {best.seed}")
+        with Interrupts() as stop, naming(documents.name), Deadline(stop=lambda: stop.pressed).running():
+            found = fuse(
+                lists,
+                metric,
+                nonnegative=not best.signed,
+                time_limit=best.time_limit,
+                seed=best.seed,
+                other=None if given is None else given.of_features(lists.names),
+                folds=best.cv,
+                on_stage=None if out.quiet else Stages(),
+            )
+        if stop.pressed and found.result.status is Status.TIME_LIMIT:
+            found = replace(found, result=replace(found.result, status=Status.INTERRUPTED))
+        deliver(found.to_json, partial(partial(settings.text, documents.how) if settings.write else _report, found))
+        if drawn.picture is not None:
+            pictures.write_picture(pictures.fusion(found), drawn.picture)
+    raise click.exceptions.Exit(exit_code(found.result.status, stop))
+
+
+def _report(found: Fused) -> str:
+    """Return the weights, what they and others are worth, and the verdict."""
+    result = found.result
+    table = [
+        ["feature", *result.names],
+        ["weight", *(f"{weight:.10g}" for weight in result.weights.tolist())],
+        column("alone", list(found.alone.values()), _DECIMALS),
+    ]
+    tried = "" if found.grid_points == found.grid_size else f": {found.grid_points:,} tried, then time was over"
+    told = [
+        (found.metric, f"{result.score:.{_DECIMALS}f}"),
+        ("at most", "" if result.status.proved else f"{result.bound:.{_DECIMALS}f}"),
+        ("these weights", "" if found.other is None else _beside(found.other, result.score)),
+        ("equal weights", _beside(found.equal, result.score)),
+        ("grid", f"{_beside(found.grid, result.score)}, the best of {found.grid_size:,} weights{tried}"),
+        ("on unseen", "" if found.unseen is None else _expected(found.unseen)),
+        ("counted", f"{found.queries:,} queries, {found.documents:,} documents"),
+        *(("", note) for note in found.notes),
+    ]
+    verdict = found.verdict if found.unseen is None else f"{found.verdict}; {found.unseen.verdict}"
+    return "\n\n".join([side_by_side(table), labelled(told), verdict_line(verdict, good=result.status.proved)])
+
+
+def _beside(value: float, best: float) -> str:
+    return f"{value:.{_DECIMALS}f} ({value - best:+.{_DECIMALS}f})"
+
+
+def _expected(found: Unseen) -> str:
+    ends = f"difference {found.best - found.equal:+.4f} +- {found.reach:.4f}"
+    return f"about {found.best:.4f}, equal weights {found.equal:.4f} ({ends}); {found.folds}-fold cross-validation"

@@ -1,0 +1,321 @@
+"""Judged documents: runs with qrels in TREC's lines or JSON, LETOR, tables; scores normalised, gaps filled."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.formats.columns import ALL, Names
+from lpmert.formats.rows import format_of_name
+from lpmert.formats.tables import read_table
+from lpmert.formats.text import WORD, Place, repeated, unique_keys
+from lpmert.model.judged import Judged, rows_by_query
+from lpmert.quoting import listed, quoted
+from lpmert.system.files import STDIN, head_of, lines, read_text
+from lpmert.system.packing import COMPRESSED_ENDINGS
+
+RULES = ("minimum", "zero")
+RRF_CONSTANT = 60
+"""Added to ranks, as by Cormack, Clarke and Buettcher, Reciprocal Rank Fusion, SIGIR 2009."""
+
+_RUN, _QRELS = "query Q0 document rank score tag", "query 0 document grade"
+_LOOKED_AT = 1 << 12
+_OF_LETOR = re.compile(r"qid:.*|\d+:\S*")
+"""The second word of LETOR's lines; or the third, where the query is missing."""
+
+Scores = Mapping[str, Mapping[str, float]]
+"""Numbers by query and document: scores of a run, or grades."""
+
+
+def read_judged(
+    source: Any,
+    *,
+    qrels: str | Path | Scores | None = None,
+    query: str = "query",
+    relevance: str = "relevance",
+    features: Names = None,
+    normalise: str | None = None,
+    missing: str | None = None,
+) -> Judged:
+    """Read judged documents with the scores that weights are for.
+
+    Each run is a feature, named by its file. The documents of a query are those of all runs together; those that are
+    not in the qrels, or with a negative grade, are not relevant.
+
+    Parameters
+    ----------
+    source : str, Path, data frame, or several runs
+        With `qrels` the runs: files, as a sequence or by name, in TREC's format (`query Q0 document rank score tag`)
+        or in JSON (`{query: {document: score}}`, as of ranx); or such mappings. Without `qrels` a file of LETOR or
+        svmlight (`grade qid:query index:value ...`; values that are left out are 0), or any table that
+        `read_table` reads, with one document a row.
+    qrels : str, Path or mapping, optional
+        Grades: in TREC's format (`query 0 document grade`), as BEIR's table of three columns, or in JSON.
+    query, relevance : str
+        The columns of a table with the query and the grade.
+    features : sequence of str, or str, optional
+        The columns, or in LETOR the indices, to use; all by default.
+    normalise : {"minmax", "z", "rank"}, optional
+        What takes the place of a score, by query and feature: (score - least) / (greatest - least), or 1 where all
+        are equal; (score - mean) / standard deviation; or 1 / (60 + rank), where equal scores share the first rank.
+    missing : {"minimum", "zero"}, optional
+        The score of a document that is not in a run, after normalising: the least one of the query in the run, or 0.
+        By default "zero" with "minmax" and "rank", else "minimum"; `notes` of what is returned tells.
+
+    Returns
+    -------
+    Judged
+        The documents of all queries with grades.
+
+    Raises
+    ------
+    DataError
+        With path and line for whatever cannot be used.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> runs = {"bm25": {"q": {"a": 9.5, "b": 7.0}}, "dense": {"q": {"b": 0.8, "c": 0.2}}}
+    >>> lists = lpmert.read_judged(runs, qrels={"q": {"b": 1}}, normalise="minmax")
+    >>> lists.features.tolist(), lists.notes
+    ([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], ('missing scores: 2 of 6; zero takes their place',))
+    """
+    if normalise not in (None, *NORMALISATIONS):
+        known = listed(NORMALISATIONS)
+        raise DataError(f"no normalisation {quoted(normalise)} keeps the problem linear here; there are {known}")
+    if missing not in (None, *RULES):
+        raise DataError(f"missing must be one of {listed(RULES)}, not {quoted(missing)}")
+    zero = (missing or rule_of(normalise)) == "zero"
+    if qrels is not None:
+        if features is not None:
+            raise DataError("features is for tables and LETOR; give the runs that are wanted")
+        return _joined(named_runs(source), qrels, normalise, zero)
+    lists = _read_one(source, query, relevance, features)
+    filled, _ = _filled(lists.features, lists.offsets, normalise, zero)
+    return Judged(filled, lists.offsets, lists.relevance, lists.names, lists.queries)
+
+
+def rule_of(normalise: str | None) -> str:
+    """Return what takes the place of missing scores by default: what search engines do, where 0 is the least score."""
+    return "zero" if normalise in ("minmax", "rank") else "minimum"
+
+
+def named_runs(runs: Any) -> dict[str, Any]:
+    """Return runs by name: the name of the file without its endings, where they have none."""
+    if isinstance(runs, Mapping):
+        return {str(name): run for name, run in runs.items()}
+    paths = [runs] if isinstance(runs, str | Path) else list(runs)
+    names = []
+    for path in map(Path, paths):
+        plain = path.with_suffix("") if path.suffix in COMPRESSED_ENDINGS else path
+        names.append(plain.stem)
+    twice = repeated(names)
+    if twice is not None:
+        raise DataError(f"two runs are called {quoted(twice)}; name them: NAME=FILE, in Python a mapping by name")
+    return dict(zip(names, paths, strict=True))
+
+
+# Runs and qrels
+
+
+def _joined(runs: Mapping[str, Any], qrels: str | Path | Scores, normalise: str | None, zero: bool) -> Judged:
+    """Return the documents of all queries that have grades and are in a run."""
+    if not runs:
+        raise DataError("no runs; give at least one")
+    grades = _scores(qrels, "qrels", run=False)
+    ranked = {name: _scores(run, f"run {quoted(name)}", run=True) for name, run in runs.items()}
+    found = dict.fromkeys(query for run in ranked.values() for query in run)
+    queries = [query for query in grades if query in found]
+    if not queries:
+        ids = [quoted(next(iter(some))) for some in (grades, found)]
+        raise DataError(f"no query of the runs has grades: those of the qrels are like {ids[0]}, of runs like {ids[1]}")
+    offsets, relevance, unretrieved, blocks = [0], list[float](), list[list[float]](), list[list[float]]()
+    for query in queries:
+        own = [run.get(query, {}) for run in ranked.values()]
+        documents = dict.fromkeys(document for scores in own for document in scores)
+        judged = grades[query]
+        relevance += [max(0.0, judged.get(document, 0.0)) for document in documents]
+        unretrieved.append([grade for document, grade in judged.items() if grade > 0 and document not in documents])
+        blocks += [[scores.get(document, np.nan) for scores in own] for document in documents]
+        offsets.append(len(relevance))
+    features, n_missing = _filled(np.array(blocks), np.array(offsets), normalise, zero)
+    lost, unused, alone = sum(map(len, unretrieved)), len(grades) - len(queries), len(found) - len(queries)
+    rule = "zero" if zero else "the least score of the query in the run"
+    notes = {
+        f"missing scores: {n_missing:,} of {features.size:,}; {rule} takes their place": n_missing,
+        f"relevant documents in no run, which no weights reach: {lost:,}": lost,
+        f"queries of the qrels in no run, left out: {unused:,}": unused,
+        f"queries of the runs without grades, left out: {alone:,}": alone,
+    }
+    return Judged(
+        features,
+        np.array(offsets),
+        np.array(relevance),
+        tuple(ranked),
+        tuple(queries),
+        tuple(map(np.array, unretrieved)),
+        tuple(note for note, count in notes.items() if count),
+    )
+
+
+def _scores(source: str | Path | Scores, what: str, *, run: bool) -> Scores:
+    """Return the numbers of a run or of qrels."""
+    if isinstance(source, Mapping):
+        found, path = _checked(source, what), None
+    elif head_of(source, _LOOKED_AT).lstrip().startswith(b"{"):
+        try:
+            document = json.loads(read_text(source), object_pairs_hook=unique_keys)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"not JSON ({error})", path=source) from error
+        found, path = _checked(document, source), source
+    else:
+        found, path = _of_lines(source, run=run), source
+    if not any(found.values()):
+        raise DataError(f"no documents; write lines '{_RUN if run else _QRELS}'", path=path or what)
+    return found
+
+
+def _checked(document: Mapping[Any, Any], path: str | Path) -> Scores:
+    """Return numbers by query and document as JSON has them."""
+    found = {}
+    for query, scores in document.items():
+        if not isinstance(scores, Mapping):
+            form = "{query: {document: number}}"
+            raise DataError(f"query {quoted(query)} has {quoted(scores)}, not numbers by document: {form}", path=path)
+        place = Place(path)
+        found[str(query)] = {
+            str(document): place.json_number(value, f"document {quoted(document)} of query {quoted(query)}")
+            for document, value in scores.items()
+        }
+    return found
+
+
+def _of_lines(path: str | Path, *, run: bool) -> Scores:
+    """Return the numbers of TREC's lines, or of BEIR's table of grades."""
+    found: dict[str, dict[str, float]] = {}
+    for number, line in lines(path):
+        words = WORD.findall(line)
+        place = Place(path, number)
+        if run and len(words) == 6:
+            query, _, document, _, value, _ = words
+        elif not run and len(words) == 4:
+            query, _, document, value = words
+        elif not run and len(words) == 3:
+            if number == 1 and words[2] == "score":  # BEIR's names of columns
+                continue
+            query, document, value = words
+        elif not words:
+            continue
+        else:
+            other = "grades go to --qrels (qrels)" if run else "runs are DATA (source)"
+            swapped = f"; {other}" if len(words) in ((3, 4) if run else (6,)) else ""
+            raise place.error(f"{len(words)} words; write '{_RUN if run else _QRELS}'{swapped}")
+        own = found.setdefault(query, {})
+        if document in own:
+            raise place.error(f"document {quoted(document)} of query {quoted(query)} comes a second time; keep one")
+        own[document] = place.number(value, "the score" if run else "the grade")
+    return found
+
+
+# One file with features and grades
+
+
+def _read_one(source: Any, query: str, relevance: str, features: Names) -> Judged:
+    """Return the documents of a file of LETOR or of a table."""
+    if isinstance(source, str | os.PathLike) and format_of_name(source) is None and str(source) != STDIN:
+        words = _first_words(source)
+        if len(words) == 6 and words[1] == "Q0":
+            raise DataError("is a run of TREC; give the file of its grades, too: --qrels (qrels)", path=source)
+        if len(words) > 1 and _OF_LETOR.fullmatch(words[1]):
+            lists = _read_letor(source)
+            wanted = features.split(",") if isinstance(features, str) else features
+            return lists if wanted in (None, [ALL]) else lists.select(wanted)
+    try:
+        table = read_table(source, segment=query, statistics=[relevance], features=features or ALL, group=True)
+    except DataError as error:
+        message = f"{error.reason}; which columns are what, --query, --relevance and --features (features) say"
+        raise DataError(message, path=error.path, line=error.line) from error
+    return Judged(table.dense_features(), table.offsets, table.statistics[:, 0], table.names, tuple(table.list_ids))
+
+
+def _first_words(path: str | Path) -> list[str]:
+    """Return the words of the first line that is no comment."""
+    beginning = head_of(path, _LOOKED_AT).decode("utf-8", "replace").lstrip("\ufeff")
+    return next((words for line in beginning.split("\n") if (words := WORD.findall(line.partition("#")[0]))), [])
+
+
+def _read_letor(path: str | Path) -> Judged:
+    """Return the documents in lines `grade qid:query index:value ... # comment`; queries one by one."""
+    grades: list[float] = []
+    queries: dict[str, int] = {}
+    rows: list[dict[int, float]] = []
+    for number, line in lines(path):
+        words = WORD.findall(line.partition("#")[0])
+        if not words:
+            continue
+        place = Place(path, number)
+        if len(words) < 2 or not words[1].startswith("qid:"):
+            raise place.error("the second word must be qid:QUERY")
+        query = words[1].removeprefix("qid:")
+        pairs = [word.partition(":") for word in words[2:]]
+        row = {place.whole(key, "an index"): place.number(value, f"feature {key}") for key, _, value in pairs}
+        if len(row) < len(pairs) or 0 in row:
+            raise place.error("indices must be 1 or more, each once a line")
+        if query in queries and next(reversed(queries)) != query:
+            raise place.error(f"query {quoted(query)} comes again; sort by query")
+        queries[query] = queries.get(query, 0) + 1
+        grades.append(place.number(words[0], "the grade"))
+        rows.append(row)
+    columns = sorted({key for row in rows for key in row})
+    if not columns:
+        raise DataError("there are no documents with features", path=path)
+    features = np.array([[row.get(key, 0.0) for key in columns] for row in rows])
+    return Judged(
+        features, np.cumsum([0, *queries.values()]), np.array(grades), tuple(map(str, columns)), tuple(queries)
+    )
+
+
+# Normalisations
+
+
+def _minmax(scores: FloatArray) -> FloatArray:
+    low, high = scores.min(), scores.max()
+    return np.ones_like(scores) if low == high else (scores - low) / (high - low)
+
+
+def _z(scores: FloatArray) -> FloatArray:
+    deviation = scores.std()
+    return np.zeros_like(scores) if scores.min() == scores.max() else (scores - scores.mean()) / deviation
+
+
+def _rank(scores: FloatArray) -> FloatArray:
+    return 1.0 / (RRF_CONSTANT + 1 + np.searchsorted(np.sort(-scores), -scores))
+
+
+NORMALISATIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {"minmax": _minmax, "z": _z, "rank": _rank}
+"""From the scores [n] of one query and feature to what takes their place: equal ones stay equal."""
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _filled(features: FloatArray, offsets: IntArray, normalise: str | None, zero: bool) -> tuple[FloatArray, int]:
+    """Return scores [M, D] normalised by query, with numbers in the place of those that are missing, and how many."""
+    gaps = np.isnan(features)
+    if normalise is None and not gaps.any():
+        return features, 0
+    filled = np.zeros_like(features)
+    for own in rows_by_query(offsets):
+        for column in range(features.shape[1]):
+            there = ~gaps[own, column]
+            scores = features[own, column][there]
+            if len(scores):
+                scores = scores if normalise is None else NORMALISATIONS[normalise](scores)
+                filled[own, column] = np.where(there, 0.0, 0.0 if zero else scores.min())
+                filled[own, column][there] = scores
+    return filled, int(np.count_nonzero(gaps))

@@ -1,0 +1,265 @@
+"""Retrievers' scores fused: the best weights beside equal ones, a grid and each score alone, and on unseen queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import comb, fsum
+from typing import Any
+
+import numpy as np
+
+from lpmert.comparing.significance import corrected_reach
+from lpmert.errors import DataError, FloatArray
+from lpmert.model.judged import Judged
+from lpmert.ranking import RankingMetric, RankingResult, evaluate, maximize
+from lpmert.result import Status
+from lpmert.system.deadline import Deadline, out_of_time
+
+_STEPS = 10
+"""Steps of the grid: 11 values a weight, as search engines' tools scan."""
+_GRID_SECONDS = 20.0
+_FOLD_SECONDS = 10.0
+"""Most that the search of one fold takes: its weights are judged by held-out queries, not by a bound."""
+_DIGITS = range(3, 17)
+
+OnStage = Callable[[str, int, int], object]
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """What to expect of queries that nobody has seen, by cross-validation.
+
+    Parameters
+    ----------
+    best, equal : float
+        The mean on queries held out, of weights that are best on the others, and of equal weights.
+    reach : float
+        Half the 95 % interval of their difference.
+    folds : int
+        How many parts.
+    """
+
+    best: float
+    equal: float
+    reach: float
+    folds: int
+
+    @property
+    def verdict(self) -> str:
+        """What that means."""
+        if self.best - self.equal > self.reach:
+            return "on unseen queries they beat equal weights"
+        if self.equal - self.best > self.reach:
+            return "on unseen queries equal weights are better"
+        return "on unseen queries equal weights may be as good"
+
+
+@dataclass(frozen=True)
+class Fused:
+    """The best weights for a metric, and what others are worth.
+
+    Parameters
+    ----------
+    result : RankingResult
+        With the fewest digits of the weights that have its score.
+    metric : str
+        Such as "ndcg@10".
+    alone : dict
+        What each feature alone is worth.
+    equal : float
+        What equal weights are worth.
+    grid : float
+        The best of `grid_points` weights that are multiples of 0.1 and sum to 1.
+    grid_points, grid_size : int
+        How many were tried, and how many there are.
+    other : float or None
+        What the weights to compare with are worth.
+    unseen : Unseen or None
+        Unless there was no cross-validation.
+    queries, documents : int
+        Those that count: the queries with a relevant document.
+    notes : tuple of str
+        What reading the documents changed or left out.
+    """
+
+    result: RankingResult = field(repr=False)
+    metric: str
+    alone: Mapping[str, float]
+    equal: float
+    grid: float
+    grid_points: int
+    grid_size: int
+    other: float | None
+    unseen: Unseen | None
+    queries: int
+    documents: int
+    notes: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """What is known about the weights."""
+        bound = f"{self.result.bound:.6f}"
+        if self.result.status is Status.OPTIMAL:
+            return "proved: no weights do better"
+        if self.result.status is Status.OPTIMAL_TO_TOLERANCE:
+            return f"optimal to tolerance: more, up to {bound}, needs weights with more digits than doubles have"
+        ended = "interrupted" if self.result.status is Status.INTERRUPTED else "stopped at the time limit"
+        return f"{ended}: no weights reach more than {bound}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON holds."""
+        result, unseen = self.result, self.unseen
+        return {
+            "weights": result.by_name,
+            "metric": self.metric,
+            "score": result.score,
+            "bound": result.bound,
+            "status": result.status.name.lower(),
+            "message": self.verdict,
+            "alone": dict(self.alone),
+            "equal": self.equal,
+            "grid": {"score": self.grid, "points": self.grid_points, "of": self.grid_size},
+            "other": self.other,
+            "unseen": unseen and {**vars(unseen), "message": unseen.verdict},
+            "queries": self.queries,
+            "documents": self.documents,
+            "notes": list(self.notes),
+            "nodes": result.nodes,
+            "seconds": result.seconds,
+        }
+
+    def to_json(self) -> str:
+        """Return the same as text."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+
+def fuse(
+    lists: Judged,
+    metric: RankingMetric | str,
+    *,
+    nonnegative: bool = True,
+    time_limit: float | None = None,
+    seed: int = 0,
+    other: FloatArray | None = None,
+    folds: int | None = None,
+    on_stage: OnStage | None = None,
+) -> Fused:
+    """Return the best weights beside what usual ones are worth.
+
+    Parameters
+    ----------
+    lists : Judged
+        Documents with features and grades, such as `lpmert.read_judged` returns.
+    metric : RankingMetric or str
+        See `lpmert.ranking.maximize`.
+    nonnegative, time_limit, seed
+        As for `lpmert.ranking.maximize`. The grid and cross-validation take time of their own.
+    other : array [D], optional
+        Weights to compare with.
+    folds : int, optional
+        Parts for cross-validation.
+    on_stage : callable, optional
+        Is told the name of a stage, how many parts of it are done, and of how many.
+
+    Returns
+    -------
+    Fused
+        All scores are exact for weights and decimals as they are; see `lpmert.ranking.evaluate`.
+
+    Raises
+    ------
+    DataError
+        If no query has a relevant document, or fewer queries count than there are folds.
+
+    Examples
+    --------
+    >>> lists = Judged([[3, 0], [2, 2], [0, 3], [1, 1], [0, 2]], [0, 3, 5], [0, 1, 0, 0, 1])
+    >>> fused = fuse(lists, "mrr@10")
+    >>> fused.result.score, fused.alone, fused.verdict
+    (1.0, {'1': 0.5, '2': 0.75}, 'proved: no weights do better')
+    """
+    of = RankingMetric.of(metric)
+    counted = [
+        q for q, (a, b) in enumerate(zip(lists.offsets, lists.offsets[1:], strict=False))
+        if lists.relevance[a:b].any() or lists.unretrieved[q].any()
+    ]  # fmt: skip
+    if folds is not None and not 2 <= folds <= len(counted):
+        raise DataError(f"cross-validation in {folds} parts needs as many queries that count, not {len(counted)}")
+    dimensions = len(lists.names)
+    found = maximize(lists, of, nonnegative=nonnegative, time_limit=time_limit, seed=seed)
+    result = _with_few_digits(lists, of, found, nonnegative)
+    values: list[float] = []
+    size = comb(_STEPS + dimensions - 1, dimensions - 1)
+    deadline = Deadline(_GRID_SECONDS)
+    for weights in _grid(dimensions):
+        values.append(evaluate(lists, weights, of))
+        if deadline.expired or out_of_time():
+            break
+    return Fused(
+        result,
+        metric if isinstance(metric, str) else f"{of.name}@{of.k}",
+        {name: evaluate(lists, one, of) for name, one in zip(lists.names, np.eye(dimensions), strict=True)},
+        evaluate(lists, np.ones(dimensions), of),
+        max(values),
+        len(values),
+        size,
+        None if other is None else evaluate(lists, other, of),
+        None if folds is None else _cross_validated(lists, of, counted, folds, nonnegative, seed, on_stage),
+        len(counted),
+        int(np.diff(lists.offsets)[counted].sum()),
+        lists.notes,
+    )
+
+
+def _with_few_digits(lists: Judged, metric: RankingMetric, result: RankingResult, nonnegative: bool) -> RankingResult:
+    """Return a result whose weights have the fewest decimals with which they score as well; sums of 1 stay such."""
+    largest = int(np.abs(result.weights).argmax())
+    for digits in _DIGITS:
+        weights = [float(f"{weight:.{digits}f}") for weight in result.weights.tolist()]
+        if nonnegative:
+            weights[largest] = float(f"{1.0 - fsum(w for j, w in enumerate(weights) if j != largest):.{digits}f}")
+        score = evaluate(lists, weights, metric)
+        if score >= result.score:
+            return replace(result, weights=np.array(weights), score=score, bound=max(result.bound, score))
+    return result
+
+
+def _grid(dimensions: int, steps: int = _STEPS) -> Iterator[FloatArray]:
+    """Yield all weights that are multiples of 1 / `_STEPS` and sum to steps / `_STEPS`."""
+    if dimensions == 1:
+        yield np.array([steps / _STEPS])
+        return
+    for first in range(steps + 1):
+        for rest in _grid(dimensions - 1, steps - first):
+            yield np.array([first / _STEPS, *rest])
+
+
+def _cross_validated(
+    lists: Judged,
+    metric: RankingMetric,
+    counted: list[int],
+    folds: int,
+    nonnegative: bool,
+    seed: int,
+    on_stage: OnStage | None,
+) -> Unseen | None:
+    """Return what weights and equal ones are worth on each part of the queries, fitted to the others.
+
+    Nothing if the deadline of the running call is reached before the end.
+    """
+    parts = np.array_split(np.random.default_rng(seed).permutation(counted), folds)
+    values = []
+    for number, part in enumerate(parts):
+        if on_stage is not None:
+            on_stage("cross-validation", number, folds)
+        others = lists.of_queries(np.setdiff1d(counted, part))
+        weights = maximize(others, metric, nonnegative=nonnegative, time_limit=_FOLD_SECONDS, seed=seed).weights
+        if out_of_time():
+            return None
+        held_out = lists.of_queries(part)
+        values.append([evaluate(held_out, one, metric) for one in (weights, np.ones(len(weights)))])
+    best, equal = np.average(values, axis=0, weights=[len(part) for part in parts])
+    differences = np.array([one - other for one, other in values])
+    return Unseen(float(best), float(equal), corrected_reach(differences, 1 / (folds - 1)), folds)

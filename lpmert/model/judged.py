@@ -1,0 +1,98 @@
+"""Judged documents of queries: what a search for weights that rank well takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.quoting import listed, quoted
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Documents of queries with features and judgments.
+
+    Parameters
+    ----------
+    features : array [M, D]
+        Finite numbers; what prints as decimals means these.
+    offsets : array [Q + 1]
+        Where the documents of each query begin and end.
+    relevance : array [M]
+        Grades; 0 is not relevant.
+    names : tuple of str
+        Of the features.
+    queries : tuple of str
+        Their names.
+    unretrieved : sequence of Q arrays
+        Grades of the relevant documents of each query that are not among its documents: no weights reach them, but NDCG
+        and recall count them. By default there are none.
+    notes : tuple of str
+        What reading these changed or left out.
+    """
+
+    features: FloatArray
+    offsets: IntArray
+    relevance: FloatArray
+    names: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+    unretrieved: tuple[FloatArray, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        features = np.ascontiguousarray(self.features, dtype=np.float64)
+        offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
+        relevance = np.ascontiguousarray(self.relevance, dtype=np.float64)
+        if features.ndim != 2 or 0 in features.shape:
+            raise DataError("features must be an array of documents x features")
+        if relevance.shape != features.shape[:1]:
+            raise DataError(f"relevance must have one grade for each of {len(features)} documents")
+        if offsets.ndim != 1 or offsets[0] != 0 or offsets[-1] != len(features) or (np.diff(offsets) <= 0).any():
+            raise DataError(f"offsets must increase from 0 to the number of documents, {len(features)}")
+        if not np.isfinite(features).all():
+            raise DataError("features must be finite; replace missing scores by a rule of yours, such as the least one")
+        n_queries = len(offsets) - 1
+        unretrieved = tuple(np.asarray(one, dtype=np.float64).ravel() for one in self.unretrieved or [()] * n_queries)
+        every = np.concatenate([relevance, *unretrieved])
+        if not np.isfinite(every).all() or (every < 0).any():
+            raise DataError("relevance must be finite and not negative")
+        names = tuple(self.names) or tuple(str(j + 1) for j in range(features.shape[1]))
+        queries = tuple(self.queries) or tuple(str(q + 1) for q in range(n_queries))
+        if len(names) != features.shape[1] or {len(queries), len(unretrieved)} != {n_queries}:
+            raise DataError("names must name every feature, queries every query; unretrieved has grades for each query")
+        for name, value in zip(
+            ("features", "offsets", "relevance", "names", "queries", "unretrieved"),
+            (features, offsets, relevance, names, queries, unretrieved),
+            strict=True,
+        ):
+            object.__setattr__(self, name, value)
+
+    def select(self, names: Sequence[str]) -> Judged:
+        """Return the same documents with these features."""
+        unknown = [name for name in names if name not in self.names]
+        if unknown:
+            raise DataError(f"there is no feature {quoted(unknown[0])}; the features are {listed(self.names)}")
+        columns = [self.names.index(name) for name in names]
+        return replace(self, features=self.features[:, columns], names=tuple(names))
+
+    def of_queries(self, numbers: Sequence[int] | IntArray) -> Judged:
+        """Return the documents of these queries, by their numbers from 0."""
+        own = [(int(self.offsets[q]), int(self.offsets[q + 1])) for q in numbers]
+        rows = np.concatenate([np.arange(a, b) for a, b in own])
+        return replace(
+            self,
+            features=self.features[rows],
+            offsets=np.cumsum([0, *(b - a for a, b in own)]),
+            relevance=self.relevance[rows],
+            queries=tuple(self.queries[q] for q in numbers),
+            unretrieved=tuple(self.unretrieved[q] for q in numbers),
+        )
+
+
+def rows_by_query(offsets: IntArray) -> Iterator[slice]:
+    """Return the rows of each query."""
+    return (slice(int(a), int(b)) for a, b in pairwise(offsets))

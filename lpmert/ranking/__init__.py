@@ -1,0 +1,8 @@
+"""Weights that rank judged documents best: NDCG, MRR, recall and precision at k, found and proved."""
+
+from lpmert.model.judged import Judged as Judged
+from lpmert.ranking.metrics import RankingMetric as RankingMetric
+from lpmert.ranking.metrics import evaluate as evaluate
+from lpmert.ranking.search import Curve as Curve
+from lpmert.ranking.search import RankingResult as RankingResult
+from lpmert.ranking.search import maximize as maximize

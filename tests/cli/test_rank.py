@@ -1,0 +1,144 @@
+"""`lpmert rank`: what it prints and writes is what the library finds, and wrong usage is told before the search."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import run
+from shared import ROOT
+
+from lpmert import fusion, read_judged
+from lpmert.fusion import fuse
+from lpmert.ranking import RankingResult, maximize
+
+FOLDER = ROOT / "examples" / "search"
+RUNS = (str(FOLDER / "keyword.run"), str(FOLDER / "dense.run"))
+QRELS = ("--qrels", str(FOLDER / "qrels.txt"))
+
+
+def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> None:
+    lists = read_judged(RUNS, qrels=QRELS[1], normalise="minmax")
+    found = fuse(lists, "recall@5", folds=4, other=np.array([1.0, 3.0]))
+    done = run(
+        "rank", *RUNS, *QRELS, "--normalise", "minmax", "--metric", "recall@5", "--cv", "4", "--weights", "1,3", "-q"
+    )
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 15
+    assert lines[0].split() == ["feature", "weight", "alone"]
+    for line, name in zip(lines[1:], lists.names, strict=False):
+        assert line.split() == [name, f"{found.result.by_name[name]:.10g}", f"{found.alone[name]:.6f}"]
+    best = found.result.score
+    assert f"recall@5      {best:.6f}" in lines
+    for label, value in (("these weights", found.other), ("equal weights", found.equal), ("grid         ", found.grid)):
+        assert value is not None
+        assert f"{label} {value:.6f} ({value - best:+.6f})" in done.stdout
+    assert found.unseen is not None
+    assert f"about {found.unseen.best:.4f}, equal weights {found.unseen.equal:.4f}" in done.stdout
+    assert "missing scores: 180 of 820; zero takes their place" in done.stdout
+    assert lines[-1] == f"proved: no weights do better; {found.unseen.verdict}"
+
+
+def test_the_json_is_written_and_its_weights_are_read_again(tmp_path: Path) -> None:
+    weights = tmp_path / "weights.json"
+    done = run("rank", *RUNS, *QRELS, "-o", weights)
+    assert (done.exit_code, done.stdout) == (0, "")
+    plain = json.loads(weights.read_text())
+    again = json.loads(run("rank", *RUNS, *QRELS, "--weights", weights, "--json", "-q").stdout)
+    assert again["other"] == again["score"] == plain["score"]
+    assert {**again, "other": None, "seconds": 0} == {**plain, "seconds": 0}
+
+
+def test_runs_have_names_of_their_own(tmp_path: Path) -> None:
+    for name, path in zip("ab", RUNS, strict=True):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.txt.gz").write_bytes(gzip.compress(Path(path).read_bytes()))
+    files = [tmp_path / name / "run.txt.gz" for name in "ab"]
+    done = run("rank", *files, *QRELS)
+    assert done.exit_code == 1
+    assert "two runs are called 'run'; name them: NAME=FILE" in done.stderr
+    done = run("rank", f"bm25={files[0]}", f"dense={files[1]}", *QRELS, "--json", "-q")
+    plain = json.loads(run("rank", *RUNS, *QRELS, "--json", "-q").stdout)
+    assert list(json.loads(done.stdout)["weights"].values()) == list(plain["weights"].values())
+    done = run("rank", f"bm25={files[0]}", f"bm25={files[1]}", *QRELS)
+    assert done.exit_code == 2
+    assert "two runs have one name" in done.stderr
+
+
+def test_settings_of_an_engine_take_the_place_of_the_report(tmp_path: Path) -> None:
+    asked = ["rank", *RUNS, *QRELS, "--normalise", "minmax", "-q", "--write", "opensearch"]
+    done = run(*asked, "-o", tmp_path / "found.json")
+    assert (done.exit_code, done.stdout) == (0, "")
+    found = json.loads((tmp_path / "found.json").read_text())
+    settings = json.loads(run(*asked).stdout)["phase_results_processors"][0]["normalization-processor"]
+    assert settings["normalization"] == {"technique": "min_max"}
+    assert settings["combination"]["parameters"]["weights"] == list(found["weights"].values())
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--metric", "map@10"], 1, "the metric must be one of ndcg, mrr, recall, precision, not 'map'"),
+        (["--metric", "ndcg"], 1, "the metric must be like 'ndcg@10', not 'ndcg'"),
+        (["--normalise", "l2"], 2, "'l2' is not one of 'none', 'minmax', 'z', 'rank'"),
+        (["--missing", "mean"], 2, "'mean' is not one of 'minimum', 'zero'"),
+        (["--features", "keyword"], 1, "give the runs that are wanted"),
+        (["--weights", "1,2,3"], 2, "3 numbers for 2 features (keyword, dense)"),
+        (["--cv", "1"], 2, "1 is not in the range x>=2"),
+        (["--cv", "99"], 1, "in 99 parts needs as many queries that count, not 37"),
+        (["--write", "opensearch"], 2, "opensearch normalises scores itself: search with --normalise minmax or z"),
+        (
+            ["--write", "elasticsearch"],
+            2,
+            "a document that is not in a run: give --missing zero",
+        ),
+        (["--write", "ranx", "--missing", "zero", "--signed"], 2, "ranx takes no weights below 0: leave out --signed"),
+        (["--write", "ranx", "--missing", "zero", "--json"], 2, "both print to stdout"),
+        (["--picture", "curve.txt"], 1, "must end in one of .png, .svg, .pdf"),
+    ],
+)
+def test_wrong_usage_is_told(options: list[str], code: int, said: str) -> None:
+    done = run("rank", *RUNS, *QRELS, *options)
+    assert done.exit_code == code, done.output
+    assert said in " ".join(done.stderr.split())
+
+
+def test_what_reads_no_runs_says_what_it_needs(tmp_path: Path) -> None:
+    done = run("rank", *RUNS)
+    assert done.exit_code == 2
+    assert "several DATA are runs, and need --qrels with the grades" in done.stderr
+    done = run("rank", RUNS[0])
+    assert done.exit_code == 1
+    assert "is a run of TREC; give the file of its grades, too: --qrels" in done.stderr
+    done = run("rank", FOLDER / "judged.txt", "--picture", tmp_path / "curve.png")
+    assert done.exit_code == 2
+    assert "--picture draws two features, and there are 3" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_ends_a_search_with_its_best_weights_and_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    lines = [
+        f"{int(random.random() < 0.1)} qid:{q} " + " ".join(f"{j}:{random.normal():.6f}" for j in range(1, 6))
+        for q in range(100)
+        for _ in range(20)
+    ]
+    (tmp_path / "judged.txt").write_text("\n".join(lines) + "\n")
+
+    def pressed(*arguments: Any, **settings: Any) -> RankingResult:
+        os.kill(os.getpid(), signal.SIGINT)
+        return maximize(*arguments, **settings)
+
+    monkeypatch.setattr(fusion, "maximize", pressed)
+    done = run("rank", tmp_path / "judged.txt", "--json", "-q")
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["status"]) == (130, "interrupted")
+    assert found["message"] == f"interrupted: no weights reach more than {found['bound']:.6f}"
+    assert 0 < found["score"] < found["bound"]

@@ -1,0 +1,212 @@
+"""Judged documents are read as they are written: runs and grades, LETOR's lines, tables; what is missing is said."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import runpy
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from shared import ROOT
+
+from lpmert import DataError, read_judged
+from lpmert.ranking import evaluate
+
+KEYWORD = {"q1": {"a": 9.0, "b": 7.0, "c": 3.0}, "q2": {"a": 2.0, "d": 2.0}}
+DENSE = {"q1": {"b": 0.9, "x": 0.5}, "q3": {"a": 0.1}}
+QRELS = {"q1": {"b": 1.0, "x": 2.0, "lost": 1.0, "c": 0.0}, "q2": {"d": 1.0, "a": -2.0}, "q4": {"a": 1.0}}
+RUNS = {"keyword": KEYWORD, "dense": DENSE}
+
+
+def written(folder: Path, form: str) -> tuple[list[Path], Path]:
+    """Write both runs and the grades in one of the formats."""
+    paths = []
+    for name, scores in [*RUNS.items(), ("qrels", QRELS)]:
+        triples = [(q, d, value) for q, own in scores.items() for d, value in own.items()]
+        if form == "json":
+            paths.append(folder / f"{name}.json")
+            paths[-1].write_text(json.dumps(scores))
+            continue
+        if name != "qrels":
+            lines = [f"{q} Q0 {d} 1 {value} tag" for q, d, value in triples]
+        elif form == "beir":
+            lines = ["query-id\tcorpus-id\tscore", *(f"{q}\t{d}\t{value:.0f}" for q, d, value in triples)]
+        else:
+            lines = [f"{q} 0 {d} {value:g}" for q, d, value in triples]
+        text = "\n".join(lines) + "\n"
+        paths.append(folder / f"{name}.txt.gz")
+        paths[-1].write_bytes(gzip.compress(text.encode()))
+    return paths[:-1], paths[-1]
+
+
+@pytest.mark.parametrize("form", ["trec", "beir", "json"])
+def test_runs_and_grades_are_the_same_in_every_format(tmp_path: Path, form: str) -> None:
+    runs, qrels = written(tmp_path, form)
+    lists = read_judged(runs, qrels=qrels)
+    expected = read_judged(RUNS, qrels=QRELS)
+    assert lists.names == expected.names == ("keyword", "dense")
+    assert lists.queries == expected.queries == ("q1", "q2")
+    assert lists.offsets.tolist() == expected.offsets.tolist() == [0, 4, 6]
+    assert lists.features.tolist() == expected.features.tolist()
+    assert lists.relevance.tolist() == expected.relevance.tolist()
+    assert lists.notes == expected.notes
+
+
+def test_the_documents_are_those_of_all_runs_and_without_a_grade_not_relevant() -> None:
+    lists = read_judged(RUNS, qrels=QRELS, missing="minimum")
+    # a, b, c of the keywords, then x; of the second query no document is in the other run
+    assert lists.features.tolist() == [[9, 0.5], [7, 0.9], [3, 0.5], [3, 0.5], [2, 0], [2, 0]]
+    assert lists.relevance.tolist() == [0, 1, 0, 2, 0, 1]
+    assert [grades.tolist() for grades in lists.unretrieved] == [[1], []]
+    assert lists.notes == (
+        "missing scores: 5 of 12; the least score of the query in the run takes their place",
+        "relevant documents in no run, which no weights reach: 1",
+        "queries of the qrels in no run, left out: 1",
+        "queries of the runs without grades, left out: 1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "missing", "features"),
+    [
+        (None, "zero", [[9, 0], [7, 0.9], [3, 0], [0, 0.5], [2, 0], [2, 0]]),
+        ("minmax", None, [[1, 0], [4 / 6, 1], [0, 0], [0, 0], [1, 0], [1, 0]]),
+        ("minmax", "minimum", [[1, 0], [4 / 6, 1], [0, 0], [0, 0], [1, 0], [1, 0]]),
+        ("rank", None, [[1 / 61, 0], [1 / 62, 1 / 61], [1 / 63, 0], [0, 1 / 62], [1 / 61, 0], [1 / 61, 0]]),
+        (
+            "rank",
+            "minimum",
+            [[1 / 61, 1 / 62], [1 / 62, 1 / 61], *[[1 / 63, 1 / 62]] * 2, *[[1 / 61, 0]] * 2],
+        ),
+        ("z", None, [[1.06904497, -1], [0.26726124, 1], [-1.33630621, -1], [-1.33630621, -1], [0, 0], [0, 0]]),
+        ("z", "zero", [[1.06904497, 0], [0.26726124, 1], [-1.33630621, 0], [0, -1], [0, 0], [0, 0]]),
+    ],
+)
+def test_scores_are_normalised_first_and_then_completed(how: str | None, missing: str | None, features: Any) -> None:
+    lists = read_judged(RUNS, qrels=QRELS, normalise=how, missing=missing)
+    assert lists.features == pytest.approx(np.array(features), abs=1e-8)
+    rule = "zero" if missing == "zero" or (missing is None and how in ("minmax", "rank")) else "the least score"
+    assert lists.notes[0].startswith(f"missing scores: 5 of 12; {rule}")
+
+
+def test_equal_scores_stay_equal_and_share_the_first_rank() -> None:
+    run = {"q": {"a": 3.0, "b": 5.0, "c": 3.0, "d": 1.0}}
+    ranks = read_judged({"run": run}, qrels={"q": {"a": 1}}, normalise="rank").features[:, 0]
+    assert ranks.tolist() == [1 / 62, 1 / 61, 1 / 62, 1 / 64]
+
+
+def test_relevant_documents_that_are_in_no_run_count_in_what_can_be_reached() -> None:
+    lists = read_judged(RUNS, qrels=QRELS)
+    # q1: a, b, c and x tie as runs go; x is behind b at these weights: a b {c x} with the grades 0 1 0 2, and 1 is lost
+    first = (1 / log2(3) + 2 / log2(5)) / (2 + 1 / log2(3) + 1 / log2(4))
+    assert evaluate(lists, [1, 0], "ndcg-linear@4") == pytest.approx((first + 1 / log2(3)) / 2)
+    assert evaluate(lists, [1, 0], "recall@4") == pytest.approx((2 / 3 + 1) / 2)
+    only_lost = read_judged({"run": {"q": {"a": 1}}}, qrels={"q": {"b": 1}})
+    assert evaluate(only_lost, [1], "ndcg@5") == evaluate(only_lost, [1], "mrr@5") == 0.0
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "pandas", "columns"])
+def test_tables_have_a_document_a_row_in_any_order(tmp_path: Path, form: str) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {"query": ["u", "v", "u"], "relevance": [1, 0, 2], "bm25": [0.5, 2.0, 1.5], "dense": [1, 2, 3]}
+    )
+    source: Any = frame
+    if form == "csv":
+        source = tmp_path / "judged.csv"
+        frame.to_csv(source, index=False)
+    elif form == "parquet":
+        source = tmp_path / "judged.parquet"
+        frame.to_parquet(source)
+    elif form == "columns":
+        source = frame.to_dict("list")
+    lists = read_judged(source)
+    assert (lists.queries, lists.names, lists.offsets.tolist()) == (("u", "v"), ("bm25", "dense"), [0, 2, 3])
+    assert lists.features.tolist() == [[0.5, 1], [1.5, 3], [2, 2]]
+    assert lists.relevance.tolist() == [1, 2, 0]
+    assert read_judged(source, features=["dense"]).features.tolist() == [[1], [3], [2]]
+    assert read_judged(source, features="dense", normalise="minmax").features.tolist() == [[0], [1], [1]]
+
+
+def test_letor_lines_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "judged.txt"
+    path.write_text("# made by hand\n2 qid:a 1:0.5 3:1 # first\n\n0 qid:a 3:2\n1 qid:b 1:-1\n")
+    lists = read_judged(path)
+    assert lists.features.tolist() == [[0.5, 1], [0, 2], [-1, 0]]
+    assert (lists.names, lists.queries, lists.offsets.tolist()) == (("1", "3"), ("a", "b"), [0, 2, 3])
+    assert lists.relevance.tolist() == [2, 0, 1]
+    assert lists.select(["3"]).features.tolist() == read_judged(path, features="3").features.tolist() == [[1], [2], [0]]
+    with pytest.raises(DataError, match="no feature '2'; the features are 1, 3"):
+        read_judged(path, features=["2"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 1:2\n", ":1: the second word must be qid:QUERY"),
+        ("1 qid:a 1:x\n", ":1: feature 1 is 'x', not a number"),
+        ("1 qid:a x:1\n", ":1: an index is 'x', not a count"),
+        ("1 qid:a 1:1\n0 qid:b 1:1\n0 qid:a 1:2\n", ":3: query 'a' comes again"),
+        ("1 qid:a 1:1 1:2\n", ":1: indices must be 1 or more"),
+        ("1 qid:a\n", "no documents"),
+        ("q1 Q0 d1 1 7.5 bm25\n", "is a run of TREC; give the file of its grades, too: --qrels"),
+        ("query,grade,x\nq,1,2\n", "no column 'relevance'; the columns are query, grade, x; .*--relevance"),
+        ("query,relevance,id,x\nq,1,d,2\n", ":2: column 'id' is 'd', not a number; which columns .*--features"),
+        ("", "empty file"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / ("judged.csv" if "," in text else "judged.txt")
+    path.write_text(text)
+    with pytest.raises(DataError, match=said):
+        read_judged(path)
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels", "said"),
+    [
+        ("q 0 d 1\n", "q 0 d 1\n", r"run.txt:1: 4 words; write 'query Q0 document .*grades go to --qrels"),
+        ("q Q0 d 1 1 t\n", "q Q0 d 1 1 t\n", r"qrels.txt:1: 6 words; write 'query 0 .*runs are DATA"),
+        ("q Q0 d 1 1 t\nq Q0 d 2 0.5 t\n", "q 0 d 1\n", r"run.txt:2: document 'd' of query 'q' comes a second time"),
+        ("q Q0 d 1 inf t\n", "q 0 d 1\n", r"run.txt:1: the score is 'inf'"),
+        ("q Q0 d 1 1 t\n", "q 0 d high\n", r"qrels.txt:1: the grade is 'high', not a number"),
+        ("7 Q0 d 1 1 t\n", "q7 0 d 1\n", r"no query of the runs has grades: .* like 'q7', of runs like '7'"),
+        ("\n", "q 0 d 1\n", r"run.txt: no documents; write lines 'query Q0"),
+        ("[1]", "q 0 d 1\n", r"run.txt:1: 1 words"),
+        ('{"q": [1]}', "q 0 d 1\n", r"run.txt: query 'q' has \[1\], not numbers by document"),
+        ('{"q": {"d": "x"}}', "q 0 d 1\n", r"run.txt: document 'd' of query 'q' is 'x'"),
+        ('{"q": {"d": 1}', "q 0 d 1\n", r"run.txt: not JSON"),
+        ('{"q": {"d": 1}, "q": {}}', "q 0 d 1\n", r"run.txt: not JSON"),
+    ],
+)
+def test_what_is_wrong_in_runs_and_grades_is_named(tmp_path: Path, run: str, qrels: str, said: str) -> None:
+    (tmp_path / "run.txt").write_text(run)
+    (tmp_path / "qrels.txt").write_text(qrels)
+    with pytest.raises(DataError, match=said):
+        read_judged([tmp_path / "run.txt"], qrels=tmp_path / "qrels.txt")
+
+
+def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no normalisation 'l2' keeps .* there are minmax, z, rank"):
+        read_judged(RUNS, qrels=QRELS, normalise="l2")
+    with pytest.raises(DataError, match="missing must be one of minimum, zero, not 'mean'"):
+        read_judged(RUNS, qrels=QRELS, missing="mean")
+    with pytest.raises(DataError, match="features is for tables and LETOR"):
+        read_judged(RUNS, qrels=QRELS, features="dense")
+    with pytest.raises(DataError, match="two runs are called 'run'; name them: NAME=FILE"):
+        read_judged([tmp_path / "a" / "run.txt", tmp_path / "b" / "run.txt.gz"], qrels=QRELS)
+    with pytest.raises(DataError, match="no runs"):
+        read_judged([], qrels=QRELS)
+
+
+def test_the_example_is_what_its_program_makes() -> None:
+    folder = ROOT / "examples" / "search"
+    made = runpy.run_path(str(folder / "judged.py"))["files"]()
+    assert set(made) == {path.name for path in folder.iterdir() if path.suffix in (".txt", ".run")}
+    for name, lines in made.items():
+        assert (folder / name).read_text(encoding="utf-8").splitlines() == lines

@@ -1,0 +1,260 @@
+"""Fused scores are worth what trec_eval and ranx say, and the best weights stand beside what usual ones are worth."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from math import fsum, log2
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lpmert import DataError, Status, fusion, read_judged
+from lpmert.formats.weights import ENGINES, engine_text
+from lpmert.fusion import Fused, Unseen, fuse
+from lpmert.model.judged import Judged
+from lpmert.ranking import RankingResult, evaluate, maximize
+from lpmert.reporting.pictures import write_picture
+
+Scores = dict[str, dict[str, float]]
+WEIGHTS = (0.31, 0.42, 0.27)
+METRICS = ("ndcg-linear@5", "ndcg-linear@50", "mrr@7", "recall@4", "precision@6")
+
+
+def collection(seed: int, *, queries: int = 25) -> tuple[dict[str, Scores], Scores]:
+    """Three runs that return different documents of 40 a query, and grades for some of them, and for others."""
+    random = np.random.default_rng(seed)
+    runs: dict[str, Scores] = {"bm25": {}, "dense": {}, "sparse": {}}
+    qrels: Scores = {}
+    for q in range(queries):
+        documents = [f"d{n}" for n in random.permutation(40)]
+        for own in runs.values():
+            own[f"q{q}"] = {d: float(random.normal()) for d in random.permutation(documents)[:20]}
+        qrels[f"q{q}"] = {d: float(random.integers(0, 4)) for d in documents[:8]} | {"elsewhere": 1.0}
+    return runs, qrels
+
+
+def fused_by_hand(runs: dict[str, Scores], how: str | None) -> Scores:
+    """The weighted sum over the runs that return a document, without the package: others add 0."""
+    found: Scores = {}
+    for weight, run in zip(WEIGHTS, runs.values(), strict=True):
+        for q, scores in run.items():
+            low, high = min(scores.values()), max(scores.values())
+            mean = fsum(scores.values()) / len(scores)
+            deviation = (fsum((s - mean) ** 2 for s in scores.values()) / len(scores)) ** 0.5
+            for d, score in scores.items():
+                value = {None: score, "minmax": (score - low) / (high - low), "z": (score - mean) / deviation}[how]
+                found.setdefault(q, {}).setdefault(d, 0.0)
+                found[q][d] += weight * value
+    return found
+
+
+def trec_eval(run: Scores, qrels: Scores, metric: str) -> float:
+    """The mean over the queries as trec_eval counts, without the package; ties in the worst order, not by name."""
+    name, _, places = metric.partition("@")
+    k, values = int(places), []
+    for q, grades in qrels.items():
+        order = sorted(run[q], key=lambda d: (-run[q][d], grades.get(d, 0.0)))[:k]
+        top = [grades.get(d, 0.0) for d in order]
+        relevant = sum(g > 0 for g in grades.values())
+        if name == "ndcg-linear":
+            best = sorted(grades.values(), reverse=True)[:k]
+            dcg = [fsum(g / log2(r + 2) for r, g in enumerate(some)) for some in (top, best)]
+            values.append(dcg[0] / dcg[1])
+        elif name == "mrr":
+            values.append(next((1 / (r + 1) for r, g in enumerate(top) if g > 0), 0.0))
+        else:
+            values.append(sum(g > 0 for g in top) / (relevant if name == "recall" else k))
+    return fsum(values) / len(values)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("how", [None, "minmax", "z"])
+def test_what_weights_are_worth_is_what_trec_eval_counts(metric: str, how: str | None) -> None:
+    for seed in range(4):
+        runs, qrels = collection(seed)
+        lists = read_judged(runs, qrels=qrels, normalise=how, missing="zero")
+        assert evaluate(lists, WEIGHTS, metric) == pytest.approx(
+            trec_eval(fused_by_hand(runs, how), qrels, metric), abs=1e-12
+        )
+
+
+OF_PYTREC_EVAL = {"ndcg-linear": "ndcg_cut", "recall": "recall", "precision": "P"}
+
+
+@pytest.mark.parametrize("metric", [metric for metric in METRICS if not metric.startswith("mrr")])
+def test_what_weights_are_worth_is_what_pytrec_eval_says(metric: str) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    runs, qrels = collection(7)
+    name, _, k = metric.partition("@")
+    measure = f"{OF_PYTREC_EVAL[name]}_{k}"
+    whole = {q: {d: int(g) for d, g in own.items()} for q, own in qrels.items()}
+    evaluator = pytrec_eval.RelevanceEvaluator(whole, {measure.replace(f"_{k}", f".{k}")})
+    values = [own[measure] for own in evaluator.evaluate(fused_by_hand(runs, "z")).values()]
+    lists = read_judged(runs, qrels=qrels, normalise="z", missing="zero")
+    assert evaluate(lists, WEIGHTS, metric) == pytest.approx(sum(values) / len(values), abs=1e-6)
+
+
+OF_RANX = {"ndcg-linear": "ndcg", "mrr": "mrr", "recall": "recall", "precision": "precision", "ndcg": "ndcg_burges"}
+
+
+@pytest.mark.parametrize("metric", [*METRICS, "ndcg@10"])
+@pytest.mark.parametrize("how", [None, "minmax", "z"])
+def test_what_weights_are_worth_is_what_ranx_says_of_its_own_fusion(metric: str, how: str | None) -> None:
+    ranx = pytest.importorskip("ranx")
+    runs, qrels = collection(8)
+    name, _, k = metric.partition("@")
+    given = ranx.Qrels({q: {d: int(g) for d, g in own.items()} for q, own in qrels.items()})
+    call = engine_text("ranx", tuple(runs), np.array(WEIGHTS), how)
+    own = {name: ranx.Run(run, name=name) for name, run in runs.items()}
+    combined = eval(call, {"fuse": ranx.fuse, **own})
+    lists = read_judged(runs, qrels=qrels, normalise=how, missing="zero")
+    found = ranx.evaluate(given, combined, f"{OF_RANX[name]}@{k}")
+    assert evaluate(lists, WEIGHTS, metric) == pytest.approx(float(found), abs=1e-6)
+
+
+def lists_of(seed: int, dimensions: int, queries: int = 12) -> Judged:
+    random = np.random.default_rng(seed)
+    n = 8 * queries
+    return Judged(random.normal(size=(n, dimensions)), np.arange(0, n + 1, 8), random.integers(0, 3, size=n))
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("nonnegative", [True, False])
+def test_the_best_weights_stand_beside_usual_ones(dimensions: int, nonnegative: bool) -> None:
+    lists = lists_of(dimensions, dimensions)
+    found = fuse(lists, "ndcg@5", nonnegative=nonnegative, other=np.arange(1.0, dimensions + 1))
+    best = maximize(lists, "ndcg@5", nonnegative=nonnegative)
+    grid = [w for w in product(range(11), repeat=dimensions) if sum(w) == 10]
+    assert (found.grid_points, found.grid_size) == (len(grid), len(grid))
+    assert found.grid == max(evaluate(lists, [x / 10 for x in w], "ndcg@5") for w in grid)
+    assert found.equal == evaluate(lists, [1.0] * dimensions, "ndcg@5")
+    assert found.other == evaluate(lists, list(range(1, dimensions + 1)), "ndcg@5")
+    assert list(found.alone.values()) == [evaluate(lists, one, "ndcg@5") for one in np.eye(dimensions)]
+    assert found.result.score == evaluate(lists, found.result.weights, "ndcg@5") >= best.score
+    assert found.result.score <= found.result.bound
+    assert found.result.score >= max(found.grid, found.equal, *found.alone.values()) - 1e-12
+    assert found.verdict == "proved: no weights do better"
+
+
+def test_weights_have_the_fewest_digits_that_keep_their_score() -> None:
+    for seed in range(6):
+        lists = lists_of(seed, 2 + seed % 2)
+        result = fuse(lists, "ndcg@5").result
+        digits = max(len(repr(w).partition(".")[2]) for w in result.weights.tolist())
+        assert digits < 8
+        assert fsum(result.weights.tolist()) == 1.0
+        assert evaluate(lists, result.weights, "ndcg@5") >= maximize(lists, "ndcg@5").score
+
+
+def test_only_queries_with_a_relevant_document_count() -> None:
+    lists = Judged([[1], [2], [3], [4]], [0, 1, 2, 4], [0, 0, 0, 1], unretrieved=([], [1], []))
+    found = fuse(lists, "mrr@1")
+    assert (found.queries, found.documents, found.result.score) == (2, 3, 0.5)
+
+
+def test_cross_validation_judges_weights_on_queries_that_they_were_not_fitted_to() -> None:
+    random = np.random.default_rng(0)
+    lists = lists_of(4, 2, queries=20)
+    found = fuse(lists, "mrr@3", folds=4, seed=5).unseen
+    assert found is not None
+    counted = [q for q in range(20) if lists.relevance[8 * q : 8 * q + 8].any()]
+    values = []
+    for part in np.array_split(np.random.default_rng(5).permutation(counted), 4):
+        weights = maximize(lists.of_queries([q for q in counted if q not in part]), "mrr@3", seed=5).weights
+        held_out = [lists.of_queries([q]) for q in part]
+        values += [(evaluate(one, weights, "mrr@3"), evaluate(one, [1, 1], "mrr@3")) for one in held_out]
+    best, equal = np.mean(values, axis=0)
+    assert (found.best, found.equal, found.folds) == (pytest.approx(best), pytest.approx(equal), 4)
+    noise = Judged(random.normal(size=(200, 2)), np.arange(0, 201, 10), random.random(200) < 0.2)
+    known = fuse(noise, "ndcg@5", folds=5).unseen
+    assert known is not None
+    assert known.verdict == "on unseen queries equal weights may be as good"
+    with pytest.raises(DataError, match="in 21 parts needs as many queries that count, not 16"):
+        fuse(noise, "ndcg@5", folds=21)
+
+
+def test_a_feature_that_equal_weights_drown_is_found_on_unseen_queries() -> None:
+    random = np.random.default_rng(1)
+    relevance = (random.random(600) < 0.2).astype(float)
+    features = np.column_stack([relevance + random.normal(size=600) / 10, 10 * random.normal(size=600)])
+    found = fuse(Judged(features, np.arange(0, 601, 10), relevance), "ndcg@5", folds=5).unseen
+    assert found is not None
+    assert found.verdict == "on unseen queries they beat equal weights"
+    assert Unseen(0.5, 0.7, 0.1, 5).verdict == "on unseen queries equal weights are better"
+
+
+def test_what_is_stopped_says_what_no_weights_exceed(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = lists_of(2, 3)
+    found = fuse(lists, "ndcg@5", time_limit=0.0)
+    assert found.result.status is Status.TIME_LIMIT
+    assert found.verdict == f"stopped at the time limit: no weights reach more than {found.result.bound:.6f}"
+    assert found.result.score <= fuse(lists, "ndcg@5").result.score <= found.result.bound
+    monkeypatch.setattr(fusion, "_GRID_SECONDS", 0.0)
+    short = fuse(lists, "ndcg@5")
+    assert (short.grid_points, short.grid_size) == (1, 66)
+    assert short.grid == evaluate(lists, [0, 0, 1], "ndcg@5")
+
+
+def test_json_holds_all_of_it() -> None:
+    found = fuse(lists_of(3, 2), "ndcg@5", folds=3)
+    plain = json.loads(found.to_json())
+    assert plain["weights"] == found.result.by_name
+    assert (plain["score"], plain["bound"], plain["status"]) == (found.result.score, found.result.bound, "optimal")
+    assert plain["alone"] == found.alone
+    assert plain["grid"] == {"score": found.grid, "points": 11, "of": 11}
+    assert plain["unseen"]["best"] == found.unseen.best  # type: ignore[union-attr]
+
+
+# Pictures and settings
+
+
+@pytest.mark.parametrize("nonnegative", [True, False])
+def test_the_picture_of_two_features_shows_the_curve_and_the_best_weights(tmp_path: Path, nonnegative: bool) -> None:
+    from lpmert.reporting import pictures
+
+    found = fuse(lists_of(5, 2), "ndcg@5", nonnegative=nonnegative)
+    figure = pictures.fusion(found)
+    (axes,) = figure.axes
+    (steps,), (mark, *_) = axes.patches, axes.lines
+    values, edges, _ = steps.get_data()  # type: ignore[attr-defined]
+    place = int(np.searchsorted(edges, mark.get_xdata()[0])) - 1
+    assert values[place] == pytest.approx(found.result.score, abs=1e-10)
+    assert (np.diff(edges) > 0).all()
+    write_picture(figure, tmp_path / "curve.svg")
+    assert f"best: {found.result.score:.4f}" in (tmp_path / "curve.svg").read_text()
+    with pytest.raises(DataError, match="two features"):
+        pictures.fusion(fuse(lists_of(5, 3), "ndcg@5"))
+
+
+def numbers(content: Any) -> list[float]:
+    """All numbers in a JSON document."""
+    if isinstance(content, dict | list):
+        return [x for one in (content.values() if isinstance(content, dict) else content) for x in numbers(one)]
+    return [content] if isinstance(content, float) else []
+
+
+@pytest.mark.parametrize(("engine", "how"), [(engine, how) for engine, known in ENGINES.items() for how in known])
+def test_settings_of_engines_hold_the_weights(engine: str, how: str | None) -> None:
+    text = engine_text(engine, ("bm25", "dense"), np.array([0.3, 0.7]), how)
+    if engine == "ranx":
+        norm = {None: None, "minmax": "min-max", "z": "zmuv"}[how]
+        assert text == f"fuse(runs=[bm25, dense], norm={norm!r}, method='wsum', params={{'weights': (0.3, 0.7)}})"
+        return
+    assert numbers(json.loads(text)) == ([0.7] if engine == "weaviate" else [0.3, 0.7])
+    assert f'"{ENGINES[engine][how]}"' in text
+    with pytest.raises(DataError, match="no weights below 0"):
+        engine_text(engine, ("bm25", "dense"), np.array([1.3, -0.3]), how)
+
+
+def test_weaviate_takes_two_scores() -> None:
+    with pytest.raises(DataError, match="fuses two scores, keywords and vectors, not 3"):
+        engine_text("weaviate", ("a", "b", "c"), np.array([0.2, 0.3, 0.5]), "minmax")
+
+
+def test_a_result_to_tolerance_is_not_called_proved() -> None:
+    result = RankingResult(np.ones(1), ("a",), 0.5, 0.6, Status.OPTIMAL_TO_TOLERANCE, 0, 0, 0.0, ())
+    found = Fused(result, "ndcg@5", {"a": 0.5}, 0.5, 0.5, 1, 1, None, None, 1, 1, ())
+    assert found.verdict.startswith("optimal to tolerance: more, up to 0.600000")
