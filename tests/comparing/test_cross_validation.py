@@ -278,6 +278,7 @@ class TestCommands:
         assert [entry["name"] for entry in written["cross_validation"]["methods"]] == ["och", "average", "optimum"]
 
         jsonschema.validate(written, schema_of("check" if command[0] == "check" else "result"))
+
     @pytest.mark.parametrize(
         ("options", "said"),
         [

@@ -220,6 +220,7 @@ def test_the_same_lists_in_other_words_are_the_same(tmp_path: Path, dialect: str
             (tmp_path / f"x{ending}").write_text(content)
             assert same(read(tmp_path / f"x{ending}", **options), LISTS, named=False)
 
+
 def frame(kind: str) -> Any:
     columns = {
         "utt": ["u1", "u1", "u2"],
