@@ -6,6 +6,10 @@ from .api import certify as certify
 from .api import check as check
 from .api import evaluate as evaluate
 from .api import minimize as minimize
+from .budgets import Front as Front
+from .budgets import FrontPoint as FrontPoint
+from .budgets import pareto as pareto
+from .budgets import within_budget as within_budget
 from .certificates.check.verify import Verified as Verified
 from .certificates.check.verify import verify as verify
 from .checked import Check as Check

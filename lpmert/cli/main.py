@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Find the best 1, 2, ... features, and prove that no others do better.",
     ),
     "ranges": ("lpmert.cli.sensitivity:ranges", "Show how sure each weight is: its range among near-optimal weights."),
+    "pareto": ("lpmert.cli.budgets:pareto", "Find all best pairs of the loss and a second sum, each proved."),
     "train": ("lpmert.cli.solve:train", "Train weights for huge numbers of features."),
     "verify": ("lpmert.cli.verify:verify", "Check a certificate without trusting any search."),
 }

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, Registered, parse_weights
+from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, Registered, Scale, parse_weights, scale
+from lpmert.cli.budgets import best_within
 from lpmert.cli.options import option
 from lpmert.cli.problem import command
 from lpmert.cli.progress import Stages
@@ -51,11 +52,19 @@ class Proof:
 
 @dataclass(frozen=True)
 class Few:
-    """How many features may be used."""
+    """How many features may be used, or what they may cost."""
 
     heading = "Where the weights may lie"
 
     at_most: int | None = option("K", "Most weights other than 0; see `lpmert subsets`.", POSITIVE)
+    budget: Scale | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.", scale)
+
+    @property
+    def option(self) -> str | None:
+        """The option that makes it more than one plain search."""
+        if self.at_most is not None and self.budget is not None:
+            raise click.UsageError("--at-most and --budget are two questions; ask one.")
+        return "--at-most" if self.at_most is not None else "--budget" if self.budget is not None else None
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,7 @@ def solve(
     would change the loss. They go to --weights-out, and without it to stdout in place of the report.
     """
 
-    if few.at_most is not None:
+    if few.option is not None:
         one_search = {
             **{"--certificate": proof.certificate, "--checkpoint": proof.checkpoint, "--cv": unseen.cv},
             **{"--initial-weights": start.initial_weights, "--gap": search.gap, "--target": search.target},
@@ -111,7 +120,7 @@ def solve(
         }
         for name, value in one_search.items():
             if value is not None:
-                raise click.UsageError(f"{name} is for a single search, without --at-most.")
+                raise click.UsageError(f"{name} is for a single search, without {few.option}.")
 
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Result:
         from lpmert.api import minimize
@@ -119,6 +128,8 @@ def solve(
         weights.check(data.names)
         if few.at_most is not None:
             return best_with(data, few.at_most, arguments, out)
+        if few.budget is not None:
+            return best_within(data, few.budget, search, arguments, callback)
         keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
         return minimize(data, initial_weights=start.weights(data.names), callback=callback, **keeping, **arguments)
 
