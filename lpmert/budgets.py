@@ -42,24 +42,8 @@ if TYPE_CHECKING:
 _MOST_BITS = 34
 """Of whole losses of selections: searches count them in 48 bits, of which bounds need some for rounding and prices."""
 
-OnPoint = Callable[["FrontPoint"], object]
+OnPoint = Callable[[Result], object]
 """Gets each point of a front when it is known."""
-
-
-@dataclass(frozen=True)
-class FrontPoint:
-    """The least loss of all weights whose second sum is at most this one.
-
-    Parameters
-    ----------
-    result : Result
-        The weights, their loss and its bound.
-    second : float
-        The second sum of what they choose, the least with this loss where that is proved.
-    """
-
-    result: Result
-    second: float
 
 
 @dataclass(frozen=True)
@@ -70,8 +54,10 @@ class Front:
     ----------
     second : str
         What the second sum is of.
-    points : tuple of FrontPoint
-        Each loses more than the one before and has a smaller second sum.
+    points : tuple of Result
+        Each loses more than the one before and has a smaller second sum, which is in its `sums`.
+    every : bool
+        Whether all points were asked for, rather than some at even steps.
     complete : bool
         Whether all points that were asked for are there and proved: no weights have a loss as small with a smaller
         second sum, or a second sum as small with a smaller loss.
@@ -80,19 +66,19 @@ class Front:
     """
 
     second: str
-    points: tuple[FrontPoint, ...]
+    points: tuple[Result, ...]
+    every: bool
     complete: bool
     seconds: float
 
     @property
     def unit(self) -> Unit | None:
         """How the losses read in the unit that users know."""
-        return self.points[0].result.unit if self.points else None
+        return self.points[0].unit if self.points else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        points = [{"second": one.second, "result": one.result.to_dict()} for one in self.points]
-        return {"second": self.second, "points": points, "complete": self.complete, "seconds": self.seconds}
+        return {**vars(self), "points": [one.to_dict() for one in self.points]}
 
     def to_json(self) -> str:
         """Return `to_dict` as one JSON object."""
@@ -133,8 +119,8 @@ def within_budget(
     Returns
     -------
     Result
-        The weights, their loss, and the bound on the loss of all weights within the budget. `region` tells how far the
-        sum stays below it. No tie decides whether the sum does.
+        The weights, their loss, and the bound on the loss of all weights within the budget. `sums` has the
+        second sum, `region` how far it stays below the budget. No tie decides whether it does.
 
     Raises
     ------
@@ -230,7 +216,7 @@ def pareto(
     >>> import lpmert
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
     >>> front = lpmert.pareto(lists, second=[9, 1, 1, 1])
-    >>> [(one.result.loss, one.second) for one in front.points]
+    >>> [(one.loss, one.sums["second"]) for one in front.points]
     [(0.0, 10.0), (1.0, 2.0)]
     """
     solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
@@ -239,7 +225,7 @@ def pareto(
     most_points = None if points is None else whole_number(points, "points", 2)
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
-    front: list[FrontPoint] = []
+    front: list[Result] = []
     complete = stopped = False
     with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
         sums = _Sums(nbest, second, name, metric, region)
@@ -253,7 +239,7 @@ def pareto(
             proved = found.result.status is Status.OPTIMAL
             complete = proved and (not found.within or found.whole_second <= least)
             if found.within:
-                front.append(FrontPoint(found.result, found.second))
+                front.append(found.result)
                 with unheeded():
                     stopped = on_point is not None and bool(on_point(front[-1]))
             if stopped or not proved:
@@ -267,7 +253,7 @@ def pareto(
                         break
                     complete = first <= least
                 budget = min(budget, first - -(-(first - least) * len(front) // (most_points - 1)))
-    return Front(sums.name, tuple(front), complete, deadline.seconds)
+    return Front(sums.name, tuple(front), most_points is None, complete, deadline.seconds)
 
 
 class _Whole:
@@ -391,6 +377,7 @@ class _Within:
             signature=found.signature.replace(problem.metric.signature, f"{sums.problem.metric.signature}|{asked}"),
             fingerprint=sums.problem.fingerprint,
             region=region,
+            sums={sums.name: second},
             trace=tuple(self._point(*point) for point in found.trace if point[2] <= WITHIN),
             warnings=sums.problem.data_warnings,
             rates=sums.problem.rates(at.loss),

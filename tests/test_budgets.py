@@ -31,7 +31,7 @@ def _front(totals: list[list[float]]) -> list[tuple[float, float]]:
 
 
 def _pairs(front: lpmert.Front) -> list[tuple[float, float]]:
-    return [(one.result.loss, one.second) for one in front.points]
+    return [(one.loss, one.sums[front.second]) for one in front.points]
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 3, 4])
@@ -45,10 +45,10 @@ def test_a_front_has_all_best_pairs_of_attainable_selections_and_no_others(seed:
         assert found.complete
         assert _pairs(found) == wanted
         for one in found.points:
-            assert (one.result.status, one.result.lower_bound) == (Status.OPTIMAL, one.result.loss)
-            at = lpmert.evaluate(nbest, one.result.weights)
+            assert (one.status, one.lower_bound) == (Status.OPTIMAL, one.loss)
+            at = lpmert.evaluate(nbest, one.weights)
             rows = lists.offsets[:-1] + at.selection
-            assert (at.loss, second[rows].sum()) == (one.result.loss, one.second)
+            assert (at.loss, second[rows].sum()) == (one.loss, one.sums["second"])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -124,8 +124,8 @@ def test_time_leaves_points_that_hold_and_a_front_that_is_not_complete() -> None
     assert not found.complete
     assert found.seconds < 5.0
     for one in found.points:
-        assert one.result.lower_bound is not None
-        assert one.result.lower_bound <= one.result.loss
+        assert one.lower_bound is not None
+        assert one.lower_bound <= one.loss
     with pytest.raises(LimitError, match=r"before the search ended, the least sum was \d+;"):
         lpmert.within_budget(nbest, second, 3000, time_limit=0.3)
     stopped = lpmert.pareto(_problem(2, 3)[1], _problem(2, 3)[2], on_point=lambda _: True)

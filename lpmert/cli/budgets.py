@@ -20,7 +20,7 @@ from lpmert.quoting import number
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from lpmert.budgets import Front, FrontPoint
+    from lpmert.budgets import Front
     from lpmert.findings import Unit
     from lpmert.result import Callback, Result
 
@@ -52,8 +52,8 @@ def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> None
         arguments = _of_first(of_many(search.arguments(data)))
         unit = search.unit(data)
 
-        def on_point(point: FrontPoint) -> None:
-            say(f"{second.second} {number(point.second)}: {unit.name} {unit.text(point.result.loss)}")
+        def on_point(point: Result) -> None:
+            say(f"{second.second} {number(point.sums[second.second])}: {unit.name} {unit.text(point.loss)}")
 
         with Interrupts() as stop, naming(search.name):
             numbers = _numbers(data, second.second, search)
@@ -99,9 +99,9 @@ def _numbers(data: Any, column: str, search: Search) -> Any:
 def _report(found: Front, unit: Unit) -> str:
     """Return the front as text."""
     columns = [
-        [found.second, *(number(one.second) for one in found.points)],
-        [unit.name, *(unit.short(one.result.loss) for one in found.points)],
-        [unit.bound, *(bound_text(one.result.lower_bound, unit) for one in found.points)],
+        [found.second, *(number(one.sums[found.second]) for one in found.points)],
+        [unit.name, *(unit.short(one.loss) for one in found.points)],
+        [unit.bound, *(bound_text(one.lower_bound, unit) for one in found.points)],
     ]
     verdict = "proved: no weights have less of one without more of the other"
     if not found.complete:

@@ -131,7 +131,8 @@ def solve(
         if few.budget is not None:
             return best_within(data, few.budget, search, arguments, callback)
         keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
-        return minimize(data, initial_weights=start.weights(data.names), callback=callback, **keeping, **arguments)
+        result = minimize(data, initial_weights=start.weights(data.names), callback=callback, **keeping, **arguments)
+        return replace(result, whole=_whole(data, result, arguments))
 
     def text(data: Data, result: Result) -> str:
         from lpmert.api import problem_of
@@ -151,6 +152,21 @@ def solve(
     writes = (weights.weights_out, proof.certificate, proof.checkpoint)
     weights.beside(out)
     _run(search, unseen, page, out, found, finish, writes, renews, text if weights.to_stdout else None)
+
+
+_MOST_NUMBERS = 10_000_000
+"""Of the features of lists for which whole weights are sought: that of more takes seconds."""
+
+
+def _whole(data: Data, result: Result, arguments: dict[str, Any]) -> dict[str, int]:
+    """Return whole weights that choose as well as proved ones; none where lists are so large that it takes long."""
+    from lpmert.model.nbest import NBest
+    from lpmert.whole import whole_weights
+
+    if not (isinstance(data, NBest) and result.status.proved and data.n_hypotheses * data.n_features <= _MOST_NUMBERS):
+        return {}
+    own = {name: arguments[name] for name in ("metric", "ties", "region")}
+    return whole_weights(data, result, **own) or {}
 
 
 def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts) -> None:

@@ -427,9 +427,10 @@ def front(found: Front, unit: Unit) -> Figure:
     """Draw the least loss against the budget of the second sum, and the points of the front."""
     with styled():
         figure, axes = _empty(7.0, 3.6)
-        points = sorted(found.points, key=lambda one: one.second)
-        sums, losses = [one.second for one in points], unit.figures(np.array([one.result.loss for one in points]))
-        axes.step(sums, losses, where="post", color=_BOUND, linewidth=1.0)
+        points = found.points[::-1]
+        sums, losses = [one.sums[found.second] for one in points], unit.figures(np.array([one.loss for one in points]))
+        if found.every:  # or else there is more in between
+            axes.step(sums, losses, where="post", color=_BOUND, linewidth=1.0)
         axes.plot(sums, losses, "o", color=_LOSS, markersize=4)
         axes.set(xlabel=printable(f"{found.second}, sum at most"), ylabel=printable(f"best {unit.label}"))
         axes.grid(axis="both")
