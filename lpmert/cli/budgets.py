@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import PARTS, Scale
+from lpmert.cli.arguments import PARTS
 from lpmert.cli.options import option
 from lpmert.cli.problem import command
 from lpmert.cli.reports import verdict_line
@@ -66,14 +66,13 @@ def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> None
 
 
 def best_within(
-    data: Any, budget: Scale, search: Search, arguments: Mapping[str, Any], callback: Callback | None
+    data: Any, budget: tuple[str, float], search: Search, arguments: Mapping[str, Any], callback: Callback | None
 ) -> Result:
     """Return the best weights within a budget; raises `LimitError` where none were met in time."""
     from lpmert.budgets import within_budget
 
-    own = _of_first(of_many(arguments))
-    numbers = _numbers(data, budget.name, search)
-    return within_budget(data, numbers, budget.value, name=budget.name, callback=callback, **own)
+    (column, most), own = budget, _of_first(of_many(arguments))
+    return within_budget(data, _numbers(data, column, search), most, name=column, callback=callback, **own)
 
 
 def _of_first(arguments: Mapping[str, Any]) -> dict[str, Any]:

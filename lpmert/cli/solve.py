@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, Registered, Scale, parse_weights, scale
+from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, Registered, budget, parse_weights
 from lpmert.cli.budgets import best_within
 from lpmert.cli.options import option
 from lpmert.cli.problem import command
@@ -57,7 +57,7 @@ class Few:
     heading = "Where the weights may lie"
 
     at_most: int | None = option("K", "Most weights other than 0; see `lpmert subsets`.", POSITIVE)
-    budget: Scale | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.", scale)
+    budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.", budget)
 
     @property
     def option(self) -> str | None:
