@@ -6,6 +6,9 @@ from .api import certify as certify
 from .api import check as check
 from .api import evaluate as evaluate
 from .api import minimize as minimize
+from .budgets import Front as Front
+from .budgets import pareto as pareto
+from .budgets import within_budget as within_budget
 from .certificates.check.verify import Verified as Verified
 from .certificates.check.verify import verify as verify
 from .checked import Check as Check
@@ -63,5 +66,6 @@ from .subsets import Subsets as Subsets
 from .subsets import best_subsets as best_subsets
 from .unseen.tune import Tuned as Tuned
 from .unseen.tune import tune as tune
+from .whole import whole_weights as whole_weights
 
 __version__: str

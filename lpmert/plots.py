@@ -25,6 +25,7 @@ from lpmert.values import weights_array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from lpmert.budgets import Front
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.graphs import WordGraphs
@@ -273,6 +274,33 @@ def ranges(found: NearOptimal) -> Figure:
     >>> figure = lpmert.plots.ranges(lpmert.near_optimal(lists, slack=0.5))
     """
     return pictures.ranges(found, found.optimum.unit or LOSS)
+
+
+def front(found: Front) -> Figure:
+    """Draw the least loss against the budget of the second sum.
+
+    Parameters
+    ----------
+    found : Front
+        From `pareto`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The picture.
+
+    Raises
+    ------
+    MethodError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> figure = lpmert.plots.front(lpmert.pareto(lists, second=[9, 1, 1, 1]))
+    """
+    return pictures.front(found, found.unit or LOSS)
 
 
 def save(figure: Figure, path: str | Path) -> None:

@@ -177,6 +177,10 @@ class Result:
         The weights that the search was given to start from.
     resumed : bool
         Whether the search went on from a checkpoint: then the bound also rests on that file.
+    sums : mapping from name to number
+        Second sums of the chosen hypotheses, where a budget or a front is about them.
+    whole : mapping from name to int
+        The smallest whole weights that choose as well, where they were sought and found: see `whole_weights`.
 
     Examples
     --------
@@ -215,6 +219,8 @@ class Result:
     unit: Unit | None = None
     initial: FloatArray | None = None
     resumed: bool = False
+    sums: Mapping[str, float] = field(default_factory=dict)
+    whole: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -228,9 +234,10 @@ class Result:
 
     @property
     def message(self) -> str:
-        """The status as a sentence, which says if the search was resumed."""
+        """The status as a sentence, which says if sums have a budget, and if the search was resumed."""
+        within = f" with {listed(self.sums)} within budget" if self.sums else ""
         resumed = "; resumed from a checkpoint, on which the bound also rests" if self.resumed else ""
-        return f"{self.status.value}{resumed}"
+        return f"{self.status.value}{within}{resumed}"
 
     @property
     def gap_abs(self) -> float | None:
@@ -346,6 +353,8 @@ class Result:
             "trace": [list(point) for point in self.trace],
             "initial": None if self.initial is None else dict(zip(self.names, map(float, self.initial), strict=True)),
             "resumed": self.resumed,
+            "sums": dict(self.sums),
+            "whole": dict(self.whole),
             "signature": self.signature,
             "fingerprint": self.fingerprint,
             "seed": self.seed,
@@ -408,6 +417,8 @@ class Result:
             unit=None if data.get("unit") is None else Unit(**data["unit"]),
             initial=None if data["initial"] is None else np.array([data["initial"][name] for name in names]),
             resumed=data.get("resumed", False),
+            sums=data.get("sums", {}),
+            whole=data.get("whole", {}),
             signature=data["signature"],
             fingerprint=data["fingerprint"],
             seed=int(data["seed"]),

@@ -122,10 +122,12 @@ _RESULT = _object(
         "trace": _array(_POINT, "seconds, bound and loss at improvements, a thousand at most"),
         "initial": _or_null(_WEIGHTS, "what the search was given to start from"),
         "resumed": _described(_TRUTH, "whether the search went on from a checkpoint, on which the bound also rests"),
+        "sums": _by_name(_NUMBER, "second sums of the chosen hypotheses, where a budget or a front is about them"),
+        "whole": _by_name({"type": "integer"}, "the smallest whole weights that choose as well, where they were found"),
         "seed": _WHOLE,
         "warnings": _array(_object({"code": _STRING, "message": _STRING}), "what is doubtful about the question"),
     },
-    optional=("warnings", "unit", "resumed"),
+    optional=("warnings", "unit", "resumed", "sums", "whole"),
 )
 _SUMMARY = {**dict.fromkeys(("mean", "best"), _NUMBER), **dict.fromkeys(("delta", "deviation"), _MAYBE)}
 _DIFFERENCE = _object(dict.fromkeys(("loss", "p_value", "low", "high"), _NUMBER))

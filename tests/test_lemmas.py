@@ -16,13 +16,14 @@ from lpmert.errors import FloatArray
 from lpmert.methods.lp_mert.attainability import AttainabilityOracle
 from lpmert.methods.lp_mert.method import LpMert
 from lpmert.methods.lp_mert.published import PublishedSearch
-from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision
+from lpmert.metrics.ratio import Bleu, Budget, Chrf, LinearFraction, f_beta, precision
 from lpmert.model.presolve import fixed_point
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric import rational
 from lpmert.numeric.cone import Cap, covering_cones, enclosing_cone, outer_normals, project, wider_rays
 from lpmert.numeric.lists import rounding_bound
+from lpmert.whole import _narrowed, _relaxed
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -349,6 +350,36 @@ def test_minorants_lie_below_the_height(metric: Bleu | Chrf) -> None:
     assert tight > 5
 
 
+def test_bounds_of_budgets_lie_below_the_loss() -> None:
+    """In fractions; units are such that losses or excess come up to 1/2 and beyond, where f is cut off."""
+    rng = np.random.default_rng(11)
+    seen = dict.fromkeys(("within", "beyond", "priced"), 0)
+    for _ in range(1500):
+        lists = [rng.integers(0, 9, (int(rng.integers(1, 4)), 2)) for _ in range(int(rng.integers(1, 4)))]
+        lists = [one * int(rng.choice([1, 10**5])) for one in lists]
+        low, high = (sum(end(one, axis=0) for one in lists).astype(float) for end in (np.min, np.max))
+        most = float(max(0, int(rng.integers(low[1] - 2, high[1] + 3))))
+        unit, beyond = (2.0 ** float(rng.integers(-26, -2)) for _ in range(2))
+        metric, at = Budget(most, unit, beyond), rng.uniform(low, high)
+        constant, slopes = lay_minorant(metric.kind, metric.parameters, low, high, at)
+        for picks in product(*(range(len(one)) for one in lists)):
+            loss, second = (int(sum(one[pick][k] for one, pick in zip(lists, picks, strict=True))) for k in range(2))
+            exact = min(Fraction(1, 2), Fraction(unit) * loss)
+            if second > most:
+                exact = min(Fraction(1), Fraction(1, 2) + Fraction(beyond) * (second - int(most)))
+            assert exact == Fraction(metric.loss(np.array([loss, second], dtype=float)))
+            below = Fraction(constant) + Fraction(float(slopes[0])) * loss + Fraction(float(slopes[1])) * second
+            assert below <= exact
+            if high[1] <= most and unit * high[0] <= 0.5:
+                seen["within"] += 1
+                assert exact - below < 1e-12
+            if low[1] > most and beyond * (high[1] + most) <= 0.5:
+                seen["beyond"] += 1
+                assert exact - below < 1e-12
+        seen["priced"] += bool(slopes[0] and slopes[1])
+    assert min(seen.values()) > 100
+
+
 @pytest.mark.parametrize("metric", [f_beta(), f_beta(2.0), precision()], ids=["f1", "f2", "precision"])
 def test_the_iteration_of_dinkelbach_ends_at_the_least_fraction(metric: LinearFraction) -> None:
     rng = np.random.default_rng(3)
@@ -442,3 +473,25 @@ def test_a_cone_encloses_rays_however_flat(width: int) -> None:
 def test_no_cone_encloses_rays_that_lead_everywhere() -> None:
     assert enclosing_cone(np.array([[1.0, 0.0], [-1.0, 1e-14]])) is None
     assert enclosing_cone(np.array([[1.0, 0.0], [0.0, 0.0]])) is None
+
+
+def test_limits_in_whole_numbers_rule_out_no_weights_of_the_cone() -> None:
+    """All whole weights of small cones, with features whose digits are cut off."""
+    rng = np.random.default_rng(5)
+    kept = 0
+    for _ in range(40):
+        width, size = int(rng.integers(1, 4)), 4
+        centre = rng.normal(size=width)
+        limits = rng.normal(size=(5, width)) * 10.0 ** rng.integers(-8, 9)
+        limits *= np.sign(limits @ centre)[:, None]
+        whole = _relaxed(limits)
+        box = _narrowed(whole, np.full(width, -size), np.full(width, size), size * width)
+        for weights in product(range(-size, size + 1), repeat=width):
+            exact = [sum(Fraction(a) * w for a, w in zip(row, weights, strict=True)) for row in limits.tolist()]
+            if min(exact) > 0:
+                kept += 1
+                assert box is not None
+                assert (box[0] <= weights).all()
+                assert (weights <= box[1]).all()
+                assert (whole @ np.array(weights) > -size * width).all()
+    assert kept > 50

@@ -243,6 +243,15 @@ def scale(text: str) -> Scale:
     return Scale(name.strip(), value)
 
 
+def budget(text: str) -> tuple[str, float]:
+    """Return a column and what it may sum up to, from words=900; raises `click.BadParameter` for anything else."""
+    name, _, number = text.rpartition("=")
+    most = _finite_number(number)
+    if not name.strip() or most is None:
+        raise click.BadParameter(f"{quoted(text)} is not a column with the largest sum that it may have: words=900.")
+    return name.strip(), most
+
+
 def linear(text: str) -> Linear:
     """Return a limit on a sum from lm=1,ctc=-2:0..; raises `click.BadParameter` for anything else."""
     from lpmert.model.region import Linear

@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "ranges": ("lpmert.cli.sensitivity:ranges", "Show how sure each weight is: its range among near-optimal weights."),
     "rank": ("lpmert.cli.rank:rank", "Find the weights that rank judged documents best, and prove it."),
+    "pareto": ("lpmert.cli.budgets:pareto", "Find all best pairs of the loss and a second sum, each proved."),
     "train": ("lpmert.cli.solve:train", "Train weights for huge numbers of features."),
     "verify": ("lpmert.cli.verify:verify", "Check a certificate without trusting any search."),
 }

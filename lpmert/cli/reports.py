@@ -47,6 +47,7 @@ def result_report(result: Result, *, verbose: bool = False, paths: str = "") -> 
     """
     unit = result.unit or LOSS
     told = [*figures(result, unit), *bound(result, unit)]
+    told += [(name, number(value)) for name, value in result.sums.items()]
     table = [_feature_column(result), column("weight", result.weights.tolist(), decimals_of(result)), *_ranges(result)]
     good = result.status.proved and not result.warnings
     text = [side_by_side(table), labelled(_facts(result, paths, verbose)), labelled(told), *warned(result)]
@@ -188,6 +189,9 @@ def _facts(result: Result, paths: str, verbose: bool) -> Facts:
         facts.append(("limited by", f"{', '.join(result.limiting)}: the best choices go on beyond"))
     if result.free:
         facts.append(("free", "whatever the weight of a free feature, the others can make up for it"))
+    if result.whole:
+        whole = ", ".join(f"{name} {value}" for name, value in result.whole.items())
+        facts.append(("in whole numbers", f"{whole}: the choices are as good"))
     if verbose and paths:
         facts.append(("paths", f"{paths}; {result.counters.get('survivors', 0):,} may win in a cone that was searched"))
     if verbose:

@@ -77,7 +77,7 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> None:
     from lpmert.result import Status
 
     with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
-        data = _read(search, out)
+        data = read_for_many(search, out)
         with Interrupts() as stop, naming(search.name):
             found = _searched(data, sizes.at_most, search.arguments(data), out)
         unit = search.unit(data)
@@ -100,11 +100,11 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
     from lpmert.result import Status
 
     with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
-        data = _read(search, out)
+        data = read_for_many(search, out)
         own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack}
         with Interrupts() as stop, naming(search.name):
             found = near_optimal(
-                data, **_of_many(search.arguments(data)), **own, on_range=None if out.quiet else Stages()
+                data, **of_many(search.arguments(data)), **own, on_range=None if out.quiet else Stages()
             )
         unit = search.unit(data)
         deliver(found.to_json, lambda: _ranges_report(found, unit))
@@ -131,17 +131,17 @@ def _searched(data: Any, at_most: int | None, arguments: Mapping[str, Any], out:
     def on_set(size: int, done: int, n_sets: int, _: float) -> None:
         stages(f"sets of {size}", done, n_sets)
 
-    own = _of_many(arguments)
+    own = of_many(arguments)
     ties = None if own["ties"] == "first" else own["ties"]
     return best_subsets(data, **{**own, "ties": ties}, at_most=at_most, on_set=None if out.quiet else on_set)
 
 
-def _of_many(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def of_many(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that many searches take together."""
     return {name: value for name, value in arguments.items() if name not in _WITHOUT}
 
 
-def _read(search: Search, out: Output) -> Any:
+def read_for_many(search: Search, out: Output) -> Any:
     """Return the lists; raises `click.UsageError` for limits of a single search."""
     for name in _WITHOUT:
         if getattr(search, name) is not None:
@@ -154,7 +154,7 @@ def _subsets_report(found: Subsets, unit: Unit) -> str:
     columns = [
         ["best features", *(f"{one.size:2}  {' '.join(one.features)}" for one in found.subsets)],
         [unit.name, *(unit.short(one.result.loss) for one in found.subsets)],
-        [unit.bound, *(_bound(one.result.lower_bound, unit) for one in found.subsets)],
+        [unit.bound, *(bound_text(one.result.lower_bound, unit) for one in found.subsets)],
     ]
     open_sizes = [str(one.size) for one in found.subsets if not one.result.status.proved]
     verdict = "proved for each size: no other features or weights do better"
@@ -165,7 +165,7 @@ def _subsets_report(found: Subsets, unit: Unit) -> str:
     return f"{side_by_side(columns)}\n\n{verdict_line(verdict, good=found.complete and not open_sizes)}"
 
 
-def _bound(bound: float | None, unit: Unit) -> str:
+def bound_text(bound: float | None, unit: Unit) -> str:
     return "-" if bound is None else unit.short(bound, bound=True)
 
 

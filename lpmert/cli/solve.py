@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, Registered, parse_weights
+from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, Registered, budget, parse_weights
+from lpmert.cli.budgets import best_within
 from lpmert.cli.options import option
 from lpmert.cli.problem import command
 from lpmert.cli.progress import Stages
@@ -51,11 +52,19 @@ class Proof:
 
 @dataclass(frozen=True)
 class Few:
-    """How many features may be used."""
+    """How many features may be used, or what they may cost."""
 
     heading = "Where the weights may lie"
 
     at_most: int | None = option("K", "Most weights other than 0; see `lpmert subsets`.", POSITIVE)
+    budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.", budget)
+
+    @property
+    def option(self) -> str | None:
+        """The option that makes it more than one plain search."""
+        if self.at_most is not None and self.budget is not None:
+            raise click.UsageError("--at-most and --budget are two questions; ask one.")
+        return "--at-most" if self.at_most is not None else "--budget" if self.budget is not None else None
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,7 @@ def solve(
     --weights-out, and without it to stdout in place of the report.
     """
 
-    if few.at_most is not None:
+    if few.option is not None:
         one_search = {
             **{"--certificate": proof.certificate, "--checkpoint": proof.checkpoint},
             **{"--initial-weights": start.initial_weights, "--gap": search.gap, "--target": search.target},
@@ -108,7 +117,7 @@ def solve(
         }
         for name, value in one_search.items():
             if value is not None:
-                raise click.UsageError(f"{name} is for a single search, without --at-most.")
+                raise click.UsageError(f"{name} is for a single search, without {few.option}.")
 
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Result:
         from lpmert.api import minimize
@@ -116,8 +125,11 @@ def solve(
         weights.check(data.names)
         if few.at_most is not None:
             return best_with(data, few.at_most, arguments, out)
+        if few.budget is not None:
+            return best_within(data, few.budget, search, arguments, callback)
         keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
-        return minimize(data, initial_weights=start.weights(data.names), callback=callback, **keeping, **arguments)
+        result = minimize(data, initial_weights=start.weights(data.names), callback=callback, **keeping, **arguments)
+        return replace(result, whole=_whole(data, result, arguments))
 
     def text(data: Data, result: Result) -> str:
         from lpmert.api import problem_of
@@ -137,6 +149,21 @@ def solve(
     writes = (weights.weights_out, proof.certificate, proof.checkpoint)
     weights.beside(out)
     _run(search, page, out, found, finish, writes, renews, text if weights.to_stdout else None)
+
+
+_MOST_NUMBERS = 10_000_000
+"""Of the features of lists for which whole weights are sought: that of more takes seconds."""
+
+
+def _whole(data: Data, result: Result, arguments: dict[str, Any]) -> dict[str, int]:
+    """Return whole weights that choose as well as proved ones; none where lists are so large that it takes long."""
+    from lpmert.model.nbest import NBest
+    from lpmert.whole import whole_weights
+
+    if not (isinstance(data, NBest) and result.status.proved and data.n_hypotheses * data.n_features <= _MOST_NUMBERS):
+        return {}
+    own = {name: arguments[name] for name in ("metric", "ties", "region")}
+    return whole_weights(data, result, **own) or {}
 
 
 def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts) -> None:

@@ -102,6 +102,26 @@ Laid lay_per(const Reals& low, const Reals& high, const Reals& at, Reals& slopes
     return {missing, 1.0 + high[0] / least + high[1] / whole};
 }
 
+// The loss itself, or where the box has room on both sides of the budget, the loss and a price on what exceeds it.
+//
+// The price is up to the slope of the box's diagonal: nothing where the point keeps to the budget.
+Laid lay_budget(Span<const double> parameters, const Reals& low, const Reals& high, const Reals& at, Reals& slopes) {
+    const double most = parameters[0], unit = parameters[1], beyond = parameters[2];
+    if (low[1] > most) {
+        if ((high[1] - most) * beyond > 0.5) return {0.5, 0.5};
+        slopes[1] = beyond;
+        return {0.5 - most * beyond, 0.5 + (most + high[1]) * beyond};
+    }
+    if (unit * high[0] > 0.5) return {0.0, 0.0};
+    slopes[0] = unit;
+    if (high[1] <= most) return {0.0, unit * high[0]};
+    const double width = high[1] - low[1];
+    const double share = std::min(1.0, std::max(0.0, (at[1] - most) / width));
+    const double steepest = (0.5 - unit * high[0]) / (high[1] - most);
+    slopes[1] = std::min(share * unit * (high[0] - low[0]) / width, (1.0 - 8.0 * EPSILON) * steepest);
+    return {-slopes[1] * most, unit * high[0] + slopes[1] * (most + high[1])};
+}
+
 }  // namespace
 
 double Minorant::lay(Index kind, Span<const double> parameters) {
@@ -113,6 +133,8 @@ double Minorant::lay(Index kind, Span<const double> parameters) {
         laid = lay_chrf(parameters[0], low, high, at, slopes);
     } else if (kind == metric::PER) {
         laid = lay_per(low, high, at, slopes);
+    } else if (kind == metric::BUDGET) {
+        laid = lay_budget(parameters, low, high, at, slopes);
     } else {
         return 0.0;
     }
@@ -145,11 +167,12 @@ std::pair<Index, bool> Minorant::lay_in_units(const Ratio& ratio, Span<const dou
 }
 
 void check_kind(Index kind, Index n_parameters, Index n_columns) {
-    if (kind < metric::BLEU || kind > metric::PER) throw std::invalid_argument("kind is none of a ratio metric");
+    if (kind < metric::BLEU || kind > metric::BUDGET) throw std::invalid_argument("kind is none of a ratio metric");
     const bool right = kind == metric::BLEU       ? n_columns == 9
                        : kind == metric::FRACTION ? n_parameters == 2 * n_columns + 2
                        : kind == metric::CHRF     ? n_parameters == 1 && n_columns % 3 == 0
-                                                  : n_columns == 3;
+                       : kind == metric::PER      ? n_columns == 3
+                                                  : n_parameters == 3 && n_columns == 2;
     if (!right) throw std::invalid_argument("the metric takes another number of statistics or parameters");
 }
 
@@ -173,6 +196,10 @@ double loss_of_total(Index kind, Span<const double> parameters, Span<const doubl
     if (kind == metric::PER) {
         const double wrong = std::max(total[1], total[2]) - total[0];
         return wrong < total[2] ? wrong / total[2] : 1.0;
+    }
+    if (kind == metric::BUDGET) {
+        const double excess = total[1] - parameters[0];
+        return excess <= 0.0 ? std::min(0.5, parameters[1] * total[0]) : std::min(1.0, 0.5 + parameters[2] * excess);
     }
     if (kind != metric::CHRF) return std::numeric_limits<double>::quiet_NaN();
     double precision = 0.0, recall = 0.0, n_orders = 0.0;

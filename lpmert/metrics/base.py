@@ -6,6 +6,8 @@ BLEU: totals match_1, total_1, ..., match_4, total_4, reference length; no param
 FRACTION: (a.x + a0) / (b.x + b0); parameters a [K], a0, b [K], b0; 1 where the denominator is 0.
 CHRF: totals hypothesis, reference and matching n-grams of each order; parameters [beta^2].
 PER: totals match, hypothesis and reference words; no parameters.
+BUDGET: totals loss and second; parameters most, u, v. The loss is u * loss where second is at most `most`, and never
+above 1/2; beyond it is 1/2 + v * (second - most), and never above 1.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) ->
         raise MetricError(f"metric {quoted(name)}: the counts are so large that their sums are not exact; divide them")
 
 
-BLEU, FRACTION, CHRF, PER = range(4)
+BLEU, FRACTION, CHRF, PER, BUDGET = range(5)
 
 LARGEST_FACTOR = 10**6
 

@@ -1,4 +1,4 @@
-"""Metrics that are ratios of summed statistics: corpus BLEU, corpus chrF, PER, precision, recall, F_beta.
+"""Metrics that are functions of summed statistics: corpus BLEU, corpus chrF, PER, precision, recall, F_beta, budgets.
 
 `check_kind` refuses kinds without a formula, and statistics that a formula does not take: the loss of what it lets pass
 is at least 0, and at most 1 unless it is a fraction.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
+from math import frexp, isfinite
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from lpmert import core
 from lpmert.errors import FloatArray, MetricError
 from lpmert.metrics.base import (
     BLEU,
+    BUDGET,
     CHRF,
     EXACT_INTEGERS,
     FRACTION,
@@ -37,16 +38,16 @@ def check_kind(
     least 0, which is at most 1 unless it is a fraction.
     """
     width = statistics.shape[1]
-    if isinstance(kind, bool) or not isinstance(kind, int | np.integer) or kind not in (BLEU, FRACTION, CHRF, PER):
+    if isinstance(kind, bool) or not isinstance(kind, int | np.integer) or kind not in range(BUDGET + 1):
         raise MetricError(
             f"metric {quoted(name)} has kind {quoted(kind)}, and formulas are known of BLEU ({BLEU}), "
-            f"FRACTION ({FRACTION}), CHRF ({CHRF}) and PER ({PER}) of lpmert.metrics.base; omit kind for any other "
-            "loss: heuristics accept it"
+            f"FRACTION ({FRACTION}), CHRF ({CHRF}), PER ({PER}) and BUDGET ({BUDGET}) of lpmert.metrics.base; omit "
+            "kind for any other loss: heuristics accept it"
         )
     if columns is None:
         columns = tuple(str(k) for k in range(width))
     check_counts(name, columns, statistics)
-    number = {BLEU: 0, FRACTION: 2 * width + 2, CHRF: 1, PER: 0}[int(kind)]
+    number = {BLEU: 0, FRACTION: 2 * width + 2, CHRF: 1, PER: 0, BUDGET: 3}[int(kind)]
     if not (
         isinstance(parameters, np.ndarray)
         and parameters.dtype == np.float64
@@ -57,7 +58,7 @@ def check_kind(
             f"metric {quoted(name)}: its kind takes parameters as a float64 array of {number} finite numbers, see "
             f"lpmert.metrics.base; got {quoted(parameters)}"
         )
-    checks = {BLEU: _check_bleu, FRACTION: _check_fraction, CHRF: _check_chrf, PER: _check_per}
+    checks = {BLEU: _check_bleu, FRACTION: _check_fraction, CHRF: _check_chrf, PER: _check_per, BUDGET: _check_budget}
     checks[int(kind)](name, columns, parameters, statistics)
 
 
@@ -111,6 +112,17 @@ def _check_per(name: str, columns: tuple[str, ...], parameters: FloatArray, stat
                 f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {block[row, 0]:g} matches among "
                 f"{least[row]:g} words; the columns must be {listed(columns)}, in this order"
             )
+
+
+def _check_budget(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
+    if statistics.shape[1] != 2:
+        raise MetricError(f"metric {quoted(name)} is of kind BUDGET, which takes 2 columns, not {len(columns)}")
+    most, *units = parameters.tolist()
+    if not (0.0 <= most == int(most) <= EXACT_INTEGERS and all(frexp(unit)[0] == 0.5 for unit in units)):
+        raise MetricError(
+            f"metric {quoted(name)}: its budget must be a whole number of at least 0, and its units powers of two; got "
+            f"{quoted(parameters.tolist())}"
+        )
 
 
 def _check_fraction(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
@@ -245,6 +257,35 @@ class Per(_Ratio):
     @property
     def signature(self) -> str:
         return "metric:per|columns:3"
+
+
+@dataclass(frozen=True)
+class Budget(_Ratio):
+    """The sum of a loss while a second sum is at most `most`; beyond that any excess is worse than any loss.
+
+    unit, beyond: powers of two by which losses and excess are multiplied, so that no loss within the budget is above
+    `WITHIN`, and none at all above 1. Both are whole numbers. `lpmert.budgets` makes it.
+    """
+
+    name = "budget"
+    kind = BUDGET
+    columns = ("loss", "second")
+
+    most: float
+    unit: float
+    beyond: float
+
+    @property
+    def signature(self) -> str:
+        return f"metric:budget|columns:2|most:{self.most:g}"
+
+    @property
+    def parameters(self) -> FloatArray:
+        return np.array([self.most, self.unit, self.beyond])
+
+
+WITHIN = 2.0**-8
+"""What a loss within the budget is at most: the room up to 1/2 lets bounds charge enough for an excess (R8)."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""All pictures, drawn by matplotlib: searches, profiles, surfaces, subsets, ranges, changed lists, fusion, loops.
+"""All pictures, drawn by matplotlib: searches, profiles, surfaces, subsets, ranges, fronts, changed lists, fusion, loops.
 
 A picture for a page is an SVG with its own colours for dark screens; the same input gives the same bytes.
 """
@@ -25,6 +25,7 @@ from lpmert.system.files import atomic_writer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from lpmert.budgets import Front
     from lpmert.fusion import Fused
     from lpmert.ranges import NearOptimal
     from lpmert.reporting.lines import Profile, Surface
@@ -399,6 +400,20 @@ def fusion(found: Fused) -> Figure:
         axes.set_xlabel(printable(label))
         axes.set_ylabel(found.metric)
         figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+def front(found: Front, unit: Unit) -> Figure:
+    """Draw the least loss against the budget of the second sum, and the points of the front."""
+    with styled():
+        figure, axes = _empty(7.0, 3.6)
+        points = found.points[::-1]
+        sums, losses = [one.sums[found.second] for one in points], unit.figures(np.array([one.loss for one in points]))
+        if found.every:  # or else there is more in between
+            axes.step(sums, losses, where="post", color=_BOUND, linewidth=1.0)
+        axes.plot(sums, losses, "o", color=_LOSS, markersize=4)
+        axes.set(xlabel=printable(f"{found.second}, sum at most"), ylabel=printable(f"best {unit.label}"))
+        axes.grid(axis="both")
     return figure
 
 

@@ -145,9 +145,10 @@ def nbest_of(name: str) -> NBest:
 
 
 WRONG: dict[str, tuple[str, Any, str]] = {
-    "an unknown kind": ("counts", Ratio(rate, 4, RATE), "kind 4.*BLEU.*FRACTION.*CHRF.*omit kind"),
+    "an unknown kind": ("counts", Ratio(rate, 5, RATE), "kind 5.*BLEU.*FRACTION.*CHRF.*omit kind"),
     "no kind at all": ("counts", Ratio(rate, None, RATE), "kind None"),
     "a truth value": ("counts", Ratio(rate, True, RATE), "kind True"),
+    "the kind of a budget for a fraction": ("counts", Ratio(rate, 4, np.ones(3)), "BUDGET, which takes 2 columns"),
     "the kind of chrF for a fraction": ("counts", Ratio(rate, CHRF, np.array([4.0])), "matches among"),
     "another formula": ("bleu", Ratio(lambda t: 0.5 * bleu(t), BLEU, np.empty(0)), "formula of its kind"),
     "a loss that is no number": ("bleu", Ratio(lambda _: math.nan, BLEU, np.empty(0)), "finite"),
@@ -206,7 +207,7 @@ def test_a_bound_above_an_attained_value_is_refused(monkeypatch: pytest.MonkeyPa
 
 def test_no_formula_takes_what_is_for_another() -> None:
     total = np.array([4.0, 5.0, 3.0])
-    for kind, parameters in ((4, [4.0]), (-1, [4.0]), (BLEU, []), (CHRF, []), (FRACTION, [1.0])):
+    for kind, parameters in ((5, [4.0]), (4, [4.0]), (-1, [4.0]), (BLEU, []), (CHRF, []), (FRACTION, [1.0])):
         with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
             core.loss_of_total(kind, np.array(parameters), total)
         with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):

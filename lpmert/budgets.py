@@ -1,0 +1,406 @@
+"""Budgets: the least loss with a second sum (words, seconds, cost) within a limit, and the whole front of both.
+
+Loss and second sum become whole numbers, and a `Budget` one function of both: the loss within the budget, and beyond it
+the excess, which is worse than any loss. Methods for functions of sums minimise that as they do BLEU; their bounds put
+a price on the second sum. Where even the least of that function exceeds the budget, no weights keep to it. The front is
+one such search after the other, each for less than the second sum before.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lpmert.api import problem_of, settings_of
+from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
+from lpmert.findings import Unit
+from lpmert.metrics.ratio import WITHIN, Budget
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.numeric.rounding import binary_places, decimals_of
+from lpmert.quoting import listed, number, quoted
+from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
+from lpmert.search.driver import solve
+from lpmert.system.deadline import Deadline, unheeded
+from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
+from lpmert.values import real_number, whole_number
+from lpmert.workers import using_workers
+
+if TYPE_CHECKING:
+    from lpmert.metrics.base import Metric
+    from lpmert.model.region import Region
+    from lpmert.search.method import Method
+
+_MOST_BITS = 34
+"""Of whole losses of selections: searches count them in 48 bits, of which bounds need some for rounding and prices."""
+
+OnPoint = Callable[[Result], object]
+"""Gets each point of a front when it is known."""
+
+
+@dataclass(frozen=True)
+class Front:
+    """All best pairs of a loss and a second sum, from the least loss to the least second sum.
+
+    Parameters
+    ----------
+    second : str
+        What the second sum is of.
+    points : tuple of Result
+        Each loses more than the one before and has a smaller second sum, which is in its `sums`.
+    every : bool
+        Whether all points were asked for, rather than some at even steps.
+    complete : bool
+        Whether all points that were asked for are there and proved: no weights have a loss as small with a smaller
+        second sum, or a second sum as small with a smaller loss.
+    seconds : float
+        What it took.
+    """
+
+    second: str
+    points: tuple[Result, ...]
+    every: bool
+    complete: bool
+    seconds: float
+
+    @property
+    def unit(self) -> Unit | None:
+        """How the losses read in the unit that users know."""
+        return self.points[0].unit if self.points else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        return {**vars(self), "points": [one.to_dict() for one in self.points]}
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+
+def within_budget(
+    nbest: NBest,
+    second: str | ArrayLike,
+    most: float,
+    *,
+    name: str = "second",
+    metric: str | Metric | None = None,
+    method: str | Method = "auto",
+    region: Region | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    jobs: int = 1,
+    backend: str = "threads",
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Result:
+    """Find the least loss of all weights that keep a second sum within a budget, and prove that none do better.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    second : str or array [M]
+        What is summed over the chosen hypotheses: the name of a feature or statistic, or a number for each hypothesis.
+    most : float
+        The budget: the largest sum allowed.
+    name : str
+        What numbers for each hypothesis are called.
+    metric, method, region, time_limit, memory_limit, jobs, backend, seed, callback
+        As for `minimize`. The metric is a sum over lists. Of hypotheses with identical features the first counts.
+
+    Returns
+    -------
+    Result
+        The weights, their loss, and the bound on the loss of all weights within the budget. `sums` has the
+        second sum, `region` how far it stays below the budget. No tie decides whether it does.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`; `MetricError` too for losses that are no sums, and for sums of too many digits; `RegionError`
+        if it is proved that no weights keep to the budget.
+    LimitError
+        If a limit ended the search before it met weights within the budget.
+
+    Notes
+    -----
+    The epsilon-constraint method: Haimes, Lasdon and Wismer, IEEE Transactions on Systems, Man, and Cybernetics 1971.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> lpmert.minimize(lists).loss, lpmert.within_budget(lists, second=[9, 1, 1, 1], most=5).loss
+    (0.0, 1.0)
+    """
+    solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
+    allowance = Allowance(limits.memory_limit)
+    with Deadline(limits.time_limit, memory=allowance).running() as deadline, allowance.enforced_if_any():
+        sums = _Sums(nbest, second, name, metric, region)
+    number_given = real_number(most)
+    if number_given is None or not math.isfinite(number_given):
+        raise DataError(f"a budget is a number, the largest sum of {sums.name}; got {quoted(most)}")
+    budget = sums.second.floor(Fraction(repr(number_given)))
+    with using_workers(backend, jobs):
+        within = _Within(sums, budget, number_given)
+        found = within.search(solver, replace(limits, time_limit=deadline.left), seed, callback)
+    if found.within:
+        return found.result
+    limit, least = f"{sums.name} to {number(number_given)}", number(found.second)
+    if found.result.status is Status.OPTIMAL:
+        raise RegionError(f"no weights keep {limit}: the least sum of any is {least}")
+    raise LimitError(
+        f"no weights met that keep {limit} before the search ended, the least sum was {least}; allow more time, or more"
+    )
+
+
+def pareto(
+    nbest: NBest,
+    second: str | ArrayLike,
+    *,
+    points: int | None = None,
+    name: str = "second",
+    metric: str | Metric | None = None,
+    method: str | Method = "auto",
+    region: Region | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    jobs: int = 1,
+    backend: str = "threads",
+    seed: int = 0,
+    on_point: OnPoint | None = None,
+) -> Front:
+    """Find all best pairs of the loss and a second sum that any weights reach, and prove that there are no others.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    second : str or array [M]
+        What is summed over the chosen hypotheses: the name of a feature or statistic, or a number for each hypothesis.
+    points : int, optional
+        How many points at most, at least 2: the best for budgets at even steps. By default all points of the front.
+    name : str
+        What numbers for each hypothesis are called.
+    metric, method, region, memory_limit, jobs, backend, seed
+        As for `minimize`. The metric is a sum over lists. Of hypotheses with identical features the first counts.
+    time_limit : float, optional
+        Seconds for everything; points that are known by then stay.
+    on_point : callable, optional
+        Gets each point when it is known; a true answer stops.
+
+    Returns
+    -------
+    Front
+        The points, from the least loss to the least second sum. What the last search left open, its bound tells.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `within_budget`; `MethodError` too for methods that prove nothing.
+
+    Notes
+    -----
+    The epsilon-constraint method: Haimes, Lasdon and Wismer, IEEE Transactions on Systems, Man, and Cybernetics 1971.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> front = lpmert.pareto(lists, second=[9, 1, 1, 1])
+    >>> [(one.loss, one.sums["second"]) for one in front.points]
+    [(0.0, 10.0), (1.0, 2.0)]
+    """
+    solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
+    if not solver.proves:
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and a front is proved; use auto")
+    most_points = None if points is None else whole_number(points, "points", 2)
+    interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
+    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
+    front: list[Result] = []
+    complete = stopped = False
+    with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
+        sums = _Sums(nbest, second, name, metric, region)
+
+        def search(budget: int) -> _Found:
+            return _Within(sums, budget).search(solver, replace(limits, time_limit=deadline.left), seed)
+
+        first, least, budget = 0, 0, sums.second.largest
+        while not (complete or deadline.expired):
+            found = search(budget)
+            proved = found.result.status is Status.OPTIMAL
+            complete = proved and (not found.within or found.whole_second <= least)
+            if found.within:
+                front.append(found.result)
+                with unheeded():
+                    stopped = on_point is not None and bool(on_point(front[-1]))
+            if stopped or not proved:
+                break
+            budget = found.whole_second - 1
+            if most_points is not None:
+                if len(front) == 1:
+                    found = search(-1)  # for the least second sum
+                    first, least = budget + 1, found.whole_second
+                    if found.result.status is not Status.OPTIMAL:
+                        break
+                    complete = first <= least
+                budget = min(budget, first - -(-(first - least) * len(front) // (most_points - 1)))
+    return Front(sums.name, tuple(front), most_points is None, complete, deadline.seconds)
+
+
+class _Whole:
+    """Numbers of hypotheses as whole ones: value = of its list + unit * whole, whole [M] at least 0; offsets [S + 1].
+
+    Raises `MetricError` for numbers that have too many digits.
+    """
+
+    def __init__(self, values: FloatArray, offsets: IntArray, what: str) -> None:
+        places = decimals_of(values).places
+        binary = binary_places(values) if places is None else 0
+        scaled = None if binary is None else np.ldexp(values, binary) * 10.0 ** (places or 0)
+        if scaled is None or np.abs(scaled).max(initial=0.0) >= 2.0**53:
+            raise MetricError(f"{what} has too many digits for exact sums; round it")
+        whole = np.rint(scaled).astype(np.int64)
+        least = np.minimum.reduceat(whole, offsets[:-1])
+        whole -= np.repeat(least, np.diff(offsets))
+        step = int(np.gcd.reduce(whole)) or 1
+        unit = Fraction(1, 10 ** (places or 0) * 2 ** (binary or 0))
+        self.whole: IntArray = whole // step
+        self.unit, self.constant = unit * step, unit * sum(least.tolist())
+        self.largest = sum(np.maximum.reduceat(self.whole, offsets[:-1]).tolist())
+
+    def value(self, whole: int) -> Fraction:
+        return self.constant + self.unit * whole
+
+    def floor(self, value: Fraction) -> int:
+        """Return the largest whole sum whose value is at most this, at most the largest; below 0 if there is none."""
+        return min(self.largest, math.floor((value - self.constant) / self.unit))
+
+
+class _Sums:
+    """The lists with both sums as whole numbers."""
+
+    def __init__(self, nbest: NBest, second: str | ArrayLike, name: str, metric: Any, region: Region | None) -> None:
+        problem = problem_of(nbest, metric, "first", region)
+        if not isinstance(problem, Problem):
+            raise MethodError("budgets are for N-best lists; make some with lpmert.n_best")
+        if problem.losses is None:
+            raise MetricError(
+                f"a budget needs a loss that is a sum over lists, and metric {quoted(problem.metric.name)} is none"
+            )
+        self.problem, self.region = problem, region
+        self.name, values = _second_of(nbest, second, name)
+        self.loss = _Whole(problem.losses, nbest.offsets, "the loss")
+        self.second = _Whole(values, nbest.offsets, self.name)
+
+    def lists(self, losses: IntArray) -> NBest:
+        """Return the lists with these losses [M] and the second numbers as statistics."""
+        nbest, statistics = self.problem.nbest, np.column_stack([losses, self.second.whole]).astype(np.float64)
+        return NBest(nbest.features, nbest.offsets, statistics, nbest.names, nbest.list_ids, Budget.columns, copy=False)
+
+
+def _second_of(nbest: NBest, second: str | ArrayLike, name: str) -> tuple[str, FloatArray]:
+    """Return the name of a second sum and its numbers [M]; raises `DataError` where there are none."""
+    if isinstance(second, str):
+        if second in nbest.names:
+            values: Any = nbest.features[:, [nbest.names.index(second)]]
+            return second, np.asarray(values if isinstance(values, np.ndarray) else values.toarray()).ravel() + 0.0
+        if second in nbest.statistic_names:
+            return second, nbest.statistics[:, nbest.statistic_names.index(second)] + 0.0
+        names = listed([*nbest.names, *nbest.statistic_names])
+        raise DataError(f"no feature or statistic {quoted(second)} for the second sum; there are {names}")
+    values = np.asarray(second)
+    if values.shape != (nbest.n_hypotheses,) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
+        raise DataError(f"second must be one finite number for each of the {nbest.n_hypotheses} hypotheses")
+    return name, values.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a search within a budget came to; within: whether its weights keep to it."""
+
+    result: Result
+    within: bool
+    whole_second: int
+    second: float
+
+
+class _Within:
+    """The search for the least loss within a budget, a whole number, which stands for a limit of the caller.
+
+    Without one, it is the search for the least second sum with that loss: it counts as less than one unit of the loss.
+    """
+
+    def __init__(self, sums: _Sums, budget: int, limit: float | None = None) -> None:
+        self._sums, self._budget, self._limit = sums, budget, limit
+        loss, second = sums.loss, sums.second
+        self._factor = second.largest + 1 if limit is None else 1
+        largest = (loss.largest + 1) * self._factor - 1
+        if largest.bit_length() > _MOST_BITS:
+            raise MetricError(
+                f"loss and {sums.name} have too many digits for proofs about both: what all lists together can lose, "
+                f"times what {sums.name} can differ by, is at most 2**{_MOST_BITS} steps; round them"
+            )
+        self._losses = loss.whole * self._factor + (second.whole if limit is None else 0)
+        self._unit = math.ldexp(WITHIN, -largest.bit_length())
+        # with a budget below 0, which nothing keeps to, the excess over 0 is sought
+        beyond = math.ldexp(0.5, -max(1, second.largest).bit_length())
+        self._metric = Budget(float(max(0, budget)), self._unit, beyond)
+
+    def search(self, method: Method, limits: Limits, seed: int, callback: Callback | None = None) -> _Found:
+        sums, limit = self._sums, self._limit
+        problem = Problem(sums.lists(self._losses), self._metric, region=sums.region)
+        told = None if callback is None else lambda progress: callback(self._progress(progress))
+        found = solve(method, problem, limits, told, seed)
+        at = sums.problem.evaluate(found.weights)
+        whole = int(sums.second.whole[sums.problem.nbest.offsets[:-1] + at.selection].sum())
+        second = float(sums.second.value(whole))
+        region, asked = dict(found.region), f"second:{sums.name}"
+        if limit is not None:
+            asked = f"budget:{sums.name}<={limit!r}"
+            region[f"{sums.name} <= {number(limit)}"] = limit - second
+        lower = None if found.lower_bound is None else min(at.loss, self._loss_of(found.lower_bound))
+        result = replace(
+            found,
+            loss=at.loss,
+            score=at.score,
+            lower_bound=at.loss if found.status is Status.OPTIMAL else lower,
+            statistics=at.statistics,
+            signature=found.signature.replace(problem.metric.signature, f"{sums.problem.metric.signature}|{asked}"),
+            fingerprint=sums.problem.fingerprint,
+            region=region,
+            sums={sums.name: second},
+            trace=tuple(self._point(*point) for point in found.trace if point[2] <= WITHIN),
+            warnings=sums.problem.data_warnings,
+            rates=sums.problem.rates(at.loss),
+            unit=sums.problem.unit,
+        )
+        return _Found(result, whole <= self._budget, whole, second)
+
+    def _point(self, seconds: float, bound: float | None, loss: float) -> tuple[float, float | None, float]:
+        """Return a point of the trace, in losses."""
+        return seconds, None if bound is None else self._loss_of(bound), self._loss_of(loss)
+
+    def _loss_of(self, loss: float) -> float:
+        """Return the loss, rounded down, that a loss of the search, or a bound on it, stands for.
+
+        Sums are whole, so that a bound in between is one on the next.
+        """
+        whole = math.ceil(Fraction(min(loss, WITHIN)) / Fraction(self._unit)) // self._factor
+        exact = self._sums.loss.value(min(whole, self._sums.loss.largest))
+        nearest = float(exact)
+        return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
+
+    def _progress(self, progress: Progress) -> Progress:
+        """Return how a search stands, in losses; infinite while nothing is within the budget."""
+        bound = None if progress.lower_bound is None else self._loss_of(progress.lower_bound)
+        loss = self._loss_of(progress.loss) if progress.loss <= WITHIN else math.inf
+        return replace(progress, lower_bound=bound, loss=loss, gap_rel=relative_gap(loss, bound))

@@ -1,0 +1,104 @@
+"""`lpmert pareto` and `solve --budget`: what they print is what the library finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import finished, run
+
+import lpmert
+
+TABLE = """question,a,b,c,errors
+1,0,0,2,4
+1,2,1,5,2
+1,3,3,9,0
+2,0,0,1,5
+2,3,1,4,1
+2,4,4,7,0
+3,1,0,0,3
+3,2,2,6,1
+3,0,5,9,0
+"""
+COLUMNS = {"segment": "question", "features": ["a", "b"], "loss": "errors"}
+FEWER = ("--segment", "question", "--features", "a,b", "--loss", "errors")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "dev.csv"
+    path.write_text(TABLE)
+    return path
+
+
+def test_pareto_prints_the_front_of_a_feature_or_of_another_column(table: Path) -> None:
+    lists = lpmert.read_table(table, **COLUMNS)  # type: ignore[arg-type]
+    others = lpmert.read_table(table, segment="question", features=["a", "b"], loss="c").statistics[:, 0]
+    for column, numbers in (("b", "b"), ("c", others)):
+        found = lpmert.pareto(lists, numbers, name=column)
+        assert len(found.points) > 1
+        done = run("pareto", table, *FEWER, "--second", column, "-q")
+        assert done.exit_code == 0, done.output
+        head, *rows = done.stdout.splitlines()
+        assert head.split() == [column, "errors", "at", "least"]
+        shown = [row.split() for row in rows[: len(found.points)]]
+        assert shown == [[f"{one.sums[column]:g}", *[f"{one.loss:g}"] * 2] for one in found.points]
+        assert "proved: no weights have less of one without more of the other" in done.stdout
+        plain = json.loads(run("pareto", table, *FEWER, "--second", column, "--json", "-q").stdout)
+        assert [one["sums"] for one in plain["points"]] == [dict(one.sums) for one in found.points]
+        assert (plain["second"], plain["complete"], plain["every"]) == (column, True, True)
+
+
+def test_pareto_says_what_time_left_open(table: Path) -> None:
+    done = run("pareto", table, *FEWER, "--second", "b", "--time-limit", "0")
+    assert done.exit_code == 3, done.output
+    assert "not complete" in done.stdout
+
+
+def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path) -> None:
+    lists = lpmert.read_table(table, **COLUMNS)  # type: ignore[arg-type]
+    least = lpmert.pareto(lists, "b").points[-1]
+    document = json.loads(run("solve", table, *FEWER, "--budget", f"b={least.sums['b']}", "--json", "-q").stdout)
+    assert document["loss"] == document["lower_bound"] == least.loss
+    assert document["sums"] == {"b": least.sums["b"]}
+    assert document["region"] == {f"b <= {least.sums['b']:g}": 0.0}
+    shown = run("solve", table, *FEWER, "--budget", f"b={least.sums['b']}", "-q").stdout
+    assert ["b", f"{least.sums['b']:g}"] in [line.split() for line in shown.splitlines()]
+    assert "no weights give a lower loss with b within budget" in shown
+    refused = run("solve", table, *FEWER, "--budget", f"b={least.sums['b'] - 1}")
+    assert refused.exit_code == 1
+    assert f"the least sum of any is {least.sums['b']:g}" in refused.output
+
+
+def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
+    for more, message in (
+        (("--at-most", "1"), "--at-most and --budget are two questions"),
+        (("--cv", "2"), "--cv is for a single search, without --budget"),
+        (("--certificate", "proof.json"), "--certificate is for a single search, without --budget"),
+        (("--ties", "worst"), "--ties is for one sum"),
+    ):
+        done = run("solve", table, *FEWER, "--budget", "b=3", *more)
+        assert done.exit_code == 2
+        assert message in done.output
+    code, _, told = finished("pareto", "-", *FEWER, "--second", "c", stdin=table.open())
+    assert code == 2
+    assert "stdin cannot be read once more" in told
+
+
+def test_a_front_is_drawn(table: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    done = run("pareto", table, *FEWER, "--second", "b", "-q", "--picture", tmp_path / "front.svg")
+    assert done.exit_code == 0, done.output
+    drawn = (tmp_path / "front.svg").read_text()
+    assert "b, sum at most" in drawn
+    assert "best errors" in drawn
+
+
+def test_solve_prints_whole_weights_that_choose_as_well(table: Path) -> None:
+    lists = lpmert.read_table(table, **COLUMNS)  # type: ignore[arg-type]
+    found = lpmert.whole_weights(lists, lpmert.minimize(lists))
+    assert found is not None
+    assert json.loads(run("solve", table, *FEWER, "--json", "-q").stdout)["whole"] == found
+    text = ", ".join(f"{name} {value}" for name, value in found.items())
+    assert f"in whole numbers {text}: the choices are as good" in run("solve", table, *FEWER, "-q").stdout

@@ -1,0 +1,161 @@
+"""Budgets and fronts: against all attainable selections, enumerated in fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle import Lists, attainable_totals
+
+import lpmert
+from lpmert import DataError, LimitError, MethodError, MetricError, NBest, Region, RegionError, Status
+
+
+def _problem(seed: int, n_features: int, n_lists: int = 4) -> tuple[Lists, NBest, np.ndarray[Any, Any]]:
+    """Lists with small features, some of them identical, and second numbers that are at odds with the losses."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 5, n_lists)
+    features = rng.integers(-3, 4, (int(sizes.sum()), n_features)).astype(float)
+    losses = rng.integers(0, 6, len(features))
+    second = 9 - losses + rng.integers(0, 4, len(features))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Lists(features, offsets, losses), NBest(features, offsets, losses), second
+
+
+def _front(totals: list[list[float]]) -> list[tuple[float, float]]:
+    """The pairs that no other pair is as good as in both sums, from the least loss on."""
+    pairs = sorted({(loss, second) for loss, second in totals})
+    return [pair for k, pair in enumerate(pairs) if all(pair[1] < before for _, before in pairs[:k])]
+
+
+def _pairs(front: lpmert.Front) -> list[tuple[float, float]]:
+    return [(one.loss, one.sums[front.second]) for one in front.points]
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_front_has_all_best_pairs_of_attainable_selections_and_no_others(seed: int, n_features: int) -> None:
+    lists, nbest, second = _problem(seed, n_features)
+    both = np.column_stack([lists.losses, second])
+    wanted = _front(attainable_totals(lists, both))
+    for method in ("auto", "cells", "choices"):
+        found = lpmert.pareto(nbest, second, method=method)
+        assert found.complete
+        assert _pairs(found) == wanted
+        for one in found.points:
+            assert (one.status, one.lower_bound) == (Status.OPTIMAL, one.loss)
+            at = lpmert.evaluate(nbest, one.weights)
+            rows = lists.offsets[:-1] + at.selection
+            assert (at.loss, second[rows].sum()) == (one.loss, one.sums["second"])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_least_loss_within_a_budget_is_that_of_all_attainable_selections(seed: int) -> None:
+    lists, nbest, second = _problem(seed, 2 + seed % 2)
+    totals = attainable_totals(lists, np.column_stack([lists.losses, second]))
+    for most in range(int(min(b for _, b in totals)) - 1, int(max(b for _, b in totals)) + 2):
+        inside = [loss for loss, b in totals if b <= most]
+        if not inside:
+            with pytest.raises(RegionError, match=f"the least sum of any is {min(b for _, b in totals):g}$"):
+                lpmert.within_budget(nbest, second, most)
+            continue
+        found = lpmert.within_budget(nbest, second, most)
+        assert found.loss == min(inside) == found.lower_bound
+        assert found.status is Status.OPTIMAL
+        (left,) = found.region.values()
+        assert 0 <= left == most - second[lists.offsets[:-1] + found.selection].sum()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_may_be_decimals_binary_fractions_and_below_zero(seed: int) -> None:
+    lists, nbest, second = _problem(seed, 2)
+    wanted = lpmert.pareto(nbest, second)
+    for scale, shift, more in ((0.1, -0.7, 0.3), (0.25, -3.0, -100.0)):
+        losses, others = lists.losses * scale + shift, second * scale + more
+        if scale == 0.1:
+            losses, others = np.round(losses, 1), np.round(others, 1)
+        found = lpmert.pareto(NBest(lists.features, lists.offsets, losses), others)
+        pairs = [(loss * scale + shift * lists.n_lists, b * scale + more * lists.n_lists) for loss, b in _pairs(wanted)]
+        assert found.complete
+        assert np.allclose(_pairs(found), pairs, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_front_keeps_to_the_region(seed: int) -> None:
+    lists, nbest, second = _problem(seed, 3)
+    limits = [(Fraction(1), Fraction(0), Fraction(0)), (Fraction(0), Fraction(1), Fraction(0))]
+    wanted = _front(attainable_totals(lists, np.column_stack([lists.losses, second]), limits))
+    region = Region(bounds={"feature1": (0.0, None), "feature2": (0.0, None)})
+    found = lpmert.pareto(nbest, second, region=region)
+    assert found.complete
+    assert _pairs(found) == wanted
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_some_points_are_the_best_for_budgets_at_even_steps(seed: int) -> None:
+    _, nbest, second = _problem(seed, 3, 5)
+    every = _pairs(lpmert.pareto(nbest, second))
+    for points in (2, 3, 5):
+        found = lpmert.pareto(nbest, second, points=points)
+        assert found.complete
+        own = _pairs(found)
+        assert len(own) <= points
+        assert set(own) <= set(every)
+        assert own[0] == every[0]
+        assert own[-1] == every[-1]
+
+
+def test_the_second_sum_may_be_a_feature_or_a_statistic() -> None:
+    lists, nbest, _ = _problem(1, 3)
+    assert _pairs(lpmert.pareto(nbest, "feature2")) == _front(
+        attainable_totals(lists, np.column_stack([lists.losses, lists.features[:, 1]]))
+    )
+    assert lpmert.pareto(nbest, "feature2").second == "feature2"
+    assert _pairs(lpmert.pareto(nbest, "loss")) == [_pairs(lpmert.pareto(nbest, "feature2"))[0][:1] * 2]
+
+
+def test_time_leaves_points_that_hold_and_a_front_that_is_not_complete() -> None:
+    rng = np.random.default_rng(0)
+    features, losses = rng.normal(size=(3000, 6)), rng.integers(0, 9, 3000)
+    nbest, second = NBest(features, list(range(0, 3001, 10)), losses), 20 - losses + rng.integers(0, 9, 3000)
+    found = lpmert.pareto(nbest, second, time_limit=0.5)
+    assert not found.complete
+    assert found.seconds < 5.0
+    for one in found.points:
+        assert one.lower_bound is not None
+        assert one.lower_bound <= one.loss
+    with pytest.raises(LimitError, match=r"before the search ended, the least sum was \d+;"):
+        lpmert.within_budget(nbest, second, 3000, time_limit=0.3)
+    stopped = lpmert.pareto(_problem(2, 3)[1], _problem(2, 3)[2], on_point=lambda _: True)
+    assert (len(stopped.points), stopped.complete) == (1, False)
+
+
+def test_progress_tells_losses_and_the_trace_does_too() -> None:
+    _, nbest, second = _problem(3, 3)
+    seen = []
+    found = lpmert.within_budget(nbest, second, 30, callback=seen.append)
+    assert all(one.loss == float("inf") or one.loss == int(one.loss) for one in seen)
+    assert found.trace[-1][1:] == (found.loss, found.loss)
+    assert "|budget:second<=30.0|" in found.signature
+    assert found.to_dict()["region"] == found.region
+
+
+def test_what_cannot_be_asked_is_said() -> None:
+    _, nbest, second = _problem(0, 2)
+    with pytest.raises(DataError, match="no feature or statistic 'words'"):
+        lpmert.within_budget(nbest, "words", 3)
+    with pytest.raises(DataError, match="second must be one finite number for each of the"):
+        lpmert.pareto(nbest, second[1:])
+    with pytest.raises(DataError, match="a budget is a number"):
+        lpmert.within_budget(nbest, second, float("inf"))
+    with pytest.raises(MethodError, match="points must be"):
+        lpmert.pareto(nbest, second, points=1)
+    with pytest.raises(MethodError, match="proves nothing"):
+        lpmert.pareto(nbest, second, method="och")
+    with pytest.raises(MetricError, match="too many digits"):
+        lpmert.pareto(nbest, np.random.default_rng(0).normal(size=nbest.n_hypotheses))
+    counts = NBest(nbest.features, nbest.offsets, np.ones((nbest.n_hypotheses, 3)))
+    with pytest.raises(MetricError, match="a loss that is a sum over lists, and metric 'f1' is none"):
+        lpmert.pareto(counts, "feature1", metric="f1")
