@@ -277,7 +277,6 @@ class TestCommands:
         jsonschema.validate(written, schema_of("comparison"))
         assert [entry["name"] for entry in written["cross_validation"]["methods"]] == ["och", "average", "optimum"]
 
-
     @pytest.mark.parametrize(
         ("options", "said"),
         [
