@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import ItemsView, Iterable, KeysView, Sequence, Set
+from collections.abc import ItemsView, Iterable, KeysView, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +102,13 @@ def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> 
 
 
 def checked_sequence(values: Iterable[Any], what: str) -> list[Any]:
-    """Return values whose order counts as a list; raises `DataError` for a set, which has none, and for one string."""
+    """Return values whose order counts as a list; raises `DataError` for a set, which has none, for a mapping, of which
+    nobody knows whether its keys are meant, and for one string.
+    """
     if isinstance(values, Set) and not isinstance(values, KeysView | ItemsView):  # those of mappings are in order
         raise DataError(f"{what} must be a sequence, not a set, which has no order; give a list")
+    if isinstance(values, Mapping):
+        raise DataError(f"{what} must be a sequence, not a mapping; give a list of its values, or of its keys")
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise DataError(f"{what} must be a sequence, not {quoted(values)}; give a list")
     return list(values)
@@ -167,9 +171,10 @@ def checked_references(
         return tuple(() for _ in ids)
     if references is None:
         raise DataError("give references, or losses of the links")
-    if isinstance(references, str) or len(references) != len(ids):
+    references = checked_sequence(references, "references")
+    if len(references) != len(ids):
         raise DataError(f"references needs one entry for each of the {len(ids)} lattices; got {quoted(references)}")
-    several = [(own,) if isinstance(own, str) else tuple(own) for own in references]
+    several = [(own,) if isinstance(own, str) else tuple(checked_sequence(own, "references")) for own in references]
     for list_id, own in zip(ids, several, strict=True):
         if not own or not all(isinstance(one, str) for one in own):
             raise DataError(f"lattice {quoted(list_id)} needs at least one reference, all of them strings")

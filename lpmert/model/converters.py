@@ -251,7 +251,7 @@ def measure_texts(
     references = checked_sequence(references, "references")
     if len(references) != nbest.n_lists:
         raise DataError(f"references needs one entry for each of the {nbest.n_lists} lists; got {len(references)}")
-    several = [(one,) if isinstance(one, str) else tuple(one) for one in references]
+    several = [(one,) if isinstance(one, str) else tuple(checked_sequence(one, "references")) for one in references]
     rows: list[Sequence[float]] = []
     bounds = zip(nbest.offsets[:-1].tolist(), nbest.offsets[1:].tolist(), strict=True)
     for list_id, (begin, end), own in zip(nbest.list_ids, bounds, several, strict=True):

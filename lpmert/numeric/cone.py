@@ -252,9 +252,9 @@ def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[Floa
     known: dict[tuple[float, ...], Ray] = {}
 
     def exact(numbers: list[float]) -> Ray:
+        checkpoint()
         key = tuple(numbers)
         if key not in known:
-            checkpoint()
             entries = tuple(map(Fraction, numbers))
             products = (sum((value * entries[d] for d, value in row), Fraction(0)) for row in normals)
             known[key] = Ray(entries, tuple(products))
@@ -262,7 +262,7 @@ def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[Floa
 
     whole = covering_cones(limits.shape[1]) if around is None else [around]
     cones = [[exact(ray) for ray in cone.tolist()] for cone in whole]
-    cones = [cone for cone in cones if all(any(ray.products[k] > 0 for ray in cone) for k in range(len(limits)))]
+    cones = [cone for cone in cones if all(_reaches_inside(cone, k) for k in range(len(limits)))]
     most = min(_MOST_CONES, _MOST_NUMBERS // max(1, limits.shape[1]) ** 2)
     waiting, done, cuts = [(cone, 0) for cone in reversed(cones)], 0, 0
     while waiting:
@@ -284,6 +284,12 @@ def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[Floa
             waiting.append((cone, k + 1))
         else:
             waiting += [([*cone[:moved], middle, *cone[moved + 1 :]], k) for moved in (p, q)]
+
+
+def _reaches_inside(cone: Sequence[Ray], k: int) -> bool:
+    """Whether more of a cone than a face is inside of limit k."""
+    checkpoint()
+    return any(ray.products[k] > 0 for ray in cone)
 
 
 def _cut(inner: Ray, outer: Ray, k: int) -> Ray | None:
