@@ -52,6 +52,8 @@ from .model.region import Region as Region
 from .ranges import NearOptimal as NearOptimal
 from .ranges import WeightRange as WeightRange
 from .ranges import near_optimal as near_optimal
+from .rashomon import RashomonSet as RashomonSet
+from .rashomon import rashomon_set as rashomon_set
 from .reporting.page import report as report
 from .reranker import Reranked as Reranked
 from .reranker import Reranker as Reranker
@@ -64,6 +66,8 @@ from .result import Status as Status
 from .subsets import Subset as Subset
 from .subsets import Subsets as Subsets
 from .subsets import best_subsets as best_subsets
+from .unseen.leave_one_out import LeftOut as LeftOut
+from .unseen.leave_one_out import leave_one_out as leave_one_out
 from .unseen.tune import Tuned as Tuned
 from .unseen.tune import tune as tune
 from .whole import whole_weights as whole_weights

@@ -195,7 +195,7 @@ def near_optimal(
     solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges are proved; use auto")
-    more = _checked_slack(slack)
+    more = checked_slack(slack)
     if not 0.0 < precision < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
@@ -218,7 +218,7 @@ def near_optimal(
     return NearOptimal(search.optimum, most, search.scale, tuple(ranges), search.complete, deadline.seconds)
 
 
-def _checked_slack(slack: float | str) -> Callable[[float], float]:
+def checked_slack(slack: float | str) -> Callable[[float], float]:
     """Return what weights may lose more than an optimum, by its loss; raises `DataError` for what is no amount."""
     percent = isinstance(slack, str) and slack.strip().endswith("%")
     try:

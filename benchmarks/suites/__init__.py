@@ -28,6 +28,7 @@ NAMES = (
     "msr",
     "adaptation",
     "unseen",
+    "features",
     "lattices",
     "scale",
 )

@@ -81,10 +81,10 @@ def tasks() -> Iterator[Task]:
                 yield Task(split(source, number), HeldOut(), solver, seed=number, time_limit=TIME_LIMIT)
 
 
-def differences(rows: list[Row], source: Source, solver: str) -> list[float]:
+def differences(rows: list[Row], source: Source, solver: str, baseline: str = BASELINE) -> list[float]:
     """Return the held-out loss of each split beyond the baseline's, in percent of the latter's mean."""
     names = [split(source, number).name for number in range(SPLITS)]
-    pairs = [(find(rows, dataset=name, solver=BASELINE), find(rows, dataset=name, solver=solver)) for name in names]
+    pairs = [(find(rows, dataset=name, solver=baseline), find(rows, dataset=name, solver=solver)) for name in names]
     losses = [
         (base[0].details["held_out_loss"], own[0].details["held_out_loss"])
         for base, own in pairs

@@ -1,0 +1,105 @@
+"""Whether the number of features that cross-validation chooses serves unseen lists better than all features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from benchmarks.halves import Halves, HeldOut
+from benchmarks.harness import Answer, Benchmark, Task, Unlimited
+from benchmarks.lists import Solve
+from benchmarks.rows import Row, find
+from benchmarks.sources import SOURCES
+from benchmarks.suites.unseen import differences, split
+from benchmarks.tables import Table, seconds
+from lpmert.comparing.significance import corrected_reach
+from lpmert.errors import FloatArray
+from lpmert.methods.auto import Auto
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.subsets import best_subsets
+from lpmert.unseen.estimate import folds_of
+
+SPLITS = 4
+FOLDS = 3
+TIME_LIMIT = 8.0
+MOST_FEATURES = 15
+"""Beyond so many, sets of up to `FEW` are tried, as those of all sizes are too many."""
+FEW = 4
+
+
+@dataclass(frozen=True)
+class ChosenSize(Unlimited):
+    """The best weights with as many features as cost least on the lists held out of each fold."""
+
+    name: str = "k of cross-validation"
+
+    def solve(self, data: Halves, objective: HeldOut, seed: int, time_limit: float) -> Answer:
+        """Search all sizes on each fold, choose one, and search it on all lists; each search has the whole time."""
+        lists: NBest = data.train
+        fold = folds_of(np.arange(lists.n_lists), FOLDS, seed)
+        costs: dict[int, float] = {}
+        for number in range(FOLDS):
+            fitted, aside = (lists.restrict(chosen) for chosen in (fold != number, fold == number))
+            for size, weights in _by_size(fitted, seed, time_limit).items():
+                cost = Problem(aside, objective.metric, ties="worst").evaluate(weights).loss
+                costs[size] = costs.get(size, 0.0) + cost
+        size = min(costs, key=lambda size: (costs[size], size))
+        weights = _by_size(lists, seed, time_limit)[size]
+        return Answer(weights, "heuristic", None, {"features": size})
+
+
+def _by_size(lists: NBest, seed: int, time_limit: float) -> dict[int, FloatArray]:
+    most = None if lists.n_features <= MOST_FEATURES else FEW
+    found = best_subsets(lists, at_most=most, time_limit=time_limit, seed=seed)
+    return {one.size: one.result.weights for one in found.subsets}
+
+
+ALL = Solve(Auto(), "all features")
+CHOSEN = ChosenSize()
+
+
+def tasks() -> Iterator[Task]:
+    """Yield the first splits of all sources with both."""
+    for source in SOURCES:
+        for number in range(SPLITS):
+            for solver in (ALL, CHOSEN):
+                yield Task(split(source, number), HeldOut(), solver, seed=number, time_limit=TIME_LIMIT)
+
+
+def render(rows: list[Row]) -> Iterator[Table]:
+    """Yield what the chosen size costs beside all features, and which it is."""
+    lines, means = [], []
+    for source in SOURCES:
+        found = differences(rows, source, CHOSEN.name, ALL.name)
+        if not found:
+            continue
+        own = [row for row in find(rows, solver=CHOSEN.name) if row.dataset.startswith(f"{source.name}, split")]
+        sizes = " ".join(str(row.counters["features"]) for row in own)
+        aside = source.n_lists - source.n_train
+        reach = corrected_reach(np.array(found), aside / source.n_train) if len(found) > 1 else np.inf
+        wins, losses = sum(one < 0 for one in found), sum(one > 0 for one in found)
+        means.append(fmean(found))
+        figures = [f"{means[-1]:+.2f} ± {reach:.2f}", f"{wins}/{losses}", seconds(_spent(own))]
+        lines.append([source.name, str(source.n_features), sizes, *figures])
+    if lines:
+        lines.append(["mean", "", "", f"{fmean(means):+.2f}", "", ""])
+        yield Table(
+            "Held-out loss of the k of cross-validation beside all features, in percent",
+            ["lists", "D", "chosen k", "difference", "better / worse", "processor seconds"],
+            lines,
+            f"Below 0 where k features are better; ± is the interval of 95 % after Nadeau and Bengio (2003). Each of "
+            f"{SPLITS} splits chooses its k by {FOLDS}-fold cross-validation on the lists that it is fitted to, from "
+            f"searches of {TIME_LIMIT:g} seconds for all sizes together, with more than {MOST_FEATURES} features those "
+            f"up to {FEW}; all features are searched for {TIME_LIMIT:g} seconds too.",
+        )
+
+
+def _spent(rows: list[Row]) -> float:
+    return fmean(row.processor_seconds for row in rows)
+
+
+BENCHMARK = Benchmark("features", "Unseen lists: how many features", tasks, render)

@@ -1,0 +1,222 @@
+"""Leave-one-out: what each list costs at weights that are the proved optimum of all others.
+
+Weights that beat the optimum of all lists once a list is left out lose more on that list than the optimum does: where
+they gain on the others, they pay for it there. So the search without a list looks only at weights that choose something
+worse in it, and only for as little on the others as the optimum has; most of these searches end at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import frexp, ldexp
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lpmert.api import problem_of, settings_of
+from lpmert.errors import FloatArray, LimitError, MethodError, MetricError, RegionError
+from lpmert.metrics.base import AdditiveMetric
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Distinct, Problem
+from lpmert.model.region import Region
+from lpmert.quoting import quoted
+from lpmert.result import Limits, Result, Status
+from lpmert.search.cutoff import search_below
+from lpmert.search.driver import solve
+from lpmert.system.deadline import Deadline, unheeded
+from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
+from lpmert.workers import using_workers
+
+if TYPE_CHECKING:
+    from lpmert.metrics.base import Metric
+    from lpmert.search.method import Method
+
+OnList = Callable[[int, int], object]
+"""Gets how many lists were left out, of how many."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What each list costs where it has no say, from `leave_one_out`.
+
+    Parameters
+    ----------
+    optimum : Result
+        The best weights of all lists.
+    list_ids : tuple
+        Of the lists.
+    fitted : ndarray of shape (n_lists,)
+        What each costs at the optimum.
+    least, most : ndarray of shape (n_lists,)
+        Between what and what each costs at the optimum of all others; the same unless time was short. Of several optima
+        the one at which it costs most counts.
+    seconds : float
+        What it took.
+    """
+
+    optimum: Result
+    list_ids: tuple[Any, ...]
+    fitted: FloatArray
+    least: FloatArray
+    most: FloatArray
+    seconds: float
+
+    @property
+    def loss(self) -> float | None:
+        """What all lists cost when left out, `None` where time was short; an estimate for as many unseen lists."""
+        return float(self.most.sum()) if self.complete else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every list is known."""
+        return bool((self.least == self.most).all())
+
+    @property
+    def n_changed(self) -> int:
+        """How many lists surely cost more when left out."""
+        return int((self.least > self.fitted).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        columns = zip(self.list_ids, self.fitted.tolist(), self.least.tolist(), self.most.tolist(), strict=True)
+        keys = ("list", "fitted", "least", "most")
+        own = {"loss": self.loss, "complete": self.complete, "seconds": self.seconds}
+        return {"optimum": self.optimum.to_dict(), **own, "lists": [dict(zip(keys, c, strict=True)) for c in columns]}
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+
+def leave_one_out(
+    nbest: NBest,
+    *,
+    metric: str | Metric | None = None,
+    method: str | Method = "auto",
+    ties: str = "first",
+    region: Region | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    jobs: int = 1,
+    backend: str = "threads",
+    seed: int = 0,
+    on_list: OnList | None = None,
+) -> LeftOut:
+    """Find what each list costs at the proved optimum of all others: exact leave-one-out cross-validation.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists; what their hypotheses lose are multiples of a power of two, such as counts.
+    metric, method, ties, region
+        As for `minimize`.
+    time_limit : float, optional
+        Seconds for everything, half of them at most for the optimum; lists that it leaves open are between bounds.
+    memory_limit, jobs, backend, seed
+        As for `minimize`.
+    on_list : callable, optional
+        Gets how many lists were left out, of how many; a true answer stops.
+
+    Returns
+    -------
+    LeftOut
+        What each list costs, fitted and left out.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`; `MethodError` too for lattices and methods that prove nothing, `MetricError` for metrics that
+        are no sums over lists and for losses that have to be rounded.
+    LimitError
+        If the time did not suffice to prove the optimum of all lists.
+
+    Notes
+    -----
+    Stone, Cross-Validatory Choice and Assessment of Statistical Predictions, JRSS B 1974.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> left_out = lpmert.leave_one_out(lists)
+    >>> left_out.optimum.loss, left_out.loss
+    (0.0, 2.0)
+    """
+    solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
+    if not solver.proves:
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and leaving lists out takes proofs; use auto")
+    interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
+    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
+    with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
+        problem = problem_of(nbest, metric, ties, region)
+        if not isinstance(problem, Problem):
+            raise MethodError("lists are left out of N-best lists; make some with lpmert.n_best")
+        if not isinstance(problem.metric, AdditiveMetric):
+            raise MetricError(f"lists are left out of sums over lists, which {quoted(problem.metric.name)} is not")
+        if problem.canonical.rounded:
+            raise MetricError("losses have to be rounded to be summed, so that ties cannot be told; make them counts")
+        half = None if deadline.left is None else deadline.left / 2.0
+        optimum = solve(solver, problem, replace(limits, time_limit=half), seed=seed)
+        if optimum.status is not Status.OPTIMAL:
+            raise LimitError(f"no list left out, as the optimum of all lists is not proved: {optimum.message}")
+        search = _Search(problem, optimum, solver, limits, seed)
+        fitted, n_lists = search.fitted, nbest.n_lists
+        ends = np.array([fitted, np.maximum.reduceat(search.losses, search.lists.offsets[:-1])])
+        waiting = np.flatnonzero(ends[0] < ends[1]).tolist()
+        for done, number in enumerate(waiting):
+            if deadline.expired:
+                break
+            left = None if deadline.left is None else deadline.left / (len(waiting) - done)
+            found = search.without(number, left)
+            ends[:, number] = ends[:, number] if found is None else found
+            if on_list is not None:
+                with unheeded():
+                    if on_list(n_lists - len(waiting) + done + 1, n_lists):
+                        break
+    return LeftOut(optimum, nbest.list_ids, fitted, ends[0], ends[1], deadline.seconds)
+
+
+class _Search:
+    """The lists with one hypothesis for those with identical features, what these lose, and what the optimum does."""
+
+    def __init__(self, problem: Problem, optimum: Result, method: Method, limits: Limits, seed: int) -> None:
+        self._problem, self._method, self._limits, self._seed = problem, method, limits, seed
+        self.lists: Distinct = problem.as_given()
+        metric: Any = problem.metric
+        self.losses = np.asarray(metric.losses(self.lists.statistics), dtype=np.float64)
+        form, offsets = problem.canonical, problem.nbest.offsets
+        self._step = form.granularity * form.unit
+        self._beyond = float(np.maximum.reduceat(np.abs(self.losses), self.lists.offsets[:-1]).sum()) * 2.0 + self._step
+        all_losses = np.asarray(metric.losses(problem.nbest.statistics), dtype=np.float64)
+        self.fitted: FloatArray = all_losses[offsets[:-1] + optimum.selection]
+        self._most = float(self.fitted.sum())
+
+    def without(self, number: int, seconds: float | None) -> float | None:
+        """Return what a list costs at the best weights without it, `None` if that search does not end.
+
+        In the search the list tells weights apart that are as good for all others: by less than the least difference
+        of these, the dearer the better.
+        """
+        rows = slice(*self.lists.offsets[number : number + 2].tolist())
+        own, fitted = self.losses[rows], float(self.fitted[number])
+        spread = float(own.max()) - fitted
+        part = ldexp(1.0, frexp(self._step)[1] - frexp(spread)[1] - 2)
+        losses = self.losses.copy()
+        losses[rows] = np.where(own > fitted, part * (own.max() - own), self._beyond)
+        cutoff = self._most - fitted + self._step
+        nbest = NBest(self.lists.features, self.lists.offsets, losses, names=self._problem.names)
+        try:
+            problem = Problem(nbest, None, ties="first", region=self._problem.region)
+        except RegionError:
+            return None
+        if problem.canonical.rounded:
+            return None
+        found = search_below(problem, cutoff, self._method, replace(self._limits, time_limit=seconds), self._seed)
+        if found.result is None:
+            return fitted if found.ended and found.bound >= cutoff else None
+        if found.result.status is not Status.OPTIMAL:
+            return None
+        return float(own[found.result.selection[number]])
