@@ -1,4 +1,4 @@
-"""All pictures, drawn by matplotlib: searches, profiles, surfaces, subsets, ranges, fronts, changed lists, fusion, loops.
+"""All pictures, drawn by matplotlib: searches, profiles, subsets, ranges, fronts, changed lists, fusion, loops.
 
 A picture for a page is an SVG with its own colours for dark screens; the same input gives the same bytes.
 """
