@@ -13,9 +13,8 @@ from lpmert.findings import LOSS, Unit
 from lpmert.quoting import duration, number, percent
 
 if TYPE_CHECKING:
-    from lpmert.checked import Check
     from lpmert.model.evaluation import Evaluation
-    from lpmert.result import Result
+    from lpmert.result import Check, Result
 
 Content = Mapping[str, Any]
 """An outcome as JSON has it."""

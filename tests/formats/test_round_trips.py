@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from mutations import examples
 from scipy import sparse
 from shared import SHARED_DATA, needs_shared
-from written_lists import DIALECTS, FILES, LISTS, PACKINGS, binary_mert, optimum, same, single_precision, small
+from written_lists import DIALECTS, FILES, LISTS, PACKINGS, optimum, same, small
 
 from lpmert import DataError, NBest, read, write
 from lpmert.formats.detect import detect
@@ -275,16 +275,6 @@ def test_a_process_reads_its_standard_input(tmp_path: Path) -> None:
     outcome = subprocess.run(command, input=path.read_bytes(), capture_output=True, env=environment(), timeout=300)
     assert outcome.returncode == 0, outcome.stderr
     assert json.loads(outcome.stdout)["fingerprint"] == read(path).fingerprint
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_binary_mert_data_are_the_same_lists(tmp_path: Path, seed: int, packed: bool) -> None:
-    expected = single_precision(seed)
-    for name, what in (("features", "FEATURES"), ("scores", "SCORES")):
-        data = PACKINGS[".gz" if packed else ""](binary_mert(expected, what))
-        (tmp_path / f"run.{name}.dat{'.gz' * packed}").write_bytes(data)
-    assert same(read(tmp_path / f"run.features.dat{'.gz' * packed}"), expected)
 
 
 def one(**changes: Any) -> NBest:
