@@ -116,9 +116,7 @@ def _moses_scores(text: str, place: Place) -> tuple[tuple[str, ...], list[float]
     """Return names and values of `core=(0,-1.5) name=2`."""
     core = _CORE.search(text)
     if core is None:
-        raise place.error(
-            f"scores={quoted(text)} should be core=(...) and name=number; use a later Moses"
-        )
+        raise place.error(f"scores={quoted(text)} should be core=(...) and name=number; use a later Moses")
     pairs = [(f"core{number}", value) for number, value in enumerate(filter(None, core[1].split(",")), 1)]
     for part in words_of(text[: core.start()] + text[core.end() :]):
         name, _, value = part.rpartition("=")
