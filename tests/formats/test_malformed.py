@@ -602,7 +602,6 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     ("scores names no file", lambda: read(".", "espnet", references=SPOKEN, scores=())),
     ("no reference for utterance 'one'", lambda: read("alone", "srilm", references={"two": "a dog"}, partial=True)),
     ("no list for the reference of 'two-x'.*partial=True", lambda: read("alone", "srilm", references=SPOKEN)),
-    ("two: form 1, but the files before have the features acoustic", lambda: read("lists", "srilm", references=SPOKEN)),
     ("two columns would be called 'list'", lambda: lpmert.to_columns(NBest([[1.0]], [0, 1], [0], names=["list"]))),
     # the order of a set of strings is another in each process
     (f"^source {NO_SET}", lambda: read({"y.tsv"})),
@@ -708,7 +707,7 @@ def test_missing_files_folders_and_other_archives_are_refused_by_name(tmp_path: 
             read(tmp_path / "x.npz")
     for content in (table_of(lm=[1.0, 2.0])[:-10], b""):
         put(tmp_path, {"dev.parquet": content})
-        with pytest.raises(DataError, match="cannot be read as Parquet"):
+        with pytest.raises(DataError, match="cannot be read as Parquet" if content else "empty file"):
             KINDS["parquet"].read(tmp_path)
 
 
