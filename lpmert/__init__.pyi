@@ -11,7 +11,6 @@ from .budgets import pareto as pareto
 from .budgets import within_budget as within_budget
 from .certificates.check.verify import Verified as Verified
 from .certificates.check.verify import verify as verify
-from .checked import Check as Check
 from .comparing.compare import compare as compare
 from .comparing.comparison import Comparison as Comparison
 from .errors import CertificateError as CertificateError
@@ -59,6 +58,7 @@ from .reranker import Reranked as Reranked
 from .reranker import Reranker as Reranker
 from .reranker import rerank as rerank
 from .reranker import vote as vote
+from .result import Check as Check
 from .result import Limits as Limits
 from .result import Progress as Progress
 from .result import Result as Result

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lpmert.checked import Check
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.evaluation import Evaluation
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
-    from lpmert.result import Callback, Limits, Result
+    from lpmert.result import Callback, Check, Limits, Result
     from lpmert.search.checkpoint import CheckpointFile
     from lpmert.search.method import Method
     from lpmert.values import Weights
@@ -194,9 +193,8 @@ def check(
     >>> found.loss, found.optimum.loss, found.excess
     (1.0, 0.0, 1.0)
     """
-    from lpmert.checked import Check
     from lpmert.formats.weights import given_weights
-    from lpmert.result import warned
+    from lpmert.result import Check, warned
     from lpmert.search.driver import solve
     from lpmert.workers import using_workers
 

@@ -194,7 +194,6 @@ _AVERAGED = _object(
         "agreement": _described(_MAYBE, "least cosine of the mean of a chain with that of all"),
         "chains": _WHOLE,
         "steps": _WHOLE,
-        "quick": _described(_MAYBE, "what unseen lists would cost by the variance along the chains"),
         "complete": _TRUTH,
     }
 )

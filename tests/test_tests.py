@@ -99,7 +99,7 @@ def test_every_test_asserts_something() -> None:
 def test_tests_that_look_at_the_clock_run_alone() -> None:
     """Beside others they fail for want of a processor."""
     timed = [test for test in every_test() if any(named(one) & CLOCKS for one in reached(test))]
-    assert len(timed) > 2
+    assert timed
     assert [test.function.name for test in timed if "serial" not in marks(test.function)] == []
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import struct
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import zstandard
 from oracle import least_total
 
@@ -107,33 +105,6 @@ SCORES_TXT_BEGIN_0 0 1 2 WER
 SCORES_TXT_END_0
 """
 """Lists as Moses' extractor writes them."""
-
-
-def binary_mert(nbest: NBest, what: str) -> bytes:
-    """Return what Moses' extractor writes with --binary, put together here."""
-    rows, names = (nbest.features, nbest.names) if what == "FEATURES" else (nbest.statistics, ("WER",))
-    parts = []
-    for number, list_id in enumerate(nbest.list_ids):
-        own = rows[nbest.offsets[number] : nbest.offsets[number + 1]]
-        parts.append(f"{what}_BIN_BEGIN_0 {list_id} {len(own)} {own.shape[1]} {' '.join(names)}\n".encode())
-        parts += [
-            struct.pack("<f", value) if what == "FEATURES" else struct.pack("<i", int(value))
-            for row in own
-            for value in row
-        ]
-        parts.append(f"{what}_BIN_END_0\n".encode())
-    return b"".join(parts)
-
-
-def single_precision(seed: int) -> NBest:
-    """Return lists whose features single precision holds, with bytes of all kinds in them."""
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(40, 3)).astype(np.float32).astype(np.float64)
-    features[:4, 0] = [10.0, 2.0**-100, 0.0, -(2.0**80)]
-    statistics = np.column_stack([rng.integers(0, 3000, 40), np.repeat(rng.integers(5, 20, 8), 5)])
-    return NBest(
-        features, np.arange(0, 41, 5), statistics, ["a_0", "b_0", "b_1"], statistic_names=["errors", "reference_length"]
-    )
 
 
 LISTS = NBest(

@@ -18,7 +18,7 @@ import lpmert
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.running import ExitCode, open_streams, say, silence
 from lpmert.quoting import LONGEST_MESSAGE, shortened
-from lpmert.system.pipes import buffered_pipes
+from lpmert.system.streams import buffered_pipes
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "solve": ("lpmert.cli.solve:solve", "Find the weights with the least loss, and prove that no weights do better."),

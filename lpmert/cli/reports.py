@@ -25,11 +25,10 @@ from lpmert.reporting.tables import (
 )
 
 if TYPE_CHECKING:
-    from lpmert.checked import Check
     from lpmert.errors import FloatArray
     from lpmert.looping.looped import Looped
     from lpmert.model.evaluation import Evaluation
-    from lpmert.result import Result
+    from lpmert.result import Check, Result
     from lpmert.unseen.tune import Tuned
 
 _FEWEST, _USUAL = 4, 6

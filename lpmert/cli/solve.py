@@ -29,9 +29,8 @@ from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
-    from lpmert.checked import Check
     from lpmert.cli.reading import Data
-    from lpmert.result import Callback, Result
+    from lpmert.result import Callback, Check, Result
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class _Estimated(Sources):
     heading = "Unseen lists"
 
     cv: int = option("N", "Parts for cross-validation.", PARTS, default=5)
-    quick: bool = option("", "Estimate without cross-validation.", default=False)
+    quick: bool = option("", "Average without cross-validation.", default=False)
 
 
 @command(

@@ -21,9 +21,17 @@ from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS, PROBLEM
-from lpmert.system.archives import archive_members, is_archive
-from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, STDIN, head_of, line_limit, open_bytes
-from lpmert.system.pipes import buffered_pipes
+from lpmert.system.files import (
+    BYTE_ORDER_MARK,
+    EMPTY,
+    STDIN,
+    archive_members,
+    head_of,
+    is_archive,
+    line_limit,
+    open_bytes,
+)
+from lpmert.system.streams import buffered_pipes
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 """A file or folder, several files (runs), or for scores the files by name of the feature."""
@@ -32,7 +40,7 @@ Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 logger = logging.getLogger("lpmert")
 
 _HEAD = 1 << 16
-_SRILM = re.compile(r"NBestList[12]\.0\b|\(-?[0-9.]+\) |(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
+_SRILM = re.compile(r"(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
 _CHOOSING = ("features", "loss", "gain", "statistics")
 _REMEDY = f"give the format ({{}}, format), one of {listed(FORMATS.own)}, or module:Name"

@@ -38,11 +38,9 @@ from lpmert.model.graphs import Hypergraphs, Lattices
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
-from lpmert.system.archives import archive_members, is_archive
-from lpmert.system.files import check_lines, line_limit, read_text
+from lpmert.system.files import archive_members, check_lines, is_archive, line_limit, read_text
 from lpmert.system.memory import give_back, room_for
-from lpmert.system.packing import COMPRESSED_ENDINGS
-from lpmert.system.pipes import buffered_pipes
+from lpmert.system.streams import COMPRESSED_ENDINGS, buffered_pipes
 
 SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON
 """Words of a lattice that are no words of the hypothesis."""

@@ -16,7 +16,7 @@ from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import EMPTY, atomic_writer, decoded, head_of, open_bytes, whole
+from lpmert.system.files import EMPTY, atomic_writer, head_of
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
@@ -241,8 +241,7 @@ class _Pool:
 def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
     begin = f"{what}_BIN_BEGIN_0".encode()
     if head_of(path, len(begin)) == begin:
-        yield from _binary_blocks(path, what)
-        return
+        raise DataError("binary data; let Moses' extractor write text, without --binary", path=path)
     rows = placed_lines(path)
     for place, text in rows:
         list_id, count, width, extra = _head(text, f"{what}_TXT_BEGIN_0", place)
@@ -259,32 +258,6 @@ def _blocks(path: str | Path, what: str) -> Iterator[_Block]:
         if len(found) != count:
             raise row_place.error(f"{len(found)} hypotheses, but line {place.line} says {count}")
         yield _Block(place, list_id, width, extra, found)
-
-
-def _binary_blocks(path: str | Path, what: str) -> Iterator[_Block]:
-    """Yield the blocks of a file that Moses' extractor wrote with --binary; the lines of its errors count lists.
-
-    Between the first and the last line of a list are its rows, features as 32-bit numbers with a fraction, scores as
-    32-bit whole numbers, least byte first (Moses' mert, FeatureStats::savebin and ScoreStats::savebin).
-    """
-    kind = np.dtype("<f4" if what == "FEATURES" else "<i4")
-    ending = f"{what}_BIN_END_0".encode()
-    with open_bytes(path) as stream:
-        data = whole(stream, path)
-    at = number = 0
-    while at < len(data):
-        number += 1
-        place, end = Place(path, number), data.find(b"\n", at)
-        first = decoded(data[at : end if end >= 0 else None], path, number)
-        list_id, count, width, extra = _head(first, f"{what}_BIN_BEGIN_0", place)
-        rows = np.frombuffer(data, kind, min(count * width, (len(data) - end - 1) // 4), end + 1)
-        at = end + 1 + 4 * count * width
-        last = data[at:].partition(b"\n")[0] if at <= len(data) else b""
-        if end < 0 or last.rstrip() != ending:
-            raise place.error(f"list {quoted(list_id)} does not end where its first line says")
-        at = min(len(data), at + len(last) + 1)
-        words = [(place, [*map(repr, row)]) for row in rows.reshape(count, width).tolist()]
-        yield _Block(place, list_id, width, extra, words)
 
 
 def _head(text: str, begin: str, place: Place) -> tuple[str, int, int, tuple[str, ...]]:

@@ -18,8 +18,7 @@ from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY
-from lpmert.system.packing import COMPRESSED_ENDINGS
-from lpmert.system.pipes import buffered_input
+from lpmert.system.streams import COMPRESSED_ENDINGS, buffered_input
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric

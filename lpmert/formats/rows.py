@@ -24,7 +24,7 @@ from lpmert.quoting import quoted
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, decoded, lines_of, whole
 from lpmert.system.mapped import MANY
 from lpmert.system.memory import room_for
-from lpmert.system.packing import COMPRESSED_ENDINGS
+from lpmert.system.streams import COMPRESSED_ENDINGS
 
 _ENDINGS = {
     ".tsv": "tsv",

@@ -113,31 +113,14 @@ def _moses_words(out: str, extended: bool, place: Place) -> list[str]:
 
 
 def _moses_scores(text: str, place: Place) -> tuple[tuple[str, ...], list[float]]:
-    """Return names and values of `core=(0,-1.5) name=2`, or, as older versions write them, of `d: -2 tm: 0 -1`."""
-    pairs: list[tuple[str, str]] = []
+    """Return names and values of `core=(0,-1.5) name=2`."""
     core = _CORE.search(text)
-    if core is not None:
-        pairs += [(f"core{number}", value) for number, value in enumerate(filter(None, core[1].split(",")), 1)]
-        for part in words_of(text[: core.start()] + text[core.end() :]):
-            name, _, value = part.rpartition("=")
-            pairs.append((name, value))
-    else:
-        groups: dict[str, list[str]] = {}
-        name = ""
-        for part in words_of(text):
-            if part.endswith(":"):
-                name, count = part[:-1], 1
-                while name in groups:  # several models of one kind
-                    count += 1
-                    name = f"{part[:-1]}-{count}"
-                groups[name] = []
-            elif not name:
-                raise place.error(f"scores={quoted(text)} should be names and numbers")
-            else:
-                groups[name].append(part)
-        for name, values in groups.items():
-            numbered = enumerate(values, 1)
-            pairs += [(name if len(values) == 1 else f"{name}{number}", value) for number, value in numbered]
+    if core is None:
+        raise place.error(f"scores={quoted(text)} should be core=(...) and name=number; use a later Moses")
+    pairs = [(f"core{number}", value) for number, value in enumerate(filter(None, core[1].split(",")), 1)]
+    for part in words_of(text[: core.start()] + text[core.end() :]):
+        name, _, value = part.rpartition("=")
+        pairs.append((name, value))
     named: dict[str, float] = {}
     for name, value in pairs:
         if name in named:

@@ -1,13 +1,12 @@
 """N-best lists of speech toolkits: a file for each score (Kaldi, icefall, ESPnet), or utterance (SRILM).
 
-Source of the forms of SRILM: its manual page nbest-format(5) and its source, lm/src/NBest.cc and Prob.h.
+Source of the form of SRILM: its manual page nbest-format(5), third format, and its source, lm/src/NBest.cc.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ from lpmert.formats.references import (
 from lpmert.formats.text import Place, placed_lines, words_of
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import quoted
 
 Files = Mapping[str, str | Path]
 
@@ -147,88 +146,31 @@ SCORES = Format("one file a score", read_scores)
 ESPNET = Format("folders that ESPnet wrote", read_espnet, spoken=True)
 
 
-NAMES = {1: ("score", "words"), 2: ("acoustic", "lm", "words"), 3: ("acoustic", "lm", "words")}
-"""Features by form. Scores are logarithms to base 10, in all forms."""
-
-_MAGIC = {"NBestList1.0": 1, "NBestList2.0": 2}
-_BYTELOG = 1024.0 / 10000.5 / math.log(10)  # in logarithms to base 10
-_TOKEN = (None, "(", "st:", None, "et:", None, "g:", None, "a:", None, ")")
-
-Hypothesis = tuple[list[float], str]
-"""Features and words."""
-
-
 def read_srilm(source: str | Path) -> NBest:
     """Read N-best lists of SRILM, one file an utterance.
 
-    `source` is a folder or a manifest, as for `utterance_files`. The form of a file is that of its first line:
-
-    - `NBestList1.0`, or a score in parentheses: lines `(score) word word ...`. Features: score, words.
-    - `NBestList2.0`: lines `(score) word ( st: start et: end g: lm a: acoustic ) word ...`; phones and states, which
-      lie within the time of the word before them, are left out. Features: acoustic, lm, words. The score before the
-      words, which SRILM does not use either, is not kept.
-    - otherwise: lines `acoustic lm nwords word word ...`, after lines with `#`. Features: acoustic, lm, words (as the
-      file counts them, so without pauses where SRILM left them out).
-
-    Bytelogs (forms 1 and 2) become logarithms to base 10, those of form 3. Raises `DataError` with file and line.
+    `source` is a folder or a manifest, as for `utterance_files`. Lines are `acoustic lm nwords word word ...`, after
+    lines with `#`, in logarithms to base 10. Features: acoustic, lm, words (as the file counts them, so without pauses
+    where SRILM left them out). Raises `DataError` with file and line.
     """
-    names: tuple[str, ...] = ()
     features: list[list[float]] = []
     texts: dict[str, list[str]] = {}
     for utterance, path in utterance_files(source):
-        form, hypotheses = read_list(path)
-        if names and NAMES[form] != names:
-            trouble = f"form {form}, but the files before have the features {listed(names)}; read them apart"
-            raise DataError(trouble, path=path)
-        names = NAMES[form]
-        features += [numbers for numbers, _ in hypotheses]
-        texts[utterance] = [words for _, words in hypotheses]
-    return spoken_lists(features, names, texts)
+        texts[utterance] = []
+        for place, line in placed_lines(path):
+            if not line.startswith("#"):
+                numbers, words = _srilm(words_of(line), place)
+                features.append(numbers)
+                texts[utterance].append(words)
+        if not texts[utterance]:
+            raise DataError("no hypotheses; omit the utterance, or give it a list", path=path)
+    return spoken_lists(features, ("acoustic", "lm", "words"), texts)
 
 
-def read_list(path: str | Path) -> tuple[int, list[Hypothesis]]:
-    """Return the form of a file, and features (in the order of `NAMES`) and words of each of its hypotheses."""
-    rows = list(_without_comments(path))
-    first = rows[0][1] if rows else ""
-    form = _MAGIC.get(first.rstrip(), 1 if first.startswith("(") else 3)
-    rows = rows[first.rstrip() in _MAGIC :]
-    if not rows:
-        raise DataError("no hypotheses; omit the utterance, or give it a list", path=path)
-    return form, [_PARSERS[form](words_of(text), place) for place, text in rows]
-
-
-def _without_comments(path: str | Path) -> Iterator[tuple[Place, str]]:
-    for place, line in placed_lines(path):
-        if not line.strip():
-            raise place.error("empty line; delete it")
-        if not line.startswith("#"):
-            yield place, line
-
-
-def _form_1(cells: Sequence[str], place: Place) -> Hypothesis:
-    words = cells[1:]
-    return [_score(cells[0], place), float(len(words))], " ".join(words)
-
-
-def _form_2(cells: Sequence[str], place: Place) -> Hypothesis:
-    _score(cells[0], place)
-    acoustic, lm, words = 0.0, 0.0, []
-    previous_end = -math.inf
-    for first in range(1, len(cells), len(_TOKEN)):
-        token = cells[first : first + len(_TOKEN)]
-        if len(token) < len(_TOKEN) or any(want not in (None, cell) for want, cell in zip(_TOKEN, token, strict=True)):
-            raise place.error(f"{quoted(' '.join(token))} should be: word ( st: start et: end g: lm a: acoustic )")
-        start, end, g, a = (
-            place.number(cell, f"{what} of {quoted(token[0])}")
-            for what, cell in zip(("start", "end", "lm score", "acoustic score"), token[3::2], strict=False)
-        )
-        if start > previous_end:
-            words.append(token[0])
-            acoustic, lm, previous_end = acoustic + a, lm + g, end
-    return [acoustic * _BYTELOG, lm * _BYTELOG, float(len(words))], " ".join(words)
-
-
-def _form_3(cells: Sequence[str], place: Place) -> Hypothesis:
+def _srilm(cells: Sequence[str], place: Place) -> tuple[list[float], str]:
+    """Return the features and the words of a line."""
+    if not cells:
+        raise place.error("empty line; delete it")
     if len(cells) < 3:
         raise place.error("too short; a line needs: acoustic lm nwords word word ...")
     acoustic, lm = place.number(cells[0], "acoustic score"), place.number(cells[1], "lm score")
@@ -236,15 +178,6 @@ def _form_3(cells: Sequence[str], place: Place) -> Hypothesis:
     if count > sum(1 + word.count("_") for word in words):  # SRILM may count the parts of a multiword
         raise place.error(f"{count} words announced, but only {len(words)} found")
     return [acoustic, lm, float(count)], " ".join(words)
-
-
-_PARSERS = {1: _form_1, 2: _form_2, 3: _form_3}
-
-
-def _score(cell: str, place: Place) -> float:
-    if not (cell.startswith("(") and cell.endswith(")")):
-        raise place.error(f"{quoted(cell)} should be a score in parentheses")
-    return place.number(cell[1:-1], "score") * _BYTELOG
 
 
 SRILM = Format("SRILM lists, one utterance a file", read_srilm, spoken=True)

@@ -13,9 +13,8 @@ from lpmert.findings import LOSS, Unit
 from lpmert.quoting import duration, number, percent
 
 if TYPE_CHECKING:
-    from lpmert.checked import Check
     from lpmert.model.evaluation import Evaluation
-    from lpmert.result import Result
+    from lpmert.result import Check, Result
 
 Content = Mapping[str, Any]
 """An outcome as JSON has it."""
@@ -209,8 +208,6 @@ def tuned_table(content: Content) -> Table:
         rows.append([f"  {unit.bound}", unit.short(optimum["lower_bound"], bound=True), "", ""])
     if content["estimate"] is not None:
         rows += _rows_of_two("expected on unseen lists", content["estimate"], unit)
-    elif averaged["quick"] is not None:
-        rows.append(["expected on unseen lists", "-", unit.short(averaged["quick"]), ""])
     if content["held_out"] is not None:
         rows += _rows_of_two("on held-out lists", content["held_out"], unit_in(content, "held_out_unit"))
     heading = [unit.name, OPTIMUM if proved else "best found", AVERAGED, "95 %"]
@@ -238,8 +235,6 @@ def tuned_notes(content: Content) -> list[str]:
             groups = f", {estimate['groups']:,} sources kept together"
         drawn = f"{estimate['folds']}-fold cross-validation of lists from the same source"
         found.append(f"intervals of 95 %, {drawn}{groups}")
-    elif averaged["quick"] is not None:
-        found.append("no cross-validation: expected by the variance along the chains")
     if content["optimism"] is not None:
         found.append(f"{100 * content['optimism']:.1f} % of what the optimum will cost is hidden by optimism")
     if averaged["agreement"] is not None:

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import stat
 import sys
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -20,9 +21,8 @@ from lpmert.errors import DataError, reason_of
 from lpmert.quoting import quoted, shortened
 from lpmert.system.deadline import checkpoint
 from lpmert.system.memory import room_for
-from lpmert.system.packing import DAMAGED, compressor, damaged, decompressed
-from lpmert.system.pipes import opened, standard_input
 from lpmert.system.scratch import Sink, scratch_file, writing_to
+from lpmert.system.streams import DAMAGED, compressor, damaged, decompressed, opened, standard_input
 
 STDIN = "-"
 EMPTY = "empty file; write it again, or name another"
@@ -50,6 +50,7 @@ _OTHER_MARKS = (
 )
 _CHANGED = "was changed while it was read; read it again when nobody writes to it"
 _LOOKED_AT = 64
+_TAR_BLOCK, _TAR_MAGIC = 512, slice(257, 262)
 _FEWEST_UNITS = 4
 """Letters that tell an encoding where no byte order mark does."""
 
@@ -345,6 +346,28 @@ def text_of(packed: bytes, name: str) -> str:
     except DAMAGED as error:
         raise damaged(name, error) from error
     return decoded(data, name).replace("\r\n", "\n")
+
+
+def is_archive(path: str | Path) -> bool:
+    """Whether a file, decompressed, begins as a tar archive does."""
+    return str(path) != STDIN and head_of(path, _TAR_BLOCK)[_TAR_MAGIC].startswith(b"ustar")
+
+
+def archive_members(path: str | Path) -> Iterator[tuple[str, str]]:
+    """Yield name and text of the files of a tar archive, each of them perhaps compressed.
+
+    Raises `DataError`, which names archive and file, for what is damaged, too large or not UTF-8.
+    """
+    with open_bytes(path) as stream:
+        try:
+            with tarfile.open(fileobj=stream, mode="r|") as archive:
+                for member in archive:
+                    part = archive.extractfile(member) if member.isfile() else None
+                    if part is not None:
+                        name = f"{path}/{member.name}"
+                        yield member.name, text_of(whole(part, name), name)
+        except tarfile.TarError as error:
+            raise DataError(f"the archive is damaged: {error}", path=path) from error
 
 
 def write_text(path: str | Path, text: str) -> None:

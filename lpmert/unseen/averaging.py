@@ -24,7 +24,7 @@ from lpmert.lines.line_search import LossInCore, loss_of_form
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.catalogue import Catalogue
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
-from lpmert.model.problem import Distinct, Problem
+from lpmert.model.problem import Problem
 from lpmert.numeric.lists import centred, correlations, mean_difference
 from lpmert.result import Limits
 from lpmert.search.method import Comparator, Found
@@ -69,15 +69,13 @@ class Average:
 
     unit: mean difference in loss between two hypotheses of a list, S times that of all lists for a metric that is no
     sum; temperature: in the same units. agreement: least cosine of a chain's mean with the mean of all, `None` for a
-    single chain. variance: the sum over lists of the variance of what they cost, over some states [d] of the chains.
-    complete: whether all steps were taken.
+    single chain. complete: whether all steps were taken. states: some weights [d] of the chains.
     """
 
     weights: CanonicalWeights
     unit: float
     temperature: float
     agreement: float | None
-    variance: float
     chains: int
     steps: int
     complete: bool
@@ -173,11 +171,10 @@ def average_weights(
     whose formula is not known.
     """
     form = problem.canonical
-    lists = problem.scaled(problem.as_given())
     unit = loss_unit(problem, start) if unit is None else unit
     temperature *= unit
     if form.n_features < 2 or form.n_lists == 0 or unit == 0.0:
-        return Average(start, unit, temperature, None, 0.0, 0, 0, complete=True)
+        return Average(start, unit, temperature, None, 0, 0, complete=True)
     basis = _whitening(problem)
     sphere = _sphere(problem, basis)
     # what a level of the core is worth: it has costs in fixed point, or the loss of all lists
@@ -196,18 +193,17 @@ def average_weights(
         complete = walks.walk(steps, on_steps)
     means = walks.means
     if not means:
-        return Average(start, unit, temperature, None, 0.0, 0, 0, complete=False)  # stopped before anything counted
+        return Average(start, unit, temperature, None, 0, 0, complete=False)  # stopped before anything counted
     mean = np.mean(means, axis=0)
     answer = CanonicalWeights(_scaled(basis @ mean)) if mean.any() else start
     states = tuple(CanonicalWeights(basis @ state) for state in walks.states())
-    variance = _variance(problem, lists, answer, states)
-    return Average(answer, unit, temperature, _agreement(means), variance, chains, walks.steps, complete, states)
+    return Average(answer, unit, temperature, _agreement(means), chains, walks.steps, complete, states)
 
 
 def loss_unit(problem: Problem, weights: CanonicalWeights) -> float:
     """Return the mean |loss difference| of two hypotheses of a list; weights [d] choose those of the other lists."""
     lists = problem.scaled(problem.as_given())
-    own = lists.statistics[_decoded(lists, weights)]
+    own = lists.statistics[core.decode(lists.features, lists.offsets, weights)]
     mean, first = 0.0, 0
     for _, offsets, statistics in problem.blocks():
         count = len(offsets) - 1
@@ -319,19 +315,6 @@ def _whitening(problem: Problem) -> FloatArray:
     alike, spread = correlations(lambda: (problem.scaled(block)[:2] for block in problem.blocks()))
     values, vectors = np.linalg.eigh(alike)
     return np.ascontiguousarray((vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)) @ vectors.T / spread[:, None])
-
-
-def _decoded(lists: Distinct, weights: FloatArray) -> IntArray:
-    """Return the row chosen in each list [S]."""
-    return core.decode(lists.features, lists.offsets, weights)
-
-
-def _variance(problem: Problem, lists: Distinct, weights: FloatArray, states: Sequence[FloatArray]) -> float:
-    """Return the sum over lists of the variance, over states [d], of what each costs beside the others' choices."""
-    own = lists.statistics[_decoded(lists, weights)]
-    values = switched(problem.metric, lists.statistics, lists.offsets, own)
-    costs = np.array([values[_decoded(lists, state)] for state in states])
-    return float(costs.var(axis=0).sum()) if len(costs) else 0.0
 
 
 def _scaled(weights: FloatArray) -> FloatArray:

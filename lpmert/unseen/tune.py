@@ -38,8 +38,7 @@ class Averaged:
 
     unit: the mean difference in loss between two hypotheses of a list; temperature: that of the average, `None` if it
     is infinite; both are S times as much for a metric that is not additive. agreement: the least cosine of a chain's
-    mean with the mean of all; `None` where nothing was averaged. quick: what unseen lists would cost by the variance
-    along the chains, without refits, `None` where that is unknown. complete: whether all steps were taken.
+    mean with the mean of all; `None` where nothing was averaged. complete: whether all steps were taken.
     """
 
     weights: FloatArray
@@ -51,7 +50,6 @@ class Averaged:
     agreement: float | None
     chains: int
     steps: int
-    quick: float | None
     complete: bool
 
 
@@ -111,8 +109,6 @@ class Tuned:
                 "the estimate favours the optimum, but within chance; where it did, averaged weights were still better "
                 "on most other lists"
             )
-        if self.estimate is None and self.averaged.quick is not None and self.n_lists < FEW:
-            found.append(f"fewer than {FEW} lists: the estimate is not worth much")
         for what, estimate in (("estimate", self.estimate), ("held-out comparison", self.held_out)):
             if estimate is not None and estimate.doubtful:
                 few = "lists" if estimate.groups == estimate.n_lists else "groups of lists"
@@ -203,7 +199,7 @@ def tune(
     folds : int
         Of the cross-validation.
     quick : bool
-        Leave the cross-validation out; `averaged.quick` holds what the variance along the chains tells.
+        Leave the cross-validation out.
     averaging : Averaging, optional
         How to average; `lpmert.methods.Averaging()` by default.
     ties : {"first", "best", "worst"}
@@ -319,7 +315,7 @@ def tune(
                 decoded_statistics(aside, setting, fitted.averaged),
                 np.arange(aside.n_lists),
             )
-    averaged = _averaged(fitted, nbest.n_lists)
+    averaged = _averaged(fitted)
     better = _is_too_far(averaged, optimum, fitted, nbest.n_lists) if estimate is None else _optimum_is_better(estimate)
     recommended = AVERAGED if averaged.steps and not better else OPTIMUM
     return Tuned(
@@ -356,15 +352,13 @@ def _is_too_far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) 
     return averaged.temperature is not None and excess > averaged.temperature * (dimensions + 2.0 * sqrt(dimensions))
 
 
-def _averaged(fitted: Fit, n_lists: int) -> Averaged:
+def _averaged(fitted: Fit) -> Averaged:
     """Return the average with what it costs on the lists of the fit, in the scale of a result."""
     from lpmert.search.incumbent import normalised
     from lpmert.search.report import scaled_evaluation
 
     average = fitted.average
     weights, found = scaled_evaluation(fitted.problem, normalised(fitted.averaged))
-    lists = 1 if fitted.problem.canonical.additive else n_lists
-    gibbs = average.steps > 0 and isfinite(average.temperature)
     return Averaged(
         weights=np.asarray(weights),
         loss=found.loss,
@@ -375,6 +369,5 @@ def _averaged(fitted: Fit, n_lists: int) -> Averaged:
         agreement=average.agreement,
         chains=average.chains,
         steps=average.steps,
-        quick=found.loss + average.variance / average.temperature / lists if gibbs else None,
         complete=average.complete,
     )

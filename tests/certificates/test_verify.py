@@ -194,9 +194,8 @@ class TestIndependence:
             "lpmert.system.interrupts",
             "lpmert.system.mapped",
             "lpmert.system.memory",
-            "lpmert.system.packing",
-            "lpmert.system.pipes",
             "lpmert.system.scratch",
+            "lpmert.system.streams",
         }
 
     def test_the_checker_is_short_enough_to_be_read(self) -> None:

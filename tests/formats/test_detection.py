@@ -317,7 +317,7 @@ def test_what_cannot_be_told_asks_for_the_format(tmp_path: Path) -> None:
         ("hello\n", r"cannot tell the format; give the format \(--from, format\), one of tsv"),
         ("", "x: empty file"),
         ("SCORES_TXT_BEGIN_0 0 1 2 WER\n", "these are the scores of mert data"),
-        ("NBestList1.0\n(-1) a\n", "looks like the file of one utterance"),
+        ("-1 -2 1 a\n", "looks like the file of one utterance"),
     ):
         path.write_text(content)
         with pytest.raises(DataError, match=message):

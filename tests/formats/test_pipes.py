@@ -21,7 +21,7 @@ import lpmert
 from lpmert import DataError
 from lpmert.cli.main import main
 from lpmert.system.files import read_text
-from lpmert.system.pipes import buffered_pipes
+from lpmert.system.streams import buffered_pipes
 
 LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
 CANDIDATES = ROOT / "examples/best_of_n/candidates.jsonl"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,13 +40,6 @@ SET = """{"id": "p1", "prompt": "1 + 1?", "candidates": [\
 """
 LOSSES = SET.replace('"correct": true', '"loss": 3').replace('"correct"', '"loss"').replace("false", "4")
 SETS = [{"id": "q", "candidates": [{"scores": {"a": 1}, "loss": 0}, {"scores": {"a": 2}, "loss": 1}]}]
-FORM_1 = "NBestList1.0\n(-2500) the cat\n(-3000)\n"
-FORM_2 = (
-    "NBestList2.0\n"
-    "(-30) the ( st: 0.0 et: 0.2 g: -3 a: -10 ) dh ( st: 0.0 et: 0.1 g: 0 a: -5 ) ax ( st: 0.1 et: 0.2 g: 0 a: -5 )"
-    " cat ( st: 0.21 et: 0.5 g: -4 a: -13 )\n"
-    "(-7) a ( st: 0.0 et: 0.5 g: -2 a: -5 )\n"
-)
 FORM_3 = "# made by hand\n-10.5 -3.25 2 the cat\n-12 -2e0 1 the <pause>\n-30 -1 0\n"
 FORM_3_ROWS = [[-10.5, -3.25, 2], [-12, -2, 1], [-30, -1, 0]]
 FORM_3_TEXTS = ["the cat", "the <pause>", ""]
@@ -60,11 +52,6 @@ KEYED = {
 }
 TABLE = 'utt\tam\tlm\terrors\ttext\na\t-1.5\t2\t0\tthe "cat\na\t-2.25\t1e-3\t1\t\nb\t3\t-4\t2\ta cat, a dog\n'
 APART = "utt\tam\tlm\terrors\nb\t1\t0\t0\na\t2\t0\t1\nb\t3\t0\t2\nc\t4\t0\t3\na\t5\t0\t4\n"
-
-
-def bytelog(count: int) -> float:
-    """What the manual says: a logarithm to base 1.0001, divided by 1024. SRILM takes 10000.5 for 1 / ln 1.0001."""
-    return count * 1024 * math.log10(1.0001)
 
 
 def ranks(pairs: Sequence[tuple[str, str]], below: str = "") -> dict[str, Content]:
@@ -224,21 +211,9 @@ MEANINGS = {
         [[-1, 1], [-1, 1], [-2, 1]], [2, 1, 1], {"one": 1, "two-x": 2}, "score words", ["a"] * 3,
         source="@.", references=SPOKEN,
     ),
-    "SRILM's form 3": means(
+    "SRILM": means(
         {"lists/one": FORM_3}, FORM_3_ROWS, [0, 1, 2], {"one": 3}, "acoustic lm words", FORM_3_TEXTS,
         references={"one": "the cat"}, **SRILM,
-    ),
-    "SRILM's form 1, in bytelogs": means(
-        {"lists/one": FORM_1}, [[bytelog(-2500), 2], [bytelog(-3000), 0]], [0, 2], {"one": 2}, "score words",
-        ["the cat", ""], references={"one": "the cat"}, **SRILM,
-    ),
-    "SRILM's form 1 without its header": means(
-        {"lists/one": FORM_1.partition("\n")[2]}, [[bytelog(-2500), 2], [bytelog(-3000), 0]], [0, 2], {"one": 2},
-        "score words", ["the cat", ""], references={"one": "the cat"}, **SRILM,
-    ),
-    "SRILM's form 2, without phones": means(
-        {"lists/one": FORM_2}, [[bytelog(-23), bytelog(-7), 2], [bytelog(-5), bytelog(-2), 1]], [1, 1], {"one": 2},
-        "acoustic lm words", ["the cat", "a"], references={"one": "a cat"}, **SRILM,
     ),
     "multiwords may count as their parts": means(
         {"lists/one": "-1 -2 3 going_to go\n"}, [[-1, -2, 3]], [2], {"one": 1}, "acoustic lm words", ["going_to go"],

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from mutations import examples
 from scipy import sparse
 from shared import SHARED_DATA, needs_shared
-from written_lists import DIALECTS, FILES, LISTS, PACKINGS, binary_mert, optimum, same, single_precision, small
+from written_lists import DIALECTS, FILES, LISTS, PACKINGS, optimum, same, small
 
 from lpmert import DataError, NBest, read, write
 from lpmert.formats.detect import detect
@@ -266,16 +266,6 @@ def test_standard_input_is_told_by_content_and_left_open(
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
         assert same(read("-"), of_kind(kind))
         assert not stream.closed
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_binary_mert_data_are_the_same_lists(tmp_path: Path, seed: int, packed: bool) -> None:
-    expected = single_precision(seed)
-    for name, what in (("features", "FEATURES"), ("scores", "SCORES")):
-        data = PACKINGS[".gz" if packed else ""](binary_mert(expected, what))
-        (tmp_path / f"run.{name}.dat{'.gz' * packed}").write_bytes(data)
-    assert same(read(tmp_path / f"run.features.dat{'.gz' * packed}"), expected)
 
 
 def one(**changes: Any) -> NBest:

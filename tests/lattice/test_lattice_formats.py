@@ -67,10 +67,6 @@ EXTENDED = """0 hyp=0 stack=0 forward=1 fscore=-9
  scores="core=(1,-2,-1) pp_a=1" out="das|a big"
 0 hyp=3 stack=2 back=1 score=-4 transition=-3 forward=-1 fscore=-4 covered=1-1 scores="core=(0,-1,-1) " out="haus|house"
 """
-OLDER = """0 hyp=0 stack=0
-0 hyp=47 stack=1 back=0 score=-8 transition=-8 forward=-1 fscore=-17 covered=2-2\
- scores=[ d: -2.000 w: -2.000 tm: 0.5 -1.25 lm: -16 lm: -3 ] out=70|contributes 70
-"""
 PHRASES = """# target ||| features ||| source-covered
 4 5
 # node 0
@@ -221,7 +217,6 @@ PATHS: list[tuple[str, dict[str, Any], dict[str, dict[str, dict[str, float]]]]] 
         "1": rows_of("transition words", yes=(-1.5, 1)),
     }),
     (EXTENDED, {}, {"0": rows_of("core1 core2 core3 pp_a", the_house=(0, -2, -3.5, 0), a_big_house=(1, -3, -2, 1))}),
-    (OLDER, {}, {"0": rows_of("d w tm1 tm2 lm lm-2", contributes_70=(-2, -2, 0.5, -1.25, -16, -3))}),
     (PHRASES, {}, {"x": rows_of("LM0 WordPenalty0", the_house=(-3, -2), a_big_house=(-4, -3))}),
     (ON_LINKS, {}, {"x": ON_LINKS_ROWS}),
     (ON_LINKS, {"scales": {"lm": 0}}, {"x": ordered(ON_LINKS_ROWS, "the cut", "a cut", "the cat", "a cat")}),
@@ -430,6 +425,7 @@ CYCLE = "0 1 a\n1 2 b\n2 1 c\n1 3 d\n3\n"
         (GRAPH.replace("transition=-3", "transition=x"), 4, "transition= is 'x', not a number"),
         (GRAPH.replace("forward=-1", "forward=8"), None, "no path from node 0"),
         (EXTENDED.replace('out="haus|house"', 'out="haus|NN|house"'), 4, "without factors"),
+        (EXTENDED.replace("core=(0,-1,-1)", "d: -2 w: -2"), 4, "should be core="),
         (EXTENDED.replace(' scores="core=(0,-1,-1) "', ""), 4, "only some lines of the sentence have scores="),
         (PHRASES.replace("4 5", "4 6"), 15, "4 nodes and 5 edges, but line 2 says 4 and 6"),
         (PHRASES.replace("[1] house", "[7] house"), 12, r"\[7\] is no node before this one"),

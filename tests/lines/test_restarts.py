@@ -158,8 +158,3 @@ def test_kept_weights_and_decoding_agree():
     assert losses == [problem.canonical.loss_at(weights) for weights in tried]
     assert clock.loss == min(losses)
     assert clock.best.tolist() == tried[int(np.argmin(losses))].tolist()
-
-
-def test_no_generator_is_copied_where_nobody_works_ahead(monkeypatch):
-    monkeypatch.setattr("lpmert.lines.restarts.deepcopy", None)
-    assert starts_of([5], stopping="fixed", count=2) == 3

@@ -116,7 +116,6 @@ def test_lattices_are_tuned_and_what_is_told_is_what_decoding_gives():
     assert tuned.held_out.averaged.value == lpmert.evaluate(test, tuned.averaged.weights).loss
     assert tuned.held_out.optimum.value == lpmert.evaluate(test, tuned.optimum.weights).loss
     assert tuned.estimate.folds == 2
-    assert tuned.averaged.quick >= tuned.averaged.loss
     assert tuned.weights.shape == (2,)
 
 
