@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 
 import numpy as np
 import pytest
 from commands import run
 from late import Late
-from problems import random_nbest
+from problems import noise, random_nbest
 
 import lpmert
 from lpmert import Limits, NBest, Problem
@@ -29,14 +28,6 @@ jsonschema, stats = Late("jsonschema"), Late("scipy.stats")
 
 FAST = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging()}
 FEW_NODES = Limits(node_limit=20)
-
-
-def noise(seed, lists=24, dimension=2):
-    """Lists of two whose features say nothing about which of them is right."""
-    rng = np.random.default_rng(seed)
-    right = rng.integers(0, 2, lists)
-    losses = np.column_stack([right, 1 - right]).ravel()
-    return NBest(rng.normal(size=(2 * lists, dimension)), np.arange(0, 2 * lists + 1, 2), losses)
 
 
 def fold_by_fold(nbest, **settings):
@@ -336,7 +327,7 @@ class TestCommands:
 
     @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, "OPTIMAL"), (signal.SIGTERM, "INTERRUPTED")])
     def test_ctrl_c_ends_the_cross_validation_and_not_the_search_after_it(self, table, monkeypatch, number, status):
-        monkeypatch.setattr(sys.modules["lpmert.cli.search"], "Stages", lambda: lambda *_: signal.raise_signal(number))
+        monkeypatch.setattr("lpmert.cli.search.Stages", lambda: lambda *_: signal.raise_signal(number))
         # as in a command, where SIGTERM is taken like Ctrl-C
         before = signal.signal(number, signal.default_int_handler)
         try:
