@@ -113,6 +113,7 @@ def test_fewer_than_thirty_lists_are_said_to_tell_little(lists):
     assert not lpmert.tune(lists[0].restrict(slice(0, 30)), quick=True).notes
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_why_there_is_no_cross_validation_is_told(lists):
     dev = lists[0].restrict(slice(0, 30))
     alone = lpmert.tune(dev, groups=["one"] * 30)
@@ -124,11 +125,7 @@ def test_why_there_is_no_cross_validation_is_told(lists):
         if (stage, done) == ("cross-validation", 1):
             signal.raise_signal(signal.SIGINT)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        stopped = lpmert.tune(dev, on_stage=interrupt)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    stopped = lpmert.tune(dev, on_stage=interrupt)
     assert stopped.estimate is None
     assert stopped.notes == ["cross-validation was interrupted: nothing is known of unseen lists"]
     assert stopped.averaged.complete
