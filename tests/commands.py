@@ -14,6 +14,10 @@ from shared import ROOT
 
 from lpmert.cli.main import main
 
+# w1 > w2 chooses losses 0 and 3, w2 > w1 chooses 2 and 0; equal weights tie, and the first of each list costs nothing
+TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
+COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors"]
+
 
 def run(*arguments: object) -> Result:
     """Call the command line here, where tests can replace its parts."""

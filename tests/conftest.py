@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,6 +52,14 @@ def cluster(local: Any) -> Iterator[Cluster]:
     """The workers of this cluster."""
     with Cluster(str(local.scheduler_address).removeprefix("tcp://")) as found:
         yield found
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a terminal; what runs in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -682,6 +682,14 @@ def random_nbest(
     return NBest(features, offsets, statistics)
 
 
+def noise(seed: int, lists: int = 24, dimension: int = 2) -> NBest:
+    """Lists of two whose features say nothing about which of them is right."""
+    rng = np.random.default_rng(seed)
+    right = rng.integers(0, 2, lists)
+    losses = np.column_stack([right, 1 - right]).ravel()
+    return NBest(rng.normal(size=(2 * lists, dimension)), np.arange(0, 2 * lists + 1, 2), losses)
+
+
 COSINES = (0.2, 0.6, 0.84, 0.95, 0.99, 0.9999)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 from shared import ROOT
@@ -25,15 +24,7 @@ print("goes on", flush=True)
 """
 
 
-@pytest.fixture
-def usual() -> Iterator[None]:
-    """Ctrl-C as in a terminal; what runs in the background ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("usual")
+@pytest.mark.usefixtures("interruptible")
 def test_the_first_ctrl_c_is_noted_and_the_second_raises() -> None:
     with Interrupts() as interrupts:
         signal.raise_signal(signal.SIGINT)

@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import run
+from commands import TABLE, run
 
 import lpmert
 from lpmert.result_schema import KINDS, schema_of
-
-TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
 
 
 @pytest.fixture

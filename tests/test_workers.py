@@ -262,14 +262,6 @@ def timeless(value: Any) -> Any:
     return [timeless(held) for held in value] if isinstance(value, list) else value
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Jobs that a shell runs in the background ignore interrupts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_a_comparison_whose_runs_are_in_threads() -> None:
     first, ended = threading.Event(), threading.Event()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from certificates import BASES, base, document, layout
-from commands import run
+from commands import COLUMNS, TABLE, run
 from graph_problems import Drawn
 
 import lpmert
@@ -23,8 +23,6 @@ from lpmert.system import deadline
 from lpmert.system.deadline import Deadline, OutOfTime, Pace
 
 MIB = 1 << 20
-TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
-COLUMNS = ("--segment", "list", "--features", "am,lm", "--loss", "errors")
 
 
 @pytest.fixture

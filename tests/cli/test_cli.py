@@ -13,7 +13,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from commands import finished, run
+from commands import COLUMNS, TABLE, finished, run
 from shared import ROOT
 
 import lpmert
@@ -23,10 +23,7 @@ from lpmert.cli.running import exit_code
 from lpmert.result import Status
 from lpmert.system.interrupts import Interrupts
 
-# w1 > w2 chooses losses 0 and 3, w2 > w1 chooses 2 and 0; equal weights tie, and the first of each list costs nothing
-TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
 OPTIMUM = 2.0
-COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors"]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from commands import run
 from late import Late
-from problems import random_nbest
+from problems import noise, random_nbest
 
 import lpmert
 from lpmert import Limits, NBest, Problem
@@ -26,14 +26,6 @@ jsonschema, stats = Late("jsonschema"), Late("scipy.stats")
 
 FAST = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging()}
 FEW_NODES = Limits(node_limit=20)
-
-
-def noise(seed, lists=24, dimension=2):
-    """Lists of two whose features say nothing about which of them is right."""
-    rng = np.random.default_rng(seed)
-    right = rng.integers(0, 2, lists)
-    losses = np.column_stack([right, 1 - right]).ravel()
-    return NBest(rng.normal(size=(2 * lists, dimension)), np.arange(0, 2 * lists + 1, 2), losses)
 
 
 def fold_by_fold(nbest, **settings):
@@ -276,6 +268,8 @@ class TestCommands:
         written = json.loads(run("compare", table, *arguments, "--json", "--quiet").stdout)
         jsonschema.validate(written, schema_of("comparison"))
         assert [entry["name"] for entry in written["cross_validation"]["methods"]] == ["och", "average", "optimum"]
+
+        monkeypatch.setattr("lpmert.cli.search.Stages", lambda: lambda *_: signal.raise_signal(number))
 
     @pytest.mark.parametrize(
         ("options", "said"),

@@ -112,8 +112,8 @@ def table(tmp_path: Path) -> list[str]:
     return [str(path), "--segment", "utt", "--features", ",".join(NAMES), "--loss", "errors"]
 
 
-@pytest.mark.parametrize("form", [*FORMS, "words", "pairs", "JSON"])
-def test_commands_take_every_form(tmp_path: Path, table: list[str], form: str) -> None:
+@pytest.mark.parametrize("form", ["result", "moses.ini", "words", "pairs", "JSON"])
+def test_commands_take_files_and_texts(tmp_path: Path, table: list[str], form: str) -> None:
     (tmp_path / "w").write_text(FORMS.get(form, ""))
     texts = {"words": "1.25,-2.5,.75,-.5", "JSON": FORMS["object"]}
     texts["pairs"] = "tm_pt_0=-2.5,lm_0=1.25, WordPenalty=-0.5 ,tm_pt_1=0.75"

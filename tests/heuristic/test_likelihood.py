@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from problems import random_nbest
 from scipy.optimize import check_grad
 
 import lpmert
@@ -28,13 +29,6 @@ from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
 
 
-def random_nbest(seed: int, *, n_lists: int = 12, size: int = 5, n_features: int = 3) -> NBest:
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(n_lists * size, n_features))
-    offsets = np.arange(0, n_lists * size + 1, size)
-    return NBest(features, offsets, rng.integers(0, 4, n_lists * size).astype(float))
-
-
 def objective(nbest: NBest) -> tuple[AllHypotheses, FloatArray]:
     lists = lists_of(Problem(nbest))
     return lists, gold_rows(lists, own_losses(SumOfLosses(), lists.statistics))
@@ -42,7 +36,7 @@ def objective(nbest: NBest) -> tuple[AllHypotheses, FloatArray]:
 
 @pytest.mark.parametrize("variance", [0.25, np.inf])
 def test_the_gradient_is_that_of_the_objective(variance: float) -> None:
-    lists, gold = objective(random_nbest(0))
+    lists, gold = objective(random_nbest(0, size=5))
     weights = np.array([0.3, -1.2, 0.7])
     error = check_grad(
         lambda w: negative_log_likelihood(w, lists, gold, lists.scale**2 / variance)[0],
@@ -68,7 +62,7 @@ def test_tied_hypotheses_of_least_loss_count_together() -> None:
 
 @pytest.mark.parametrize("variance", [0.25, 0.5, 1.0])
 def test_the_weights_are_a_stationary_point_whatever_the_start(variance: float) -> None:
-    nbest = random_nbest(1, n_lists=40, size=2)
+    nbest = random_nbest(1, lists=40, size=2)
     problem = Problem(nbest)
     lists, gold = objective(nbest)
     for start in (None, np.array([5.0, -5.0, 5.0])):

@@ -170,13 +170,11 @@ def test_spaces_beyond_one_are_no_errors() -> None:
 
 
 @pytest.mark.parametrize("name", TEXT_METRICS)
-@pytest.mark.parametrize(("text", "reference"), [("", "a b"), ("a b", ""), ("", ""), (" ", "a"), ("x", "y")])
-def test_empty_texts_and_no_match_have_defined_values(name: str, text: str, reference: str) -> None:
-    metric, total = corpus([(text, [reference])], name)
-    assert np.isfinite(total).all()
-    assert np.isfinite([metric.loss(total), metric.score(total)]).all()
-    metric, total = corpus([(text, [reference]), ("a b c d e", ["a b c d e"])], name)
-    assert np.isfinite([metric.loss(total), metric.score(total)]).all()
+def test_empty_texts_and_no_match_have_defined_values(name: str) -> None:
+    for text, reference in (("", "a b"), ("a b", ""), ("", ""), (" ", "a"), ("x", "y")):
+        for more in ([], [("a b c d e", ["a b c d e"])]):
+            metric, total = corpus([(text, [reference]), *more], name)
+            assert np.isfinite([*total, metric.loss(total), metric.score(total)]).all()
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,7 @@ def shown(found: Surface, seed: int, count: int = 60) -> Iterator[tuple[FloatArr
         yield weights, float(found.losses[row, column])
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("f1", [False, True])
+@pytest.mark.parametrize(("seed", "f1"), [(seed, seed % 2 == 1) for seed in range(12)])
 def test_a_surface_has_the_loss_of_decoding(seed: int, f1: bool) -> None:
     nbest = lists(seed, 2 + seed % 3, statistics=3 if f1 else 1)
     lines = lines_of(lpmert.Problem(nbest, "f1" if f1 else "loss"))

@@ -158,6 +158,7 @@ _INTERRUPTED = """
 import random, signal, sys
 import lpmert
 from lpmert.methods.cells.cells import Cells
+from problems import random_lists
 
 lists = random_lists("opposite", 1006, most_lists=6, most_hypotheses=6, most_features=4, most_selections=200)
 method = Cells(leaf_lists=0)

@@ -20,8 +20,9 @@ def pieces_of(form, w, v, low, high):
 
 
 @pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("low", "high"), [(-np.pi, np.pi), (-0.7, 2.9), (-3.0, 0.1), (-1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("seed", "low", "high"), [(0, -np.pi, np.pi), (1, -0.7, 2.9), (2, -3.0, 0.1), (3, -1.0, 1.0), (4, -np.pi, np.pi)]
+)
 def test_every_angle_lies_in_one_piece_with_the_level_of_decoding(kind, seed, low, high):
     features, offsets, statistics = random_lists(seed, dimension=3, kind=kind, size=9)
     problem = Problem(NBest(features, offsets, statistics), kind)
@@ -42,7 +43,7 @@ def test_every_angle_lies_in_one_piece_with_the_level_of_decoding(kind, seed, lo
             assert levels[piece] == pytest.approx(problem.metric.loss(total), rel=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(12))
 def test_points_that_tie_in_one_coordinate_or_in_both_win_where_decoding_says(seed):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 9, 6))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from late import Late
+from problems import noise
 from slow_reference import random_lists
 
 import lpmert
@@ -21,14 +22,6 @@ stats = Late("scipy.stats")
 
 def setting(metric="loss", seed=0):
     return Setting(metric_by_name(metric), "first", None, seed, Deadline())
-
-
-def noise(seed, lists=60, dimension=6):
-    """Lists of two whose features say nothing about which of them is right."""
-    rng = np.random.default_rng(seed)
-    right = rng.integers(0, 2, lists)
-    losses = np.column_stack([right, 1 - right]).ravel()
-    return NBest(rng.normal(size=(2 * lists, dimension)), np.arange(0, 2 * lists + 1, 2), losses)
 
 
 def fits_of(nbest, monkeypatch, **settings):
@@ -64,7 +57,7 @@ def test_lists_held_out_change_nothing_in_their_fold(monkeypatch):
 def test_noise_is_expected_to_cost_half_of_the_lists_and_a_planted_leak_shows(monkeypatch, leaking):
     costs, fitted = [], []
     for seed in range(6):
-        nbest = noise(seed)
+        nbest = noise(seed, lists=60, dimension=6)
         if leaking:
             whole = fit(lpmert.Problem(nbest, "loss"), setting())
             monkeypatch.setattr(estimates, "fit", lambda *_, whole=whole, **__: whole)
@@ -143,4 +136,4 @@ def test_a_ratio_is_estimated_from_all_lists_together():
 def test_no_time_no_estimate():
     with Deadline(0.0).running() as deadline:
         late = setting()._replace(deadline=deadline)
-        assert cross_validated(noise(0), late, Split.of(None, 60, 5, 0)) is None
+        assert cross_validated(noise(0, lists=60, dimension=6), late, Split.of(None, 60, 5, 0)) is None
