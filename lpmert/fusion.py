@@ -194,18 +194,18 @@ def fuse(
     size = comb(_STEPS + dimensions - 1, dimensions - 1)
     deadline = Deadline(_GRID_SECONDS)
     for weights in _grid(dimensions):
-        values.append(evaluate(lists, weights, of))
+        values.append(_worth(lists, weights, of))
         if deadline.expired or out_of_time():
             break
     return Fused(
         result,
         metric if isinstance(metric, str) else f"{of.name}@{of.k}",
-        {name: evaluate(lists, one, of) for name, one in zip(lists.names, np.eye(dimensions), strict=True)},
+        {name: _worth(lists, one, of) for name, one in zip(lists.names, np.eye(dimensions), strict=True)},
         evaluate(lists, np.ones(dimensions), of),
         max(values),
         len(values),
         size,
-        None if other is None else evaluate(lists, other, of),
+        None if other is None else _worth(lists, other, of),
         None if folds is None else _cross_validated(lists, of, counted, folds, nonnegative, seed, on_stage),
         len(counted),
         int(np.diff(lists.offsets)[counted].sum()),
@@ -213,16 +213,25 @@ def fuse(
     )
 
 
+def _worth(lists: Judged, weights: FloatArray, metric: RankingMetric) -> float:
+    """Return the exact value of weights, without features of weight 0: what they tell apart is no tie to look into."""
+    used = np.flatnonzero(weights)
+    if not len(used):
+        return evaluate(lists, weights, metric)
+    some = replace(lists, features=lists.features[:, used], names=tuple(lists.names[j] for j in used))
+    return evaluate(some, weights[used], metric)
+
+
 def _with_few_digits(lists: Judged, metric: RankingMetric, result: RankingResult, nonnegative: bool) -> RankingResult:
     """Return a result whose weights have the fewest decimals with which they score as well; sums of 1 stay such."""
     largest = int(np.abs(result.weights).argmax())
     for digits in _DIGITS:
-        weights = [float(f"{weight:.{digits}f}") for weight in result.weights.tolist()]
+        weights = np.array([float(f"{weight:.{digits}f}") for weight in result.weights.tolist()])
         if nonnegative:
-            weights[largest] = float(f"{1.0 - fsum(w for j, w in enumerate(weights) if j != largest):.{digits}f}")
-        score = evaluate(lists, weights, metric)
+            weights[largest] = float(f"{1.0 - fsum(np.delete(weights, largest)):.{digits}f}")
+        score = _worth(lists, weights, metric)
         if score >= result.score:
-            return replace(result, weights=np.array(weights), score=score, bound=max(result.bound, score))
+            return replace(result, weights=weights, score=score, bound=max(result.bound, score))
     return result
 
 
@@ -259,7 +268,7 @@ def _cross_validated(
         if out_of_time():
             return None
         held_out = lists.of_queries(part)
-        values.append([evaluate(held_out, one, metric) for one in (weights, np.ones(len(weights)))])
+        values.append([_worth(held_out, one, metric) for one in (weights, np.ones(len(weights)))])
     best, equal = np.average(values, axis=0, weights=[len(part) for part in parts])
     differences = np.array([one - other for one, other in values])
     return Unseen(float(best), float(equal), corrected_reach(differences, 1 / (folds - 1)), folds)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import NATURAL, PARTS, PATH, column_names, parse_weights, seconds
+from lpmert.cli.arguments import NATURAL, PARTS, PATH, column_names, parse_weights, time_limit
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import verdict_line
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NONE = "none"
 _DECIMALS = 6
+_SECONDS = 60.0
 _SETTINGS = ("opensearch", "elasticsearch", "weaviate", "ranx")
 
 
@@ -86,7 +87,7 @@ class _Best:
 
     metric: str = option("NAME@K", "ndcg, ndcg-linear, mrr, recall or precision.", default="ndcg@10")
     signed: bool = option("", "Weights below 0, too.", default=False)
-    time_limit: float = option("SECONDS", "Stop the search after this time.", seconds, default=60.0)
+    time_limit: float | None = time_limit(f"{_SECONDS:g}")
     weights: str | None = option("WEIGHTS", "Tell what these are worth; syntax as of `lpmert check --weights`.")
     cv: int | None = option("N", "Cross-validate in N parts: what unseen queries will get.", PARTS)
     seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
@@ -152,7 +153,7 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     from lpmert.result import Status
     from lpmert.system.deadline import Deadline
 
-    metric = RankingMetric.of(best.metric)
+    metric = RankingMetric.of(best.metric.lower())
     with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         with naming(documents.name):
             lists = documents.read()
@@ -167,7 +168,7 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
                 lists,
                 metric,
                 nonnegative=not best.signed,
-                time_limit=best.time_limit,
+                time_limit=_SECONDS if best.time_limit is None else best.time_limit,
                 seed=best.seed,
                 other=None if given is None else given.of_features(lists.names),
                 folds=best.cv,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -147,7 +146,7 @@ def _joined(runs: Mapping[str, Any], qrels: str | Path | Scores, normalise: str 
         offsets.append(len(relevance))
     features, n_missing = _filled(np.array(blocks), np.array(offsets), normalise, zero)
     lost, unused, alone = sum(map(len, unretrieved)), len(grades) - len(queries), len(found) - len(queries)
-    rule = "zero" if zero else "the least score of the query in the run"
+    rule = "zero" if zero else "the least score of the query in the run, or 0 without one,"
     notes = {
         f"missing scores: {n_missing:,} of {features.size:,}; {rule} takes their place": n_missing,
         f"relevant documents in no run, which no weights reach: {lost:,}": lost,
@@ -229,7 +228,7 @@ def _of_lines(path: str | Path, *, run: bool) -> Scores:
 
 def _read_one(source: Any, query: str, relevance: str, features: Names) -> Judged:
     """Return the documents of a file of LETOR or of a table."""
-    if isinstance(source, str | os.PathLike) and format_of_name(source) is None and str(source) != STDIN:
+    if isinstance(source, str | Path) and format_of_name(source) is None and str(source) != STDIN:
         words = _first_words(source)
         if len(words) == 6 and words[1] == "Q0":
             raise DataError("is a run of TREC; give the file of its grades, too: --qrels (qrels)", path=source)

@@ -63,7 +63,7 @@ def test_the_documents_are_those_of_all_runs_and_without_a_grade_not_relevant() 
     assert lists.relevance.tolist() == [0, 1, 0, 2, 0, 1]
     assert [grades.tolist() for grades in lists.unretrieved] == [[1], []]
     assert lists.notes == (
-        "missing scores: 5 of 12; the least score of the query in the run takes their place",
+        "missing scores: 5 of 12; the least score of the query in the run, or 0 without one, takes their place",
         "relevant documents in no run, which no weights reach: 1",
         "queries of the qrels in no run, left out: 1",
         "queries of the runs without grades, left out: 1",
