@@ -81,7 +81,7 @@ class Fused:
     queries, documents : int
         Those that count: the queries with a relevant document.
     notes : tuple of str
-        What reading the documents changed or left out.
+        What reading the documents changed or left out, and how grades are counted.
     """
 
     result: RankingResult = field(repr=False)
@@ -209,8 +209,15 @@ def fuse(
         None if folds is None else _cross_validated(lists, of, counted, folds, nonnegative, seed, on_stage),
         len(counted),
         int(np.diff(lists.offsets)[counted].sum()),
-        lists.notes,
+        (*lists.notes, *_gains_told(lists, of)),
     )
+
+
+def _gains_told(lists: Judged, metric: RankingMetric) -> list[str]:
+    """Return which gains NDCG has where there are grades that make a difference: tools do not agree."""
+    if metric.name != "ndcg" or not metric.exponential or not (lists.relevance > 1).any():
+        return []
+    return [f"a grade gains 2^grade - 1; where it gains itself, as in trec_eval: ndcg-linear@{metric.k}"]
 
 
 def _worth(lists: Judged, weights: FloatArray, metric: RankingMetric) -> float:

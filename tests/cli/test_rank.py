@@ -42,6 +42,11 @@ def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> Non
         assert f"{label} {value:.6f} ({value - best:+.6f})" in done.stdout
     assert found.unseen is not None
     assert f"about {found.unseen.best:.4f}, equal weights {found.unseen.equal:.4f}" in done.stdout
+    assert "a grade gains" not in done.stdout
+    assert (
+        "a grade gains 2^grade - 1; where it gains itself, as in trec_eval: ndcg-linear@10"
+        in run("rank", *RUNS, *QRELS).stdout
+    )
     assert "missing scores: 180 of 820; zero takes their place" in done.stdout
     assert lines[-1] == f"proved: no weights do better; {found.unseen.verdict}"
 
