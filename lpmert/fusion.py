@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Decimal
 from math import comb, fsum
 from typing import Any
 
@@ -100,7 +101,7 @@ class Fused:
     @property
     def verdict(self) -> str:
         """What is known about the weights."""
-        bound = f"{self.result.bound:.6f}"
+        bound = rounded_up(self.result.bound)
         if self.result.status is Status.OPTIMAL:
             return "proved: no weights do better"
         if self.result.status is Status.OPTIMAL_TO_TOLERANCE:
@@ -211,6 +212,11 @@ def fuse(
         int(np.diff(lists.offsets)[counted].sum()),
         (*lists.notes, *_gains_told(lists, of)),
     )
+
+
+def rounded_up(bound: float) -> str:
+    """Return a bound with six decimals that is still one."""
+    return str(Decimal(bound).quantize(Decimal("0.000001"), ROUND_CEILING))
 
 
 def _gains_told(lists: Judged, metric: RankingMetric) -> list[str]:

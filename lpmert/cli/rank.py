@@ -122,12 +122,6 @@ class _Settings:
         if out.as_json and out.output is None:
             raise click.UsageError("--json and --write both print to stdout; give one of them.")
 
-    def text(self, how: str | None, found: Fused) -> str:
-        """Return the settings."""
-        from lpmert.formats.weights import engine_text
-
-        return engine_text(str(self.write), found.result.names, found.result.weights, how)
-
 
 @command("rank bm25.run dense.run --qrels qrels.txt --normalise minmax --metric ndcg@10")
 def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture, out: Output) -> None:
@@ -147,6 +141,7 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     metric along all shares of the second one. The JSON, as of -o, has the weights by name: --weights reads them.
     """
     settings.check(documents, best, out)
+    from lpmert.formats.weights import engine_text
     from lpmert.fusion import fuse
     from lpmert.ranking import RankingMetric
     from lpmert.reporting import pictures
@@ -159,7 +154,7 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
             lists = documents.read()
         if drawn.picture is not None and len(lists.names) != 2:
             raise click.UsageError(f"--picture draws two features, and there are {len(lists.names)}.")
-        given = None if best.weights is None else parse_weights(best.weights, lists.names, "--weights")
+        other = None if best.weights is None else parse_weights(best.weights, lists.names, "--weights")
         if not out.quiet:
             sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {len(lists.names)} features"
             say(f"{documents.name}: {sizes}; seed {best.seed}")
@@ -170,13 +165,16 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
                 nonnegative=not best.signed,
                 time_limit=_SECONDS if best.time_limit is None else best.time_limit,
                 seed=best.seed,
-                other=None if given is None else given.of_features(lists.names),
+                other=None if other is None else other.of_features(lists.names),
                 folds=best.cv,
                 on_stage=None if out.quiet else Stages(),
             )
         if stop.pressed and found.result.status is Status.TIME_LIMIT:
             found = replace(found, result=replace(found.result, status=Status.INTERRUPTED))
-        deliver(found.to_json, partial(partial(settings.text, documents.how) if settings.write else _report, found))
+        if best.cv is not None and found.unseen is None and not out.quiet:
+            say("warning: cross-validation was interrupted: nothing is known of unseen queries")
+        settled = partial(engine_text, settings.write or "", found.result.names, found.result.weights, documents.how)
+        deliver(found.to_json, settled if settings.write else partial(_report, found))
         if drawn.picture is not None:
             pictures.write_picture(pictures.fusion(found), drawn.picture)
     raise click.exceptions.Exit(exit_code(found.result.status, stop))
@@ -184,16 +182,18 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
 
 def _report(found: Fused) -> str:
     """Return the weights, what they and others are worth, and the verdict."""
+    from lpmert.fusion import rounded_up
+
     result = found.result
     table = [
         ["feature", *result.names],
-        ["weight", *(f"{weight:.10g}" for weight in result.weights.tolist())],
+        ["weight", *(repr(weight).removesuffix(".0") for weight in result.weights.tolist())],
         column("alone", list(found.alone.values()), _DECIMALS),
     ]
     tried = "" if found.grid_points == found.grid_size else f": {found.grid_points:,} tried, then time was over"
     told = [
         (found.metric, f"{result.score:.{_DECIMALS}f}"),
-        ("at most", "" if result.status.proved else f"{result.bound:.{_DECIMALS}f}"),
+        ("at most", "" if result.status.proved else rounded_up(result.bound)),
         ("these weights", "" if found.other is None else _beside(found.other, result.score)),
         ("equal weights", _beside(found.equal, result.score)),
         ("grid", f"{_beside(found.grid, result.score)}, the best of {found.grid_size:,} weights{tried}"),
