@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import NATURAL, PARTS, PATH, column_names, parse_weights, time_limit
+from lpmert.cli.arguments import NATURAL, PARTS, PATH, column_names, parse_weights, seconds
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import verdict_line
@@ -87,7 +87,11 @@ class _Best:
 
     metric: str = option("NAME@K", "ndcg, ndcg-linear, mrr, recall or precision.", default="ndcg@10")
     signed: bool = option("", "Weights below 0, too.", default=False)
-    time_limit: float | None = time_limit(f"{_SECONDS:g}")
+    time_limit: float | None = option(
+        "SECONDS",
+        f"Stop the search after this time; the grid and --cv have their own.  [default: {_SECONDS:g}]",
+        seconds,
+    )
     weights: str | None = option("WEIGHTS", "Tell what these are worth; syntax as of `lpmert check --weights`.")
     cv: int | None = option("N", "Cross-validate in N parts: what unseen queries will get.", PARTS)
     seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
