@@ -35,8 +35,8 @@ class _Documents:
 
     data: tuple[str, ...] = argument("DATA...", PATH, nargs=-1)
     qrels: str | None = option("FILE", "Grades, of TREC, BEIR or JSON; DATA are runs then.", PATH)
-    query: str = option("COLUMN", "Column of a table with the query.", default="query")
-    relevance: str = option("COLUMN", "Column of a table with the grade.", default="relevance")
+    query: str | None = option("COLUMN", "Column of a table with the query.  [default: query]")
+    relevance: str | None = option("COLUMN", "Column of a table with the grade.  [default: relevance]")
     features: tuple[str, ...] | None = option("A,B,C", "Columns of scores, or indices of LETOR.", column_names)
     normalise: str = option(
         "HOW", "What takes the place of scores, query by query: minmax, z, or rank: 1 / (60 + rank).",
@@ -61,11 +61,13 @@ class _Documents:
         """Return the documents; raises `click.UsageError` where several files have no grades."""
         from lpmert.formats.judged import named_runs, read_judged
 
-        how: dict[str, Any] = {"normalise": self.how, "missing": self.missing}
+        how: dict[str, Any] = {name: getattr(self, name) for name in ("query", "relevance", "features", "missing")} | {
+            "normalise": self.how
+        }
         if self.qrels is None:
             if len(self.data) > 1:
                 raise click.UsageError("several DATA are runs, and need --qrels with the grades.")
-            return read_judged(self.data[0], query=self.query, relevance=self.relevance, features=self.features, **how)
+            return read_judged(self.data[0], **how)
         plain, runs = list[str](), dict[str, str]()
         for text in self.data:
             name, equals, path = text.partition("=")
@@ -76,7 +78,7 @@ class _Documents:
         runs = named_runs(plain) | runs
         if len(runs) < len(self.data):
             raise click.UsageError("two runs have one name; give each another one: NAME=FILE.")
-        return read_judged(runs, qrels=self.qrels, features=self.features, **how)
+        return read_judged(runs, qrels=self.qrels, **how)
 
 
 @dataclass(frozen=True)

@@ -208,8 +208,10 @@ def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
         read_judged(RUNS, qrels=QRELS, normalise="l2")
     with pytest.raises(DataError, match="missing must be one of minimum, zero, not 'mean'"):
         read_judged(RUNS, qrels=QRELS, missing="mean")
-    with pytest.raises(DataError, match="features is for tables and LETOR"):
+    with pytest.raises(DataError, match="runs have no columns: leave out query, relevance and features; give the runs"):
         read_judged(RUNS, qrels=QRELS, features="dense")
+    with pytest.raises(DataError, match="LETOR and svmlight have no columns: leave out query and relevance"):
+        read_judged(ROOT / "examples" / "search" / "judged.txt", query="q")
     with pytest.raises(DataError, match="two runs are called 'run'; name them: NAME=FILE"):
         read_judged([tmp_path / "a" / "run.txt", tmp_path / "b" / "run.txt.gz"], qrels=QRELS)
     with pytest.raises(DataError, match="no runs"):
