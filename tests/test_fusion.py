@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from itertools import product
 from math import fsum, log2
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from lpmert import DataError, Status, fusion, read_judged
 from lpmert.formats.weights import ENGINES, engine_text
-from lpmert.fusion import Fused, Unseen, fuse
+from lpmert.fusion import Fused, Unseen, fuse, rounded_up
 from lpmert.model.judged import Judged
 from lpmert.ranking import RankingResult, evaluate, maximize
 from lpmert.reporting.pictures import write_picture
@@ -100,6 +101,7 @@ def test_what_weights_are_worth_is_what_pytrec_eval_says(metric: str) -> None:
 OF_RANX = {"ndcg-linear": "ndcg", "mrr": "mrr", "recall": "recall", "precision": "precision", "ndcg": "ndcg_burges"}
 
 
+@pytest.mark.slow  # ranx compiles for minutes
 @pytest.mark.parametrize("metric", [*METRICS, "ndcg@10"])
 @pytest.mark.parametrize("how", [None, "minmax", "z"])
 def test_what_weights_are_worth_is_what_ranx_says_of_its_own_fusion(metric: str, how: str | None) -> None:
@@ -190,12 +192,20 @@ def test_what_is_stopped_says_what_no_weights_exceed(monkeypatch: pytest.MonkeyP
     lists = lists_of(2, 3)
     found = fuse(lists, "ndcg@5", time_limit=0.0)
     assert found.result.status is Status.TIME_LIMIT
-    assert found.verdict == f"stopped at the time limit: no weights reach more than {found.result.bound:.6f}"
+    assert found.verdict == f"stopped at the time limit: no weights reach more than {rounded_up(found.result.bound)}"
     assert found.result.score <= fuse(lists, "ndcg@5").result.score <= found.result.bound
     monkeypatch.setattr(fusion, "_GRID_SECONDS", 0.0)
     short = fuse(lists, "ndcg@5")
     assert (short.grid_points, short.grid_size) == (1, 66)
     assert short.grid == evaluate(lists, [0, 0, 1], "ndcg@5")
+
+
+def test_a_bound_that_is_shown_is_still_one() -> None:
+    random = np.random.default_rng(0)
+    for bound in [0.1234561, 0.5, 1.0, 0.1, float(np.nextafter(0.5, 1)), *random.random(100).tolist()]:
+        shown = rounded_up(bound)
+        assert Fraction(bound) <= Fraction(shown) < Fraction(bound) + Fraction(1, 10**6)
+        assert len(shown) == 8
 
 
 def test_json_holds_all_of_it() -> None:

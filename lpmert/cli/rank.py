@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NONE = "none"
 _DECIMALS = 6
+_SECONDS = 60.0
 _SETTINGS = ("opensearch", "elasticsearch", "weaviate", "ranx")
 
 
@@ -34,8 +35,8 @@ class _Documents:
 
     data: tuple[str, ...] = argument("DATA...", PATH, nargs=-1)
     qrels: str | None = option("FILE", "Grades, of TREC, BEIR or JSON; DATA are runs then.", PATH)
-    query: str = option("COLUMN", "Column of a table with the query.", default="query")
-    relevance: str = option("COLUMN", "Column of a table with the grade.", default="relevance")
+    query: str | None = option("COLUMN", "Column of a table with the query.  [default: query]")
+    relevance: str | None = option("COLUMN", "Column of a table with the grade.  [default: relevance]")
     features: tuple[str, ...] | None = option("A,B,C", "Columns of scores, or indices of LETOR.", column_names)
     normalise: str = option(
         "HOW", "What takes the place of scores, query by query: minmax, z, or rank: 1 / (60 + rank).",
@@ -60,11 +61,13 @@ class _Documents:
         """Return the documents; raises `click.UsageError` where several files have no grades."""
         from lpmert.formats.judged import named_runs, read_judged
 
-        how: dict[str, Any] = {"normalise": self.how, "missing": self.missing}
+        how: dict[str, Any] = {name: getattr(self, name) for name in ("query", "relevance", "features", "missing")} | {
+            "normalise": self.how
+        }
         if self.qrels is None:
             if len(self.data) > 1:
                 raise click.UsageError("several DATA are runs, and need --qrels with the grades.")
-            return read_judged(self.data[0], query=self.query, relevance=self.relevance, features=self.features, **how)
+            return read_judged(self.data[0], **how)
         plain, runs = list[str](), dict[str, str]()
         for text in self.data:
             name, equals, path = text.partition("=")
@@ -75,7 +78,7 @@ class _Documents:
         runs = named_runs(plain) | runs
         if len(runs) < len(self.data):
             raise click.UsageError("two runs have one name; give each another one: NAME=FILE.")
-        return read_judged(runs, qrels=self.qrels, features=self.features, **how)
+        return read_judged(runs, qrels=self.qrels, **how)
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,11 @@ class _Best:
 
     metric: str = option("NAME@K", "ndcg, ndcg-linear, mrr, recall or precision.", default="ndcg@10")
     signed: bool = option("", "Weights below 0, too.", default=False)
-    time_limit: float = option("SECONDS", "Stop the search after this time.", seconds, default=60.0)
+    time_limit: float | None = option(
+        "SECONDS",
+        f"Stop the search after this time; the grid and --cv have their own.  [default: {_SECONDS:g}]",
+        seconds,
+    )
     weights: str | None = option("WEIGHTS", "Tell what these are worth; syntax as of `lpmert check --weights`.")
     cv: int | None = option("N", "Cross-validate in N parts: what unseen queries will get.", PARTS)
     seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
@@ -121,12 +128,6 @@ class _Settings:
         if out.as_json and out.output is None:
             raise click.UsageError("--json and --write both print to stdout; give one of them.")
 
-    def text(self, how: str | None, found: Fused) -> str:
-        """Return the settings."""
-        from lpmert.formats.weights import engine_text
-
-        return engine_text(str(self.write), found.result.names, found.result.weights, how)
-
 
 @command("rank bm25.run dense.run --qrels qrels.txt --normalise minmax --metric ndcg@10")
 def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture, out: Output) -> None:
@@ -146,19 +147,20 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     metric along all shares of the second one. The JSON, as of -o, has the weights by name: --weights reads them.
     """
     settings.check(documents, best, out)
+    from lpmert.formats.weights import engine_text
     from lpmert.fusion import fuse
     from lpmert.ranking import RankingMetric
     from lpmert.reporting import pictures
     from lpmert.result import Status
     from lpmert.system.deadline import Deadline
 
-    metric = RankingMetric.of(best.metric)
+    metric = RankingMetric.of(best.metric.lower())
     with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         with naming(documents.name):
             lists = documents.read()
         if drawn.picture is not None and len(lists.names) != 2:
             raise click.UsageError(f"--picture draws two features, and there are {len(lists.names)}.")
-        given = None if best.weights is None else parse_weights(best.weights, lists.names, "--weights")
+        other = None if best.weights is None else parse_weights(best.weights, lists.names, "--weights")
         if not out.quiet:
             sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {len(lists.names)} features"
             say(f"{documents.name}: {sizes}; seed {best.seed}")
@@ -167,15 +169,18 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
                 lists,
                 metric,
                 nonnegative=not best.signed,
-                time_limit=best.time_limit,
+                time_limit=_SECONDS if best.time_limit is None else best.time_limit,
                 seed=best.seed,
-                other=None if given is None else given.of_features(lists.names),
+                other=None if other is None else other.of_features(lists.names),
                 folds=best.cv,
                 on_stage=None if out.quiet else Stages(),
             )
         if stop.pressed and found.result.status is Status.TIME_LIMIT:
             found = replace(found, result=replace(found.result, status=Status.INTERRUPTED))
-        deliver(found.to_json, partial(partial(settings.text, documents.how) if settings.write else _report, found))
+        if best.cv is not None and found.unseen is None and not out.quiet:
+            say("warning: cross-validation was interrupted: nothing is known of unseen queries")
+        settled = partial(engine_text, settings.write or "", found.result.names, found.result.weights, documents.how)
+        deliver(found.to_json, settled if settings.write else partial(_report, found))
         if drawn.picture is not None:
             pictures.write_picture(pictures.fusion(found), drawn.picture)
     raise click.exceptions.Exit(exit_code(found.result.status, stop))
@@ -183,16 +188,18 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
 
 def _report(found: Fused) -> str:
     """Return the weights, what they and others are worth, and the verdict."""
+    from lpmert.fusion import rounded_up
+
     result = found.result
     table = [
         ["feature", *result.names],
-        ["weight", *(f"{weight:.10g}" for weight in result.weights.tolist())],
+        ["weight", *(repr(weight).removesuffix(".0") for weight in result.weights.tolist())],
         column("alone", list(found.alone.values()), _DECIMALS),
     ]
     tried = "" if found.grid_points == found.grid_size else f": {found.grid_points:,} tried, then time was over"
     told = [
         (found.metric, f"{result.score:.{_DECIMALS}f}"),
-        ("at most", "" if result.status.proved else f"{result.bound:.{_DECIMALS}f}"),
+        ("at most", "" if result.status.proved else rounded_up(result.bound)),
         ("these weights", "" if found.other is None else _beside(found.other, result.score)),
         ("equal weights", _beside(found.equal, result.score)),
         ("grid", f"{_beside(found.grid, result.score)}, the best of {found.grid_size:,} weights{tried}"),

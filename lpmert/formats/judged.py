@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -38,8 +37,8 @@ def read_judged(
     source: Any,
     *,
     qrels: str | Path | Scores | None = None,
-    query: str = "query",
-    relevance: str = "relevance",
+    query: str | None = None,
+    relevance: str | None = None,
     features: Names = None,
     normalise: str | None = None,
     missing: str | None = None,
@@ -58,8 +57,8 @@ def read_judged(
         `read_table` reads, with one document a row.
     qrels : str, Path or mapping, optional
         Grades: in TREC's format (`query 0 document grade`), as BEIR's table of three columns, or in JSON.
-    query, relevance : str
-        The columns of a table with the query and the grade.
+    query, relevance : str, optional
+        The columns of a table with the query and the grade, by default "query" and "relevance".
     features : sequence of str, or str, optional
         The columns, or in LETOR the indices, to use; all by default.
     normalise : {"minmax", "z", "rank"}, optional
@@ -94,8 +93,10 @@ def read_judged(
         raise DataError(f"missing must be one of {listed(RULES)}, not {quoted(missing)}")
     zero = (missing or rule_of(normalise)) == "zero"
     if qrels is not None:
-        if features is not None:
-            raise DataError("features is for tables and LETOR; give the runs that are wanted")
+        if (query, relevance, features) != (None, None, None):
+            raise DataError(
+                "runs have no columns: leave out query, relevance and features; give the runs that are wanted"
+            )
         return _joined(named_runs(source), qrels, normalise, zero)
     lists = _read_one(source, query, relevance, features)
     filled, _ = _filled(lists.features, lists.offsets, normalise, zero)
@@ -147,7 +148,7 @@ def _joined(runs: Mapping[str, Any], qrels: str | Path | Scores, normalise: str 
         offsets.append(len(relevance))
     features, n_missing = _filled(np.array(blocks), np.array(offsets), normalise, zero)
     lost, unused, alone = sum(map(len, unretrieved)), len(grades) - len(queries), len(found) - len(queries)
-    rule = "zero" if zero else "the least score of the query in the run"
+    rule = "zero" if zero else "the least score of the query in the run, or 0 without one,"
     notes = {
         f"missing scores: {n_missing:,} of {features.size:,}; {rule} takes their place": n_missing,
         f"relevant documents in no run, which no weights reach: {lost:,}": lost,
@@ -227,18 +228,21 @@ def _of_lines(path: str | Path, *, run: bool) -> Scores:
 # One file with features and grades
 
 
-def _read_one(source: Any, query: str, relevance: str, features: Names) -> Judged:
+def _read_one(source: Any, query: str | None, relevance: str | None, features: Names) -> Judged:
     """Return the documents of a file of LETOR or of a table."""
-    if isinstance(source, str | os.PathLike) and format_of_name(source) is None and str(source) != STDIN:
+    if isinstance(source, str | Path) and format_of_name(source) is None and str(source) != STDIN:
         words = _first_words(source)
         if len(words) == 6 and words[1] == "Q0":
             raise DataError("is a run of TREC; give the file of its grades, too: --qrels (qrels)", path=source)
         if len(words) > 1 and _OF_LETOR.fullmatch(words[1]):
+            if query is not None or relevance is not None:
+                raise DataError("LETOR and svmlight have no columns: leave out query and relevance", path=source)
             lists = _read_letor(source)
             wanted = features.split(",") if isinstance(features, str) else features
             return lists if wanted in (None, [ALL]) else lists.select(wanted)
     try:
-        table = read_table(source, segment=query, statistics=[relevance], features=features or ALL, group=True)
+        grades = [relevance or "relevance"]
+        table = read_table(source, segment=query or "query", statistics=grades, features=features or ALL, group=True)
     except DataError as error:
         message = f"{error.reason}; which columns are what, --query, --relevance and --features (features) say"
         raise DataError(message, path=error.path, line=error.line) from error

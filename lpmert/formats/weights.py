@@ -449,7 +449,7 @@ def settings_text(
 ENGINES: Mapping[str, Mapping[str | None, str | None]] = {
     "opensearch": {"minmax": "min_max", "z": "z_score"},
     "elasticsearch": {None: "none", "minmax": "minmax"},
-    "weaviate": {"minmax": "relativeScoreFusion", "rank": "rankedFusion"},
+    "weaviate": {"minmax": "relativeScoreFusion"},  # its rankedFusion counts ranks from 0
     "ranx": {None: None, "minmax": "min-max", "z": "zmuv"},
 }
 """What search engines, and ranx, call the normalisations that `lpmert.read_judged` has, too."""

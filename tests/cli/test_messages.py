@@ -34,7 +34,14 @@ def columns(table: str) -> list[str]:
 
 NEEDED = {"check": ["--weights", "1,0"], "evaluate": ["--weights", "1,0"], "convert": [os.devnull]}
 """What commands take besides lists; those that read none have an entry in `ALONE`."""
-ALONE = {"mert": ["-d", "2"], "methods": [], "schema": [], "loop": [], "report": []}
+ALONE = {
+    "mert": ["-d", "2"],
+    "methods": [],
+    "schema": [],
+    "loop": [],
+    "report": [],
+    "rank": [str(ROOT / "examples" / "search" / "judged.txt")],
+}
 
 
 @pytest.mark.parametrize("command", main.list_commands(click.Context(main)))

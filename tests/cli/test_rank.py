@@ -15,7 +15,8 @@ from commands import run
 from shared import ROOT
 
 from lpmert import fusion, read_judged
-from lpmert.fusion import fuse
+from lpmert.formats.weights import ENGINES
+from lpmert.fusion import fuse, rounded_up
 from lpmert.ranking import RankingResult, maximize
 
 FOLDER = ROOT / "examples" / "search"
@@ -34,7 +35,7 @@ def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> Non
     assert len(lines) <= 15
     assert lines[0].split() == ["feature", "weight", "alone"]
     for line, name in zip(lines[1:], lists.names, strict=False):
-        assert line.split() == [name, f"{found.result.by_name[name]:.10g}", f"{found.alone[name]:.6f}"]
+        assert line.split() == [name, repr(found.result.by_name[name]), f"{found.alone[name]:.6f}"]
     best = found.result.score
     assert f"recall@5      {best:.6f}" in lines
     for label, value in (("these weights", found.other), ("equal weights", found.equal), ("grid         ", found.grid)):
@@ -42,6 +43,11 @@ def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> Non
         assert f"{label} {value:.6f} ({value - best:+.6f})" in done.stdout
     assert found.unseen is not None
     assert f"about {found.unseen.best:.4f}, equal weights {found.unseen.equal:.4f}" in done.stdout
+    assert "a grade gains" not in done.stdout
+    assert (
+        "a grade gains 2^grade - 1; where it gains itself, as in trec_eval: ndcg-linear@10"
+        in run("rank", *RUNS, *QRELS).stdout
+    )
     assert "missing scores: 180 of 820; zero takes their place" in done.stdout
     assert lines[-1] == f"proved: no weights do better; {found.unseen.verdict}"
 
@@ -80,6 +86,11 @@ def test_settings_of_an_engine_take_the_place_of_the_report(tmp_path: Path) -> N
     settings = json.loads(run(*asked).stdout)["phase_results_processors"][0]["normalization-processor"]
     assert settings["normalization"] == {"technique": "min_max"}
     assert settings["combination"]["parameters"]["weights"] == list(found["weights"].values())
+
+
+def test_every_engine_can_be_named() -> None:
+    assert all(engine in run("rank", "--help").stdout for engine in ENGINES)
+    assert f"one of {', '.join(map(repr, ENGINES))}" in run("rank", *RUNS, "--write", "solr").stderr
 
 
 @pytest.mark.parametrize(
@@ -140,5 +151,5 @@ def test_ctrl_c_ends_a_search_with_its_best_weights_and_bound(tmp_path: Path, mo
     done = run("rank", tmp_path / "judged.txt", "--json", "-q")
     found = json.loads(done.stdout)
     assert (done.exit_code, found["status"]) == (130, "interrupted")
-    assert found["message"] == f"interrupted: no weights reach more than {found['bound']:.6f}"
+    assert found["message"] == f"interrupted: no weights reach more than {rounded_up(found['bound'])}"
     assert 0 < found["score"] < found["bound"]

@@ -14,7 +14,7 @@ import pytest
 from shared import ROOT
 
 from lpmert import DataError, read_judged
-from lpmert.ranking import evaluate
+from lpmert.ranking import Judged, evaluate
 
 KEYWORD = {"q1": {"a": 9.0, "b": 7.0, "c": 3.0}, "q2": {"a": 2.0, "d": 2.0}}
 DENSE = {"q1": {"b": 0.9, "x": 0.5}, "q3": {"a": 0.1}}
@@ -63,7 +63,7 @@ def test_the_documents_are_those_of_all_runs_and_without_a_grade_not_relevant() 
     assert lists.relevance.tolist() == [0, 1, 0, 2, 0, 1]
     assert [grades.tolist() for grades in lists.unretrieved] == [[1], []]
     assert lists.notes == (
-        "missing scores: 5 of 12; the least score of the query in the run takes their place",
+        "missing scores: 5 of 12; the least score of the query in the run, or 0 without one, takes their place",
         "relevant documents in no run, which no weights reach: 1",
         "queries of the qrels in no run, left out: 1",
         "queries of the runs without grades, left out: 1",
@@ -107,6 +107,18 @@ def test_relevant_documents_that_are_in_no_run_count_in_what_can_be_reached() ->
     assert evaluate(lists, [1, 0], "recall@4") == pytest.approx((2 / 3 + 1) / 2)
     only_lost = read_judged({"run": {"q": {"a": 1}}}, qrels={"q": {"b": 1}})
     assert evaluate(only_lost, [1], "ndcg@5") == evaluate(only_lost, [1], "mrr@5") == 0.0
+
+
+def test_relevant_documents_elsewhere_are_grades_for_each_query() -> None:
+    lists = Judged([[1], [2], [3]], [0, 1, 3], [0, 1, 0], unretrieved=([2, 1], []))
+    assert lists.of_queries([1, 0]).unretrieved[1].tolist() == [2, 1]
+    assert lists.of_queries([1, 0]).features.tolist() == [[2], [3], [1]]
+    with pytest.raises(DataError, match="unretrieved has grades for each query"):
+        Judged([[1], [2]], [0, 1, 2], [0, 1], unretrieved=([1],))
+    with pytest.raises(DataError, match="relevance must be finite and not negative"):
+        Judged([[1]], [0, 1], [0], unretrieved=([-1],))
+    with pytest.raises(DataError, match=r"relevance must be at most 50 .* try ndcg-linear"):
+        evaluate(Judged([[1]], [0, 1], [0], unretrieved=([51],)), [1], "ndcg@1")
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "pandas", "columns"])
@@ -196,8 +208,10 @@ def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
         read_judged(RUNS, qrels=QRELS, normalise="l2")
     with pytest.raises(DataError, match="missing must be one of minimum, zero, not 'mean'"):
         read_judged(RUNS, qrels=QRELS, missing="mean")
-    with pytest.raises(DataError, match="features is for tables and LETOR"):
+    with pytest.raises(DataError, match="runs have no columns: leave out query, relevance and features; give the runs"):
         read_judged(RUNS, qrels=QRELS, features="dense")
+    with pytest.raises(DataError, match="LETOR and svmlight have no columns: leave out query and relevance"):
+        read_judged(ROOT / "examples" / "search" / "judged.txt", query="q")
     with pytest.raises(DataError, match="two runs are called 'run'; name them: NAME=FILE"):
         read_judged([tmp_path / "a" / "run.txt", tmp_path / "b" / "run.txt.gz"], qrels=QRELS)
     with pytest.raises(DataError, match="no runs"):
