@@ -564,7 +564,8 @@ class Ranking:
 
     features [M, D] of size at most 1, offsets [Q + 1], gains [M], discounts [k], a factor for each query [Q], 0 where
     it does not count; first_only where only the first document with a gain counts. Values are in units of 2**-40,
-    rounded up. Only documents of different gains in a query are compared.
+    rounded up. Only documents of different gains in a query are compared. All cells hold weights, absolute values
+    summing to 1, at which any two documents of different features differ by at least `least`; 0 if that is not known.
     """
 
     def __init__(
@@ -575,6 +576,7 @@ class Ranking:
         discounts: FloatArray,
         scales: FloatArray,
         first_only: bool,
+        least: float,
     ) -> None: ...
     relevant: IntArray
     """Rows [R] of the documents with a gain in queries that count, query by query, by falling gain."""

@@ -71,6 +71,7 @@ class Ranking {
     Span<const Index> offsets;
     Index dimensions, k;
     bool first_only;
+    double least;
     Indices rows, starts;    // relevant documents of each query that counts, by falling gain
     std::vector<Row> query;  // of each of these
     std::multimap<Index, Node> open_by_bound;
@@ -84,7 +85,7 @@ class Ranking {
     Index closed = 0, nodes = 0;
 
     Ranking(Rows<const double> features_, Span<const Index> offsets_, Span<const double> gains_,
-            Span<const double> discounts_, Span<const double> scales_, bool first_only_)
+            Span<const double> discounts_, Span<const double> scales_, bool first_only_, double least_)
         : features(features_),
           gains(gains_),
           discounts(discounts_),
@@ -93,6 +94,7 @@ class Ranking {
           dimensions(features_.columns()),
           k(discounts_.size()),
           first_only(first_only_),
+          least(least_),
           starts(1, 0) {
         check_offsets(offsets_, features_.rows(), "offsets");
         check_size(gains_.size(), features_.rows(), "gains");
@@ -391,11 +393,13 @@ class Ranking {
         for (Index j = 0; j < dimensions; ++j) sum += ray.weights[j] * (rival[j] - document[j]);
         return sum;
     }
+    // A lead that is too small for the cells in a cone (O6) is none, and counts for both.
     float rounded_lead(const Ray& ray, const Pair& pair) const {
-        const double sure = lead(ray, pair);
-        if (std::abs(sure) < doubt(ray.level)) return std::numeric_limits<float>::quiet_NaN();
-        const float rounded = static_cast<float>(sure);
-        return rounded == 0.0F && sure != 0.0 ? std::copysign(FLT_MIN, rounded) : rounded;
+        const double found = lead(ray, pair), unsure = doubt(ray.level);
+        if (std::abs(found) + unsure < least) return 0.0F;
+        if (std::abs(found) < unsure) return std::numeric_limits<float>::quiet_NaN();
+        const float rounded = static_cast<float>(found);
+        return rounded == 0.0F && found != 0.0 ? std::copysign(FLT_MIN, rounded) : rounded;
     }
 
     void push(Node node) {
@@ -449,6 +453,7 @@ class Ranking {
                 leading = leading && known[j] >= 0;
                 trailing = trailing && known[j] <= 0;
             }
+            if (leading && trailing) return;  // no cell has weights here (O6)
             const Pair pair = node.pairs[i];
             if (leading) {
                 settle(query[pair.document]);
@@ -586,8 +591,8 @@ class Ranking {
 
 void bind_ranking(nb::module_& module) {
     nb::class_<Ranking> ranking(module, "Ranking");
-    define_init<Rows<const double>, Span<const Index>, Span<const double>, Span<const double>, Span<const double>,
-                bool>(ranking, "features", "offsets", "gains", "discounts", "scales", "first_only");
+    define_init<Rows<const double>, Span<const Index>, Span<const double>, Span<const double>, Span<const double>, bool,
+                double>(ranking, "features", "offsets", "gains", "discounts", "scales", "first_only", "least");
     define(ranking, "worth", &Ranking::worth_of, "query", "ahead");
     define(ranking, "value", &Ranking::value, "weights");
     define(ranking, "compared", &Ranking::compared);
