@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from shared import ROOT, SHARED_DATA, needs_shared
 
 import lpmert
@@ -184,6 +185,61 @@ def test_the_curve_has_the_value_of_every_cell() -> None:
             assert (np.diff(curve.alpha) > 0).all()
 
 
+def test_long_lists_have_the_value_of_every_cell() -> None:
+    # most documents are out of reach of the first three in most directions
+    random = np.random.default_rng(12)
+    features = np.round(random.normal(size=(90, 2)), 1)
+    lists = Judged(features, np.array([0, 60, 90]), np.arange(90) % 4 * (random.random(90) < 0.3))
+    curve = maximize(lists, "ndcg@3").curve
+    assert curve is not None
+    exact = Exact(lists)
+    for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
+        assert found == pytest.approx(exact.worst("ndcg@3", tuple(map(Fraction, weights))), abs=1e-11)
+    # the axes and the directions of all ties are in order, as are the values between any two of them
+    ties = {primitive((abs(n[1]), abs(n[0]))) for n in exact.normals() if n[0] * n[1] <= 0}
+    ordered = sorted(ties, key=lambda w: w[1] / (w[0] + w[1]))
+    values = [exact.worst("ndcg@3", (a[0] + b[0], a[1] + b[1])) for a, b in pairwise(ordered)]
+    assert [v for i, v in enumerate(values) if i == 0 or abs(v - values[i - 1]) > 1e-9] == pytest.approx(
+        curve.values.tolist(), abs=1e-11
+    )
+
+
+def test_directions_that_rounding_cannot_tell_apart_are_told_apart() -> None:
+    # the first query is right below a share of 1/2, the second one above it, or from the same place on
+    for step, best, cells in ((2.0**-51, 0.75, 3), (0.0, 0.75, 1), (-(2.0**-51), 1.0, 3)):
+        features = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0 + step, 0.0]]
+        lists = Judged([*features, [1 / 3, 1 / 7]], [0, 2, 4, 5], [1, 0, 1, 0, 0])
+        curve = maximize(lists, "mrr@2").curve
+        assert curve is not None
+        assert curve.values.max() == pytest.approx(best, abs=1e-11)
+        assert len(curve.values) == cells
+
+
+def test_every_cell_of_whole_numbers_holds_weights_with_clear_leads() -> None:
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        lists = Judged(random.integers(0, 4, size=(5, 3)) * [1.0, 0.5, 2.0] / 8, [0, 5], [1, 0, 0, 1, 0])
+        least = search._least_lead(lists.features)
+        exact = Exact(lists)
+        normals = np.array(exact.normals()[3:], dtype=float)
+        assert 0 < least < 1
+        for point in exact.points():
+            if min(point) <= 0:
+                continue
+            # the largest lead that some weights of the cell, which sum to 1, have in all pairs
+            sides = normals * np.sign(normals @ np.array(point, dtype=float))[:, None]
+            found = linprog(
+                [0, 0, 0, -1],
+                A_ub=np.column_stack([-sides, np.ones(len(sides))]),
+                b_ub=np.zeros(len(sides)),
+                A_eq=[[1, 1, 1, 0]],
+                b_eq=[1],
+                bounds=[(0, None)] * 4,
+            )
+            assert -found.fun >= least
+    assert search._least_lead(np.array([[1 / 3, 0.1, 0.2]])) == 0
+
+
 @pytest.mark.parametrize("name", ["ndcg-linear@1", "mrr@1"])
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dimensions: int) -> None:
@@ -245,7 +301,9 @@ def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
         parts = RankingMetric.of("ndcg@4").parts(lists)
         bounds = core.Ranking(np.zeros((4, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, False, 0.0)
         ranks = random.integers(0, 5, size=4)
-        assert bounds.worth(0, ranks[bounds.relevant]) / 2**40 == pytest.approx(assigned(parts, ranks.tolist()), abs=1e-11)
+        assert bounds.worth(0, ranks[bounds.relevant]) / 2**40 == pytest.approx(
+            assigned(parts, ranks.tolist()), abs=1e-11
+        )
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.02])
@@ -342,6 +400,22 @@ def test_neither_order_nor_scale_nor_copies_of_a_feature_change_the_optimum(dime
     ):
         changed = Judged(np.round(features, 6)[rows], offsets, lists.relevance[rows])
         assert maximize(changed, "ndcg@4").score == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_copies_of_lists_and_documents_that_cannot_matter_leave_the_optimum(dimensions: int) -> None:
+    lists = random_lists(6, dimensions, decimals=True, sizes=(7, 6, 5))
+    best = maximize(lists, "ndcg@3").score
+    twice = Judged(
+        np.vstack([lists.features] * 2), [*lists.offsets, *(lists.offsets[1:] + 18)], np.tile(lists.relevance, 2)
+    )
+    assert maximize(twice, "ndcg@3").score == pytest.approx(best, abs=1e-12)
+    # a document that all others of its query lead is out of reach of the first three
+    last = [lists.features[a:b].min(axis=0) - 1 for a, b in ((0, 7), (7, 13), (13, 18))]
+    longer = Judged(
+        np.insert(lists.features, [7, 13, 18], last, axis=0), [0, 8, 15, 21], np.insert(lists.relevance, [7, 13, 18], 0)
+    )
+    assert maximize(longer, "ndcg@3").score == pytest.approx(best, abs=1e-12)
 
 
 def test_a_twin_that_is_not_relevant_comes_first() -> None:

@@ -1,7 +1,7 @@
 // How well weights rank judged documents: DCG and its kin at k, along the events of the plane and over cones of
 // weights.
 //
-// Lemmas O1 to O5 of proofs/ranking.md. A document's rank is at least the number of those that lead it everywhere in a
+// Lemmas O1 to O6 of proofs/ranking.md. A document's rank is at least the number of those that lead it everywhere in a
 // cone; positions are filled with the largest gain that these ranks allow. A cone is cut on an edge where a pair
 // changes places, at a share of its two rays that is a double: the new ray is that exact mixture, and its weights are
 // rounded within a bound that is counted in levels.
@@ -25,6 +25,7 @@ constexpr double HALF_ULP = 0x1p-53;         // the error of one rounding
 constexpr double CLEAR = 0x1p-49;            // sums of rounded shares times this exceed their errors
 constexpr Index ROUNDING = 2;                // units that no sum of roundings in a query's value reaches
 constexpr Index TOLERANCE = 4;               // units a query by which a bound may exceed the incumbent and be closed
+constexpr Index MOST_LEVELS = 10000;         // of a ray; what lies deeper is left to exact arithmetic
 constexpr Index BINS = 64;                   // into which the directions of a quadrant are divided
 constexpr std::size_t MOST_BYTES = 1 << 29;  // of open nodes; from there on the one with the least bound comes first
 
@@ -384,6 +385,7 @@ class Ranking {
 
     // What a lead must exceed or equal to be sure (O2).
     double doubt(Index level) const {
+        if (level > MOST_LEVELS) return std::numeric_limits<double>::infinity();
         return level == 0 ? 0.0 : HALF_ULP * static_cast<double>(8 * level + 3 * (dimensions + 1));
     }
     double lead(const Ray& ray, const Pair& pair) const {
@@ -482,8 +484,10 @@ class Ranking {
             return;
         }
         const Pair pair = node.pairs[chosen];
-        std::vector<double> leads;
-        for (const auto& ray : node.rays) leads.push_back(lead(*ray, pair));
+        std::vector<double> leads;  // those that count as none (O6) are no ends of an edge to cut
+        for (Index j = 0; j < dimensions; ++j)
+            leads.push_back(
+                node.leads[static_cast<Index>(chosen) * dimensions + j] == 0.0F ? 0.0 : lead(*node.rays[j], pair));
         const double unsure = next_doubt(node);
         Index above = -1, below = -1;
         double widest = -1.0, tie = 0.0;
@@ -492,7 +496,7 @@ class Ranking {
             for (Index n = 0; n < dimensions; ++n) {
                 if (leads[n] > -8 * unsure) continue;
                 const double share = (4 * unsure - leads[n]) / (leads[p] - leads[n]);
-                const double width = std::min(share, 1 - share) * (1e-13 + angle(*node.rays[p], *node.rays[n]));
+                const double width = std::min(share, 1 - share) * distance(*node.rays[p], *node.rays[n]);
                 if (width > widest) {
                     widest = width;
                     above = p;
@@ -547,8 +551,9 @@ class Ranking {
                 last = q;
             }
             if (balance[i] < unsure) continue;
-            const double score = slack * static_cast<double>(balance[i]) * gains[rows[pair.document]] *
-                                 discounts[node.ahead[pair.document]] * scales[q];
+            // Measured: the query with the most to lose comes first, and how evenly a pair divides counts little.
+            const double score = slack * slack * slack * std::sqrt(static_cast<double>(balance[i])) *
+                                 gains[rows[pair.document]] * discounts[node.ahead[pair.document]] * scales[q];
             if (score > most) {
                 most = score;
                 chosen = i;
@@ -576,14 +581,12 @@ class Ranking {
         return std::make_shared<const Ray>(std::move(ray));
     }
 
-    static double angle(const Ray& a, const Ray& b) {
-        double product = 0.0, left = 0.0, right = 0.0;
-        for (std::size_t j = 0; j < a.weights.size(); ++j) {
-            product += a.weights[j] * b.weights[j];
-            left += a.weights[j] * a.weights[j];
-            right += b.weights[j] * b.weights[j];
-        }
-        return 1 - product / std::sqrt(left * right);
+    // The square of how far two rays are apart, with weights that sum to 1.
+    static double distance(const Ray& a, const Ray& b) {
+        double sum = 0.0;
+        for (std::size_t j = 0; j < a.weights.size(); ++j)
+            sum += (a.weights[j] - b.weights[j]) * (a.weights[j] - b.weights[j]);
+        return sum;
     }
 };
 

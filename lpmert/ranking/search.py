@@ -2,7 +2,7 @@
 
 The value depends on the order of a query's documents, not on the first one alone. With two features one sweep over the
 directions where documents change places gives the whole curve; with more, cones of weights are searched by branch and
-bound. Lemmas O1 to O4 of proofs/ranking.md.
+bound, best first. Lemmas O1 to O6 of proofs/ranking.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from math import gcd, nextafter
 from operator import mul, sub
 from typing import TypeVar
@@ -236,11 +236,11 @@ class _Maximizing:
 
     def _sweep(self) -> Curve:
         """Find the value of every interval of directions, and weights in the best one."""
-        axes = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-        found = [(axes[i], axes[(i + 1) % 4], *self._arc(axes[i], axes[(i + 1) % 4])) for i in range(1 if self.nonnegative else 4)]
-        begins = np.vstack([shares[:-1] @ [first, second] for first, second, shares, _ in found] + [found[-1][1]])
+        axes = np.array([[1.0, 0.0], [0.0, 1.0]] if self.nonnegative else [[1, 0], [0, 1], [-1, 0], [0, -1], [1.0, 0]])
+        arcs = [self._arc(*quadrant) for quadrant in pairwise(axes)]
+        begins = np.vstack([shares[:-1] @ axes[i : i + 2] for i, (shares, _) in enumerate(arcs)] + [axes[-1]])
         middles = begins[:-1] + begins[1:]
-        units = np.concatenate([units for *_, units in found])
+        units = np.concatenate([units for _, units in arcs])
         self.settled = int(units.max())
         best = np.flatnonzero(units == self.settled)
         widths = np.abs(begins[best, 0] * begins[best + 1, 1] - begins[best, 1] * begins[best + 1, 0])
