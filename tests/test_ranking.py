@@ -11,6 +11,7 @@ from math import log2
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from shared import SHARED_DATA, needs_shared
 
 import lpmert
@@ -122,6 +123,14 @@ def random_lists(seed: int, dimensions: int, *, decimals: bool, sizes: tuple[int
     return Judged(features, np.cumsum([0, *sizes]), grades)
 
 
+def no_multiples(lists: Judged) -> Judged:
+    """The same lists and a query of one document, so that features are multiples of nothing."""
+    odd = 1 / np.arange(3.0, 3 + lists.features.shape[1])
+    return Judged(
+        np.vstack([lists.features, odd]), np.append(lists.offsets, len(lists.features) + 1), [*lists.relevance, 0.0]
+    )
+
+
 # Against all orders
 
 
@@ -131,7 +140,7 @@ def random_lists(seed: int, dimensions: int, *, decimals: bool, sizes: tuple[int
 def test_no_order_of_the_documents_is_better(metric: str, nonnegative: bool, dimensions: int) -> None:
     for seed in range(6 if dimensions == 2 else 3):
         lists = random_lists(seed, dimensions, decimals=seed % 2 == 1)
-        result = maximize(lists, metric, nonnegative=nonnegative)
+        result = maximize(no_multiples(lists) if seed == 2 else lists, metric, nonnegative=nonnegative)
         exact = Exact(lists)
         assert result.status is Status.OPTIMAL
         assert result.score == pytest.approx(exact.best(metric, nonnegative=nonnegative), abs=1e-12)
@@ -174,6 +183,61 @@ def test_the_curve_has_the_value_of_every_cell() -> None:
             assert (np.diff(curve.alpha) > 0).all()
 
 
+def test_long_lists_have_the_value_of_every_cell() -> None:
+    # most documents are out of reach of the first three in most directions
+    random = np.random.default_rng(12)
+    features = np.round(random.normal(size=(90, 2)), 1)
+    lists = Judged(features, np.array([0, 60, 90]), np.arange(90) % 4 * (random.random(90) < 0.3))
+    curve = maximize(lists, "ndcg@3").curve
+    assert curve is not None
+    exact = Exact(lists)
+    for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
+        assert found == pytest.approx(exact.worst("ndcg@3", tuple(map(Fraction, weights))), abs=1e-11)
+    # the axes and the directions of all ties are in order, as are the values between any two of them
+    ties = {primitive((abs(n[1]), abs(n[0]))) for n in exact.normals() if n[0] * n[1] <= 0}
+    ordered = sorted(ties, key=lambda w: w[1] / (w[0] + w[1]))
+    values = [exact.worst("ndcg@3", (a[0] + b[0], a[1] + b[1])) for a, b in pairwise(ordered)]
+    assert [v for i, v in enumerate(values) if i == 0 or abs(v - values[i - 1]) > 1e-9] == pytest.approx(
+        curve.values.tolist(), abs=1e-11
+    )
+
+
+def test_directions_that_rounding_cannot_tell_apart_are_told_apart() -> None:
+    # the first query is right below a share of 1/2, the second one above it, or from the same place on
+    for step, best, cells in ((2.0**-51, 0.75, 3), (0.0, 0.75, 1), (-(2.0**-51), 1.0, 3)):
+        features = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0 + step, 0.0]]
+        lists = Judged([*features, [1 / 3, 1 / 7]], [0, 2, 4, 5], [1, 0, 1, 0, 0])
+        curve = maximize(lists, "mrr@2").curve
+        assert curve is not None
+        assert curve.values.max() == pytest.approx(best, abs=1e-11)
+        assert len(curve.values) == cells
+
+
+def test_every_cell_of_whole_numbers_holds_weights_with_clear_leads() -> None:
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        lists = Judged(random.integers(0, 4, size=(5, 3)) * [1.0, 0.5, 2.0] / 8, [0, 5], [1, 0, 0, 1, 0])
+        least = search._least_lead(lists.features)
+        exact = Exact(lists)
+        normals = np.array(exact.normals()[3:], dtype=float)
+        assert 0 < least < 1
+        for point in exact.points():
+            if min(point) <= 0:
+                continue
+            # the largest lead that some weights of the cell, which sum to 1, have in all pairs
+            sides = normals * np.sign(normals @ np.array(point, dtype=float))[:, None]
+            found = linprog(
+                [0, 0, 0, -1],
+                A_ub=np.column_stack([-sides, np.ones(len(sides))]),
+                b_ub=np.zeros(len(sides)),
+                A_eq=[[1, 1, 1, 0]],
+                b_eq=[1],
+                bounds=[(0, None)] * 4,
+            )
+            assert -found.fun >= least
+    assert search._least_lead(np.array([[1 / 3, 0.1, 0.2]])) == 0
+
+
 @pytest.mark.parametrize("name", ["ndcg-linear@1", "mrr@1"])
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dimensions: int) -> None:
@@ -199,7 +263,7 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
         lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
         parts = RankingMetric.of(metric).parts(lists)
         bounds = core.Ranking(
-            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, parts.first_only
+            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, parts.first_only, 0.0
         )
         least = random.integers(0, 3, size=5)
         reached = [-1.0]
@@ -209,11 +273,12 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
             for place, d in enumerate(order):
                 before[d] = np.count_nonzero(gains[:place] != gains[place])
             own = value(metric, [grades[d] for d in order]) or 0.0
-            assert bounds.worth(0, before) / 2**40 == pytest.approx(own, abs=1e-11)
-            assert bounds.worth(0, before) / 2**40 > own
+            found = bounds.worth(0, before[bounds.relevant]) / 2**40
+            assert found == pytest.approx(own, abs=1e-11)
+            assert found > own
             if (before >= least)[parts.gains > 0].all():
                 reached.append(own)
-        assert bounds.worth(0, least) / 2**40 > max(reached)
+        assert bounds.worth(0, least[bounds.relevant]) / 2**40 > max(reached)
 
 
 def assigned(parts: metrics.Parts, ranks: list[int]) -> float:
@@ -232,9 +297,11 @@ def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
         grades = random.permutation([1.0, 2.0, 3.0, 5.0])  # different grades: the ranks are as given
         lists = Judged(np.zeros((4, 1)), [0, 4], grades)
         parts = RankingMetric.of("ndcg@4").parts(lists)
-        bounds = core.Ranking(np.zeros((4, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, False)
+        bounds = core.Ranking(np.zeros((4, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, False, 0.0)
         ranks = random.integers(0, 5, size=4)
-        assert bounds.worth(0, ranks) / 2**40 == pytest.approx(assigned(parts, ranks.tolist()), abs=1e-11)
+        assert bounds.worth(0, ranks[bounds.relevant]) / 2**40 == pytest.approx(
+            assigned(parts, ranks.tolist()), abs=1e-11
+        )
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.02])
@@ -250,13 +317,13 @@ def test_a_search_cut_short_keeps_a_bound(limit: float) -> None:
 
 
 def test_what_interrupts_a_search_leaves_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    lists = random_lists(0, 3, decimals=False)
+    lists = no_multiples(random_lists(0, 3, decimals=False))
     best = maximize(lists, "ndcg@3").score
 
     def interrupted(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    for name in ("_settle", "_sample"):
+    for name in ("_settle", "_start"):
         with monkeypatch.context() as patch:
             patch.setattr(search._Maximizing, name, interrupted)
             result = maximize(lists, "ndcg@3")
@@ -280,7 +347,7 @@ def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers()
     # many documents change places at the same weights: cones around them end in exact arithmetic
     random = np.random.default_rng(2)
     lists = Judged(random.integers(0, 3, size=(36, 3)), np.arange(0, 37, 6), random.random(36) < 0.4)
-    result = maximize(lists, "ndcg@3", nonnegative=False)
+    result = maximize(no_multiples(lists), "ndcg@3", nonnegative=False)
     assert result.exact_nodes > 0
     assert result.status is Status.OPTIMAL
     assert result.score == pytest.approx(Exact(lists).best("ndcg@3", nonnegative=False), abs=1e-12)
@@ -305,8 +372,8 @@ def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch:
     monkeypatch.setattr(search._Maximizing, "_consider", considered)
     monkeypatch.setattr(search._Maximizing, "_consider_inside", looked_inside)
     for seed in range(4):
-        lists = random_lists(seed, 3, decimals=seed % 2 == 1)
-        result = maximize(lists, "ndcg@3", nonnegative=False)
+        lists = random_lists(seed, 3, decimals=False)
+        result = maximize(no_multiples(lists), "ndcg@3", nonnegative=False)
         assert result.status is Status.OPTIMAL
         assert result.score == pytest.approx(Exact(lists).best("ndcg@3", nonnegative=False), abs=1e-12)
     assert len(better) > 4
@@ -331,6 +398,22 @@ def test_neither_order_nor_scale_nor_copies_of_a_feature_change_the_optimum(dime
     ):
         changed = Judged(np.round(features, 6)[rows], offsets, lists.relevance[rows])
         assert maximize(changed, "ndcg@4").score == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_copies_of_lists_and_documents_that_cannot_matter_leave_the_optimum(dimensions: int) -> None:
+    lists = random_lists(6, dimensions, decimals=True, sizes=(7, 6, 5))
+    best = maximize(lists, "ndcg@3").score
+    twice = Judged(
+        np.vstack([lists.features] * 2), [*lists.offsets, *(lists.offsets[1:] + 18)], np.tile(lists.relevance, 2)
+    )
+    assert maximize(twice, "ndcg@3").score == pytest.approx(best, abs=1e-12)
+    # a document that all others of its query lead is out of reach of the first three
+    last = [lists.features[a:b].min(axis=0) - 1 for a, b in ((0, 7), (7, 13), (13, 18))]
+    longer = Judged(
+        np.insert(lists.features, [7, 13, 18], last, axis=0), [0, 8, 15, 21], np.insert(lists.relevance, [7, 13, 18], 0)
+    )
+    assert maximize(longer, "ndcg@3").score == pytest.approx(best, abs=1e-12)
 
 
 def test_a_twin_that_is_not_relevant_comes_first() -> None:

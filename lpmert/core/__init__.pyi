@@ -564,7 +564,8 @@ class Ranking:
 
     features [M, D] of size at most 1, offsets [Q + 1], gains [M], discounts [k], a factor for each query [Q], 0 where
     it does not count; first_only where only the first document with a gain counts. Values are in units of 2**-40,
-    rounded up. Only documents of different gains in a query are compared.
+    rounded up. Only documents of different gains in a query are compared. All cells hold weights, absolute values
+    summing to 1, at which any two documents of different features differ by at least `least`; 0 if that is not known.
     """
 
     def __init__(
@@ -575,18 +576,26 @@ class Ranking:
         discounts: FloatArray,
         scales: FloatArray,
         first_only: bool,
+        least: float,
     ) -> None: ...
+    relevant: IntArray
+    """Rows [R] of the documents with a gain in queries that count, query by query, by falling gain."""
+
     def worth(self, query: int, ahead: IntArray) -> int:
-        """Return the most that a query is worth where at least ahead [M] documents with other gains lead each one."""
+        """Return the most that a query is worth where at least ahead [R] documents with other gains lead each one."""
 
     def value(self, weights: FloatArray) -> int:
         """Return the sum over the queries; leads that rounding may hide count as ties, in the worst order."""
 
     def compared(self) -> IntArray:
-        """Return documents that are compared [2 P]: one with a gain, and its rival, pair after pair."""
+        """Return pairs [P, 2] of documents that are compared: one with a gain, and its rival."""
 
-    def curve(self, start: IntArray, entering: IntArray, ends: IntArray) -> IntArray:
-        """Return the sum after each group of events [G] of `critical_directions` for the pairs, before other rows."""
+    def sweep(self, x: FloatArray, y: FloatArray) -> tuple[IntArray, IntArray]:
+        """Return where the sum changes among the directions x, y > 0, exactly, and the sums between [C].
+
+        x, y [M] are at most 1, and 0 or at least 2**-440. A change is given by two documents [C - 1, 2] that tie there,
+        of which the second has the larger x and the smaller y.
+        """
 
     def open(self, signs: FloatArray) -> None:
         """Open the cone of axes with these signs [D]."""
@@ -595,14 +604,15 @@ class Ranking:
         """Close what reaches no more than 4 units a query beyond this."""
 
     def advance(self, budget: int) -> FloatArray:
-        """Explore so many nodes, less where one needs exact arithmetic or weights [D] look better; return these."""
+        """Branch on so many nodes, less where one needs exact arithmetic or weights [D] look better; return these."""
 
     def take_leaf(self) -> tuple[IntArray, FloatArray, IntArray, IntArray, IntArray, int, int]:
         """Return a node that needs exact arithmetic.
 
         Rays as parents and axis [n, 3], and shares [n] of the first parent; which of them are the cone's [D];
-        undecided pairs as query, document, rival [u, 3]; ahead [M]; the sum of the queries without such pairs, and of
-        all. A ray without parents (-1) is that of an axis j, or against it where the axis is -1 - j.
+        undecided pairs as query, the document's number in `relevant`, document, rival [u, 4]; ahead [R]; the sum of the
+        queries without such pairs, and of all. A ray without parents (-1) is that of an axis j, or against it where the
+        axis is -1 - j.
         """
 
     needs_exact: bool

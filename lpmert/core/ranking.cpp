@@ -1,199 +1,199 @@
 // How well weights rank judged documents: DCG and its kin at k, along the events of the plane and over cones of
 // weights.
 //
-// Lemmas O1 to O4 of proofs/ranking.md. A document's rank is at least the number of those that lead it everywhere in a
+// Lemmas O1 to O6 of proofs/ranking.md. A document's rank is at least the number of those that lead it everywhere in a
 // cone; positions are filled with the largest gain that these ranks allow. A cone is cut on an edge where a pair
-// changes places, at a share of its two rays that is a double: the new ray is that exact mixture, and its scores are
-// the mixtures of theirs, each rounding within a bound that is counted in levels.
+// changes places, at a share of its two rays that is a double: the new ray is that exact mixture, and its weights are
+// rounded within a bound that is counted in levels.
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <memory>
 
 #include "binding.hpp"
+#include "turn.hpp"
 
 namespace lpmert {
 
 namespace {
 
-constexpr double UNIT = 0x1p40;          // values are whole numbers of this part of a query's best
-constexpr double LEVEL_ERROR = 0x1p-51;  // of a score at most 1: three roundings, and room
-constexpr Index ROUNDING = 2;            // units that no sum of roundings in a query's value reaches
-constexpr Index TOLERANCE = 4;           // units a query by which a bound may exceed the incumbent and be closed
+constexpr double UNIT = 0x1p40;              // values are whole numbers of this part of a query's best
+constexpr double HALF_ULP = 0x1p-53;         // the error of one rounding
+constexpr double CLEAR = 0x1p-49;            // sums of rounded shares times this exceed their errors
+constexpr Index ROUNDING = 2;                // units that no sum of roundings in a query's value reaches
+constexpr Index TOLERANCE = 4;               // units a query by which a bound may exceed the incumbent and be closed
+constexpr Index MOST_LEVELS = 10000;         // of a ray; what lies deeper is left to exact arithmetic
+constexpr Index BINS = 64;                   // into which the directions of a quadrant are divided
+constexpr std::size_t MOST_BYTES = 1 << 29;  // of open nodes; from there on the one with the least bound comes first
 
-// A relevant document and another one of its query with a different gain.
+// A relevant document, by its number among these, and another one of its query with a different gain, as a row.
 struct Pair {
-    Index query, document, rival;
+    Row document, rival;
 };
 
 // A ray of a cone: that of an axis, or the exact mixture share * first + (1 - share) * second.
 struct Ray {
-    std::vector<double> weights, scores;  // rounded; scores only of documents that the cone still compares
+    std::vector<double> weights;  // rounded
     Index level = 0, axis = 0;
     double share = 0.0;
     std::shared_ptr<const Ray> first, second;
-
-    // What a lead must exceed or equal to be sure: twice the error of a score.
-    double doubt() const { return 2 * LEVEL_ERROR * static_cast<double>(level); }
-    double lead(const Pair& pair) const { return scores[pair.rival] - scores[pair.document]; }
 };
 
-using Rays = std::vector<std::shared_ptr<const Ray>>;
-
-// What is known in a cone: undecided pairs, how many documents surely lead each relevant one, and the bounds.
-struct State {
-    std::vector<Pair> pairs;
-    std::vector<Index> ahead, bounds;
-    Index total = 0;
-};
-
+// A cone, and what is known in it: undecided pairs, the rival's lead at each ray [pair, ray] (NaN where rounding may
+// hide it), how many documents surely lead each relevant one, and the bounds of the queries.
 struct Node {
-    Rays rays;
-    std::shared_ptr<const State> state;
+    std::vector<std::shared_ptr<const Ray>> rays;
+    std::vector<Pair> pairs;
+    std::vector<float> leads;
+    std::vector<Row> ahead;
+    Indices bounds;
+    Index total = 0;
+
+    std::size_t bytes() const {
+        return pairs.size() * sizeof(Pair) + leads.size() * sizeof(float) + ahead.size() * sizeof(Row) +
+               bounds.size() * sizeof(Index);
+    }
+};
+
+// A direction of the plane at which two documents tie: from `first` to `second` x rises and y falls. What it changes
+// is a relevant document, or the sum by so many units.
+struct Event {
+    double at;  // the share of y, rounded
+    Row first, second;
+    Index what;
 };
 
 class Ranking {
-    std::vector<double> features, gains, discounts, scales;
-    Indices offsets;
-    Index dimensions;
+    Rows<const double> features;
+    Span<const double> gains, discounts, scales;
+    Span<const Index> offsets;
+    Index dimensions, k;
     bool first_only;
-    std::vector<Indices> relevant;  // of each query that counts, by falling gain
-    std::vector<Node> stack;
-    std::vector<Pair> pairs;
-    Indices never_behind;  // of each document, how many with equal features and a smaller gain
+    double least;
+    Indices rows, starts;    // relevant documents of each query that counts, by falling gain
+    std::vector<Row> query;  // of each of these
+    std::multimap<Index, Node> open_by_bound;
+    std::size_t held = 0;
     Index best = -1, proposed = -1, counted = 0;
-    std::shared_ptr<const State> root;
     std::vector<double> candidate;
     Node leaf_node;
     bool has_leaf = false;
-
-    const double* row(Index i) const { return features.data() + i * dimensions; }
 
   public:
     Index closed = 0, nodes = 0;
 
     Ranking(Rows<const double> features_, Span<const Index> offsets_, Span<const double> gains_,
-            Span<const double> discounts_, Span<const double> scales_, bool first_only_)
-        : features(features_.items().begin(), features_.items().end()),
-          gains(gains_.begin(), gains_.end()),
-          discounts(discounts_.begin(), discounts_.end()),
-          scales(scales_.begin(), scales_.end()),
-          offsets(offsets_.begin(), offsets_.end()),
+            Span<const double> discounts_, Span<const double> scales_, bool first_only_, double least_)
+        : features(features_),
+          gains(gains_),
+          discounts(discounts_),
+          scales(scales_),
+          offsets(offsets_),
           dimensions(features_.columns()),
+          k(discounts_.size()),
           first_only(first_only_),
-          relevant(scales.size()),
-          never_behind(gains.size()) {
+          least(least_),
+          starts(1, 0) {
         check_offsets(offsets_, features_.rows(), "offsets");
         check_size(gains_.size(), features_.rows(), "gains");
         check_size(scales_.size(), offsets_.size() - 1, "scales");
-        for (const double value : features)
+        if (features.rows() > std::numeric_limits<Row>::max()) throw std::invalid_argument("too many documents");
+        for (const double value : features.items())
             if (!(std::abs(value) <= 1.0)) throw std::invalid_argument("features must be at most 1");
-        for (Index q = 0; q < scales_.size(); ++q) {
-            if (scales[q] <= 0.0) continue;
-            ++counted;
-            for (Index d = offsets[q]; d < offsets[q + 1]; ++d) {
-                if (gains[d] <= 0.0) continue;
-                relevant[q].push_back(d);
-                for (Index e = offsets[q]; e < offsets[q + 1]; ++e) {
-                    if (gains[e] == gains[d]) continue;
-                    if (!std::equal(row(d), row(d) + dimensions, row(e)))
-                        pairs.push_back({q, d, e});
-                    else if (gains[e] < gains[d])
-                        ++never_behind[d];
-                }
-            }
-            std::stable_sort(relevant[q].begin(), relevant[q].end(),
+        for (Index q = 0; q < scales.size(); ++q) {
+            counted += scales[q] > 0.0;
+            for (Index d = offsets[q]; d < offsets[q + 1] && scales[q] > 0.0; ++d)
+                if (gains[d] > 0.0) rows.push_back(d);
+            std::stable_sort(rows.begin() + starts[q], rows.end(),
                              [&](Index a, Index b) { return gains[a] > gains[b]; });
+            starts.push_back(count(rows));
+            query.resize(rows.size(), static_cast<Row>(q));
         }
     }
 
-    // The most that a query is worth where each document has at least so many others before it (O1), in units, up.
-    Index worth(Index q, const Indices& ahead) const {
-        const Indices& own = relevant[q];
-        std::vector<Index> ranks;
-        ranks.reserve(own.size());
-        for (const Index d : own) ranks.push_back(ahead[d]);
-        for (std::size_t begin = 0, end = 0; begin < own.size(); begin = end) {
-            while (end < own.size() && gains[own[end]] == gains[own[begin]]) ++end;
-            std::sort(ranks.begin() + static_cast<Index>(begin), ranks.begin() + static_cast<Index>(end));
-            for (std::size_t i = begin; i < end; ++i) ranks[i] += static_cast<Index>(i - begin);
-        }
-        double sum = 0.0;
-        for (Index position = 0; position < static_cast<Index>(discounts.size()); ++position) {
-            for (std::size_t i = 0; i < own.size(); ++i) {
-                if (ranks[i] > position) continue;
-                ranks[i] = INT64_MAX;
-                sum += gains[own[i]] * discounts[position];
-                if (first_only) position = static_cast<Index>(discounts.size());
-                break;
-            }
-        }
-        return static_cast<Index>(sum * scales[q] * UNIT) + ROUNDING;
+    const Indices& relevant() const { return rows; }
+
+    Index worth_of(Index q, Span<const Index> ahead) const {
+        if (q < 0 || q >= scales.size()) throw std::invalid_argument("no such query");
+        check_size(ahead.size(), count(rows), "ahead");
+        return worth(q, ahead);
     }
 
-    Index worth_of(Index q, Span<const Index> ahead) {
-        if (q < 0 || q >= static_cast<Index>(scales.size())) throw std::invalid_argument("no such query");
-        check_size(ahead.size(), static_cast<Index>(gains.size()), "ahead");
-        return worth(q, Indices(ahead.begin(), ahead.end()));
-    }
-
-    Index total_worth(const Indices& ahead) const {
-        Index total = 0;
-        for (std::size_t q = 0; q < scales.size(); ++q)
-            if (scales[q] > 0.0) total += worth(static_cast<Index>(q), ahead);
-        return total;
-    }
-
-    // What weights reach, in units; leads that rounding may hide count as ties, and ties against the better document.
-    Index value(Span<const double> weights) {
+    // What weights reach, in units; leads that rounding may hide count as ties, and ties in the worst order.
+    Index value(Span<const double> weights) const {
         check_size(weights.size(), dimensions, "weights");
         std::vector<double> scores(gains.size());
         double size = 0.0;
         for (const double w : weights) size += std::abs(w);
-        for (std::size_t d = 0; d < gains.size(); ++d)
-            for (Index j = 0; j < dimensions; ++j) scores[d] += weights[j] * row(static_cast<Index>(d))[j];
-        Indices ahead = never_behind;
-        for (const Pair& pair : pairs)
-            ahead[pair.document] += scores[pair.rival] - scores[pair.document] >= -1e-14 * size;
-        return total_worth(ahead);
+        for (Index d = 0; d < gains.size(); ++d)
+            for (Index j = 0; j < dimensions; ++j) scores[d] += weights[j] * features[d][j];
+        std::vector<Row> ahead(rows.size());
+        for_pairs([&](Index document, Index rival) {
+            const double lead = scores[rival] - scores[rows[document]], doubt = 1e-14 * size;
+            ahead[document] += lead > doubt || (lead >= -doubt && gains[rival] < gains[rows[document]]);
+        });
+        Index total = 0;
+        for (Index q = 0; q < scales.size(); ++q) total += worth(q, ahead);
+        return total;
     }
 
-    // The relevant documents and those that they are compared with, two rows a pair.
-    Indices compared() {
-        Indices rows;
-        for (const Pair& pair : pairs) rows.insert(rows.end(), {pair.document, pair.rival});
-        return rows;
+    // Relevant documents and those with other gains and features that they are compared with, two rows a pair.
+    Matrix<Index> compared() const {
+        Matrix<Index> found{{}, 2};
+        for_pairs([&](Index document, Index rival) {
+            const Index d = rows[document];
+            if (!std::equal(features[d].begin(), features[d].end(), features[rival].begin()))
+                found.items.insert(found.items.end(), {d, rival});
+        });
+        return found;
     }
 
-    // Units after each group of events (O3): an event enters row 2 i + 1 of `compared` where the rival of pair i takes
-    // the lead, and row 2 i where it loses it; other rows, those of axes, change nothing.
-    Indices curve(Span<const Index> start, Span<const Index> entering, Span<const Index> ends) {
-        check_size(start.size(), static_cast<Index>(pairs.size()), "start");
-        Indices ahead = never_behind, values, reached(scales.size()), changed;
-        for (std::size_t i = 0; i < pairs.size(); ++i) ahead[pairs[i].document] += start[static_cast<Index>(i)] % 2;
-        Index total = 0, event = 0;
-        for (std::size_t q = 0; q < scales.size(); ++q)
-            if (scales[q] > 0.0) total += reached[q] = worth(static_cast<Index>(q), ahead);
-        for (const Index end : ends) {
-            if (end > entering.size()) throw std::invalid_argument("ends must be within the events");
-            changed.clear();
-            for (; event < end; ++event) {
-                const Index entered = entering[event];
-                if (entered < 0) throw std::invalid_argument("events must be rows");
-                if (entered / 2 >= static_cast<Index>(pairs.size())) continue;
-                const Pair& pair = pairs[entered / 2];
-                ahead[pair.document] += entered % 2 == 1 ? 1 : -1;
-                changed.push_back(pair.query);
+    // The directions of the quadrant x, y > 0 at which the value changes, each by two documents that tie there, and the
+    // units before, between and after these (O3). x, y [M] are at most 1, and 0 or at least 2^-440.
+    std::tuple<Matrix<Index>, Indices> sweep(Span<const double> x, Span<const double> y) const {
+        check_size(x.size(), gains.size(), "x");
+        check_size(y.size(), gains.size(), "y");
+        const auto earlier = [&](const Event& a, const Event& b) {
+            if (std::abs(a.at - b.at) > CLEAR * (a.at + b.at)) return a.at < b.at;
+            const auto vertex = [&](Row d) { return lines::Vertex{x[d], y[d]}; };
+            return lines::turn(vertex(a.first), vertex(a.second), vertex(b.first), vertex(b.second)) > 0;
+        };
+        Index total = 0;
+        std::vector<Event> events, changes, jumps;
+        std::vector<Row> ahead(rows.size());
+        for (Index q = 0; q < scales.size(); ++q) {
+            if (starts[q] == starts[q + 1]) continue;
+            changes.clear();
+            for (Index document = starts[q]; document < starts[q + 1]; ++document)
+                ahead[document] = add_changes(x, y, q, document, earlier, events, changes);
+            std::sort(changes.begin(), changes.end(), earlier);
+            Index before = worth(q, ahead);
+            total += before;
+            for (std::size_t i = 0; i < changes.size();) {
+                const Event at = changes[i];
+                for (; i < changes.size() && !earlier(at, changes[i]); ++i) {
+                    const Index document = changes[i].what;
+                    ahead[document] += changes[i].first == rows[document] ? -1 : 1;
+                }
+                const Index after = worth(q, ahead);
+                if (after != before) jumps.push_back({at.at, at.first, at.second, after - before});
+                before = after;
             }
-            std::sort(changed.begin(), changed.end());
-            changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-            for (const Index q : changed) {
-                total -= reached[q];
-                total += reached[q] = worth(q, ahead);
-            }
+        }
+        std::sort(jumps.begin(), jumps.end(), earlier);
+        Matrix<Index> ties{{}, 2};
+        Indices values{total};
+        for (std::size_t i = 0; i < jumps.size();) {
+            const Event at = jumps[i];
+            for (; i < jumps.size() && !earlier(at, jumps[i]); ++i) total += jumps[i].what;
+            if (total == values.back()) continue;
+            ties.items.insert(ties.items.end(), {at.first, at.second});
             values.push_back(total);
         }
-        return values;
+        return {std::move(ties), std::move(values)};
     }
 
     // Open the cone of the axes with these signs.
@@ -205,39 +205,51 @@ class Ranking {
             ray.axis = signs[j] < 0.0 ? -1 - j : j;
             ray.weights.assign(dimensions, 0.0);
             ray.weights[j] = signs[j] < 0.0 ? -1.0 : 1.0;
-            for (std::size_t d = 0; d < gains.size(); ++d)
-                ray.scores.push_back(ray.weights[j] * row(static_cast<Index>(d))[j]);
             node.rays.push_back(std::make_shared<const Ray>(std::move(ray)));
         }
-        if (!root) {
-            State state;
-            state.pairs = pairs;
-            state.ahead = never_behind;
-            for (std::size_t q = 0; q < scales.size(); ++q)
-                state.bounds.push_back(scales[q] > 0.0 ? worth(static_cast<Index>(q), never_behind) : 0);
-            for (const Index bound : state.bounds) state.total += bound;
-            root = std::make_shared<const State>(std::move(state));
-        }
-        node.state = root;
-        stack.push_back(std::move(node));
+        node.ahead.resize(rows.size());
+        node.bounds.resize(scales.size());
+        std::vector<float> leads(dimensions);
+        for_pairs([&](Index document, Index rival) {
+            const Pair pair{static_cast<Row>(document), static_cast<Row>(rival)};
+            if (node.ahead[document] >= k) return;
+            for (Index j = 0; j < dimensions; ++j) leads[j] = rounded_lead(*node.rays[j], pair);
+            const bool leading = std::all_of(leads.begin(), leads.end(), [](float lead) { return lead >= 0; });
+            const bool trailing = std::all_of(leads.begin(), leads.end(), [](float lead) { return lead <= 0; });
+            if (leading && trailing)
+                node.ahead[document] += gains[rival] < gains[rows[document]];
+            else if (leading)
+                ++node.ahead[document];
+            else if (!trailing) {
+                node.pairs.push_back(pair);
+                node.leads.insert(node.leads.end(), leads.begin(), leads.end());
+            }
+        });
+        for (Index q = 0; q < scales.size(); ++q) node.total += node.bounds[q] = worth(q, node.ahead);
+        ++nodes;
+        drop_out_of_reach(node);
+        push(std::move(node));
     }
 
     void raise(Index units) { best = std::max(best, units); }
-    Index open_nodes() const { return static_cast<Index>(stack.size()); }
+    Index open_nodes() const { return static_cast<Index>(open_by_bound.size()); }
     Index open_bound() const {
-        Index bound = has_leaf ? leaf_node.state->total : 0;
-        for (const Node& node : stack) bound = std::max(bound, node.state->total);
-        return bound;
+        return std::max(has_leaf ? leaf_node.total : 0, open_by_bound.empty() ? 0 : open_by_bound.rbegin()->first);
     }
 
-    // Explore at most so many nodes, less if one needs exact arithmetic, or weights look better than all before.
+    // Branch on at most so many nodes, less if one needs exact arithmetic, or weights look better than all before.
     // Returns these weights, or none.
     std::vector<double> advance(Index budget) {
         candidate.clear();
-        while (budget-- > 0 && !stack.empty() && !has_leaf && candidate.empty()) {
-            Node node = std::move(stack.back());
-            stack.pop_back();
-            explore(std::move(node));
+        while (budget-- > 0 && !open_by_bound.empty() && !has_leaf && candidate.empty()) {
+            const auto next = held > MOST_BYTES ? open_by_bound.begin() : std::prev(open_by_bound.end());
+            Node node = std::move(next->second);
+            held -= node.bytes();
+            open_by_bound.erase(next);
+            if (node.total <= closing())
+                closed = std::max(closed, node.total);
+            else
+                branch(std::move(node));
         }
         return candidate;
     }
@@ -245,7 +257,8 @@ class Ranking {
     bool needs_exact() const { return has_leaf; }
 
     // The node that doubles cannot decide: rays as parents, axis and share, in an order in which parents come first;
-    // those of the cone; undecided pairs; ahead; units of the queries without such pairs, and of all.
+    // those of the cone; undecided pairs as query, number of the document, its row, and its rival; ahead; units of the
+    // queries without such pairs, and of all.
     std::tuple<Matrix<Index>, std::vector<double>, Indices, Matrix<Index>, Indices, Index, Index> take_leaf() {
         if (!has_leaf) throw std::invalid_argument("no node needs exact arithmetic");
         std::vector<const Ray*> order;
@@ -253,7 +266,7 @@ class Ranking {
             return static_cast<Index>(std::find(order.begin(), order.end(), ray) - order.begin());
         };
         for (const auto& ray : leaf_node.rays) list(ray.get(), order);
-        Matrix<Index> links{{}, 3}, undecided{{}, 3};
+        Matrix<Index> links{{}, 3}, undecided{{}, 4};
         std::vector<double> shares;
         for (const Ray* ray : order) {
             links.items.insert(links.items.end(), {ray->first ? number(ray->first.get()) : -1,
@@ -262,19 +275,105 @@ class Ranking {
         }
         Indices own;
         for (const auto& ray : leaf_node.rays) own.push_back(number(ray.get()));
-        const State& state = *leaf_node.state;
-        Index rest = state.total, last = -1;
-        for (const Pair& pair : state.pairs) {  // pairs are sorted by query
-            undecided.items.insert(undecided.items.end(), {pair.query, pair.document, pair.rival});
-            if (pair.query != last) rest -= state.bounds[pair.query];
-            last = pair.query;
+        Index rest = leaf_node.total, last = -1;
+        for (const Pair& pair : leaf_node.pairs) {  // pairs are sorted by query
+            const Index q = query[pair.document];
+            undecided.items.insert(undecided.items.end(), {q, pair.document, rows[pair.document], pair.rival});
+            if (q != last) rest -= leaf_node.bounds[q];
+            last = q;
         }
         has_leaf = false;
-        return {std::move(links), std::move(shares), std::move(own), std::move(undecided), state.ahead, rest,
-                state.total};
+        return {std::move(links),
+                std::move(shares),
+                std::move(own),
+                std::move(undecided),
+                Indices(leaf_node.ahead.begin(), leaf_node.ahead.end()),
+                rest,
+                leaf_node.total};
     }
 
   private:
+    // Call a function for each relevant document, by its number, and each document of another gain in its query.
+    template <class Function>
+    void for_pairs(Function function) const {
+        for (Index document = 0; document < count(rows); ++document) {
+            const Index q = query[document];
+            for (Index rival = offsets[q]; rival < offsets[q + 1]; ++rival)
+                if (gains[rival] != gains[rows[document]]) function(document, rival);
+        }
+    }
+
+    // The most that a query is worth where each document has at least so many others before it (O1), in units, up.
+    template <class Counts>
+    Index worth(Index q, const Counts& ahead) const {
+        const Index begin = starts[q], size = starts[q + 1] - begin;
+        if (size == 0) return 0;
+        static thread_local Indices ranks;
+        ranks.assign(ahead.begin() + begin, ahead.begin() + begin + size);
+        for (Index from = 0, to = 0; from < size; from = to) {
+            while (to < size && gains[rows[begin + to]] == gains[rows[begin + from]]) ++to;
+            std::sort(ranks.begin() + from, ranks.begin() + to);
+            for (Index i = from; i < to; ++i) ranks[i] += i - from;
+        }
+        double sum = 0.0;
+        for (Index position = 0, placed = 0; position < k && placed < size; ++position) {
+            const auto next = std::find_if(ranks.begin(), ranks.end(), [&](Index rank) { return rank <= position; });
+            if (next == ranks.end()) continue;
+            *next = std::numeric_limits<Index>::max();
+            sum += gains[rows[begin + (next - ranks.begin())]] * discounts[position];
+            placed = first_only ? size : placed + 1;
+        }
+        return static_cast<Index>(sum * scales[q] * UNIT) + ROUNDING;
+    }
+
+    // Add where the rank of a document changes among the first k in a quadrant (O5), and return what it begins with, at
+    // most k.
+    template <class Earlier>
+    Row add_changes(Span<const double> x, Span<const double> y, Index q, Index document, Earlier earlier,
+                    std::vector<Event>& events, std::vector<Event>& changes) const {
+        const Index d = rows[document];
+        Index always = 0;
+        std::array<Index, BINS + 2> rises{}, falls{}, before{};  // of bins 1 to BINS
+        const auto bin = [](const Event& event) {
+            return 1 + std::min(static_cast<Index>(event.at * static_cast<double>(BINS)), BINS - 1);
+        };
+        events.clear();
+        for (Index e = offsets[q]; e < offsets[q + 1] && always < k; ++e) {
+            const double dx = x[e] - x[d], dy = y[e] - y[d];
+            if (gains[e] == gains[d] || (dx <= 0.0 && dy <= 0.0 && (dx < 0.0 || dy < 0.0 || gains[e] > gains[d])))
+                continue;
+            if (dx >= 0.0 && dy >= 0.0) {
+                ++always;
+                continue;
+            }
+            const double at = std::abs(dx) / (std::abs(dx) + std::abs(dy));
+            const Row from = static_cast<Row>(dx > 0.0 ? d : e), to = static_cast<Row>(dx > 0.0 ? e : d);
+            events.push_back({at, from, to, document});
+            ++(dx > 0.0 ? falls : rises)[bin(events.back())];
+        }
+        if (always >= k) return static_cast<Row>(k);
+        before[0] = before[1] = always;
+        for (Index b = 1; b <= BINS; ++b) before[0] = before[1] += falls[b];
+        for (Index b = 1; b <= BINS; ++b) before[b + 1] = before[b] + rises[b] - falls[b];
+        std::array<Index, BINS + 2> run{};  // the first of the bins in a row with a bin, 0 for those left out
+        for (Index b = 1; b <= BINS; ++b)
+            if (before[b - 1] - falls[b - 1] - falls[b] - falls[b + 1] < k) run[b] = run[b - 1] > 0 ? run[b - 1] : b;
+        events.erase(std::remove_if(events.begin(), events.end(), [&](const Event& e) { return run[bin(e)] == 0; }),
+                     events.end());
+        std::sort(events.begin(), events.end(), earlier);
+        Index current = 0, ahead = 0;
+        for (const Event& event : events) {
+            if (run[bin(event)] != current) {
+                current = run[bin(event)];
+                ahead = before[current];
+            }
+            const Index was = ahead;
+            ahead += event.first == d ? -1 : 1;
+            if (std::min(was, ahead) < k) changes.push_back(event);
+        }
+        return static_cast<Row>(std::min(before[1], k));
+    }
+
     static void list(const Ray* ray, std::vector<const Ray*>& order) {
         if (std::find(order.begin(), order.end(), ray) != order.end()) return;
         if (ray->first) list(ray->first.get(), order);
@@ -284,100 +383,120 @@ class Ranking {
 
     Index closing() const { return best + TOLERANCE * counted; }
 
-    void explore(Node node) {
-        ++nodes;
-        auto next = std::make_shared<State>();
-        next->ahead = node.state->ahead;
-        next->bounds = node.state->bounds;
-        Indices touched;
-        std::vector<double> balance;
-        std::vector<std::uint8_t> leads;
-        for (const Pair& pair : node.state->pairs) {
-            if (touched.empty() || touched.back() != pair.query) touched.push_back(pair.query);
-            bool leading = true, trailing = true;
-            double up = 0.0, down = 0.0, middle = 0.0;
-            for (const auto& ray : node.rays) {
-                const double lead = ray->lead(pair), doubt = ray->doubt();
-                leading = leading && lead >= doubt;
-                trailing = trailing && -lead >= doubt;
-                up = std::max(up, lead);
-                down = std::max(down, -lead);
-                middle += lead;
-            }
-            if (leading)
-                ++next->ahead[pair.document];
-            else if (!trailing) {
-                next->pairs.push_back(pair);
-                balance.push_back(std::min(up, down));
-                leads.push_back(middle > 0.0);
-            }
-        }
-        for (const Index q : touched) next->bounds[q] = std::min(next->bounds[q], worth(q, next->ahead));
-        for (const Index bound : next->bounds) next->total += bound;
-        if (next->total <= closing()) {
-            closed = std::max(closed, next->total);
-            return;
-        }
-        const auto k = static_cast<Index>(discounts.size());
-        Indices ahead = next->ahead;
-        std::size_t kept = 0;
-        for (std::size_t i = 0; i < next->pairs.size(); ++i) {
-            const Pair pair = next->pairs[i];
-            if (next->ahead[pair.document] >= k) continue;  // it is out of reach: the pair decides nothing
-            ahead[pair.document] += leads[i];
-            next->pairs[kept] = pair;
-            balance[kept++] = balance[i];
-        }
-        next->pairs.resize(kept);
-        std::vector<double> slack(scales.size());
-        Index middle = next->total;
-        for (const Index q : touched) {
-            const Index loss = next->bounds[q] - worth(q, ahead);
-            middle -= loss;
-            slack[q] = static_cast<double>(loss) / UNIT;
-        }
-        if (middle > std::max(best, proposed) + TOLERANCE * counted) {
-            candidate.assign(dimensions, 0.0);
-            for (const auto& ray : node.rays)
-                for (Index j = 0; j < dimensions; ++j) candidate[j] += ray->weights[j];
-            proposed = middle;
-        }
-        node.state = next;
-        if (!cut(node, balance, slack)) {
-            leaf_node = std::move(node);
-            has_leaf = true;
-        }
+    // What a lead must exceed or equal to be sure (O2).
+    double doubt(Index level) const {
+        if (level > MOST_LEVELS) return std::numeric_limits<double>::infinity();
+        return level == 0 ? 0.0 : HALF_ULP * static_cast<double>(8 * level + 3 * (dimensions + 1));
+    }
+    double lead(const Ray& ray, const Pair& pair) const {
+        const double* const document = features[rows[pair.document]].data();
+        const double* const rival = features[pair.rival].data();
+        double sum = 0.0;
+        for (Index j = 0; j < dimensions; ++j) sum += ray.weights[j] * (rival[j] - document[j]);
+        return sum;
+    }
+    // A lead that is too small for the cells in a cone (O6) is none, and counts for both.
+    float rounded_lead(const Ray& ray, const Pair& pair) const {
+        const double found = lead(ray, pair), unsure = doubt(ray.level);
+        if (std::abs(found) + unsure < least) return 0.0F;
+        if (std::abs(found) < unsure) return std::numeric_limits<float>::quiet_NaN();
+        const float rounded = static_cast<float>(found);
+        return rounded == 0.0F && found != 0.0 ? std::copysign(FLT_MIN, rounded) : rounded;
     }
 
-    // Cut a cone where the most promising pair ties, and leave its parts on the stack; false where none can be cut.
-    bool cut(const Node& node, const std::vector<double>& balance, const std::vector<double>& slack) {
-        const State& state = *node.state;
-        Index level = 0;
-        for (const auto& ray : node.rays) level = std::max(level, ray->level + 1);
-        const double doubt = 2 * LEVEL_ERROR * static_cast<double>(level);
-        const Pair* chosen = nullptr;
-        double most = -1.0;
-        for (std::size_t i = 0; i < state.pairs.size(); ++i) {
-            if (balance[i] < 8 * doubt) continue;
-            const Pair& pair = state.pairs[i];
-            const double score = (slack[pair.query] + 1e-9) * balance[i] * gains[pair.document] *
-                                 discounts[state.ahead[pair.document]] * scales[pair.query];
-            if (score > most) {
-                most = score;
-                chosen = &pair;
+    void push(Node node) {
+        if (node.total <= closing()) {
+            closed = std::max(closed, node.total);
+            return;
+        }
+        held += node.bytes();
+        const Index total = node.total;
+        open_by_bound.emplace(total, std::move(node));
+    }
+
+    // Forget the pairs of documents that at least k others lead: they decide nothing.
+    void drop_out_of_reach(Node& node) const {
+        std::size_t left = 0;
+        for (std::size_t i = 0; i < node.pairs.size(); ++i) {
+            if (node.ahead[node.pairs[i].document] >= k) continue;
+            std::copy_n(node.leads.begin() + static_cast<Index>(i) * dimensions, dimensions,
+                        node.leads.begin() + static_cast<Index>(left) * dimensions);
+            node.pairs[left++] = node.pairs[i];
+        }
+        node.pairs.resize(left);
+        node.leads.resize(left * static_cast<std::size_t>(dimensions));
+    }
+
+    // Open the part of a node in which a ray takes the place of one of its rays; leads [pair] are those at the new ray.
+    void open_part(const Node& node, Index replaced, const std::shared_ptr<const Ray>& ray,
+                   const std::vector<float>& fresh) {
+        ++nodes;
+        Node part;
+        part.ahead = node.ahead;
+        part.bounds = node.bounds;
+        part.total = node.total;
+        part.pairs.reserve(node.pairs.size());
+        part.leads.reserve(node.leads.size());
+        Index changed = -1;
+        const auto settle = [&](Index next) {
+            if (changed >= 0 && next != changed) {
+                const Index bound = std::min(part.bounds[changed], worth(changed, part.ahead));
+                part.total += bound - part.bounds[changed];
+                part.bounds[changed] = bound;
+            }
+            changed = next;
+        };
+        bool reached = false;
+        for (std::size_t i = 0; i < node.pairs.size(); ++i) {
+            const float* const known = node.leads.data() + static_cast<Index>(i) * dimensions;
+            bool leading = fresh[i] >= 0, trailing = fresh[i] <= 0;
+            for (Index j = 0; j < dimensions && (leading || trailing); ++j) {
+                if (j == replaced) continue;
+                leading = leading && known[j] >= 0;
+                trailing = trailing && known[j] <= 0;
+            }
+            if (leading && trailing) return;  // no cell has weights here (O6)
+            const Pair pair = node.pairs[i];
+            if (leading) {
+                settle(query[pair.document]);
+                reached = ++part.ahead[pair.document] >= k || reached;
+            } else if (!trailing) {
+                part.pairs.push_back(pair);
+                part.leads.insert(part.leads.end(), known, known + dimensions);
+                part.leads[part.leads.size() - static_cast<std::size_t>(dimensions - replaced)] = fresh[i];
             }
         }
-        if (!chosen) return false;
-        std::size_t above = 0, below = 0;
+        settle(-1);
+        if (part.total > closing()) {
+            if (reached) drop_out_of_reach(part);
+            part.rays = node.rays;
+            part.rays[replaced] = ray;
+        }
+        push(std::move(part));
+    }
+
+    // Divide a node into two where its most promising pair ties on an edge, or leave it to exact arithmetic.
+    void branch(Node node) {
+        const std::size_t chosen = choose(node);
+        if (chosen == node.pairs.size()) {
+            leaf_node = std::move(node);
+            has_leaf = true;
+            return;
+        }
+        const Pair pair = node.pairs[chosen];
+        std::vector<double> leads;  // those that count as none (O6) are no ends of an edge to cut
+        for (Index j = 0; j < dimensions; ++j)
+            leads.push_back(
+                node.leads[static_cast<Index>(chosen) * dimensions + j] == 0.0F ? 0.0 : lead(*node.rays[j], pair));
+        const double unsure = next_doubt(node);
+        Index above = -1, below = -1;
         double widest = -1.0, tie = 0.0;
-        for (std::size_t p = 0; p < node.rays.size(); ++p) {
-            const double up = node.rays[p]->lead(*chosen);
-            if (up < 8 * doubt) continue;
-            for (std::size_t n = 0; n < node.rays.size(); ++n) {
-                const double down = node.rays[n]->lead(*chosen);
-                if (down > -8 * doubt) continue;
-                const double share = (4 * doubt - down) / (up - down);
-                const double width = std::min(share, 1 - share) * (1e-13 + angle(*node.rays[p], *node.rays[n]));
+        for (Index p = 0; p < dimensions; ++p) {
+            if (leads[p] < 8 * unsure) continue;
+            for (Index n = 0; n < dimensions; ++n) {
+                if (leads[n] > -8 * unsure) continue;
+                const double share = (4 * unsure - leads[n]) / (leads[p] - leads[n]);
+                const double width = std::min(share, 1 - share) * distance(*node.rays[p], *node.rays[n]);
                 if (width > widest) {
                     widest = width;
                     above = p;
@@ -388,40 +507,86 @@ class Ranking {
         }
         // The larger share is rounded first: the smaller one is then exactly what is left of 1.
         const double share = tie >= 0.5 ? tie : 1 - (1 - tie);
-        const auto ray = mixture(node.rays[above], node.rays[below], share, state.pairs);
-        for (const std::size_t replaced : {below, above}) {
-            Node part = node;
-            part.rays[replaced] = ray;
-            stack.push_back(std::move(part));
+        const auto ray = mixture(node.rays[above], node.rays[below], share);
+        std::vector<float> fresh;
+        fresh.reserve(node.pairs.size());
+        for (const Pair& one : node.pairs) fresh.push_back(rounded_lead(*ray, one));
+        open_part(node, below, ray, fresh);
+        open_part(node, above, ray, fresh);
+    }
+
+    double next_doubt(const Node& node) const {
+        Index level = 0;
+        for (const auto& ray : node.rays) level = std::max(level, ray->level + 1);
+        return doubt(level);
+    }
+
+    // Return the pair to branch on, the number of pairs if none can be cut; its middle may become the candidate.
+    std::size_t choose(const Node& node) {
+        static thread_local std::vector<float> balance;
+        std::vector<Row> ahead = node.ahead;
+        balance.clear();
+        for (std::size_t i = 0; i < node.pairs.size(); ++i) {
+            float up = 0.0F, down = 0.0F, middle = 0.0F;
+            for (Index j = 0; j < dimensions; ++j) {
+                const float lead = node.leads[i * static_cast<std::size_t>(dimensions) + static_cast<std::size_t>(j)];
+                up = std::max(up, lead);  // as they are if the lead is NaN
+                down = std::max(down, -lead);
+                middle += lead == lead ? lead : 0.0F;
+            }
+            balance.push_back(std::min(up, down));
+            ahead[node.pairs[i].document] += middle > 0.0F;
         }
-        return true;
+        const auto unsure = static_cast<float>(9 * next_doubt(node));  // of leads rounded to floats
+        Index value = node.total, last = -1;
+        std::size_t chosen = node.pairs.size();
+        double most = -1.0, slack = 0.0;
+        for (std::size_t i = 0; i < node.pairs.size(); ++i) {
+            const Pair pair = node.pairs[i];
+            const Index q = query[pair.document];
+            if (q != last) {
+                const Index loss = node.bounds[q] - worth(q, ahead);
+                value -= loss;
+                slack = static_cast<double>(loss) / UNIT + 1e-9;
+                last = q;
+            }
+            if (balance[i] < unsure) continue;
+            // Measured: the query with the most to lose comes first, and how evenly a pair divides counts little.
+            const double score = slack * slack * slack * std::sqrt(static_cast<double>(balance[i])) *
+                                 gains[rows[pair.document]] * discounts[node.ahead[pair.document]] * scales[q];
+            if (score > most) {
+                most = score;
+                chosen = i;
+            }
+        }
+        if (value > std::max(best, proposed) + TOLERANCE * counted) {
+            candidate.assign(dimensions, 0.0);
+            for (const auto& ray : node.rays)
+                for (Index j = 0; j < dimensions; ++j) candidate[j] += ray->weights[j];
+            proposed = value;
+        }
+        return chosen;
     }
 
     std::shared_ptr<const Ray> mixture(const std::shared_ptr<const Ray>& first,
-                                       const std::shared_ptr<const Ray>& second, double share,
-                                       const std::vector<Pair>& compared) const {
+                                       const std::shared_ptr<const Ray>& second, double share) const {
         Ray ray;
         ray.first = first;
         ray.second = second;
         ray.share = share;
         ray.level = std::max(first->level, second->level) + 1;
         const double rest = 1 - share;
-        const auto mix = [&](double a, double b) { return share * a + rest * b; };
-        for (Index j = 0; j < dimensions; ++j) ray.weights.push_back(mix(first->weights[j], second->weights[j]));
-        ray.scores.assign(gains.size(), 0.0);
-        for (const Pair& pair : compared)
-            for (const Index d : {pair.document, pair.rival}) ray.scores[d] = mix(first->scores[d], second->scores[d]);
+        for (Index j = 0; j < dimensions; ++j)
+            ray.weights.push_back(share * first->weights[j] + rest * second->weights[j]);
         return std::make_shared<const Ray>(std::move(ray));
     }
 
-    static double angle(const Ray& a, const Ray& b) {
-        double product = 0.0, left = 0.0, right = 0.0;
-        for (std::size_t j = 0; j < a.weights.size(); ++j) {
-            product += a.weights[j] * b.weights[j];
-            left += a.weights[j] * a.weights[j];
-            right += b.weights[j] * b.weights[j];
-        }
-        return 1 - product / std::sqrt(left * right);
+    // The square of how far two rays are apart, with weights that sum to 1.
+    static double distance(const Ray& a, const Ray& b) {
+        double sum = 0.0;
+        for (std::size_t j = 0; j < a.weights.size(); ++j)
+            sum += (a.weights[j] - b.weights[j]) * (a.weights[j] - b.weights[j]);
+        return sum;
     }
 };
 
@@ -429,16 +594,17 @@ class Ranking {
 
 void bind_ranking(nb::module_& module) {
     nb::class_<Ranking> ranking(module, "Ranking");
-    define_init<Rows<const double>, Span<const Index>, Span<const double>, Span<const double>, Span<const double>,
-                bool>(ranking, "features", "offsets", "gains", "discounts", "scales", "first_only");
+    define_init<Rows<const double>, Span<const Index>, Span<const double>, Span<const double>, Span<const double>, bool,
+                double>(ranking, "features", "offsets", "gains", "discounts", "scales", "first_only", "least");
     define(ranking, "worth", &Ranking::worth_of, "query", "ahead");
     define(ranking, "value", &Ranking::value, "weights");
     define(ranking, "compared", &Ranking::compared);
-    define(ranking, "curve", &Ranking::curve, "start", "entering", "ends");
+    define(ranking, "sweep", &Ranking::sweep, "x", "y");
     define(ranking, "open", &Ranking::open, "signs");
     define(ranking, "raise_to", &Ranking::raise, "units");
     define(ranking, "advance", &Ranking::advance, "budget");
     define(ranking, "take_leaf", &Ranking::take_leaf);
+    define_attribute(ranking, "relevant", [](const Ranking& self) { return self.relevant(); });
     define_attribute(ranking, "needs_exact", &Ranking::needs_exact);
     define_attribute(ranking, "open_nodes", &Ranking::open_nodes);
     define_attribute(ranking, "open_bound", &Ranking::open_bound);

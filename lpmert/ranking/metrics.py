@@ -128,14 +128,16 @@ def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: 
     for q, own in enumerate(rows_by_query(offsets)):
         if parts.scales[q] == 0:
             continue
-        gains, rows = parts.gains[own], features[own]
-        order = np.lexsort((gains, -scores[own]))
-        clear = scores[own][order[:-1]] - scores[own][order[1:]] > 2 * errors[own].max()  # never beyond an overflow
-        if (~clear & (rows[order[:-1]] != rows[order[1:]]).any(axis=1)).any():
-            exact = [_dot(weights, row) for row in rows]
-            order = np.array(sorted(range(len(rows)), key=lambda d: (-exact[d], gains[d])))
-        reached = gains[order[: len(parts.discounts)]]
-        placed = reached * parts.discounts[: len(reached)]
+        k, reached, doubt = len(parts.discounts), scores[own], 2 * errors[own].max()
+        lowest = np.partition(reached, -k)[-k] if k < len(reached) else -np.inf
+        near = own.start + np.flatnonzero(~(reached < lowest - doubt))  # all of them after an overflow
+        order = near[np.lexsort((parts.gains[near], -scores[near]))]
+        clear = scores[order[:-1]] - scores[order[1:]] > doubt
+        if (~clear & (features[order[:-1]] != features[order[1:]]).any(axis=1)).any():
+            exact = {int(d): _dot(weights, features[d]) for d in near}
+            order = np.array(sorted(exact, key=lambda d: (-exact[d], parts.gains[d])))
+        gains = parts.gains[order[:k]]
+        placed = gains * parts.discounts[: len(gains)]
         values.append((placed.max() if parts.first_only else fsum(placed)) * parts.scales[q])
     return fsum(values)
 

@@ -2,7 +2,7 @@
 
 The value depends on the order of a query's documents, not on the first one alone. With two features one sweep over the
 directions where documents change places gives the whole curve; with more, cones of weights are searched by branch and
-bound. Lemmas O1 to O4 of proofs/ranking.md.
+bound, best first. Lemmas O1 to O6 of proofs/ranking.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from math import gcd, nextafter
 from operator import mul, sub
 from typing import TypeVar
@@ -19,7 +19,6 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.methods.sweep import critical_directions
 from lpmert.model.judged import Judged
 from lpmert.numeric.lp import MarginProgram
 from lpmert.numeric.rounding import in_decimals
@@ -29,8 +28,11 @@ from lpmert.system.deadline import within
 
 _UNIT = 2.0**40
 _TOLERANCE = 4
+_LEAST = 2.0**-440
+"""Of scaled features: products of differences are free of underflow."""
 _SLICE = 64
-_SAMPLES = 400
+_SAMPLES = 200
+_STARTS = 5
 _Item = TypeVar("_Item")
 _Pairs = list[tuple[int, int]]
 """Documents with rivals that they tie with on one plane, and the sides where these are before them."""
@@ -43,7 +45,7 @@ class Curve:
     Parameters
     ----------
     begins : array [C + 1, 2]
-        Weights at which documents change places, in the order of their angle.
+        Weights at which the value changes, and the axes, in the order of their angle.
     middles : array [C, 2]
         Weights between two of these.
     values : array [C]
@@ -161,11 +163,17 @@ class _Maximizing:
         largest = np.abs(self.features).max(axis=0)
         self.exponents = np.where(largest > 0, np.frexp(largest)[1], 0)
         self.scaled = np.ascontiguousarray(np.ldexp(self.features, -self.exponents))
-        if (np.ldexp(self.scaled, self.exponents) != self.features).any():
-            raise DataError("a feature spans more orders of magnitude than doubles can scale")
+        if (np.abs(self.scaled[self.scaled != 0]) < _LEAST).any():
+            raise DataError("a feature spans more than 132 orders of magnitude: set the tiny values to 0")
         parts = self.parts
         self.core = core.Ranking(
-            self.scaled, lists.offsets, parts.gains, parts.discounts, parts.scales, parts.first_only
+            self.scaled,
+            lists.offsets,
+            parts.gains,
+            parts.discounts,
+            parts.scales,
+            parts.first_only,
+            0.0 if lists.features.shape[1] == 2 else _least_lead(self.scaled),
         )
         self.closing = _TOLERANCE * parts.n_queries
         self.units = -1
@@ -178,10 +186,10 @@ class _Maximizing:
     def run(self) -> RankingResult:
         dimensions = self.lists.features.shape[1]
         curve, ended = None, None
-        self._consider(np.ones(dimensions))
         if dimensions == 2:
             curve = self._sweep()
         else:
+            self._consider(np.ones(dimensions))
             ended = self._search(dimensions)
         bound = max(self.settled, self.unreached, self.pending, self.core.closed, self.core.open_bound, self.units)
         status = ended or (Status.OPTIMAL_TO_TOLERANCE if bound > self.units + self.closing else Status.OPTIMAL)
@@ -212,35 +220,36 @@ class _Maximizing:
             self.core.raise_to(self.units)
             self.trace.append((self.deadline.seconds, value / self.parts.n_queries))
 
-    # Two features
+    # Two features, and lines between two weights
+
+    def _arc(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Sweep from one vector of weights for the scaled features to another one (O3).
+
+        Returns how much of each [C + 1, 2] is in the mixtures where the value changes, and the units between [C].
+        """
+        x, y = self.scaled @ first, self.scaled @ second
+        ties, units = self.core.sweep(x, y)
+        before, after = ties.T
+        shares = np.column_stack([y[before] - y[after], x[after] - x[before]])
+        shares /= shares.sum(axis=1)[:, None]
+        return np.vstack([[1.0, 0.0], shares, [0.0, 1.0]]), units
 
     def _sweep(self) -> Curve:
-        """Find the value of every interval of directions (O3), and weights in the best one."""
-        rows = self.core.compared()
-        n_pairs = len(rows) // 2
-        axes = np.array([[0, 0], [0.5, 0], [0, 0], [0, 0.5]])
-        points = np.concatenate([self.scaled[rows], axes])
-        events = critical_directions(points, np.arange(0, len(points) + 1, 2))
-        units = self.core.curve(events.start[:n_pairs], events.entering, events.ends)
-        edges = points[events.entering[events.ends - 1]] - points[events.leaving[events.ends - 1]]
-        begins = np.column_stack([edges[:, 1], -edges[:, 0]])
-        cells = np.arange(len(units))
-        if self.nonnegative:
-            group = np.searchsorted(events.ends, np.arange(len(events.entering)), side="right")
-            first = group[np.flatnonzero(events.entering == 2 * n_pairs + 3)[0]]  # the second weight turns positive
-            last = group[np.flatnonzero(events.entering == 2 * n_pairs)[0]]  # the first one turns negative
-            cells = np.arange(first, last)
-        self.settled = int(units[cells].max())
-        best = cells[units[cells] == self.settled]
-        for cell in best[np.argsort(-events.widths[best], kind="stable")][:20]:
-            self._consider(events.middles[cell])
+        """Find the value of every interval of directions, and weights in the best one."""
+        axes = np.array([[1.0, 0.0], [0.0, 1.0]] if self.nonnegative else [[1, 0], [0, 1], [-1, 0], [0, -1], [1.0, 0]])
+        arcs = [self._arc(*quadrant) for quadrant in pairwise(axes)]
+        begins = np.vstack([shares[:-1] @ axes[i : i + 2] for i, (shares, _) in enumerate(arcs)] + [axes[-1]])
+        middles = begins[:-1] + begins[1:]
+        units = np.concatenate([units for _, units in arcs])
+        self.settled = int(units.max())
+        best = np.flatnonzero(units == self.settled)
+        widths = np.abs(begins[best, 0] * begins[best + 1, 1] - begins[best, 1] * begins[best + 1, 0])
+        for cell in best[np.argsort(-widths, kind="stable")][:20]:
+            self._consider(middles[cell])
             if self.units >= self.settled - self.closing:
                 break
-        rescaled = [
-            np.ldexp(directions, self.exponents.min() - self.exponents)
-            for directions in (begins[np.append(cells, (cells[-1] + 1) % len(begins))], events.middles[cells])
-        ]
-        return Curve(rescaled[0], rescaled[1], units[cells] / _UNIT / self.parts.n_queries)
+        begins, middles = (np.ldexp(some, self.exponents.min() - self.exponents) for some in (begins, middles))
+        return Curve(begins, middles, units / _UNIT / self.parts.n_queries)
 
     # Other numbers of features
 
@@ -250,7 +259,7 @@ class _Maximizing:
             if not self.nonnegative or min(signs) > 0:
                 self.core.open(np.array(signs))
         try:
-            self._sample(dimensions)
+            self._start(dimensions)
             while self.core.open_nodes or self.core.needs_exact:
                 if self.deadline.expired:
                     return Status.TIME_LIMIT
@@ -266,21 +275,34 @@ class _Maximizing:
             return Status.INTERRUPTED
         return None
 
-    def _sample(self, dimensions: int) -> None:
-        """Begin with the best of random weights, then of smaller and smaller steps from it."""
+    def _start(self, dimensions: int) -> None:
+        """Begin with the best of random weights, each improved by line searches along its coordinates."""
         random = np.random.default_rng(self.seed)
-        best, value = np.ones(dimensions), -1
-        for step in range(2 * _SAMPLES):
+        drawn = random.normal(size=(_SAMPLES, dimensions))
+        drawn = np.abs(drawn) if self.nonnegative else drawn
+        reached = [self.core.value(weights) for weights in drawn]
+        for i in np.argsort(reached)[::-1][:_STARTS]:
             if self.deadline.expired:
                 break
-            drawn = random.normal(size=dimensions)
-            if step >= _SAMPLES:
-                drawn = best / np.abs(best).max() + drawn * 10.0 ** (-3 * (step % 100) / 100)
-            drawn = np.abs(drawn) if self.nonnegative else drawn
-            reached = self.core.value(drawn)
-            if reached > value:
-                best, value = drawn, reached
-        self._consider(best)
+            self._consider(self._ascended(drawn[i], reached[i]))
+
+    def _ascended(self, weights: FloatArray, value: int) -> FloatArray:
+        """Return where no coordinate, changed by itself, seems to reach more."""
+        axes = [sign * axis for axis in np.eye(len(weights)) for sign in ((1,) if self.nonnegative else (1, -1))]
+        place, unchanged = 0, 0
+        while unchanged < len(axes) and not self.deadline.expired:
+            axis = axes[place]
+            place, unchanged = (place + 1) % len(axes), unchanged + 1
+            others = np.where(axis != 0, 0.0, weights)
+            if not others.any():
+                continue
+            others /= np.abs(others).sum()
+            shares, units = self._arc(others, axis)
+            best = int(np.argmax(units))
+            if units[best] > value:
+                mixed = shares[best] + shares[best + 1]
+                weights, value, unchanged = mixed[0] * others + mixed[1] * axis, int(units[best]), 0
+        return weights
 
     @cached_property
     def _whole(self) -> list[list[int]]:
@@ -303,11 +325,11 @@ class _Maximizing:
         """Search a cone that doubles cannot decide in whole numbers (O4); false if time is over."""
         links, shares, own, undecided, ahead, rest, _ = self.core.take_leaf()
         rays = _exact_rays(links, shares, own, dimensions)
-        queries = {query for query, _, _ in undecided.tolist()}
+        queries = {query for query, *_ in undecided.tolist()}
         planes: dict[tuple[int, ...], _Pairs] = {}
-        for _, document, rival in undecided.tolist():
+        for _, number, document, rival in undecided.tolist():
             normal, side = self._plane(document, rival)
-            planes.setdefault(normal, []).append((document, side))
+            planes.setdefault(normal, []).append((number, side))
         stack = [(rays, [([_product(normal, ray) for ray in rays], pairs) for normal, pairs in planes.items()], ahead)]
         while stack:
             if self.deadline.expired:
@@ -352,8 +374,8 @@ class _Maximizing:
         """
         middle = [sum(column) for column in zip(*rays, strict=True)]
         rows = self.core.compared()
-        normals = self.scaled[rows[1::2]] - self.scaled[rows[::2]]
-        planes = [self._plane(d, e) for d, e in rows.reshape(-1, 2).tolist()]
+        normals = self.scaled[rows[:, 1]] - self.scaled[rows[:, 0]]
+        planes = [self._plane(d, e) for d, e in rows.tolist()]
         sides = [side if _product(normal, middle) > 0 else -side for normal, side in planes]
         normals *= (np.array(sides) / np.linalg.norm(normals, axis=1))[:, None]
         if self.nonnegative:
@@ -364,6 +386,22 @@ class _Maximizing:
         solved = program.run()
         if solved is not None and solved[1] > 0:
             self._consider(solved[0])
+
+
+def _least_lead(scaled: FloatArray) -> float:
+    """Return by how much some weights in every cell tell documents apart, as a share of their sum (O6).
+
+    0 where features [M, D], at most 1, are no multiples of 2**-52; units are what they are multiples of.
+    """
+    dimensions = scaled.shape[1]
+    whole = scaled * 2.0**52
+    if (whole != np.rint(whole)).any():
+        return 0.0
+    whole = (whole - whole.min(axis=0)).astype(np.int64)
+    units = np.maximum(np.gcd.reduce(whole, axis=0), 1)
+    spans = np.maximum(whole.max(axis=0) // units, 1).astype(np.float64)
+    minor = spans.prod() * max(dimensions - 1.0, 1.0) ** ((dimensions - 1) / 2)
+    return float(0.99 / (dimensions * minor * (2.0**52 / (spans * units)).sum()))
 
 
 def _exact_rays(links: IntArray, shares: FloatArray, own: IntArray, dimensions: int) -> list[list[int]]:

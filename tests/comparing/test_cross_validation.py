@@ -269,8 +269,6 @@ class TestCommands:
         jsonschema.validate(written, schema_of("comparison"))
         assert [entry["name"] for entry in written["cross_validation"]["methods"]] == ["och", "average", "optimum"]
 
-        monkeypatch.setattr("lpmert.cli.search.Stages", lambda: lambda *_: signal.raise_signal(number))
-
     @pytest.mark.parametrize(
         ("options", "said"),
         [
