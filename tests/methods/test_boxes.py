@@ -18,6 +18,8 @@ from lpmert.methods.cells.cells import Cells
 from lpmert.methods.cells.nodes import Fields, binary_places, faces, precision_of, whole_box, whole_cone, widened
 from lpmert.methods.cells.units import NodeSettings
 from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices.ratio import Ratio
+from lpmert.metrics.ratio import error_rate
 from lpmert.model.canonical import Canonical
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import SortedLists, sorted_lists
@@ -63,11 +65,13 @@ def points_inside(rng: Rng, centre: FloatArray, radius: FloatArray, count: int) 
     return found
 
 
-def core_search(lists: SortedLists, *, boxed: bool, levels: int = 4) -> Any:
-    """A search over boxes or cones of sums of losses, with no node yet."""
+def core_search(
+    lists: SortedLists, *, boxed: bool, levels: int = 4, leaf_lists: int = 0, ratio: Ratio | None = None
+) -> Any:
+    """A search over boxes or cones, of sums of losses unless there is a ratio, with no node yet."""
     settings = NodeSettings(
         granularity=1,
-        leaf_lists=0,
+        leaf_lists=leaf_lists,
         leaf_rows=0,
         conflict_lists=len(lists.offsets),
         most_stalled=100,
@@ -76,7 +80,7 @@ def core_search(lists: SortedLists, *, boxed: bool, levels: int = 4) -> Any:
         levels=levels,
     )
     selections = Choices().core_settings(1, cores=True, pool_size=64)
-    search = core.cell_search(lists.native(), None, selections, precision_of(lists) if boxed else None, settings)
+    search = core.cell_search(lists.native(), ratio, selections, precision_of(lists) if boxed else None, settings)
     search.renew(lists.rows[0] * 0.0)
     return search
 
@@ -345,3 +349,36 @@ def test_boxes_are_refused_where_there_are_none() -> None:
         lpmert.minimize(nbest, method=Cells(shape="boxes"), region=region)
     result = lpmert.minimize(nbest, method=Cells(), region=region)
     assert result.loss == lpmert.minimize(nbest, method="choices", region=region).loss == result.lower_bound
+
+
+BESIDE = [[0.0, 0.0], [-0.5 - 2.0**-25, 1.0], [-0.5 + 2.0**-40, 1.0], [0.0, 0.0]]
+"""Hypotheses of two lists: for w1 = 1, the second one leads beyond w2 = 0.5, the third from just below 0.5 on."""
+
+NEARLY_TIED = [[0.0, 0.0], [-0.27 * 2.0**-13, 2.0**-13], [-0.3, 1.0], [0.0, 0.0], [2.0**40, 2.0**40]]
+"""The second one leads by less than scores of a third list, of one hypothesis, are rounded."""
+
+
+@pytest.mark.parametrize("as_ratio", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "errors", "below", "least"),
+    [(BESIDE, [0, 1, 0, 5], 6, 0), (NEARLY_TIED, [0, 3, 0, 5, 0], 5, 3)],
+    ids=["beside", "nearly tied"],
+)
+def test_a_leaf_is_closed_only_by_weights_that_surely_decode_to_what_was_found(
+    rows: list[list[float]], errors: list[int], below: int, least: int, as_ratio: bool
+) -> None:
+    """Within the box w1 = 1, 0 <= w2 <= 0.5; else exact arithmetic has to close it (2)."""
+    ends = np.array([0, 2, 4, 5][: 3 + (len(rows) == 5)])
+    costs = np.zeros(len(rows), dtype=np.int64) if as_ratio else np.array(errors)
+    lists = sorted_lists(np.array(rows), ends, costs)
+    counts = np.column_stack([errors, np.full(len(rows), 8.0)])
+    metric, length = error_rate(), 8.0 * (len(ends) - 1)
+    ratio = Ratio(metric.kind, metric.parameters, counts, np.zeros(2), counts.max(axis=0), np.arange(len(rows)))
+    search = core_search(lists, boxed=True, leaf_lists=10, ratio=ratio if as_ratio else None)
+    search.aim(below, below / length if as_ratio else 1.0)
+    settled = counts[4:].sum(axis=0)[: 2 * as_ratio]
+    search.push(in_pairs(lists, whole_box(lists, np.array([1.0, 0.25]), np.array([0.0, 0.25]), settled)))
+    search.begin(1 << 30, -1)
+    state, (upper, loss, _) = search.explore(1 << 30), search.found
+    assert search.counts[1] > 0
+    assert state == 2 or (loss * length if as_ratio else upper) == least

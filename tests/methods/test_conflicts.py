@@ -16,7 +16,7 @@ from lpmert.core import one_pays
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.nodes import whole_box, whole_cone
 from lpmert.model.problem import Problem
-from lpmert.numeric.lists import SortedLists
+from lpmert.numeric.lists import SortedLists, sorted_lists
 
 
 class Cones:
@@ -129,3 +129,36 @@ def test_errors_of_scores_are_taken_off(share: float) -> None:
 @pytest.mark.parametrize(("first", "second"), [(np.inf, 1.0), (np.nan, 1.0), (1e308, 1e308), (np.inf, -np.inf)])
 def test_what_is_no_number_or_overflows_is_no_lead(first: float, second: float) -> None:
     assert not one_pays(np.array([first]), np.array([second]), 1.0, 1.0, np.zeros(1))
+
+
+def test_a_level_of_costs_counts_all_hypotheses_that_cost_less() -> None:
+    """At (1, 1, 0.9) the one that is ahead there beats all others of its list, and the second list has its cheapest."""
+    ahead, here, behind, dear = [-2.0, 0.0, 3.0], [0.0] * 3, [-9.0, 0.0, 0.0], [0.0, 1.0, -1.0]
+    for rows, costs in (
+        ([here, ahead, behind, dear], [0, 0, 1, 2]),  # what costs one more is ahead nowhere
+        ([ahead, here, dear], [0, 1, 2]),  # what costs one more leads at the centre
+    ):
+        size = len(rows)
+        features = np.array([*rows, [0.0] * 3, [0.0, -1.0, 1.0]])
+        lists = sorted_lists(features, np.array([0, size, size + 2]), np.array([*costs, 0, 1]))
+        assert exact_cost(lists, [Fraction(1), Fraction(1), Fraction(9, 10)]) == 0
+        assert bound_of(lists, Boxes, (np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 1.0]))) == 0
+
+
+def test_what_others_of_the_cheapest_are_ahead_is_not_rounded_down() -> None:
+    """Their lead is what cancels in a sum of large products; at a corner it is more than doubles make of it."""
+    rng = np.random.default_rng(4)
+    radius, slope, free = 2.0**-30, 2.0**-26, 0
+    for _ in range(200):
+        x, y = (int(k) * 2 * radius for k in rng.integers(2**20, 2**28, 2))
+        a, b = rng.random(2) + 0.5
+        other = [-(a * x + b * y), a, b]
+        beyond = other[0] + a * x + b * y + (a * radius + b * radius)
+        dear = [beyond + 2.0**-60 - slope * x, slope, 0.0]
+        features = np.array([[0.0] * 3, other, dear, [0.0] * 3, [slope * x, -slope, 0.0]])
+        lists = sorted_lists(features, np.array([0, 3, 5]), np.array([0, 0, 1, 0, 1]))
+        cost = exact_cost(lists, [Fraction(1), Fraction(x) + Fraction(radius), Fraction(y) + Fraction(radius)])
+        box = np.array([1.0, x, y]), np.array([0.0, radius, radius])
+        assert cost is None or bound_of(lists, Boxes, box) <= cost
+        free += cost == 0
+    assert free > 10

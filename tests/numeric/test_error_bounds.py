@@ -163,3 +163,45 @@ def test_paths_are_dropped_only_where_others_are_as_good_at_every_ray() -> None:
         scores = features @ rays.T
         falsely += any((scores[0, r] > scores[1, r]) != (exact[0][r] > exact[1][r]) for r in range(2))
     assert min(dropped, falsely) > 10
+
+
+def test_mixtures_beat_a_path_only_where_they_do_at_every_ray() -> None:
+    """Two paths are opposite to each other but for units in the last place; a third one, 0, is between them."""
+    rng = np.random.default_rng(8)
+    dropped = left = 0
+    for _ in range(4000):
+        rays, one = rng.normal(size=(2, 3)), rng.normal(size=3)
+        if (one @ rays[0]) * (one @ rays[1]) > 0:
+            continue
+        other = -one + rng.integers(-3, 4, 3) * np.spacing(one) * 2.0 ** int(rng.choice([0, 0, 0, 30]))
+        features = np.array([one, other, np.zeros(3)])
+        reach = np.abs(rays) @ np.abs(features).max(axis=0)
+        _, found, *_ = core.narrow(features, np.array([0]), np.array([0, 3]), np.arange(3), rays, reach[None])
+        at = [[_product(row, ray) for ray in rays.tolist()] for row in features.tolist()]
+        for k in {0, 1, 2} - set(found.tolist()):
+            ahead = [[a - b for a, b in zip(at[k], at[j], strict=True)] for j in range(3) if j != k]
+            assert not strictly_feasible([*ahead, [1, 0], [0, 1]])
+            dropped += 1
+        left += 2 in found.tolist()
+    assert min(dropped, left) > 100
+
+
+def _looked_through(features: FloatArray, rays: FloatArray, reach: FloatArray) -> tuple[list[int], int]:
+    """Which links of a single path are left, and how many hypotheses these make."""
+    nodes = np.arange(len(features) + 1, dtype=np.int32)
+    links = core.Links(nodes[:-1].copy(), np.zeros(len(features), dtype=np.int32), nodes[1:].copy(), len(nodes))
+    finder, marks = core.PathFinder(100), np.packbits(np.ones(len(features), dtype=bool))
+    mixes, known = np.full((1, len(rays)), 1.0 / len(rays)), np.empty((0, features.shape[1]))
+    left = finder.look_through((links, features, len(features)), marks, (rays, reach), mixes, known)[1]
+    assert finder.list(10**6)[0]
+    return left.tolist(), len(finder.listed()[2]) - 1
+
+
+def test_rounded_sums_lose_no_link_of_the_best_path() -> None:
+    """Scores of links add up to that of their path but for rounding."""
+    rng = np.random.default_rng(7)
+    for _ in range(100):
+        features, rays = np.rint(rng.normal(size=(12, 3)) * 2**20) / 2**20, rng.normal(size=(1, 3))
+        reach = (np.abs(features) @ np.abs(rays).T).sum(axis=0)
+        assert _looked_through(features, rays, reach) == (list(range(12)), 1)
+    assert _looked_through(np.zeros((2, 3)), np.eye(3), np.zeros(3)) == ([0, 1], 1)
