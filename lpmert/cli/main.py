@@ -38,6 +38,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Find the best 1, 2, ... features, and prove that no others do better.",
     ),
     "ranges": ("lpmert.cli.sensitivity:ranges", "Show how sure each weight is: its range among near-optimal weights."),
+    "leave-one-out": (
+        "lpmert.cli.sensitivity:leave_one_out",
+        "Find what each list costs at the proved optimum of all others.",
+    ),
     "train": ("lpmert.cli.solve:train", "Train weights for huge numbers of features."),
     "verify": ("lpmert.cli.verify:verify", "Check a certificate without trusting any search."),
 }
