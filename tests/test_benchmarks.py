@@ -21,6 +21,7 @@ from shared import needs_shared, swahili
 import lpmert
 from benchmarks import datasets
 from benchmarks.__main__ import main
+from benchmarks.halves import Halves, HeldOut
 from benchmarks.harness import (
     Answer,
     Benchmark,
@@ -36,7 +37,7 @@ from benchmarks.lists import Loss
 from benchmarks.report import write_report
 from benchmarks.rows import Row, forget_row, keep_row, read_rows
 from benchmarks.runner import ROWS, Wishes, current_rows, run, task_by_key
-from benchmarks.suites import NAMES, ablation, beam, benchmark, four, growth, quick, targets, unseen
+from benchmarks.suites import NAMES, ablation, beam, benchmark, features, four, growth, quick, targets, unseen
 from benchmarks.suites.stability import best_of
 from benchmarks.tables import Table
 from lpmert.comparing.significance import corrected_reach
@@ -92,8 +93,8 @@ def test_lists_with_targets_are_read_as_the_decimals_that_their_files_hold() -> 
     words = [line.split("|||")[2].split()[1:5] for line in translations]
     four = datasets.swahili_bleu(4).load().dense_features()
     assert four.tolist() == [[float(word) for word in row] for row in words]
-    for features, cells in ((six, [row[2:5] for row in rows]), (four, words)):
-        assert decimals_of(features).places == max(places(cell) for row in cells for cell in row)
+    for columns, cells in ((six, [row[2:5] for row in rows]), (four, words)):
+        assert decimals_of(columns).places == max(places(cell) for row in cells for cell in row)
 
 
 def test_the_ablation_turns_off_one_switch_at_a_time_and_in_the_end_all() -> None:
@@ -513,6 +514,18 @@ def test_differences_on_unseen_lists_are_paired_by_split_and_their_interval_allo
     assert corrected_reach(np.array(found), 0.5) == pytest.approx(
         4.302653 * deviation * math.sqrt(1 / 3 + 0.5)
     )  # t of 2 degrees
+
+
+def test_the_chosen_number_of_features_is_that_which_costs_least_on_lists_held_out() -> None:
+    """One feature tells the best hypothesis of every list, and the others are noise."""
+    rng = np.random.default_rng(0)
+    losses = np.tile([0.0, 1.0, 2.0], 30)
+    lists = NBest(np.column_stack([-losses, rng.normal(size=(90, 2))]), list(range(0, 91, 3)), losses)
+    answer = features.CHOSEN.solve(Halves(lists, lists), HeldOut(), 0, 20.0)
+    assert answer.counters == {"features": 1}
+    assert answer.weights is not None
+    assert answer.weights[0] > 0.0
+    assert not answer.weights[1:].any()
 
 
 @needs_shared
