@@ -73,7 +73,8 @@ class RashomonSet:
     share : (float, float)
         The least and the largest share of all directions that are near-optimal.
     unchanged : tuple
-        The ids of lists that choose one and the same hypothesis at all near-optimal weights.
+        The ids of lists that surely choose one and the same hypothesis at all near-optimal weights, whatever the
+        weights of features that change no loss.
     centre : dict from name to float
         Weights in the middle of the widest inner cone, empty where there is none.
     complete : bool
@@ -157,8 +158,8 @@ def rashomon_set(
 
     Notes
     -----
-    Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful, JMLR 2019. Weights of features that change no
-    loss are 0 here.
+    Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful, JMLR 2019. Features that presolve drops, as
+    they change no loss or are combinations of others, have the weight 0 here.
 
     Examples
     --------
@@ -182,7 +183,8 @@ def rashomon_set(
                 f"{form.n_features} features matter, and cones are for 1 to {MOST_FEATURES}; lpmert.near_optimal gives "
                 "the range of each weight"
             )
-        if form.cap is not None or form.rounding is not None:
+        reduction = problem.coordinates.reduction
+        if form.cap is not None or form.rounding is not None or (reduction is not None and reduction.columns is None):
             raise MethodError("cones of near-optimal weights are for regions of limits; leave cosine and equations out")
         third = None if deadline.left is None else deadline.left / 3.0
         optimum = solve(solver, problem, replace(limits, time_limit=third), seed=seed)
@@ -409,4 +411,7 @@ def _unchanged(problem: Problem, cones: FloatArray, splits: int) -> Any:
     for first in range(0, len(rows), step):
         some = rows[first : first + step]
         changed[some] = (leads[some] @ rays.T < precision.off(splits)).any(axis=1)
+    others = [problem.names.index(name) for name in problem.free]
+    given = problem.as_given().features[:, others]
+    changed |= (given != given[np.repeat(lists.offsets[:-1], sizes)]).any(axis=1)
     return ~np.logical_or.reduceat(changed, lists.offsets[:-1])

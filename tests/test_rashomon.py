@@ -151,6 +151,18 @@ def test_lists_that_are_said_to_be_unchanged_choose_one_hypothesis_in_all_near_o
     assert said > 5
 
 
+def test_a_list_that_a_feature_without_loss_changes_is_not_said_to_be_unchanged() -> None:
+    lists = _lists(0, 2)
+    sure = set(lpmert.rashomon_set(lists, slack=0.0, precision=0.01).unchanged)
+    features = np.column_stack([lists.dense_features(), np.zeros(32)])
+    idle = np.vstack([features, [[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]]])
+    losses = np.append(lists.statistics.ravel(), [1.0, 1.0])
+    more = NBest(idle, [*lists.offsets.tolist(), 34], losses, names=["a", "b", "idle"])
+    assert sure
+    assert set(lpmert.rashomon_set(more, slack=0.0, precision=0.01).unchanged) == sure
+    assert more.list_ids[-1] not in sure
+
+
 @pytest.mark.parametrize("n_features", [1, 2, 3])
 def test_with_any_slack_it_is_the_region(n_features: int) -> None:
     lists = _lists(3, n_features)
@@ -231,6 +243,8 @@ def test_what_has_no_cones_is_refused() -> None:
         lpmert.rashomon_set(NBest([[1.0], [1.0]], [0, 2], [[0], [1]]))
     with pytest.raises(MethodError, match="regions of limits"):
         lpmert.rashomon_set(_lists(0, 2), region=Region(cosine=0.5, around={"a": 1.0, "b": 1.0}))
+    with pytest.raises(MethodError, match="regions of limits"):
+        lpmert.rashomon_set(_lists(0, 3), region=Region(fixed={"a": 1.0, "b": 0.3}))
     with pytest.raises(DataError, match="0 or more, or a share"):
         lpmert.rashomon_set(_lists(0, 2), slack="some")
 

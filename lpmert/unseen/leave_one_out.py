@@ -191,7 +191,7 @@ class _Search:
         self.losses = np.asarray(metric.losses(self.lists.statistics), dtype=np.float64)
         more = self.losses - np.repeat(np.minimum.reduceat(self.losses, begins), np.diff(self.lists.offsets))
         # Not the granularity of the canonical form: its lists may be several in one, which only differ together.
-        self._step = unit * max(1, int(np.gcd.reduce(np.rint(more / unit).astype(np.int64))))
+        self._step = unit * int(np.gcd.reduce(np.rint(more / unit).astype(np.int64))) or 1.0
         self._beyond = float(np.maximum.reduceat(np.abs(self.losses), begins).sum()) * 2.0 + self._step
         bits = frexp(self._beyond / self._step)[1] + frexp(float(more.max()) / self._step)[1]
         if problem.canonical.rounded or bits > _BITS:

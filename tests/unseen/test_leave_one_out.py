@@ -62,6 +62,12 @@ def test_weights_stay_in_the_region_and_losses_may_be_quarters(seed: int) -> Non
     assert found.most.tolist() == _exact(quarters, limits)[0]
 
 
+def test_lists_whose_hypotheses_all_cost_the_same_cost_that() -> None:
+    found = lpmert.leave_one_out(NBest([[1.0], [2.0], [3.0]], [0, 2, 3], [2.0, 2.0, 5.0]))
+    assert found.most.tolist() == [2.0, 5.0]
+    assert found.complete
+
+
 def test_methods_agree() -> None:
     lists = _lists(3, 3)
     wanted = _exact(lists)[0]
