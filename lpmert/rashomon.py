@@ -73,7 +73,8 @@ class RashomonSet:
     share : (float, float)
         The least and the largest share of all directions that are near-optimal.
     unchanged : tuple
-        The ids of lists that choose one and the same hypothesis at all near-optimal weights.
+        The ids of lists that surely choose one and the same hypothesis at all near-optimal weights, whatever the
+        weights of features that change no loss.
     centre : dict from name to float
         Weights in the middle of the widest inner cone, empty where there is none.
     complete : bool
@@ -157,8 +158,8 @@ def rashomon_set(
 
     Notes
     -----
-    Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful, JMLR 2019. Weights of features that change no
-    loss are 0 here.
+    Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful, JMLR 2019. Features that presolve drops, as
+    they change no loss or are combinations of others, have the weight 0 here.
 
     Examples
     --------
@@ -182,7 +183,8 @@ def rashomon_set(
                 f"{form.n_features} features matter, and cones are for 1 to {MOST_FEATURES}; lpmert.near_optimal gives "
                 "the range of each weight"
             )
-        if form.cap is not None or form.rounding is not None:
+        reduction = problem.coordinates.reduction
+        if form.cap is not None or form.rounding is not None or (reduction is not None and reduction.columns is None):
             raise MethodError("cones of near-optimal weights are for regions of limits; leave cosine and equations out")
         third = None if deadline.left is None else deadline.left / 3.0
         optimum = solve(solver, problem, replace(limits, time_limit=third), seed=seed)
@@ -322,12 +324,14 @@ class _Precision:
     """
 
     def __init__(self, rows: FloatArray) -> None:
-        self._reach, places = float(np.abs(rows).sum(axis=1).max(initial=0.0)), binary_places(rows)
-        self._splits = -1 if places is None else _BITS - places - int(np.frexp(self._reach)[1])
+        reach, places = float(np.abs(rows).sum(axis=1).max(initial=0.0)), binary_places(rows)
+        self._splits = -1 if places is None else _BITS - places - int(np.frexp(reach)[1])
+        self.rounding = 8.0 * EPSILON * (MOST_FEATURES + 1) * reach
+        """Where numbers are rounded, at weights up to 1."""
 
     def off(self, splits: int) -> float:
         """Return the bound after so many halvings; entries of rays are at most 1."""
-        return 0.0 if splits <= self._splits else 4.0 * EPSILON * self._reach * (MOST_FEATURES + 1)
+        return 0.0 if splits <= self._splits else self.rounding
 
 
 class _Search:
@@ -387,18 +391,27 @@ class _Search:
 
 
 def _unchanged(problem: Problem, cones: FloatArray, splits: int) -> Any:
-    """Return which lists [S] have one hypothesis that wins at all rays of all cones [n, d, d], if there are any."""
+    """Return which lists [S] have one hypothesis that wins at all rays of all cones [n, d, d], if there are any.
+
+    What loses everywhere in a box around the rays is not compared at each of them.
+    """
     lists = problem.scaled(problem.as_given())
-    begins, same = lists.offsets[:-1], np.ones(len(lists.offsets) - 1, dtype=bool)
     if not len(cones):
-        return same
-    winners = _winners(lists.features @ cones[0].sum(axis=0), np.diff(lists.offsets))
-    off = _Precision(lists.features).off(splits)
+        return np.ones(len(lists.offsets) - 1, dtype=bool)
+    sizes, precision = np.diff(lists.offsets), _Precision(lists.features)
+    winners = _winners(lists.features @ cones[0].sum(axis=0), sizes)
+    leads = lists.features[np.repeat(winners, sizes)] - lists.features
     rays = np.unique(cones.reshape(-1, cones.shape[2]), axis=0)
-    step = max(1, _SCORES // len(lists.features))
-    for first in range(0, len(rays), step):
-        scores = rays[first : first + step] @ lists.features.T
-        own = scores[:, winners]
-        scores[:, winners] = -np.inf
-        same &= (own - np.maximum.reduceat(scores, begins, axis=1) >= off).all(axis=0)
-    return same
+    around = rays / np.abs(rays).max(axis=1, keepdims=True)
+    least = np.minimum(leads * around.min(axis=0), leads * around.max(axis=0)).sum(axis=1)
+    open_rows = least <= precision.rounding
+    open_rows[winners] = False
+    rows, step = np.flatnonzero(open_rows), max(1, _SCORES // len(rays))
+    changed = np.zeros(len(leads), dtype=bool)
+    for first in range(0, len(rows), step):
+        some = rows[first : first + step]
+        changed[some] = (leads[some] @ rays.T < precision.off(splits)).any(axis=1)
+    others = [problem.names.index(name) for name in problem.free]
+    given = problem.as_given().features[:, others]
+    changed |= (given != given[np.repeat(lists.offsets[:-1], sizes)]).any(axis=1)
+    return ~np.logical_or.reduceat(changed, lists.offsets[:-1])

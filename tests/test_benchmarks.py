@@ -16,6 +16,7 @@ from shared import needs_shared
 
 from benchmarks import datasets
 from benchmarks.__main__ import main
+from benchmarks.halves import Halves, HeldOut
 from benchmarks.harness import (
     Answer,
     Benchmark,
@@ -28,7 +29,7 @@ from benchmarks.harness import (
 from benchmarks.lists import Loss
 from benchmarks.rows import Row, keep_row, read_rows
 from benchmarks.runner import Wishes, run
-from benchmarks.suites import NAMES, benchmark, quick, targets, unseen
+from benchmarks.suites import NAMES, benchmark, features, four, quick, targets, unseen
 from lpmert.comparing.significance import corrected_reach
 from lpmert.errors import FloatArray
 from lpmert.model.nbest import NBest
@@ -53,6 +54,9 @@ def test_a_target_is_met_by_what_its_rows_show_and_by_nothing_else() -> None:
     assert met(ever, {**took(50.0, 50.0, "time_limit"), "objective": "bleu"}) == "missed"
     for width, answer in ((0.24, "met"), (0.25, "missed"), (None, "missed")):
         assert met(gap, {**took(60.0, 60.0, "time_limit"), "gap_rel": width}) == answer
+
+    for columns, cells in ((six, [row[2:5] for row in rows]), (four, words)):
+        assert decimals_of(columns).places == max(places(cell) for row in cells for cell in row)
 
 
 def row_of(**fields: object) -> Row:
@@ -287,6 +291,18 @@ def test_differences_on_unseen_lists_are_paired_by_split_and_their_interval_allo
     assert corrected_reach(np.array(found), 0.5) == pytest.approx(
         4.302653 * deviation * math.sqrt(1 / 3 + 0.5)
     )  # t of 2 degrees
+
+
+def test_the_chosen_number_of_features_is_that_which_costs_least_on_lists_held_out() -> None:
+    """One feature tells the best hypothesis of every list, and the others are noise."""
+    rng = np.random.default_rng(0)
+    losses = np.tile([0.0, 1.0, 2.0], 30)
+    lists = NBest(np.column_stack([-losses, rng.normal(size=(90, 2))]), list(range(0, 91, 3)), losses)
+    answer = features.CHOSEN.solve(Halves(lists, lists), HeldOut(), 0, 20.0)
+    assert answer.counters == {"features": 1}
+    assert answer.weights is not None
+    assert answer.weights[0] > 0.0
+    assert not answer.weights[1:].any()
 
 
 @needs_shared

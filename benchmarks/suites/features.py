@@ -41,20 +41,22 @@ class ChosenSize(Unlimited):
         """Search all sizes on each fold, choose one, and search it on all lists; each search has the whole time."""
         lists: NBest = data.train
         fold = folds_of(np.arange(lists.n_lists), FOLDS, seed)
-        costs: dict[int, float] = {}
+        costs: dict[int, list[float]] = {}
         for number in range(FOLDS):
             fitted, aside = (lists.restrict(chosen) for chosen in (fold != number, fold == number))
             for size, weights in _by_size(fitted, seed, time_limit).items():
                 cost = Problem(aside, objective.metric, ties="worst").evaluate(weights).loss
-                costs[size] = costs.get(size, 0.0) + cost
-        size = min(costs, key=lambda size: (costs[size], size))
-        weights = _by_size(lists, seed, time_limit)[size]
+                costs.setdefault(size, []).append(cost)
+        size = min(costs, key=lambda size: (-len(costs[size]), sum(costs[size]), size))
+        found = _by_size(lists, seed, time_limit, size)
+        size, weights = max(found.items(), key=lambda one: one[0])
         return Answer(weights, "heuristic", None, {"features": size})
 
 
-def _by_size(lists: NBest, seed: int, time_limit: float) -> dict[int, FloatArray]:
-    most = None if lists.n_features <= MOST_FEATURES else FEW
-    found = best_subsets(lists, at_most=most, time_limit=time_limit, seed=seed)
+def _by_size(lists: NBest, seed: int, time_limit: float, most: int | None = None) -> dict[int, FloatArray]:
+    """Return the best weights of each size that there is time for."""
+    few = most or (None if lists.n_features <= MOST_FEATURES else FEW)
+    found = best_subsets(lists, at_most=few, time_limit=time_limit, seed=seed)
     return {one.size: one.result.weights for one in found.subsets}
 
 

@@ -40,6 +40,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "ranges": ("lpmert.cli.sensitivity:ranges", "Show how sure each weight is: its range among near-optimal weights."),
     "rank": ("lpmert.cli.rank:rank", "Find the weights that rank judged documents best, and prove it."),
     "pareto": ("lpmert.cli.budgets:pareto", "Find all best pairs of the loss and a second sum, each proved."),
+    "leave-one-out": (
+        "lpmert.cli.sensitivity:leave_one_out",
+        "Find what each list costs at the proved optimum of all others.",
+    ),
     "train": ("lpmert.cli.solve:train", "Train weights for huge numbers of features."),
     "verify": ("lpmert.cli.verify:verify", "Check a certificate without trusting any search."),
 }

@@ -1,7 +1,8 @@
-"""`lpmert subsets` and `lpmert ranges`: how many features are needed, and how sure each weight is."""
+"""`lpmert subsets`, `ranges` and `leave-one-out`: how many features are needed, and how sure weights and losses are."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,19 +17,25 @@ from lpmert.cli.reports import verdict_line
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
 from lpmert.cli.search import Search
 from lpmert.cli.text import side_by_side
+from lpmert.quoting import shortened, visible
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.findings import Unit
     from lpmert.ranges import NearOptimal, WeightRange
+    from lpmert.rashomon import RashomonSet
     from lpmert.result import Result
     from lpmert.subsets import Subsets
+    from lpmert.unseen.leave_one_out import LeftOut
 
 _WITHOUT = ("gap", "target", "node_limit")
 """Limits of one search that mean nothing where there are many."""
 
 _DIGITS = 4
 """Of the ends of ranges."""
+
+_MOST_LISTS = 20
+"""Lists that are shown one by one."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,11 @@ class _Near:
 
     slack: str = option("LOSS", "What they may lose more than the optimum: 3, or 1%.", default="1%")
     relative_to: str | None = option("NAME", "The feature whose weight is 1 or -1.  [default: the surest large one]")
+    cones: bool = option(
+        "--cones",
+        "Also tell how large the set is, and which lists it leaves as they are; for up to 3 features.",
+        default=False,
+    )
 
 
 @command("subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2")
@@ -94,22 +106,54 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
 
     Between the two columns in the middle near-optimal weights were found; none lie beyond the outer two. A sign is
     given where all near-optimal weights have it. DATA is as for `lpmert solve`.
+
+    --cones divides the set of all near-optimal weights into cones, which takes half of the time limit.
     """
     from lpmert.ranges import near_optimal
+    from lpmert.rashomon import rashomon_set
     from lpmert.reporting import pictures
     from lpmert.result import Status
 
     with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         data = read_for_many(search, out)
-        own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack}
+        arguments = _of_many(search.arguments(data))
+        if near.cones and search.time_limit is not None:
+            arguments["time_limit"] = search.time_limit / 2.0
         with Interrupts() as stop, naming(search.name):
-            found = near_optimal(
                 data, **of_many(search.arguments(data)), **own, on_range=None if out.quiet else Stages()
-            )
+            cones = rashomon_set(data, **arguments, slack=near.slack) if near.cones else None
+            own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack}
+            found = near_optimal(data, **arguments, **own, on_range=None if out.quiet else Stages())
         unit = search.unit(data)
-        deliver(found.to_json, lambda: _ranges_report(found, unit))
+        plain = found.to_dict() if cones is None else {**found.to_dict(), "cones": cones.to_dict()}
+        deliver(lambda: json.dumps(plain, allow_nan=False, indent=2), lambda: _ranges_report(found, unit, cones))
         if drawn.picture is not None:
             pictures.write_picture(pictures.ranges(found, unit), drawn.picture)
+    raise click.exceptions.Exit(exit_code(found.optimum.status if found.complete else Status.TIME_LIMIT, stop))
+
+
+@command("leave-one-out dev.tsv --segment utterance --features am,lm,words --loss errors")
+def leave_one_out(search: Search, out: Output) -> None:
+    """Find what each list in DATA costs at weights that are the proved optimum of all other lists.
+
+    The sum is what to expect of as many unseen lists. Of several optima without a list the one counts at which that
+    list costs most. DATA is as for `lpmert solve`, with counts as losses.
+    """
+    from lpmert.result import Status
+    from lpmert.unseen.leave_one_out import leave_one_out
+
+    with logging_to_stderr(out), delivering(out) as deliver:
+        data = _read(search, out)
+        stages = Stages()
+
+        def on_list(done: int, n_lists: int) -> None:
+            stages("lists left out", done, n_lists)
+
+        with Interrupts() as stop, naming(search.name):
+            arguments = _of_many(search.arguments(data))
+            found = leave_one_out(data, **arguments, on_list=None if out.quiet else on_list)
+        unit = search.unit(data)
+        deliver(found.to_json, lambda: _left_out_report(found, unit))
     raise click.exceptions.Exit(exit_code(found.optimum.status if found.complete else Status.TIME_LIMIT, stop))
 
 
@@ -169,7 +213,7 @@ def bound_text(bound: float | None, unit: Unit) -> str:
     return "-" if bound is None else unit.short(bound, bound=True)
 
 
-def _ranges_report(found: NearOptimal, unit: Unit) -> str:
+def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) -> str:
     """Return the ranges of all weights as text."""
     columns = [
         ["feature", *(one.name for one in found.ranges)],
@@ -185,7 +229,46 @@ def _ranges_report(found: NearOptimal, unit: Unit) -> str:
     verdict = "proved: no near-optimal weights lie beyond the outer columns"
     if not found.complete:
         verdict = f"{verdict}, which more time would move closer"
-    return "\n\n".join([side_by_side(columns), figures, verdict_line(verdict, good=found.complete)])
+    parts = [side_by_side(columns), figures] if cones is None else [side_by_side(columns), figures, _cones_lines(cones)]
+    return "\n\n".join([*parts, verdict_line(verdict, good=found.complete)])
+
+
+def _cones_lines(cones: RashomonSet) -> str:
+    """Return how large the set is, what it leaves as it is, and its middle as text."""
+    low, high = (f"{100.0 * share:.3g}" for share in cones.share)
+    n_lists = len(cones.optimum.selection)
+    lines = [
+        f"near-optimal    {low} to {high} % of all directions",
+        f"lists           {len(cones.unchanged)} of {n_lists} surely choose the same at all near-optimal weights",
+    ]
+    if cones.centre:
+        lines.append("in the middle   " + "  ".join(f"{name} {_end(w)}" for name, w in cones.centre.items()))
+    return "\n".join(lines)
+
+
+def _left_out_report(found: LeftOut, unit: Unit) -> str:
+    """Return which lists cost more when they are left out, and what all cost as text."""
+    rows = [k for k in range(len(found.list_ids)) if found.most[k] > found.fitted[k]]
+    rows.sort(key=lambda k: found.fitted[k] - found.most[k])
+    shown = rows[:_MOST_LISTS]
+    columns = [
+        ["list", *(shortened(visible(found.list_ids[k])) for k in shown)],
+        ["fitted", *(f"{found.fitted[k]:g}" for k in shown)],
+        ["left out", *(_either(float(found.least[k]), float(found.most[k])) for k in shown)],
+    ]
+    total = _either(unit.short(float(found.least.sum())), unit.short(float(found.most.sum())))
+    parts = [side_by_side(columns)] if shown else []
+    parts += [f"and {len(rows) - len(shown)} others"] if len(shown) < len(rows) else []
+    parts.append(f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of lists left out {total}")
+    verdict = "proved: each list is decoded with an optimum of all others"
+    if not found.complete:
+        verdict = f"{int((found.least < found.most).sum())} lists are open; more time would tell"
+    return "\n\n".join([*parts, verdict_line(verdict, good=found.complete)])
+
+
+def _either(least: object, most: object) -> str:
+    one, other = (f"{end:g}" if isinstance(end, float) else str(end) for end in (least, most))
+    return one if one == other else f"{one} to {other}"
 
 
 def _end(value: float) -> str:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.search.method import Method
 
+_BITS = 55
+"""That the losses of a search may take, so that they are added up without rounding."""
+
 OnList = Callable[[int, int], object]
 """Gets how many lists were left out, of how many."""
 
@@ -156,8 +159,6 @@ def leave_one_out(
             raise MethodError("lists are left out of N-best lists; make some with lpmert.n_best")
         if not isinstance(problem.metric, AdditiveMetric):
             raise MetricError(f"lists are left out of sums over lists, which {quoted(problem.metric.name)} is not")
-        if problem.canonical.rounded:
-            raise MetricError("losses have to be rounded to be summed, so that ties cannot be told; make them counts")
         half = None if deadline.left is None else deadline.left / 2.0
         optimum = solve(solver, problem, replace(limits, time_limit=half), seed=seed)
         if optimum.status is not Status.OPTIMAL:
@@ -186,12 +187,17 @@ class _Search:
         self._problem, self._method, self._limits, self._seed = problem, method, limits, seed
         self.lists: Distinct = problem.as_given()
         metric: Any = problem.metric
+        begins, unit = self.lists.offsets[:-1], problem.canonical.unit
         self.losses = np.asarray(metric.losses(self.lists.statistics), dtype=np.float64)
-        form, offsets = problem.canonical, problem.nbest.offsets
-        self._step = form.granularity * form.unit
-        self._beyond = float(np.maximum.reduceat(np.abs(self.losses), self.lists.offsets[:-1]).sum()) * 2.0 + self._step
+        more = self.losses - np.repeat(np.minimum.reduceat(self.losses, begins), np.diff(self.lists.offsets))
+        # Not the granularity of the canonical form: its lists may be several in one, which only differ together.
+        self._step = unit * int(np.gcd.reduce(np.rint(more / unit).astype(np.int64))) or 1.0
+        self._beyond = float(np.maximum.reduceat(np.abs(self.losses), begins).sum()) * 2.0 + self._step
+        bits = frexp(self._beyond / self._step)[1] + frexp(float(more.max()) / self._step)[1]
+        if problem.canonical.rounded or bits > _BITS:
+            raise MetricError("losses have so many digits that ties between weights cannot be told; make them counts")
         all_losses = np.asarray(metric.losses(problem.nbest.statistics), dtype=np.float64)
-        self.fitted: FloatArray = all_losses[offsets[:-1] + optimum.selection]
+        self.fitted: FloatArray = all_losses[problem.nbest.offsets[:-1] + optimum.selection]
         self._most = float(self.fitted.sum())
 
     def without(self, number: int, seconds: float | None) -> float | None:
@@ -211,8 +217,6 @@ class _Search:
         try:
             problem = Problem(nbest, None, ties="first", region=self._problem.region)
         except RegionError:
-            return None
-        if problem.canonical.rounded:
             return None
         found = search_below(problem, cutoff, self._method, replace(self._limits, time_limit=seconds), self._seed)
         if found.result is None:

@@ -1,4 +1,4 @@
-"""`lpmert subsets` and `lpmert ranges`: what they print is what the library finds."""
+"""`lpmert subsets`, `ranges` and `leave-one-out`: what they print is what the library finds."""
 
 from __future__ import annotations
 
@@ -68,7 +68,44 @@ def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path) -> Non
     assert plain == {**found.to_dict(), "seconds": plain["seconds"], "optimum": plain["optimum"]}
 
 
-@pytest.mark.parametrize("command", ["subsets", "ranges"])
+def test_ranges_tells_how_large_the_set_is_with_cones(table: Path) -> None:
+    lists = lpmert.read_table(table, segment="question", features=["a", "b", "c"], loss="errors")
+    cones = lpmert.rashomon_set(lists, slack="1")
+    done = run("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--cones", "-q")
+    assert done.exit_code == 0, done.output
+    low, high = (f"{100 * share:.3g}" for share in cones.share)
+    assert f"{low} to {high} % of all directions" in done.stdout
+    assert f"{len(cones.unchanged)} of 3 surely choose the same" in done.stdout
+    found = run("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--cones", "--json", "-q")
+    plain = json.loads(found.stdout)["cones"]
+    assert (plain["share"], plain["centre"]) == (list(cones.share), cones.centre)
+
+
+def test_leave_one_out_prints_the_lists_that_cost_more(table: Path) -> None:
+    lists = lpmert.read_table(table, segment="question", features=["a", "b", "c"], loss="errors")
+    found = lpmert.leave_one_out(lists)
+    done = run("leave-one-out", table, *OPTIONS, "-q")
+    assert done.exit_code == 0, done.output
+    assert f"of lists left out {found.loss:g}\n" in done.stdout
+    more = dict(zip(lists.list_ids, found.most.tolist(), strict=True))
+    rows = [line.split() for line in done.stdout.split("\n\n")[0].splitlines()[1:]]
+    assert rows
+    assert len(rows) == found.n_changed
+    assert all(float(left_out) == more[name] > float(fitted) for name, fitted, left_out in rows)
+    assert "proved: each list" in done.stdout
+    plain = json.loads(run("leave-one-out", table, *OPTIONS, "--json", "-q").stdout)
+    assert [one["most"] for one in plain["lists"]] == found.most.tolist()
+
+
+def test_leave_one_out_says_what_time_left_open(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpmert.unseen.leave_one_out._Search.without", lambda *_: None)
+    done = run("leave-one-out", table, *OPTIONS, "-q")
+    assert done.exit_code == 3, done.output
+    assert "lists are open; more time would tell" in done.stdout
+    assert " to " in done.stdout
+
+
+@pytest.mark.parametrize("command", ["subsets", "ranges", "leave-one-out"])
 def test_limits_of_one_search_are_refused_where_there_are_many(table: Path, command: str) -> None:
     done = run(command, table, *OPTIONS, "--gap", "1%")
     assert done.exit_code == 2

@@ -1,0 +1,133 @@
+"""Leave-one-out: against all selections that weights attain, in exact arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+
+import lpmert
+from lpmert import LimitError, MethodError, MetricError, NBest, Region
+from lpmert.search.cutoff import Below, search_below
+
+
+def _lists(seed: int, n_features: int, n_lists: int = 5, *, coarse: bool = False) -> NBest:
+    rng = np.random.default_rng([seed, n_features])
+    sizes = rng.integers(2, 5, n_lists)
+    shape = (int(sizes.sum()), n_features)
+    features = rng.integers(-1, 2, shape).astype(float) if coarse else rng.normal(size=shape).round(2)
+    losses = rng.integers(0, 5, shape[0]).astype(float)
+    return NBest(features, [0, *np.cumsum(sizes)], losses, names=["a", "b", "c"][:n_features])
+
+
+def _exact(lists: NBest, limits: Any = ()) -> tuple[list[float], list[float]]:
+    """What each list costs at most at the optima of all others, and the loss of each selection."""
+    losses = lists.statistics.ravel()
+    every = [
+        losses[list(rows)]
+        for rows in oracle.attainable(lists.dense_features().tolist(), lists.offsets.tolist(), limits)
+    ]
+    left_out = []
+    for place in range(lists.n_lists):
+        least = min(one.sum() - one[place] for one in every)
+        left_out.append(max(one[place] for one in every if one.sum() - one[place] == least))
+    return left_out, [one.sum() for one in every]
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+@pytest.mark.parametrize("n_features", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_each_list_costs_what_it_does_at_the_dearest_optimum_of_the_others(
+    seed: int, n_features: int, coarse: bool
+) -> None:
+    lists = _lists(seed, n_features, coarse=coarse)
+    found = lpmert.leave_one_out(lists)
+    left_out, losses = _exact(lists)
+    assert found.complete
+    assert found.most.tolist() == found.least.tolist() == left_out
+    assert found.loss == sum(left_out)
+    assert found.optimum.loss == found.fitted.sum() == min(losses)
+    assert found.n_changed == sum(a > b for a, b in zip(left_out, found.fitted.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_stay_in_the_region_and_losses_may_be_quarters(seed: int) -> None:
+    lists = _lists(seed, 3)
+    quarters = NBest(lists.features, lists.offsets, lists.statistics / 4.0 - 1.0, names=lists.names)
+    found = lpmert.leave_one_out(quarters, region=Region(nonnegative=True))
+    limits = [tuple(Fraction(int(k == d)) for k in range(3)) for d in range(3)]
+    assert found.most.tolist() == _exact(quarters, limits)[0]
+
+
+def test_lists_whose_hypotheses_all_cost_the_same_cost_that() -> None:
+    found = lpmert.leave_one_out(NBest([[1.0], [2.0], [3.0]], [0, 2, 3], [2.0, 2.0, 5.0]))
+    assert found.most.tolist() == [2.0, 5.0]
+    assert found.complete
+
+
+def test_methods_agree() -> None:
+    lists = _lists(3, 3)
+    wanted = _exact(lists)[0]
+    for method in ("cells", "choices", "lp-mert", "mip"):
+        assert lpmert.leave_one_out(lists, method=method).most.tolist() == wanted
+
+
+def test_identical_hypotheses_count_as_the_ties_say() -> None:
+    """As if those that do not stand for them were not there."""
+    lists = _lists(1, 2)
+    twice, losses = np.repeat(np.arange(len(lists.features)), 2), lists.statistics.ravel()
+    more = np.where(np.arange(len(twice)) % 2 == 1, losses[twice] + np.arange(len(twice)) % 3, losses[twice])
+    both = NBest(lists.features[twice], lists.offsets * 2, more, names=lists.names)
+    alone = NBest(lists.features, lists.offsets, np.maximum(more[::2], more[1::2]), names=lists.names)
+    assert lpmert.leave_one_out(both).most.tolist() == _exact(lists)[0]
+    assert lpmert.leave_one_out(both, ties="worst").most.tolist() == _exact(alone)[0]
+
+
+def test_lists_that_are_left_open_lie_between_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = _lists(0, 3)
+    wanted, seen = lpmert.leave_one_out(lists), []
+
+    def on_list(done: int, n_lists: int) -> bool:
+        seen.append((done, n_lists))
+        return True
+
+    stopped = lpmert.leave_one_out(lists, on_list=on_list)
+    assert len(seen) == 1
+    assert seen[0][1] == 5
+    assert not stopped.complete
+    assert stopped.loss is None
+
+    def unfinished(*given: Any) -> Below:
+        found = search_below(*given)
+        return Below(None, found.bound, False, found.least_met)
+
+    monkeypatch.setattr("lpmert.unseen.leave_one_out.search_below", unfinished)
+    for one in (stopped, lpmert.leave_one_out(lists)):
+        assert (one.least <= wanted.most).all()
+        assert (wanted.most <= one.most).all()
+        assert (one.least < one.most).any()
+
+
+def test_what_cannot_be_left_out_is_said() -> None:
+    lists = _lists(0, 2)
+    with pytest.raises(MethodError, match="proves nothing"):
+        lpmert.leave_one_out(lists, method="och")
+    with pytest.raises(LimitError, match="the optimum of all lists is not proved"):
+        lpmert.leave_one_out(_lists(0, 3, 6), time_limit=0.0)
+    thirds = NBest(lists.features, lists.offsets, lists.statistics / 3.0)
+    with pytest.raises(MetricError, match="make them counts"):
+        lpmert.leave_one_out(thirds)
+    pairs = NBest(lists.features, lists.offsets, np.column_stack([lists.statistics, lists.statistics + 1.0]))
+    with pytest.raises(MetricError, match="sums over lists"):
+        lpmert.leave_one_out(pairs, metric="error-rate")
+
+
+def test_what_was_found_is_plain_data() -> None:
+    found = lpmert.leave_one_out(_lists(0, 2))
+    plain = found.to_dict()
+    assert [one["most"] for one in plain["lists"]] == found.most.tolist()
+    assert plain["loss"] == found.loss
+    assert found.to_json().startswith("{")
