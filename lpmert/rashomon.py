@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.api import problem_of, settings_of
-from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -26,6 +26,7 @@ from lpmert.model.region import Region
 from lpmert.numeric.cone import covering_cones
 from lpmert.numeric.lists import SortedLists
 from lpmert.numeric.rounding import EPSILON, binary_places
+from lpmert.quoting import quoted
 from lpmert.ranges import checked_slack
 from lpmert.result import Result
 from lpmert.search.driver import solve
@@ -33,6 +34,7 @@ from lpmert.search.incumbent import normalised
 from lpmert.system.deadline import Deadline, unheeded
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
+from lpmert.values import whole_number
 from lpmert.workers import using_workers
 
 if TYPE_CHECKING:
@@ -170,7 +172,9 @@ def rashomon_set(
     [0.05, 0.05]
     """
     solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
-    more = checked_slack(slack)
+    more, most_cones = checked_slack(slack), whole_number(most_cones, "most_cones", 1)
+    if not 0.0 < precision < 1.0:
+        raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
     with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):

@@ -245,6 +245,11 @@ def test_what_has_no_cones_is_refused() -> None:
         lpmert.rashomon_set(_lists(0, 2), region=Region(cosine=0.5, around={"a": 1.0, "b": 1.0}))
     with pytest.raises(MethodError, match="regions of limits"):
         lpmert.rashomon_set(_lists(0, 3), region=Region(fixed={"a": 1.0, "b": 0.3}))
+    for precision in (0.0, 1.0):
+        with pytest.raises(DataError, match="precision must be between 0 and 1"):
+            lpmert.rashomon_set(_lists(0, 2), precision=precision)
+    with pytest.raises(MethodError, match="most_cones"):
+        lpmert.rashomon_set(_lists(0, 2), most_cones=0)
     with pytest.raises(DataError, match="0 or more, or a share"):
         lpmert.rashomon_set(_lists(0, 2), slack="some")
 
