@@ -116,11 +116,10 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
 
     with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         data = read_for_many(search, out)
-        arguments = _of_many(search.arguments(data))
+        arguments = of_many(search.arguments(data))
         if near.cones and search.time_limit is not None:
             arguments["time_limit"] = search.time_limit / 2.0
         with Interrupts() as stop, naming(search.name):
-                data, **of_many(search.arguments(data)), **own, on_range=None if out.quiet else Stages()
             cones = rashomon_set(data, **arguments, slack=near.slack) if near.cones else None
             own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack}
             found = near_optimal(data, **arguments, **own, on_range=None if out.quiet else Stages())
@@ -143,14 +142,14 @@ def leave_one_out(search: Search, out: Output) -> None:
     from lpmert.unseen.leave_one_out import leave_one_out
 
     with logging_to_stderr(out), delivering(out) as deliver:
-        data = _read(search, out)
+        data = read_for_many(search, out)
         stages = Stages()
 
         def on_list(done: int, n_lists: int) -> None:
             stages("lists left out", done, n_lists)
 
         with Interrupts() as stop, naming(search.name):
-            arguments = _of_many(search.arguments(data))
+            arguments = of_many(search.arguments(data))
             found = leave_one_out(data, **arguments, on_list=None if out.quiet else on_list)
         unit = search.unit(data)
         deliver(found.to_json, lambda: _left_out_report(found, unit))

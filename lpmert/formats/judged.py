@@ -18,7 +18,7 @@ from lpmert.formats.text import WORD, Place, repeated, unique_keys
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import STDIN, head_of, lines, read_text
-from lpmert.system.packing import COMPRESSED_ENDINGS
+from lpmert.system.streams import COMPRESSED_ENDINGS
 
 RULES = ("minimum", "zero")
 RRF_CONSTANT = 60
