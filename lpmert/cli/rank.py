@@ -61,9 +61,8 @@ class _Documents:
         """Return the documents; raises `click.UsageError` where several files have no grades."""
         from lpmert.formats.judged import named_runs, read_judged
 
-        how: dict[str, Any] = {name: getattr(self, name) for name in ("query", "relevance", "features", "missing")} | {
-            "normalise": self.how
-        }
+        stated = ("query", "relevance", "features", "missing")
+        how: dict[str, Any] = {"normalise": self.how, **{name: getattr(self, name) for name in stated}}
         if self.qrels is None:
             if len(self.data) > 1:
                 raise click.UsageError("several DATA are runs, and need --qrels with the grades.")
