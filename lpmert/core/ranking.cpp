@@ -79,7 +79,7 @@ class Ranking {
     std::size_t held = 0;
     Index best = -1, proposed = -1, counted = 0;
     std::vector<double> candidate;
-    Node leaf_node;
+    Node leaf_node, part;  // what is left to exact arithmetic; what is being opened, in memory that is used again
     bool has_leaf = false;
 
   public:
@@ -405,10 +405,6 @@ class Ranking {
     }
 
     void push(Node node) {
-        if (node.total <= closing()) {
-            closed = std::max(closed, node.total);
-            return;
-        }
         held += node.bytes();
         const Index total = node.total;
         open_by_bound.emplace(total, std::move(node));
@@ -431,12 +427,11 @@ class Ranking {
     void open_part(const Node& node, Index replaced, const std::shared_ptr<const Ray>& ray,
                    const std::vector<float>& fresh) {
         ++nodes;
-        Node part;
         part.ahead = node.ahead;
         part.bounds = node.bounds;
         part.total = node.total;
-        part.pairs.reserve(node.pairs.size());
-        part.leads.reserve(node.leads.size());
+        part.pairs.clear();
+        part.leads.clear();
         Index changed = -1;
         const auto settle = [&](Index next) {
             if (changed >= 0 && next != changed) {
@@ -467,12 +462,14 @@ class Ranking {
             }
         }
         settle(-1);
-        if (part.total > closing()) {
-            if (reached) drop_out_of_reach(part);
-            part.rays = node.rays;
-            part.rays[replaced] = ray;
+        if (part.total <= closing()) {
+            closed = std::max(closed, part.total);
+            return;
         }
-        push(std::move(part));
+        if (reached) drop_out_of_reach(part);
+        part.rays = node.rays;
+        part.rays[replaced] = ray;
+        push(part);
     }
 
     // Divide a node into two where its most promising pair ties on an edge, or leave it to exact arithmetic.
