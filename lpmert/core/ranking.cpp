@@ -20,14 +20,13 @@ namespace lpmert {
 
 namespace {
 
-constexpr double UNIT = 0x1p40;              // values are whole numbers of this part of a query's best
-constexpr double HALF_ULP = 0x1p-53;         // the error of one rounding
-constexpr double CLEAR = 0x1p-49;            // sums of rounded shares times this exceed their errors
-constexpr Index ROUNDING = 2;                // units that no sum of roundings in a query's value reaches
-constexpr Index TOLERANCE = 4;               // units a query by which a bound may exceed the incumbent and be closed
-constexpr Index MOST_LEVELS = 10000;         // of a ray; what lies deeper is left to exact arithmetic
-constexpr Index BINS = 64;                   // into which the directions of a quadrant are divided
-constexpr std::size_t MOST_BYTES = 1 << 29;  // of open nodes; from there on the one with the least bound comes first
+constexpr double UNIT = 0x1p40;       // values are whole numbers of this part of a query's best
+constexpr double HALF_ULP = 0x1p-53;  // the error of one rounding
+constexpr double CLEAR = 0x1p-49;     // sums of rounded shares times this exceed their errors
+constexpr Index ROUNDING = 2;         // units that no sum of roundings in a query's value reaches
+constexpr Index TOLERANCE = 4;        // units a query by which a bound may exceed the incumbent and be closed
+constexpr Index MOST_LEVELS = 10000;  // of a ray; what lies deeper is left to exact arithmetic
+constexpr Index BINS = 64;            // into which the directions of a quadrant are divided
 
 // A relevant document, by its number among these, and another one of its query with a different gain, as a row.
 struct Pair {
@@ -238,11 +237,13 @@ class Ranking {
     }
 
     // Branch on at most so many nodes, less if one needs exact arithmetic, or weights look better than all before.
-    // Returns these weights, or none.
-    std::vector<double> advance(Index budget) {
+    // Returns these weights, or none. Where open nodes take more bytes, the one with the least bound comes first: it is
+    // soonest closed.
+    std::vector<double> advance(Index budget, Index bytes) {
         candidate.clear();
         while (budget-- > 0 && !open_by_bound.empty() && !has_leaf && candidate.empty()) {
-            const auto next = held > MOST_BYTES ? open_by_bound.begin() : std::prev(open_by_bound.end());
+            const auto next =
+                held > static_cast<std::size_t>(bytes) ? open_by_bound.begin() : std::prev(open_by_bound.end());
             Node node = std::move(next->second);
             held -= node.bytes();
             open_by_bound.erase(next);
@@ -599,7 +600,7 @@ void bind_ranking(nb::module_& module) {
     define(ranking, "sweep", &Ranking::sweep, "x", "y");
     define(ranking, "open", &Ranking::open, "signs");
     define(ranking, "raise_to", &Ranking::raise, "units");
-    define(ranking, "advance", &Ranking::advance, "budget");
+    define(ranking, "advance", &Ranking::advance, "budget", "bytes");
     define(ranking, "take_leaf", &Ranking::take_leaf);
     define_attribute(ranking, "relevant", [](const Ranking& self) { return self.relevant(); });
     define_attribute(ranking, "needs_exact", &Ranking::needs_exact);
