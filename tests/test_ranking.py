@@ -343,6 +343,17 @@ def test_a_cone_that_is_being_searched_in_whole_numbers_counts_in_the_bound(monk
     assert result.bound >= 1 / 3
 
 
+def test_a_search_with_little_memory_proves_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(8)
+    lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
+    best = maximize(lists, "ndcg@5")
+    monkeypatch.setattr(search, "_MOST_BYTES", 0)
+    little = maximize(lists, "ndcg@5")
+    assert little.status is best.status is Status.OPTIMAL
+    assert little.score == best.score
+    assert little.nodes != best.nodes  # the order of nodes was another one
+
+
 def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers() -> None:
     # many documents change places at the same weights: cones around them end in exact arithmetic
     random = np.random.default_rng(2)
@@ -531,6 +542,7 @@ def lambdarank(*columns: int) -> Judged:
         ((91, 241), "ndcg@10", 0.721211),
         ((91, 253, 241), "ndcg@10", 0.752727),
         ((91, 241, 248), "ndcg@10", 0.736366),
+        ((91, 241, 248, 240), "ndcg@10", 0.736593),
         ((91, 253, 241), "mrr@10", 0.914983),
     ],
 )

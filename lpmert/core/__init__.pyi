@@ -603,8 +603,11 @@ class Ranking:
     def raise_to(self, units: int) -> None:
         """Close what reaches no more than 4 units a query beyond this."""
 
-    def advance(self, budget: int) -> FloatArray:
-        """Branch on so many nodes, less where one needs exact arithmetic or weights [D] look better; return these."""
+    def advance(self, budget: int, bytes: int) -> FloatArray:
+        """Branch on so many nodes, less where one needs exact arithmetic or weights [D] look better; return these.
+
+        Nodes with the largest bound come first, and those with the least one while open nodes take more bytes.
+        """
 
     def take_leaf(self) -> tuple[IntArray, FloatArray, IntArray, IntArray, IntArray, int, int]:
         """Return a node that needs exact arithmetic.

@@ -20,14 +20,13 @@ namespace lpmert {
 
 namespace {
 
-constexpr double UNIT = 0x1p40;              // values are whole numbers of this part of a query's best
-constexpr double HALF_ULP = 0x1p-53;         // the error of one rounding
-constexpr double CLEAR = 0x1p-49;            // sums of rounded shares times this exceed their errors
-constexpr Index ROUNDING = 2;                // units that no sum of roundings in a query's value reaches
-constexpr Index TOLERANCE = 4;               // units a query by which a bound may exceed the incumbent and be closed
-constexpr Index MOST_LEVELS = 10000;         // of a ray; what lies deeper is left to exact arithmetic
-constexpr Index BINS = 64;                   // into which the directions of a quadrant are divided
-constexpr std::size_t MOST_BYTES = 1 << 29;  // of open nodes; from there on the one with the least bound comes first
+constexpr double UNIT = 0x1p40;       // values are whole numbers of this part of a query's best
+constexpr double HALF_ULP = 0x1p-53;  // the error of one rounding
+constexpr double CLEAR = 0x1p-49;     // sums of rounded shares times this exceed their errors
+constexpr Index ROUNDING = 2;         // units that no sum of roundings in a query's value reaches
+constexpr Index TOLERANCE = 4;        // units a query by which a bound may exceed the incumbent and be closed
+constexpr Index MOST_LEVELS = 10000;  // of a ray; what lies deeper is left to exact arithmetic
+constexpr Index BINS = 64;            // into which the directions of a quadrant are divided
 
 // A relevant document, by its number among these, and another one of its query with a different gain, as a row.
 struct Pair {
@@ -79,7 +78,7 @@ class Ranking {
     std::size_t held = 0;
     Index best = -1, proposed = -1, counted = 0;
     std::vector<double> candidate;
-    Node leaf_node;
+    Node leaf_node, part;  // what is left to exact arithmetic; what is being opened, in memory that is used again
     bool has_leaf = false;
 
   public:
@@ -238,11 +237,13 @@ class Ranking {
     }
 
     // Branch on at most so many nodes, less if one needs exact arithmetic, or weights look better than all before.
-    // Returns these weights, or none.
-    std::vector<double> advance(Index budget) {
+    // Returns these weights, or none. Where open nodes take more bytes, the one with the least bound comes first: it is
+    // soonest closed.
+    std::vector<double> advance(Index budget, Index bytes) {
         candidate.clear();
         while (budget-- > 0 && !open_by_bound.empty() && !has_leaf && candidate.empty()) {
-            const auto next = held > MOST_BYTES ? open_by_bound.begin() : std::prev(open_by_bound.end());
+            const auto next =
+                held > static_cast<std::size_t>(bytes) ? open_by_bound.begin() : std::prev(open_by_bound.end());
             Node node = std::move(next->second);
             held -= node.bytes();
             open_by_bound.erase(next);
@@ -405,10 +406,6 @@ class Ranking {
     }
 
     void push(Node node) {
-        if (node.total <= closing()) {
-            closed = std::max(closed, node.total);
-            return;
-        }
         held += node.bytes();
         const Index total = node.total;
         open_by_bound.emplace(total, std::move(node));
@@ -431,12 +428,11 @@ class Ranking {
     void open_part(const Node& node, Index replaced, const std::shared_ptr<const Ray>& ray,
                    const std::vector<float>& fresh) {
         ++nodes;
-        Node part;
         part.ahead = node.ahead;
         part.bounds = node.bounds;
         part.total = node.total;
-        part.pairs.reserve(node.pairs.size());
-        part.leads.reserve(node.leads.size());
+        part.pairs.clear();
+        part.leads.clear();
         Index changed = -1;
         const auto settle = [&](Index next) {
             if (changed >= 0 && next != changed) {
@@ -467,12 +463,14 @@ class Ranking {
             }
         }
         settle(-1);
-        if (part.total > closing()) {
-            if (reached) drop_out_of_reach(part);
-            part.rays = node.rays;
-            part.rays[replaced] = ray;
+        if (part.total <= closing()) {
+            closed = std::max(closed, part.total);
+            return;
         }
-        push(std::move(part));
+        if (reached) drop_out_of_reach(part);
+        part.rays = node.rays;
+        part.rays[replaced] = ray;
+        push(part);
     }
 
     // Divide a node into two where its most promising pair ties on an edge, or leave it to exact arithmetic.
@@ -602,7 +600,7 @@ void bind_ranking(nb::module_& module) {
     define(ranking, "sweep", &Ranking::sweep, "x", "y");
     define(ranking, "open", &Ranking::open, "signs");
     define(ranking, "raise_to", &Ranking::raise, "units");
-    define(ranking, "advance", &Ranking::advance, "budget");
+    define(ranking, "advance", &Ranking::advance, "budget", "bytes");
     define(ranking, "take_leaf", &Ranking::take_leaf);
     define_attribute(ranking, "relevant", [](const Ranking& self) { return self.relevant(); });
     define_attribute(ranking, "needs_exact", &Ranking::needs_exact);

@@ -31,6 +31,7 @@ _TOLERANCE = 4
 _LEAST = 2.0**-440
 """Of scaled features: products of differences are free of underflow."""
 _SLICE = 64
+_MOST_BYTES = 1 << 29
 _SAMPLES = 200
 _STARTS = 5
 _Item = TypeVar("_Item")
@@ -263,7 +264,7 @@ class _Maximizing:
             while self.core.open_nodes or self.core.needs_exact:
                 if self.deadline.expired:
                     return Status.TIME_LIMIT
-                found = self.core.advance(_SLICE)
+                found = self.core.advance(_SLICE, _MOST_BYTES)
                 if len(found):
                     self._consider(found)
                 if self.core.needs_exact:
