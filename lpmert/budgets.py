@@ -58,6 +58,8 @@ class Front:
         Each loses more than the one before and has a smaller second sum, which is in its `sums`.
     every : bool
         Whether all points were asked for, rather than some at even steps.
+    least : float or None
+        The least second sum of any weights, where it is proved.
     complete : bool
         Whether all points that were asked for are there and proved: no weights have a loss as small with a smaller
         second sum, or a second sum as small with a smaller loss.
@@ -68,6 +70,7 @@ class Front:
     second: str
     points: tuple[Result, ...]
     every: bool
+    least: float | None
     complete: bool
     seconds: float
 
@@ -187,7 +190,8 @@ def pareto(
     second : str or array [M]
         What is summed over the chosen hypotheses: the name of a feature or statistic, or a number for each hypothesis.
     points : int, optional
-        How many points at most, at least 2: the best for budgets at even steps. By default all points of the front.
+        How many points at most: the best for budgets at even steps, from the second sum at the least loss on towards the
+        least second sum, of which no point is sought. By default all points of the front.
     name : str
         What numbers for each hypothesis are called.
     metric, method, region, memory_limit, jobs, backend, seed
@@ -222,38 +226,38 @@ def pareto(
     solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and a front is proved; use auto")
-    most_points = None if points is None else whole_number(points, "points", 2)
+    n_points = None if points is None else whole_number(points, "points", 1)
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
     front: list[Result] = []
-    complete = stopped = False
+    complete, least = False, None
     with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
         sums = _Sums(nbest, second, name, metric, region)
-
-        def search(budget: int) -> _Found:
-            return _Within(sums, budget).search(solver, replace(limits, time_limit=deadline.left), seed)
-
-        first, least, budget = 0, 0, sums.second.largest
+        first = last = budget = sums.second.largest
         while not (complete or deadline.expired):
-            found = search(budget)
-            proved = found.result.status is Status.OPTIMAL
-            complete = proved and (not found.within or found.whole_second <= least)
+            limits = replace(limits, time_limit=deadline.left)
+            found = _Within(sums, budget).search(solver, limits, seed)
             if found.within:
                 front.append(found.result)
+                last = found.whole_second
                 with unheeded():
-                    stopped = on_point is not None and bool(on_point(front[-1]))
-            if stopped or not proved:
+                    stopped = on_point is not None and bool(on_point(found.result))
+                if stopped:
+                    break
+            if found.result.status is not Status.OPTIMAL:
                 break
-            budget = found.whole_second - 1
-            if most_points is not None:
-                if len(front) == 1:
-                    found = search(-1)  # for the least second sum
-                    first, least = budget + 1, found.whole_second
-                    if found.result.status is not Status.OPTIMAL:
-                        break
-                    complete = first <= least
-                budget = min(budget, first - -(-(first - least) * len(front) // (most_points - 1)))
-    return Front(sums.name, tuple(front), most_points is None, complete, deadline.seconds)
+            if n_points is None:
+                complete, budget = not found.within or last == 0, last - 1
+                least = last if complete else None
+                continue
+            if least is None:
+                first, least = last, sums.least_second(solver, replace(limits, time_limit=deadline.left), seed)
+                if least is None:
+                    break
+            budget = min(last - 1, first - -(-(first - least) * len(front) // n_points))
+            complete = len(front) == n_points or budget <= least
+    value = None if least is None else float(sums.second.value(least))
+    return Front(sums.name, tuple(front), n_points is None, value, complete, deadline.seconds)
 
 
 class _Whole:
@@ -301,10 +305,15 @@ class _Sums:
         self.loss = _Whole(problem.losses, nbest.offsets, "the loss")
         self.second = _Whole(values, nbest.offsets, self.name)
 
-    def lists(self, losses: IntArray) -> NBest:
-        """Return the lists with these losses [M] and the second numbers as statistics."""
-        nbest, statistics = self.problem.nbest, np.column_stack([losses, self.second.whole]).astype(np.float64)
-        return NBest(nbest.features, nbest.offsets, statistics, nbest.names, nbest.list_ids, Budget.columns, copy=False)
+    def lists(self, *columns: IntArray) -> NBest:
+        """Return the lists with these numbers [M] as statistics."""
+        nbest, statistics = self.problem.nbest, np.column_stack(columns).astype(np.float64)
+        return NBest(nbest.features, nbest.offsets, statistics, nbest.names, nbest.list_ids, copy=False)
+
+    def least_second(self, method: Method, limits: Limits, seed: int) -> int | None:
+        """Return the least second sum of any weights, a whole number; `None` where it was not proved in time."""
+        found = solve(method, Problem(self.lists(self.second.whole), region=self.region), limits, seed=seed)
+        return int(found.loss) if found.status is Status.OPTIMAL else None
 
 
 def _second_of(nbest: NBest, second: str | ArrayLike, name: str) -> tuple[str, FloatArray]:
@@ -357,7 +366,7 @@ class _Within:
 
     def search(self, method: Method, limits: Limits, seed: int, callback: Callback | None = None) -> _Found:
         sums, limit = self._sums, self._limit
-        problem = Problem(sums.lists(self._losses), self._metric, region=sums.region)
+        problem = Problem(sums.lists(self._losses, sums.second.whole), self._metric, region=sums.region)
         told = None if callback is None else lambda progress: callback(self._progress(progress))
         found = solve(method, problem, limits, told, seed)
         at = sums.problem.evaluate(found.weights)

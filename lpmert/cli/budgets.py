@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import PARTS
+from lpmert.cli.arguments import POSITIVE
 from lpmert.cli.options import option
 from lpmert.cli.problem import command
 from lpmert.cli.reports import verdict_line
@@ -32,7 +32,7 @@ class _Second:
     heading = "Second sum"
 
     second: str = option("COLUMN", "A feature, or another column of DATA.", required=True)
-    points: int | None = option("N", "Most points, for budgets at even steps.  [default: all]", PARTS)
+    points: int | None = option("N", "Most points, for budgets at even steps.  [default: all]", POSITIVE)
 
 
 @command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")
@@ -102,7 +102,8 @@ def _report(found: Front, unit: Unit) -> str:
         [unit.name, *(unit.short(one.loss) for one in found.points)],
         [unit.bound, *(bound_text(one.lower_bound, unit) for one in found.points)],
     ]
+    least = "" if found.least is None else f"no weights have less {found.second} than {number(found.least)}"
     verdict = "proved: no weights have less of one without more of the other"
     if not found.complete:
         verdict = "not complete: points whose bound equals their value are proved, and more time finds more"
-    return f"{side_by_side(columns)}\n\n{verdict_line(verdict, good=found.complete)}"
+    return "\n\n".join(filter(None, [side_by_side(columns), least, verdict_line(verdict, good=found.complete)]))
