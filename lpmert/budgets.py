@@ -190,7 +190,7 @@ def pareto(
     second : str or array [M]
         What is summed over the chosen hypotheses: the name of a feature or statistic, or a number for each hypothesis.
     points : int, optional
-        How many points at most: the best for budgets at even steps, from the second sum at the least loss on towards the
+        How many points at most: the best for budgets at even steps, from the second sum at the least loss towards the
         least second sum, of which no point is sought. By default all points of the front.
     name : str
         What numbers for each hypothesis are called.

@@ -102,7 +102,7 @@ def _report(found: Front, unit: Unit) -> str:
         [unit.name, *(unit.short(one.loss) for one in found.points)],
         [unit.bound, *(bound_text(one.lower_bound, unit) for one in found.points)],
     ]
-    least = "" if found.least is None else f"no weights have less {found.second} than {number(found.least)}"
+    least = "" if found.least is None else f"least {found.second} of any weights: {number(found.least)}"
     verdict = "proved: no weights have less of one without more of the other"
     if not found.complete:
         verdict = "not complete: points whose bound equals their value are proved, and more time finds more"

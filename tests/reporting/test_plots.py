@@ -146,3 +146,16 @@ def test_the_colours_of_a_surface_are_labelled_with_round_figures_of_the_unit() 
         for there, label in labels:
             assert there == pytest.approx(label)
             assert label == round(label, 1)
+
+
+def test_a_front_has_steps_only_if_it_has_all_points() -> None:
+    nbest = lpmert.NBest(
+        [[0, 0], [2, 1], [3, 3], [1, 0], [0, 2]], [0, 3, 5], [[4], [2], [0], [3], [1]], names=["a", "b"]
+    )
+    for points, lines in ((None, 2), (2, 1)):
+        found = lpmert.pareto(nbest, "b", points=points)
+        axes = lpmert.plots.front(found).axes[0]
+        assert len(axes.lines) == lines
+        drawn = list(zip(*axes.lines[-1].get_data(), strict=True))
+        assert drawn == [(one.sums["b"], one.loss) for one in reversed(found.points)]
+        assert len(drawn) > 1
