@@ -278,8 +278,9 @@ class _Whole:
         step = int(np.gcd.reduce(whole)) or 1
         unit = Fraction(1, 10 ** (places or 0) * 2 ** (binary or 0))
         self.whole: IntArray = whole // step
-        self.unit, self.constant = unit * step, unit * sum(least.tolist())
-        self.largest = sum(np.maximum.reduceat(self.whole, offsets[:-1]).tolist())
+        self.unit: Fraction = unit * step
+        self.constant: Fraction = unit * sum(least.tolist())
+        self.largest: int = sum(np.maximum.reduceat(self.whole, offsets[:-1]).tolist())
 
     def value(self, whole: int) -> Fraction:
         return self.constant + self.unit * whole
@@ -305,7 +306,7 @@ class _Sums:
         self.loss = _Whole(problem.losses, nbest.offsets, "the loss")
         self.second = _Whole(values, nbest.offsets, self.name)
 
-    def lists(self, *columns: IntArray) -> NBest:
+    def lists(self, *columns: IntArray | FloatArray) -> NBest:
         """Return the lists with these numbers [M] as statistics."""
         nbest, statistics = self.problem.nbest, np.column_stack(columns).astype(np.float64)
         return NBest(nbest.features, nbest.offsets, statistics, nbest.names, nbest.list_ids, copy=False)
@@ -353,10 +354,10 @@ class _Within:
         loss, second = sums.loss, sums.second
         self._factor = second.largest + 1 if limit is None else 1
         largest = (loss.largest + 1) * self._factor - 1
-        if largest.bit_length() > _MOST_BITS:
+        if max(largest, second.largest).bit_length() > _MOST_BITS:
             raise MetricError(
-                f"loss and {sums.name} have too many digits for proofs about both: what all lists together can lose, "
-                f"times what {sums.name} can differ by, is at most 2**{_MOST_BITS} steps; round them"
+                f"loss and {sums.name} have too many digits for proofs about both: in steps of their last digits, the "
+                f"sums can differ by at most 2**{_MOST_BITS}, for a front multiplied with each other; round them"
             )
         self._losses = loss.whole * self._factor + (second.whole if limit is None else 0)
         self._unit = math.ldexp(WITHIN, -largest.bit_length())

@@ -37,7 +37,7 @@ LARGEST = 999
 _BITS = 30
 """Of the entries of limits; products with weights of some digits are far from overflow."""
 
-_MOST_BOXES = 20_000
+_MOST_BOXES = 10_000
 """Boxes after which the search gives up: with many features or thin cones it would not end."""
 
 _FIRST_LIMITS, _ROUNDS = 4, 8
@@ -95,7 +95,8 @@ def whole_weights(
         raise MethodError("whole weights are sought on N-best lists; make some with lpmert.n_best")
     given = problem.checked_weights(given_weights(weights, "weights"))
     own = None if problem.region is None else reduce(limits_of(problem.region, problem.names))
-    if own is not None and own.columns is None:  # whole numbers hardly ever fulfil such equations
+    columns = np.arange(len(given)) if own is None else own.columns
+    if columns is None:  # equations on several weights, which whole numbers hardly ever fulfil
         return None
     loss = problem.evaluate(given).loss
 
@@ -108,9 +109,10 @@ def whole_weights(
     features, offsets, statistics = problem.as_given()
     values = statistics if problem.losses is None else problem.metric.losses(statistics)[:, None]  # type: ignore[attr-defined]
     limits, free = _limits(features, offsets, values, given), varying_columns(features, offsets)
+    free = np.intersect1d(free, columns)
     if own is not None:
         rows = [[float(row.get(d, 0)) for d in range(len(given))] for row in own.whole_rows]
-        limits, free = np.vstack([limits, np.reshape(rows, (-1, len(given)))]), np.intersect1d(free, own.columns)
+        limits = np.vstack([limits, np.reshape(rows, (-1, len(given)))])
 
     def full(part: IntArray) -> IntArray:
         whole = np.zeros(len(given), dtype=np.int64)

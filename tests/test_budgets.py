@@ -161,6 +161,12 @@ def test_what_cannot_be_asked_is_said() -> None:
         lpmert.pareto(nbest, second, method="och")
     with pytest.raises(MetricError, match="too many digits"):
         lpmert.pareto(nbest, np.random.default_rng(0).normal(size=nbest.n_hypotheses))
+    steps = np.arange(nbest.n_hypotheses) % 7 + 1.0
+    with pytest.raises(MetricError, match=r"differ by at most 2\*\*34"):
+        lpmert.within_budget(nbest, np.where(steps < 3, 1, steps * 2.0**35), 5)
+    finer = NBest(nbest.features, nbest.offsets, np.where(steps < 3, 1, steps * 2.0**20))
+    with pytest.raises(MetricError, match=r"for a front multiplied with each other"):
+        lpmert.pareto(finer, np.where(steps < 3, 1, steps * 2.0**20))
     counts = NBest(nbest.features, nbest.offsets, np.ones((nbest.n_hypotheses, 3)))
     with pytest.raises(MetricError, match="a loss that is a sum over lists, and metric 'f1' is none"):
         lpmert.pareto(counts, "feature1", metric="f1")
