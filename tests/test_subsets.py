@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
+from math import inf
 
 import numpy as np
 import oracle
@@ -16,6 +17,8 @@ from problems import Given, feature_names, problem
 import lpmert
 from lpmert import MethodError, NBest, Region, RegionError, Status, Subset
 from lpmert.errors import FloatArray, IntArray
+from lpmert.model.problem import Problem
+from lpmert.search.cutoff import Below
 from lpmert.subsets import _Selection
 
 NAMES = ("a", "b", "c", "d")
@@ -218,3 +221,43 @@ def test_sets_that_nobody_searched_may_reach_the_oracle() -> None:
     assert found.result.lower_bound is not None
     assert found.result.lower_bound <= 0.0
     assert lpmert.best_subsets(lists, at_most=1)[1].result.loss == 0.0
+
+
+@pytest.mark.parametrize(
+    ("ties", "tied_lists", "bounds", "statuses"),
+    [
+        ("first", 0, [0.0, 0.0], [Status.OPTIMAL_TO_TOLERANCE] * 2),  # what is alike may be cheaper without a feature
+        ("worst", 0, [5.0, 5.0], [Status.OPTIMAL] * 2),
+        ("worst", 1, [5.0, 5.0], [Status.OPTIMAL_TO_TOLERANCE] * 2),  # nobody knows whether 5 is reached without a tie
+    ],
+)
+def test_bounds_of_sets_of_both_sizes_count_and_no_set_is_searched_again(
+    ties: str, tied_lists: int, bounds: list[float], statuses: list[Status], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of three single features has weights at 5 and all that is known of the others is 0; no two reach less."""
+    lists = _wide(3)
+    known = replace(lpmert.minimize(lists), loss=5.0, lower_bound=0.0, status=Status.TIME_LIMIT, tied_lists=tied_lists)
+    searched: list[frozenset[str]] = []
+
+    def below(problem: Problem, cutoff: float, *_: object) -> Below:
+        assert problem.region is not None
+        at_zero = frozenset(problem.region.fixed)
+        assert at_zero not in searched
+        searched.append(at_zero)
+        assert cutoff == (5.0 if len(searched) > 1 else inf)
+        return Below(known if len(searched) == 1 else None, 0.0 if len(at_zero) == 2 else 5.0, True, 5.0)
+
+    monkeypatch.setattr("lpmert.subsets.search_below", below)
+    found = lpmert.best_subsets(lists, at_most=2, ties=ties).subsets
+    assert sorted(map(len, searched)) == [1, 1, 1, 2, 2, 2]
+    assert [one.result.lower_bound for one in found] == bounds
+    assert [one.result.status for one in found] == statuses
+
+
+def test_a_set_that_is_searched_again_keeps_the_better_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = replace(lpmert.minimize(_wide(3)), loss=5.0, lower_bound=0.0, status=Status.TIME_LIMIT)
+    answers = iter([Below(known, 3.0, False, 5.0), *[Below(None, 5.0, True, 5.0)] * 2, Below(None, 1.0, True, 5.0)])
+    monkeypatch.setattr("lpmert.subsets.search_below", lambda *_: next(answers))
+    (found,) = lpmert.best_subsets(_wide(3), at_most=1).subsets
+    assert (found.result.lower_bound, found.n_open) == (3.0, 1)
+    assert next(answers, None) is None

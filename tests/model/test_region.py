@@ -11,7 +11,10 @@ from problems import random_lists
 
 import lpmert
 from lpmert import DataError, Linear, MethodError, Region, RegionError, Result, Status
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.problem import Problem
+from lpmert.model.reduction import reduce
+from lpmert.model.region import limits_of
 from lpmert.search.report import scaled_evaluation
 
 pytestmark = pytest.mark.usefixtures("poor_start")
@@ -139,6 +142,39 @@ def test_check_looks_at_equations_and_takes_the_edge_of_a_limit_for_inside() -> 
     halves = Region(fixed={"feature1": 1.0, "feature2": 0.3})
     assert lpmert.check(nbest, [10.0, 3.0, 1.0], region=halves).inside
     assert not lpmert.check(nbest, [10.0, 3.1, 1.0], region=halves).inside
+
+
+@pytest.mark.parametrize(
+    ("region", "weights", "inside", "strictly"),
+    [
+        (Region(nonnegative=True), [1.0, 2.0, 1.0], True, True),
+        (Region(nonnegative=True), [1.0, 0.0, 1.0], True, False),
+        (Region(nonnegative=True), [1.0, -5e-324, 1.0], False, False),
+        (Region(nonnegative=True), [0.0, 0.0, 0.0], False, False),
+        (Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)}), [0.5, 0.75, -7.0], True, True),
+        (Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)}), [0.5, 1.0, -7.0], True, False),
+        (Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)}), [0.5, 1.0 + 2.0**-52, -7.0], False, False),
+        (Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)}), [0.0, -1.0, 1.0], False, False),
+        (Region(fixed={"feature1": 1.0}, bounds={"feature2": (None, 2.0)}), [-0.5, -1.25, 1.0], False, False),
+        (Region(nonnegative=True, fixed={"feature2": 0.0}), [1.0, 0.0, 1.0], True, True),
+        (Region(nonnegative=True, fixed={"feature2": 0.0}), [1.0, 1e-300, 1.0], False, False),
+        (Region(cosine=0.5, around=[1.0, 0.0, 0.0]), [1.0, 1.0, 0.0], True, True),
+        (Region(cosine=0.5, around=[1.0, 0.0, 0.0]), [1.0, 2.0, 0.0], False, False),
+    ],
+)
+def test_the_edge_of_a_limit_is_inside_but_not_strictly_and_that_of_the_scale_is_not(
+    region: Region, weights: list[float], inside: bool, strictly: bool
+) -> None:
+    problem = Problem(grid_of_pairs(0).nbest, region=region)
+    given = CallerWeights(np.array(weights))
+    assert problem.inside(given) is inside
+    assert problem.inside(given, strictly=True) is strictly
+
+
+def test_coordinates_on_the_edge_of_a_limit_are_not_strictly_inside() -> None:
+    reduction = reduce(limits_of(Region(nonnegative=True), NAMES))
+    for reduced, expected in (([1.0, 2.0, 5e-324], True), ([1.0, 2.0, 0.0], False), ([1.0, 2.0, -5e-324], False)):
+        assert reduction.strictly_inside(np.array(reduced)) is expected
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from math import inf, nextafter
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import oracle
@@ -10,10 +12,10 @@ import pytest
 from fuzz import ROUNDING
 from problems import Given, problem
 
-from lpmert import Limits, NBest
+from lpmert import Limits, NBest, Status
 from lpmert.api import problem_of
 from lpmert.registry import METHODS
-from lpmert.search.cutoff import Below, search_below
+from lpmert.search.cutoff import Below, _bound_of, search_below
 
 KINDS = ("integers", "ternary", "decimals", "dyadic", "duplicates")
 
@@ -106,3 +108,25 @@ def test_the_last_improvement_by_one_unit_is_not_missed(method: str) -> None:
         assert found.result is not None
         assert found.result.loss == found.bound == least
         assert search_below(lists, least, METHODS.build(method)).result is None
+
+
+@pytest.mark.parametrize(
+    ("status", "inexact", "unseen", "lower_bound", "expected"),
+    [
+        (Status.OPTIMAL, False, 0.0, 4, 4.5),
+        (Status.OPTIMAL, False, 1e-13, 4, 4.5),
+        (Status.OPTIMAL, False, 0.25, 4, 3.75),
+        (Status.OPTIMAL, True, 0.0, 4, 4.0),
+        (Status.OPTIMAL_TO_TOLERANCE, False, 0.0, 4, 4.0),
+        (Status.NODE_LIMIT, False, 0.25, 3, 2.75),
+        (Status.HEURISTIC, False, 0.0, None, -inf),
+    ],
+)
+def test_the_cutoff_is_the_bound_only_where_the_search_is_exact(
+    status: Status, inexact: bool, unseen: float, lower_bound: int | None, expected: float
+) -> None:
+    """No weights are below 4.5; costs are whole numbers, which losses may undercut by what is unseen."""
+    canonical = SimpleNamespace(constant=0, unit=1.0)
+    lists: Any = SimpleNamespace(canonical=canonical, inexact=inexact, unseen=lambda _: unseen)
+    outcome: Any = SimpleNamespace(status=status, lower_bound=lower_bound)
+    assert _bound_of(lists, 4.5, outcome) == expected
