@@ -84,7 +84,7 @@ def core_search(lists: SortedLists, *, boxed: bool, levels: int = 4) -> Any:
         row_work=4,
         levels=levels,
     )
-    selections = Choices().core_settings(1, cores=True, pool_size=64)
+    selections = Choices().core_settings(1, cores=True)
     search = core.cell_search(lists.native(), None, selections, precision_of(lists) if boxed else None, settings)
     search.renew(lists.rows[0] * 0.0)
     return search

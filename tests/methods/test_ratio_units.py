@@ -77,8 +77,7 @@ def searched_without_preparing(common: Common, part: OpenNode, weights: FloatArr
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ratio_lists", "oracle_height", "close_oracle_height"):
             patch.setattr(choices, name, refuse)
-        gains = common.search(Incumbent(cost, weights, "")).gains
-        return search_batch(common, [part], cost, weights, gains, 200_000)
+        return search_batch(common, [part], cost, weights, 200_000)
 
 
 def test_units_elsewhere_prepare_nothing(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
