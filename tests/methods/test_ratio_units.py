@@ -18,7 +18,6 @@ from lpmert.methods.choices import choices
 from lpmert.methods.choices.choices import Choices, Common, SharedChoices, search_batch
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import any_incumbent
-from lpmert.search.method import Incumbent
 from lpmert.search.node_queue import Answer, OpenNode
 from lpmert.workers import SERIAL, Processes, Threads
 
