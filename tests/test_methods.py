@@ -270,8 +270,8 @@ SETTINGS = [
     *(("auto", setting) for setting in settings_of("auto") if "." not in setting[0]),
 ]
 TOGETHER = [
-    ("choices", {"look_ahead": "no", "use_cores": "no", "use_witnesses": "no"}),
-    ("choices", {"use_cores": "yes", "look_ahead": "no", "kept_cores": "1"}),
+    ("choices", {"look_ahead": "no", "use_cores": "no"}),
+    ("choices", {"use_cores": "yes", "look_ahead": "no"}),
     ("cells", {"stalled_splits": "1", "leaf_lists": "2"}),
     ("cells", {"shape": "boxes", "leaf_lists": "2", "stalled_splits": "1", "conflict_lists": "0"}),
     ("cells", {"shape": "simplices", "leaf_lists": "2", "conflict_lists": "3"}),

@@ -33,10 +33,7 @@ CHOICES: dict[str, Method] = {
     DEFAULTS: Choices(),
     "no look ahead below the root": Choices(look_ahead=False),
     "no cores": Choices(use_cores=False),
-    "no witnesses": Choices(use_witnesses=False),
-    "none of these": Choices(look_ahead=False, use_cores=False, use_witnesses=False),
-    "few cores remembered": Choices(kept_cores=10),
-    "blunt order of lists": Choices(sharpness=0.0),
+    "neither": Choices(look_ahead=False, use_cores=False),
 }
 CELLS: dict[str, Method] = {
     DEFAULTS: Cells(),

@@ -40,8 +40,8 @@ Ratio = tuple[int, FloatArray, FloatArray, FloatArray, FloatArray, IntArray]
 constant [K], reach [K], classes [M]; as `lpmert.methods.choices.ratio_lists.Ratio` has them.
 """
 
-ChoiceSettings = tuple[int, float, bool, bool, bool, int, int]
-"""As `lpmert.methods.choices.search.ChoiceSettings` has them."""
+ChoiceSettings = tuple[int, bool, bool]
+"""As `lpmert.methods.choices.choices.ChoiceSettings` has them."""
 
 WeightCone = tuple[FloatArray, FloatArray]
 """Rays [R, D], linearly independent, whose numbers are off by half a unit in the last place at most; and what scores of
@@ -130,8 +130,7 @@ class _Choices:
     """A search over selections that pauses; the last n_fixed lists are half-spaces, decided for good.
 
     work is counted in scores. question [n, 2]: choices (list, position) of which it asks whether they go together, and
-    `trial` the corral that could not tell. least_open: the least bound of what is open, 2**61 if nothing is. gains: how
-    often looking ahead tested each list [S], and by how much that raised bounds [S].
+    `trial` the corral that could not tell. least_open: the least bound of what is open, 2**61 if nothing is.
     """
 
     work: int
@@ -141,12 +140,10 @@ class _Choices:
     programs: int
     rounds: int
     core_programs: int
-    witnesses: int
     between_nodes: bool
     least_open: int
     trial: Corral
     question: IntArray
-    gains: tuple[IntArray, FloatArray]
     def search(self, budget: int) -> int:
         """Search until so much work is done (0), until it asks (1), or to the end (2)."""
 
@@ -161,9 +158,6 @@ class _Choices:
 
     def answer_core(self, core: IntArray) -> None:
         """Say which of the choices [n, 2] do not go together."""
-
-    def expect(self, tests: IntArray, raised: FloatArray) -> None:
-        """Begin with what looking ahead has brought elsewhere."""
 
     def open_nodes(self) -> list[tuple[int, Bits]]:
         """Return bounds and bytes of what is open, the coarsest first."""

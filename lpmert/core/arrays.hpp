@@ -33,13 +33,6 @@ inline constexpr bool CHECKED = true;
 inline constexpr bool CHECKED = false;
 #endif
 
-// Have the processor fetch what will be read soon.
-inline void prefetch([[maybe_unused]] const void* address) {
-#if defined(__GNUC__)
-    __builtin_prefetch(address);
-#endif
-}
-
 template <class Items>
 Index count(const Items& items) {
     return static_cast<Index>(items.size());

@@ -243,7 +243,6 @@ class Boxes {
     }
     static double lead(double at_centre, double varied) { return at_centre - varied; }
     static double error(const Box& box, Index i) { return box.row_reaches[i]; }
-    static double error_at_centre(const Box& box, Index i, Index j) { return box.row_reaches[i] + box.row_reaches[j]; }
     bool beats(const View& values, Index winner, Index loser, const Box& half) const {
         return beats_in_box(values, winner, loser, half, rounding_, precision_.off);
     }

@@ -66,10 +66,8 @@ class SumLoss {
     }
     // Settle a pair of which this hypothesis wins everywhere; return what the node costs, which is `own` by its prices.
     Index settle_pair(Node&, Index own, Row) const { return own; }
-    // What a pair adds to the cost at the centre of a node, where the dearer hypothesis leads by so much.
-    Index pair_at_centre(Node&, Row, Row, Index step, double lead, double error) const {
-        return -lead > error ? 0 : step;
-    }
+    // Note that this hypothesis of an open pair wins at the centre of a node.
+    void choose_at_centre(Node&, Row) const {}
     // Price the hypotheses of a node anew if it is time; return what it costs by them.
     Index reprice(Node&, Index own, Index) const { return own; }
     // After how many splits with little settled a node is given up.
@@ -158,11 +156,9 @@ class RatioLoss {
         ratio_.add(winner, node.total);
         return own;
     }
-    Index pair_at_centre(Node& node, Row cheap, Row dear, Index, double lead, double error) {
-        const Row winner = lead > 0.0 ? dear : cheap;
-        if (!(std::abs(lead) > error) || forbidden(winner)) node.centre_cost = INFINITE_COST;
+    void choose_at_centre(Node& node, Row winner) {
+        if (forbidden(winner)) node.centre_cost = INFINITE_COST;
         ratio_.add(winner, minorant_.at);
-        return 0;
     }
     // Give hypotheses the prices of a minorant that is laid for the node, and put lists in order of these; return what
     // the least add up to. Prices stay as they are where they bound no better than before.

@@ -25,17 +25,14 @@ class Sums {
     // Take the complete selection at this depth, which weights are known to attain; here they decode it clearly.
     void take_selection(Tree&, Index, const double*) {}
 
-    // Find the costs in a node, its sum and the cheapest of every list; `ready`: not to be bounded once more. Return
-    // whether it stays open.
-    bool bound(Tree& tree, bool& ready) {
+    // Find the costs in a node, its sum and the cheapest of every list; return whether it stays open.
+    bool bound(Tree& tree) {
         if (tree.depth == 0) resume(tree, {});
-        ready = true;
         return true;
     }
     Index cost(const Tree& tree, Index row) const { return tree.lists.costs[row]; }
     // Rule out the cheapest row of a list; return the next one, or -1 if none is left.
     Index rule_out(Tree& tree, Index s, Index row) { return row + 1 < tree.lists.offsets[s + 1] ? row + 1 : -1; }
-    bool look_again(const Node&, Index) const { return false; }
     void put_back(Tree& tree, Choice choice) { tree.pointer[choice.list] = choice.position; }
 
     // What the second cheapest row of a list costs more than the cheapest.
@@ -91,7 +88,6 @@ class Ratios {
           sums(target),
           excluded(n_rows),
           costs(n_rows),
-          laid(costs),
           totals(ratio.constant.begin(), ratio.constant.end()) {
         ratio.check(n_rows);
         check_size(total.size(), n_columns(), "total");
@@ -112,52 +108,28 @@ class Ratios {
         take_if_less(tree, ratio.loss(total_at(depth)), total_at(depth), weights);
     }
 
-    // The bound is the best of several minorants; what costs too much under it is ruled out.
-    bool bound(Tree& tree, bool& ready) {
+    // Lay a minorant, and rule out what costs too much under it.
+    bool bound(Tree& tree) {
         Node& node = tree.node();
         if (!fill_box(tree)) return false;
-        Reals& at = minorant.at;
         for (Index k = 0; k < n_columns(); ++k) {
-            at[k] = std::min(minorant.high[k], std::max(minorant.low[k], target[k]));
+            minorant.at[k] = std::min(minorant.high[k], std::max(minorant.low[k], target[k]));
         }
-        Index most = -INFINITE_COST;
-        for (int trial = 0; trial < TANGENTS; ++trial) {
-            tree.work += 2 * tree.lists.n_rows();
-            const auto [least, found] = sum_of_least(tree);
-            node.bound = std::max(node.bound, least);
-            if (node.bound >= tree.upper) return false;
-            if (!found) break;
-            if (least > most) {
-                most = least;
-                costs = laid;
-            } else if (trial > 1) {
-                break;
-            }
-            minorant.step_towards(sums, trial + 1);
-        }
-        if (most == -INFINITE_COST) {
-            std::fill(costs.begin(), costs.end(), 0);
-            most = node.bound;
-        }
-        Index ruled_out = 0, left = 0;
+        tree.work += 2 * tree.lists.n_rows();
+        const Index least = lay_costs(tree);
+        node.bound = std::max(node.bound, least);
+        if (node.bound >= tree.upper) return false;
         for (Index s = 0; s < tree.n_open; ++s) {
             if (tree.chosen[s] >= 0) continue;
-            const Index best = cheapest(tree, s), dearest = tree.upper - most + costs[best];
+            const Index best = cheapest(tree, s), dearest = tree.upper - least + costs[best];
             for (Index i = tree.first(s); i < tree.first(s + 1); ++i) {
-                if (excluded[i]) continue;
-                if (costs[i] >= dearest) {
-                    excluded[i] = true;
-                    tree.rule_out(s, i - tree.first(s));
-                    ++ruled_out;
-                } else {
-                    ++left;
-                }
+                if (excluded[i] || costs[i] < dearest) continue;
+                excluded[i] = true;
+                tree.rule_out(s, i - tree.first(s));
             }
             tree.pointer[s] = best - tree.first(s);
         }
-        tree.sum = most;
-        ++node.tries;
-        ready = 8 * ruled_out <= left || node.tries >= MOST_BOUNDED;
+        tree.sum = least;
         return true;
     }
     Index cost(const Tree&, Index row) const { return costs[row]; }
@@ -165,7 +137,6 @@ class Ratios {
         excluded[row] = true;
         return cheapest(tree, s);
     }
-    bool look_again(const Node& node, Index ruled_out) const { return ruled_out > 0 && node.tries < 2 * MOST_BOUNDED; }
     void put_back(Tree& tree, Choice choice) { excluded[tree.first(choice.list) + choice.position] = false; }
 
     Index step(const Tree& tree, Index s) const {
@@ -215,9 +186,6 @@ class Ratios {
     double loss;
 
   private:
-    static constexpr int TANGENTS = 5;        // points at which the minorant of a node is laid; the best is taken
-    static constexpr Index MOST_BOUNDED = 4;  // how often a node is bounded again after costs have ruled out rows
-
     Index n_columns() const { return ratio.n_columns(); }
     Span<const double> total_at(Index depth) const {
         return Span<const double>(totals).part(depth * n_columns(), (depth + 1) * n_columns());
@@ -241,24 +209,21 @@ class Ratios {
         return true;
     }
 
-    // Lay the minorant at its point and find what rows cost under it; return (what the cheapest add up to, whether that
-    // says anything). The sums of the cheapest are left in `sums`.
-    std::pair<Index, bool> sum_of_least(const Tree& tree) {
-        std::copy_n(total_at(tree.depth).begin(), n_columns(), sums.begin());
-        auto [least, useful] = minorant.lay_in_units(ratio, sums, tree.n_open - tree.depth);
-        if (!useful || least == INFINITE_COST) return {least, false};
+    // Lay the minorant at its point, and write what rows cost under it; return what the cheapest add up to.
+    Index lay_costs(const Tree& tree) {
+        auto [least, useful] = minorant.lay_in_units(ratio, total_at(tree.depth), tree.n_open - tree.depth);
+        if (least == INFINITE_COST) return least;
         for (Index s = 0; s < tree.n_open; ++s) {
             if (tree.chosen[s] >= 0) continue;
-            Index best = -1;
+            Index best = INFINITE_COST;
             for (Index i = tree.first(s); i < tree.first(s + 1); ++i) {
                 if (excluded[i]) continue;
-                laid[i] = ratio.cost(minorant.slopes, i);
-                if (best < 0 || laid[i] < laid[best]) best = i;
+                costs[i] = useful ? ratio.cost(minorant.slopes, i) : 0;
+                best = std::min(best, costs[i]);
             }
-            least += laid[best];
-            ratio.add(best, sums);
+            least += best;
         }
-        return {least, true};
+        return least;
     }
 
     Index cheapest(const Tree& tree, Index s) const {
@@ -271,10 +236,9 @@ class Ratios {
 
     Minorant minorant;
     Reals target;    // [K] sums of the incumbent
-    Reals sums;      // [K] work space: of the cheapest rows, or of a witness
+    Reals sums;      // [K] work space: of a witness
     Bytes excluded;  // [M] what is ruled out
     Indices costs;   // [M] under the node's minorant
-    Indices laid;    // [M] under the minorant that was laid last
     Reals totals;    // [depth + 1, K] of the decided lists at each depth
 };
 

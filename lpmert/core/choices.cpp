@@ -36,7 +36,6 @@ void bind(nb::class_<Search>& search) {
     define(search, "answer_attainable", &Search::answer_attainable, "weights");
     define(search, "answer_unattainable", &Search::answer_unattainable);
     define(search, "answer_core", &Search::answer_core, "core");
-    define(search, "expect", &Search::expect, "tests", "raised");
     define(search, "open_nodes", &Search::open_nodes);
     define(search, "go_on_with", &Search::go_on_with, "node");
     define(search, "spend", &Search::spend, "work");
@@ -48,11 +47,9 @@ void bind(nb::class_<Search>& search) {
     define_attribute(search, "programs", [](const Search& self) { return self.programs().programs; });
     define_attribute(search, "rounds", [](const Search& self) { return self.programs().rounds; });
     define_attribute(search, "core_programs", &Search::core_programs);
-    define_attribute(search, "witnesses", &Search::witnesses);
     define_attribute(search, "between_nodes", &Search::between_nodes);
     define_attribute(search, "least_open", &Search::least_open);
     define_attribute(search, "question", [](const Search& self) { return pairs_of(self.question()); });
-    define_attribute(search, "gains", [](const Search& self) { return std::make_tuple(self.tests, self.raised); });
     search.def_prop_ro("trial", &Search::trial, nb::rv_policy::reference_internal);
 }
 

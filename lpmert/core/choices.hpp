@@ -23,23 +23,24 @@ struct Choice {
 };
 using Core = std::vector<Choice>;  // choices that no weights make together
 
-// The last cores that were met, so many at most; the first one goes when there are more.
-struct Cores {
-    std::vector<Core> items;
-    Index most, met = 0;
-
-    void add(Core core) {
-        if (count(items) < most)
-            items.push_back(std::move(core));
-        else if (most > 0)
-            items[met % most] = std::move(core);
-        ++met;
-    }
-};
-
 inline bool operator==(const Choice& one, const Choice& other) {
     return one.list == other.list && one.position == other.position;
 }
+
+// The last cores that were met; the first one goes when there are too many.
+struct Cores {
+    static constexpr Index MOST = 400;
+    std::vector<Core> items;
+    Index met = 0;
+
+    void add(Core core) {
+        if (count(items) < MOST)
+            items.push_back(std::move(core));
+        else
+            items[met % MOST] = std::move(core);
+        ++met;
+    }
+};
 
 struct Child {
     Index position, bound;  // where it is in its list, and the bound of the node that chooses it
@@ -56,22 +57,15 @@ struct Node {
     std::vector<Child> children;  // those left of the branch, the cheapest first
     Index next = 0;               // the child that comes next
     Index trail_end = 0;          // the trail up to here was laid by this node and those above
-    Indices witnesses;            // of the pool: those that agree with its choices
-    Index pooled = 0;             // how many witnesses there were when it was entered
-    Index tries = 0;              // how often it was bounded
     Corral corral;                // where its linear programs start
 };
 
-// granularity: what an improvement is at least; sharpness: how steeply costs count in branching; pool_size, kept_cores:
-// witnesses and cores that are remembered at most. The switches turn devices off that never change the optimum.
+// granularity: what an improvement is at least. The switches turn devices off that never change the optimum.
 struct Settings {
     Index granularity;
-    double sharpness;
-    bool look_ahead, use_cores, use_witnesses;
-    Index pool_size, kept_cores;
+    bool look_ahead, use_cores;
 
-    static constexpr Members<Index, double, bool, bool, bool, Index, Index> members{
-        {"granularity", "sharpness", "look_ahead", "use_cores", "use_witnesses", "pool_size", "kept_cores"}};
+    static constexpr Members<Index, bool, bool> members{{"granularity", "look_ahead", "use_cores"}};
 };
 
 // What a loss sees of the search.
@@ -174,16 +168,14 @@ class ChoicesSearch {
                   Loss loss)
         : tree(lists, n_fixed, upper, weights),
           loss(std::move(loss)),
-          tests(lists.n_lists()),
-          raised(lists.n_lists()),
           settings_(settings),
           least_norm_(lists),
           trial_(lists.n_features()),
-          attained_(lists.n_rows(), -1),
+          attained_(lists.n_rows()),
           residual_(lists.n_lists()),
           in_core_(lists.n_lists()),
-          cores_{{}, settings.kept_cores},
-          exact_cores_{{}, std::max(settings.kept_cores, Index{1})},
+          tests_(lists.n_lists()),
+          raised_(lists.n_lists()),
           gain_(lists.n_lists(), std::numeric_limits<double>::infinity()),
           order_(lists.n_lists()),
           answer_weights_(tree.best_weights) {
@@ -291,8 +283,7 @@ class ChoicesSearch {
         for (Index depth = 0; depth <= tree.depth; ++depth) {
             Node& node = tree.nodes[depth];
             node.bound = open.own;
-            node.trail_end = node.pooled = 0;
-            node.witnesses.clear();
+            node.trail_end = 0;
             node.children.clear();
             node.next = 0;
             if (depth == tree.depth) break;
@@ -304,6 +295,7 @@ class ChoicesSearch {
         tree.node().corral = open.corral;
         loss.resume(tree, open.out);
         answer_ = Verdict::undecided;
+        ++visit_;
         phase_ = Phase::bound;
         if (open.branch >= 0) {
             phase_ = Phase::descend;
@@ -318,30 +310,16 @@ class ChoicesSearch {
         return state_ == State::working && (phase_ == Phase::bound || phase_ == Phase::descend);
     }
     const LeastNorm& programs() const { return least_norm_; }
-    Index witnesses() const { return pooled_; }
-
-    // Begin with what looking ahead has brought elsewhere.
-    void expect(Span<const Index> tests_before, Span<const double> raised_before) {
-        check_size(tests_before.size(), tree.lists.n_lists(), "tests");
-        check_size(raised_before.size(), tree.lists.n_lists(), "raised");
-        tests.assign(tests_before.begin(), tests_before.end());
-        raised.assign(raised_before.begin(), raised_before.end());
-        for (Index s = 0; s < tree.lists.n_lists(); ++s) {
-            if (tests[s] > 0) gain_[s] = raised[s] / static_cast<double>(tests[s]);
-        }
-    }
 
     Tree tree;
     Loss loss;
     Index nodes = 0, core_programs = 0;
-    Indices tests;  // [S] how often a linear program looked ahead in each list
-    Reals raised;   // [S] and by how much that raised bounds
 
   private:
     // Work beyond the budget after which a search pauses in the middle of a node: lists are very many or very long.
     static constexpr Index MOST_IN_NODE = 200'000'000;
     static constexpr double CORE_PREFERENCE = 3.0;  // by how much lists outside all cores are held back, about
-    static constexpr Index KEPT_WITNESSES = 64;     // weights that a node remembers at most
+    static constexpr double SHARPNESS = 2.0;        // how steeply excess cost counts there
 
     enum class Outcome { open, closed, working, asking };
 
@@ -363,21 +341,14 @@ class ChoicesSearch {
         if (phase_ == Phase::bound) {
             // All decided: the witness was recorded on the way in, unless there was no way in.
             if (tree.depth == tree.n_open) return tree.depth > 0 ? Outcome::closed : close_root();
-            bool ready = false;
-            if (!loss.bound(tree, ready)) return Outcome::closed;
-            if (!ready) return Outcome::open;
+            if (!loss.bound(tree)) return Outcome::closed;
             phase_ = Phase::look;
         }
         if (phase_ == Phase::look) {
-            Index ruled_out = 0;
-            const Outcome outcome = look_ahead(ruled_out);
+            const Outcome outcome = look_ahead();
             if (outcome != Outcome::open) return outcome;
             node.bound = std::max(node.bound, tree.sum);
             if (too_dear(node.bound)) return Outcome::closed;
-            if (loss.look_again(node, ruled_out)) {
-                phase_ = Phase::bound;
-                return Outcome::open;
-            }
             phase_ = Phase::choose;
             if (settings_.use_cores) {
                 phase_ = Phase::core;
@@ -399,21 +370,14 @@ class ChoicesSearch {
     }
 
     // Rule out each undecided list's cheapest hypotheses until one goes together with the decided choices.
-    Outcome look_ahead(Index& ruled_out) {
+    Outcome look_ahead() {
         if (too_dear(tree.sum)) return Outcome::closed;
         if (!settings_.look_ahead && tree.depth > 0) return Outcome::open;
-        const Index stamp = nodes;
-        for (const Index q : tree.node().witnesses) {
-            const std::int32_t* witness = pool_.data() + q * tree.lists.n_lists();
-            for (Index s = 0; s < tree.n_open; ++s) {
-                if (tree.chosen[s] < 0) attained_[tree.first(s) + witness[s]] = stamp;
-            }
-        }
         if (answer_ == Verdict::undecided) sort_by_gain();
         const Index n_decided = tree.n_decided();
         for (const Index s : order_) {
             if (tree.chosen[s] >= 0) continue;
-            while (attained_[tree.cheapest(s)] != stamp) {
+            while (attained_[tree.cheapest(s)] != visit_) {
                 if (tree.work > most_) return Outcome::working;
                 const Index h = tree.pointer[s], row = tree.cheapest(s);
                 trial_ = tree.node().corral;
@@ -424,27 +388,27 @@ class ChoicesSearch {
                 tree.chosen[s] = -1;
                 if (verdict == Verdict::feasible) {
                     record_witness();
-                    if (settings_.use_witnesses) {
-                        for (Index t = 0; t < tree.n_open; ++t) {
-                            if (tree.chosen[t] < 0) attained_[tree.first(t) + tree.selection[t]] = stamp;
-                        }
-                    }
-                    attained_[row] = stamp;
+                    mark_attained();
+                    attained_[row] = visit_;
                 } else {
-                    ++ruled_out;
                     tree.rule_out(s, h);
                     const Index after = loss.rule_out(tree, s, row);
                     if (after < 0) return Outcome::closed;
                     const Index more = loss.cost(tree, after) - loss.cost(tree, row);
-                    raised[s] += static_cast<double>(more);
+                    raised_[s] += static_cast<double>(more);
                     tree.sum += more;
                     tree.pointer[s] = after - tree.first(s);
                 }
-                gain_[s] = raised[s] / static_cast<double>(++tests[s]);
+                gain_[s] = raised_[s] / static_cast<double>(++tests_[s]);
                 if (too_dear(tree.sum)) return Outcome::closed;
             }
         }
         return Outcome::open;
+    }
+
+    // What the last witness chooses goes together with the decided choices.
+    void mark_attained() {
+        for (Index s = 0; s < tree.n_open; ++s) attained_[tree.first(s) + tree.selection[s]] = visit_;
     }
 
     // Put lists in order of gain; from node to node, few of them change places.
@@ -543,7 +507,7 @@ class ChoicesSearch {
         Index chosen = -1;
         for (Index s = 0; s < tree.n_open; ++s) {
             if (tree.chosen[s] >= 0) continue;
-            double weight = loss.weigh(tree, s, settings_.sharpness, slack);
+            double weight = loss.weigh(tree, s, SHARPNESS, slack);
             if (settings_.use_cores && in_core_[s] == 0) weight *= held_back;
             if (weight < best) {
                 best = weight;
@@ -576,15 +540,14 @@ class ChoicesSearch {
             if (verdict == Verdict::feasible) break;
             tree.chosen[s] = -1;
         } while (true);
-        const Index pooled = pooled_;
         const double* weights = trial_.point();
         record_witness();
+        ++visit_;
+        mark_attained();
         reach(tree.depth + 1);
         Node &own = tree.nodes[tree.depth + 1], &parent = tree.node();
         own.trail_end = parent.trail_end;
-        if (settings_.use_witnesses) inherit_witnesses(parent, own, s, pooled);
         own.bound = std::max(parent.bound, child.bound);
-        own.tries = 0;
         tree.sum = child.bound;
         loss.enter(tree, tree.depth + 1, {s, child.position});
         if (n_decided + 1 == tree.lists.n_lists()) loss.take_selection(tree, tree.depth + 1, weights);
@@ -593,28 +556,6 @@ class ChoicesSearch {
         phase_ = Phase::bound;
         ++nodes;
         return Outcome::open;
-    }
-
-    // Fill the child's witnesses: its parent's and those found since that agree with its choices.
-    //
-    // pooled: how many there were before the child's own, which is looked at even where there are too many.
-    void inherit_witnesses(const Node& parent, Node& child, Index s, Index pooled) {
-        const Index most = KEPT_WITNESSES, n_lists = tree.lists.n_lists();
-        const auto full = [&] { return count(child.witnesses) >= most; };
-        child.witnesses.clear();
-        for (Index k = pooled_ - 1; k >= std::max(parent.pooled, pooled + 1 - most); --k) {
-            const std::int32_t* witness = pool_.data() + k * n_lists;
-            bool agrees = !full();
-            for (Index q = 0; agrees && q <= tree.n_decided(); ++q) {
-                const Index t = tree.decided[q];
-                agrees = witness[t] == tree.chosen[t];
-            }
-            if (agrees) child.witnesses.push_back(k);
-        }
-        for (const Index k : parent.witnesses) {
-            if (!full() && pool_[k * n_lists + s] == tree.chosen[s]) child.witnesses.push_back(k);
-        }
-        child.pooled = pooled_;
     }
 
     // Go back to the parent, with all that was ruled out below it; its branch list is undecided again.
@@ -642,14 +583,11 @@ class ChoicesSearch {
         return Outcome::closed;
     }
 
-    // Decode the witness of a trial, take it as incumbent if it is better beyond rounding, and keep its selection.
+    // Decode the witness of a trial into the selection of the tree, and take it as incumbent if it is better beyond
+    // rounding.
     void record_witness() {
         loss.take_witness(tree, trial_.point(), least_norm_.scores());
         tree.work += tree.lists.n_rows();
-        if (pooled_ < settings_.pool_size) {
-            for (const Index h : tree.selection) pool_.push_back(static_cast<std::int32_t>(h));
-            ++pooled_;
-        }
     }
 
     // Whether the first n_decided lists' choices go together; `undecided` means that the answer must come from outside.
@@ -717,15 +655,16 @@ class ChoicesSearch {
     Phase phase_ = Phase::bound;
     State state_ = State::working;
     Index stop_ = 0, most_ = 0;
-    Index core_sum_ = 0;              // tree.sum, raised by disjoint cores
-    std::vector<std::int32_t> pool_;  // [pooled, S] selections of witnesses
-    Index pooled_ = 0;
-    Indices attained_;  // [M] the last node at which a witness showed the hypothesis
-    Indices residual_;  // [S] what a list can still be charged
-    Indices in_core_;   // [S] in how many cores of this node it is
-    Core core_;         // of the last infeasible trial
+    Index core_sum_ = 0;  // tree.sum, raised by disjoint cores
+    Index visit_ = 1;     // the number of the node that was entered last,
+    Indices attained_;    // [M] and of the last one at which a witness showed the hypothesis
+    Indices residual_;    // [S] what a list can still be charged
+    Indices in_core_;     // [S] in how many cores of this node it is
+    Core core_;           // of the last infeasible trial
     Cores cores_, exact_cores_;
-    Reals gain_;                           // [S] raised / tests
+    Indices tests_;                        // [S] how often a linear program looked ahead in each list,
+    Reals raised_;                         // [S] by how much that raised bounds,
+    Reals gain_;                           // [S] and by how much a test did so
     Indices order_;                        // lists by gain
     std::vector<Choice> question_;         // what the answer is about
     Verdict answer_ = Verdict::undecided;  // undecided: there is none

@@ -47,6 +47,8 @@ inline bool inverse_by_columns(const double* matrix, Index n, double* columns) {
     return true;
 }
 
+// Fill leads with what the best row of its list has at least beyond each of rows begin .. end at the rays, or, where
+// best is none, each of these beyond row begin + one; errors [D]: of scores.
 LPMERT_CLONES inline void leads_at_rays(const View& values, Index begin, Index end, const Reals& errors,
                                         const Row* best, Index one, double* leads) {
     const Index n = end - begin;
@@ -101,13 +103,6 @@ inline std::tuple<Matrix<double>, bool> outer_normals(Rows<const double> rays) {
     return {std::move(found), certain};
 }
 
-// Whether a row of columns surely has at least the score of another at every ray, beyond the errors [D] of both.
-inline bool beats_at_rays(const View& values, Index winner, Index loser, const Reals& errors) {
-    for (Index d = 0; d < count(errors); ++d)
-        if (!(values[d][winner] - values[d][loser] - 2.0 * errors[d] >= 0.0)) return false;
-    return true;
-}
-
 // A node whose values are scores at the rays [D, D], off by errors [D] at most.
 struct Cone : Node {
     Reals rays, errors;
@@ -144,11 +139,6 @@ class Cones {
         disagreement_.resize(n * n);
         ones_.assign(n, 1.0);
         best_.resize(n);
-        for (Index i = 0; i < lists.n_rows(); ++i) {
-            double size = 0.0;
-            for (Index d = 0; d < lists.n_features(); ++d) size += std::abs(lists.row(i)[d]);
-            largest_ = std::max(largest_, size);
-        }
     }
 
     // Choose where to split a cone; false where that cannot be done exactly, or has brought nothing for too long.
@@ -200,10 +190,8 @@ class Cones {
     }
     static double lead(double, double varied) { return varied; }
     static double error(const Cone&, Index) { return 0.0; }
-    double error_at_centre(const Cone&, Index, Index) const { return tolerance_; }
-    static bool beats(const View& values, Index winner, Index loser, const Cone& half) {
-        return beats_at_rays(values, winner, loser, half.errors);
-    }
+    // Leads at rays have their errors taken off, so that one of at least 0 is certain.
+    static bool beats(const View&, Index, Index, const Cone&) { return true; }
 
   private:
     // The edge with the most cost at stake between its ends' winners, weighted by its length. Lists tied at one end
@@ -270,16 +258,12 @@ class Cones {
             for (Index d = 0; d < n; ++d)
                 half.rays[replaced * n + d] = 0.5 * (cone.rays[first_ * n + d] + cone.rays[second_ * n + d]);
         }
-        tolerance_ = 4.0 * static_cast<double>(n * n) * EPSILON * largest_;
-        for (const double error : half.errors) tolerance_ += 2.0 * error;
     }
 
     Settings settings_;
-    double largest_ = 0.0;          // what the magnitudes of the features of a hypothesis add up to at most
     Index first_ = 0, second_ = 1;  // the ends of the edge that is split
     double error_ = 0.0;            // of the scores at its middle
     Index replaced_ = -1;           // the ray of the last half that is the midpoint, -1 for a whole cone
-    double tolerance_ = 0.0;        // what leads at the centre of the last half may be off
     Reals middle_, disagreement_, ones_;
     Indices best_;
 };

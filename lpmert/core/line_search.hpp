@@ -77,7 +77,6 @@ class SumOfCosts {
     void choose(Index row) { sum += costs[row]; }
     Change change(Index leaving, Index entering) const { return costs[entering] - costs[leaving]; }
     static bool matters(Change change) { return change != 0; }
-    static void prefetch(Change) {}
     void replace(Change change) { sum += change; }
     Level level() const { return sum; }
 };
@@ -106,10 +105,6 @@ class LossOfSums {
         return {static_cast<Row>(leaving), static_cast<Row>(entering)};
     }
     static bool matters(Change) { return true; }
-    void prefetch(Change change) const {
-        lpmert::prefetch(of(change.leaving));
-        lpmert::prefetch(of(change.entering));
-    }
     void replace(Change change) {
         const double *const old = of(change.leaving), *const own = of(change.entering);
         for (std::size_t k = 0; k < total.size(); ++k) total[k] += own[k] - old[k];

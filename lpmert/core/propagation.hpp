@@ -42,7 +42,6 @@ class Propagation {
         half.total = node.total;
         half.centre_cost = 0;
         half.closed = false;
-        clear_ = true;
         extra_ = n_pairs_ = 0;
         shape_.view(node, values_);
         loss.begin();
@@ -50,7 +49,7 @@ class Propagation {
         if constexpr (Shape::has_pairs) own = prune_pairs(node, half, loss, own, limit);
         if (own <= limit) own = prune_rows(node, half, loss, own, limit);
         if (own <= limit) {
-            half.centre_cost = clear_ ? std::max(half.centre_cost, plus(own, extra_)) : INFINITE_COST;
+            half.centre_cost = std::max(half.centre_cost, plus(own, extra_));
             keep(node, half);
             own = loss.reprice(half, own, limit);
         }
@@ -63,7 +62,6 @@ class Propagation {
     Index prune_pairs(const Node& node, Node& half, Loss& loss, Index own, Index limit);
     template <class Loss>
     Index prune_rows(const Node& node, Node& half, Loss& loss, Index own, Index limit);
-    bool varied_clearly(const Node& node, Index best, Index low, Index high) const;
     bool is_beaten(const Node& node, const Node& half, Index start, Index left, Index k, Index end, Index best,
                    Index low, Index high);
     Index drop_beaten(const Node& node, const Node& half, Index start, Index end, Index best, Index low, Index high);
@@ -71,8 +69,7 @@ class Propagation {
 
     const Shape& shape_;
     Index n_features_;
-    View values_;  // the node's columns as the half sees them
-    bool clear_ = true;
+    View values_;      // the node's columns as the half sees them
     Index extra_ = 0;  // what the winners at the centre cost more than the cheapest
     // Of a block of pairs or rows: leads of pairs or scores at the centre, what leads vary by in the half, and for each
     // row the best of its list at the centre, as positions in the block, which begins with row block_.
@@ -99,16 +96,16 @@ Index Propagation<Shape>::prune_pairs(const Node& node, Node& half, Loss& loss, 
         const Index end = std::min(begin + PROPAGATION_BLOCK, n);
         measure(node.gains, begin, end, half, scores_.data(), varied_.data());
         for (Index p = begin; p < end; ++p) {
-            const double lead = scores_[p - begin], error = node.reaches[p];
-            const double reach = varied_[p - begin] + rounding * error;
+            const double lead = scores_[p - begin], reach = varied_[p - begin] + rounding * node.reaches[p];
             if (lead - reach >= 0.0) {
                 own = loss.settle_pair(half, plus(own, node.steps[p]), node.dear[p]);
             } else if (-lead - reach >= 0.0) {
                 own = loss.settle_pair(half, own, node.cheap[p]);
             } else {
                 pairs_[n_pairs_++] = static_cast<Row>(p);
-                extra_ =
-                    plus(extra_, loss.pair_at_centre(half, node.cheap[p], node.dear[p], node.steps[p], lead, error));
+                const bool dear = lead > 0.0;
+                if (dear) extra_ = plus(extra_, node.steps[p]);
+                loss.choose_at_centre(half, dear ? node.dear[p] : node.cheap[p]);
             }
         }
     }
@@ -164,7 +161,6 @@ Index Propagation<Shape>::prune_rows(const Node& node, Node& half, Loss& loss, I
                 continue;
             }
             extra_ = plus(extra_, node.costs[best] - least);
-            clear_ = clear_ && varied_clearly(node, best, low, high);
             if (Shape::has_pairs && left - row == 2) {
                 made_.emplace_back(rows_[row], rows_[row + 1]);
             } else {
@@ -174,16 +170,6 @@ Index Propagation<Shape>::prune_rows(const Node& node, Node& half, Loss& loss, I
         }
     }
     return own;
-}
-
-// Whether the best row of low .. high leads at the centre by more than rounding errors.
-template <class Shape>
-bool Propagation<Shape>::varied_clearly(const Node& node, Index best, Index low, Index high) const {
-    for (Index i = low; i < high; ++i) {
-        const double lead = scores_[best - block_] - scores_[i - block_];
-        if (i != best && !(lead > shape_.error_at_centre(node, best, i))) return false;
-    }
-    return true;
 }
 
 // Whether row k of start .. end is beaten in the whole half by another one that is not dropped; but for the best one.

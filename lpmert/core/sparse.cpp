@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "binding.hpp"
+#include "envelope.hpp"
 #include "lists.hpp"
 
 namespace lpmert {
@@ -33,16 +34,10 @@ struct SparseRows {
 };
 
 class FeatureLines {
-    // Of the rows with one value only the best by the rest of the score can win; begin: where its line becomes the
-    // best.
-    struct Line {
-        double value, rest, begin;
-        Index row;
-    };
-
     Span<const Index> offsets;
     Indices numbers;  // [M]: the list of every row
-    std::vector<Line> lines;
+    lines::Envelope envelope;
+    Reals rest, slopes;  // of a list: what is left of scores without the feature, and its values
 
     // Raise ValueError unless rows ascend among those of the lists, with a value each.
     void check(Span<const Index> rows, Span<const double> values, Span<const double> scores) const {
@@ -55,37 +50,18 @@ class FeatureLines {
         }
     }
 
-    void insert(double value, double rest, Index row) {
-        const auto place = std::lower_bound(lines.begin(), lines.end(), value,
-                                            [](const Line& line, double own) { return line.value < own; });
-        if (place == lines.end() || place->value != value) {
-            lines.insert(place, {value, rest, 0.0, row});
-        } else if (rest > place->rest) {
-            place->rest = rest;
-            place->row = row;
-        }
-    }
-
-    // Keep the upper envelope of the lines.
-    void envelop() {
-        std::size_t n = 1;  // lines on it so far
-        for (std::size_t g = 1; g < lines.size(); ++g) {
-            double begin = 0.0;
-            for (; n > 0; --n) {
-                const Line& top = lines[n - 1];
-                begin = (top.rest - lines[g].rest) / (lines[g].value - top.value);
-                if (n == 1 || begin > top.begin) break;
-            }
-            lines[n] = lines[g];
-            lines[n++].begin = begin;
-        }
-        lines.resize(n);
-    }
-
   public:
     explicit FeatureLines(Span<const Index> offsets_) : offsets(offsets_) {
         check_offsets(offsets, offsets.size() > 0 ? offsets[offsets.size() - 1] : 0, "offsets");
-        for (Index s = 0; s + 1 < offsets.size(); ++s) numbers.insert(numbers.end(), offsets[s + 1] - offsets[s], s);
+        Index longest = 0;
+        for (Index s = 0; s + 1 < offsets.size(); ++s) {
+            const Index length = offsets[s + 1] - offsets[s];
+            numbers.insert(numbers.end(), length, s);
+            longest = std::max(longest, length);
+        }
+        envelope.reserve(longest);
+        rest.resize(longest);
+        slopes.resize(longest);
     }
 
     void mark_varying(const SparseRows& features, Span<bool> varying) const {
@@ -112,19 +88,21 @@ class FeatureLines {
         Reals thresholds;
         for (Index e = 0; e < rows.size();) {
             const Index s = numbers[rows[e]];
-            lines.clear();
-            for (Index i = offsets[s]; i < offsets[s + 1]; ++i) {
-                const double value = e < rows.size() && rows[e] == i ? values[e++] : 0.0;
-                insert(value, scores[i] - weight * value, i);
+            const Index begin = offsets[s], n = offsets[s + 1] - begin;
+            for (Index i = 0; i < n; ++i) {
+                slopes[i] = e < rows.size() && rows[e] == begin + i ? values[e++] : 0.0;
+                rest[i] = scores[begin + i] - weight * slopes[i];
             }
-            envelop();
+            const lines::RoundedPoints points{rest.data(), slopes.data()};
+            const lines::Extremes found = lines::find_extremes(points.xs, points.ys, n);
             visited.push_back(s);
-            first.push_back(lines[0].row);
-            for (std::size_t g = 1; g < lines.size(); ++g) {
-                thresholds.push_back(lines[g].begin);
-                leaving.push_back(lines[g - 1].row);
-                entering.push_back(lines[g].row);
-            }
+            first.push_back(begin + found.bottom_right);
+            const auto at = [&](double threshold, Row a, Row b) {
+                thresholds.push_back(threshold);
+                leaving.push_back(begin + a);
+                entering.push_back(begin + b);
+            };
+            envelope.corners(points, n, found, false, lines::thresholds_of(points, at), [](Row, Row) {});
         }
         return {std::move(visited), std::move(first), std::move(thresholds), std::move(leaving), std::move(entering)};
     }

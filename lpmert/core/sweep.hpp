@@ -179,10 +179,7 @@ class Sweep {
         sort_events(events, spare);
         surface.thresholds.clear();
         surface.levels.assign(1, loss.level());
-        constexpr std::size_t AHEAD = 8;
-        for (std::size_t e = 0; e < events.size(); ++e) {
-            const Event<Change>& event = events[e];
-            if (e + AHEAD < events.size()) loss.prefetch(events[e + AHEAD].change);
+        for (const Event<Change>& event : events) {
             loss.replace(event.change);
             const Level level = loss.level();
             if (level == surface.levels.back()) continue;

@@ -92,8 +92,7 @@ def begin(field: Field, lists: IntArray, best: FloatArray, budget: int) -> Begun
         checkpoint()
         search.search_on(max(1, min(SLICE, budget - search.work)))
     parts = [] if search.finished else search.open_parts()
-    gains, counts = search.gains, search.counters()
-    searched = Answer(parts, upper.cost, upper.weights, "", search.unsettled, counts, gains, search.work)
+    searched = Answer(parts, upper.cost, upper.weights, "", search.unsettled, search.counters(), search.work)
     return Begun(columns, searched, search.lower_bound)
 
 

@@ -42,7 +42,7 @@ class OpenNode(NamedTuple):
 
 class Answer(NamedTuple):
     """What a unit has found. nodes: left of its batch; cost, weights [D], source: of the best met; unsettled: as of a
-    search; learnt: what else it knows for units to come; work: done, as searches count it.
+    search; work: done, as searches count it.
     """
 
     nodes: list[OpenNode]
@@ -51,7 +51,6 @@ class Answer(NamedTuple):
     source: str
     unsettled: int | None
     counts: Mapping[str, int]
-    learnt: Any = None
     work: int = 0
 
 
@@ -221,8 +220,9 @@ class ParallelSearch(Search):
     def _call(self, nodes: list[OpenNode], work: int) -> Call[Answer]:
         """Return the unit that searches these nodes, for so much work, for what costs less than the incumbent."""
 
-    def _learn(self, answer: Answer) -> None:
-        """Take what else a unit has learnt."""
+    def _count(self, answer: Answer) -> None:
+        """Count what a unit has done."""
+        self._counted.update(answer.counts)
 
     @property
     def unsettled(self) -> int | None:
@@ -299,8 +299,7 @@ class ParallelSearch(Search):
         self.incumbent.improve(answer.cost, answer.weights, answer.source)
         if answer.unsettled is not None and (self._unsettled is None or answer.unsettled < self._unsettled):
             self._unsettled = answer.unsettled
-        self._counted.update(answer.counts)
-        self._learn(answer)
+        self._count(answer)
         limit = self.incumbent.cost - self._beginning.granularity
         self._queue.push(node for node in answer.nodes if node.bound <= limit)
         self._queue.send(self._call)

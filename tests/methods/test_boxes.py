@@ -79,7 +79,7 @@ def core_search(
         row_work=4,
         levels=levels,
     )
-    selections = Choices().core_settings(1, cores=True, pool_size=64)
+    selections = Choices().core_settings(1, cores=True)
     search = core.cell_search(lists.native(), ratio, selections, precision_of(lists) if boxed else None, settings)
     search.renew(lists.rows[0] * 0.0)
     return search

@@ -53,8 +53,6 @@ def test_options_of_selections_are_heeded() -> None:
     changes = {
         "use_cores": ("lps_for_cores", Choices(use_cores=True)),
         "look_ahead": ("lps", Choices(look_ahead=False)),
-        "use_witnesses": ("lps", Choices(use_witnesses=False)),
-        "sharpness": ("nodes", Choices(sharpness=0.1)),
     }
     seen = set()
     for _, nbest, name in problems("floats", range(600, 610), most_lists=8, most_selections=2000):

@@ -30,7 +30,7 @@ ENGINES: list[str | Method] = [
     "auto",
     Cells(),
     Cells(leaf_lists=1),
-    Choices(use_cores=False, look_ahead=False, use_witnesses=False),
+    Choices(use_cores=False, look_ahead=False),
     LpMert(lp="highs", look_ahead=False),
 ]
 

@@ -44,8 +44,7 @@ class Loss(ABC):
     @cached_property
     def in_core(self) -> tuple[Any, Any, Any]:
         """The lists, the ratio metric or `None`, and how selections of small nodes are searched, for the core."""
-        selections = self._choices.core_settings(self.granularity, cores=True, pool_size=64)
-        return self.lists.native(), self.ratio, selections._replace(kept_cores=32)
+        return self.lists.native(), self.ratio, self._choices.core_settings(self.granularity, cores=True)
 
     @property
     def ratio(self) -> Ratio | None:

@@ -34,7 +34,6 @@ from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import SortedLists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import exact_differences
-from lpmert.search.checkpoint import plain
 from lpmert.search.method import Incumbent, Method, Task
 from lpmert.search.node_queue import Answer, Call, Divisible, OpenNode, ParallelSearch
 from lpmert.system.deadline import checkpoint
@@ -48,35 +47,24 @@ ANSWER_WORK = 300_000
 _ANSWER_ROW_WORK = 25
 """What it takes besides that for each hypothesis."""
 
-_POOL_BYTES = 1 << 26
-
 
 class ChoiceSettings(NamedTuple):
-    """granularity: what an improvement is at least; sharpness: how steeply costs count in branching; switches
-    turn devices off that never change the optimum; pool_size, kept_cores: what is remembered at most.
-    """
+    """granularity: what an improvement is at least; the switches turn devices off that never change the optimum."""
 
     granularity: int
-    sharpness: float
     look_ahead: bool
     use_cores: bool
-    use_witnesses: bool
-    pool_size: int
-    kept_cores: int
 
 
 @dataclass(frozen=True)
 class Choices(Method):
     """Branch and bound over the choices of hypotheses, with learnt conflicts; no option changes the optimum."""
 
-    sharpness: float = option(2.0, "how steeply excess cost counts when the next list is chosen", least=0)
     look_ahead: bool = option(True, "test each undecided list at every node, not only at the root")
     use_cores: bool | None = option(
         None, "raise bounds by disjoint cores; none: for sums of losses, as they do not pay for ratio metrics"
     )
-    use_witnesses: bool = option(True, "save linear programs by remembered weights")
     units: int = option(8, "units of work out at once in a long search; so many workers find something to do", least=1)
-    kept_cores: int = option(400, "cores that a node remembers", least=1)
 
     name = "choices"
     takes_ratios = True
@@ -84,11 +72,9 @@ class Choices(Method):
     takes_fractions = True
     takes_caps = True
 
-    def core_settings(self, granularity: int, *, cores: bool, pool_size: int) -> ChoiceSettings:
+    def core_settings(self, granularity: int, *, cores: bool) -> ChoiceSettings:
         """Return what the core needs to know; cores: whether these are used where nothing is said."""
-        use_cores = cores if self.use_cores is None else self.use_cores
-        own = self.sharpness, self.look_ahead, use_cores, self.use_witnesses
-        return ChoiceSettings(granularity, *own, pool_size, self.kept_cores)
+        return ChoiceSettings(granularity, self.look_ahead, cores if self.use_cores is None else self.use_cores)
 
     def start(self, task: Task) -> SharedChoices:
         return self.begun(task)
@@ -96,20 +82,6 @@ class Choices(Method):
     def begun(self, task: Task, least: int | None = None) -> SharedChoices:
         """Return the same search; least: a cost that nothing undercuts, where another search has looked for it."""
         return SharedChoices(self, task.canonical, task.incumbent, least)
-
-
-class Gains(NamedTuple):
-    """What looking ahead has brought: how often each list was tested [S], and by how much that raised bounds [S]."""
-
-    tests: IntArray
-    raised: FloatArray
-
-    def beyond(self, before: Gains) -> Gains:
-        """Return what has been added to those before."""
-        return Gains(self.tests - before.tests, self.raised - before.raised)
-
-    def with_more(self, more: Gains) -> Gains:
-        return Gains(self.tests + more.tests, self.raised + more.raised)
 
 
 class ChoicesSearch(Divisible):
@@ -133,9 +105,7 @@ class ChoicesSearch(Divisible):
     ) -> None:
         self.incumbent, self._granularity = incumbent, granularity
         self._lists, self._offsets, self._cap = lists, lists.offsets, cap
-        n_lists = len(lists.offsets) - 1
-        pool_size = int(np.clip(_POOL_BYTES // (4 * max(1, n_lists)), 100, 100_000))
-        self._settings = options.core_settings(granularity, cores=cores, pool_size=pool_size)
+        self._settings = options.core_settings(granularity, cores=cores)
         self._state = WORKING
         self._exact_decisions = 0
 
@@ -163,15 +133,6 @@ class ChoicesSearch(Divisible):
     def work(self) -> int:
         """Work done since the search began."""
         return self._core.work
-
-    @property
-    def gains(self) -> Gains:
-        """What looking ahead has brought so far."""
-        return Gains(*self._core.gains)
-
-    def expect(self, gains: Gains) -> None:
-        """Begin with what looking ahead has brought elsewhere."""
-        self._core.expect(*gains)
 
     @property
     def done(self) -> bool:
@@ -208,7 +169,6 @@ class ChoicesSearch(Divisible):
             "lps": self.lps,
             "lp_rounds": self._core.rounds,
             "lps_for_cores": self._core.core_programs,
-            "witnesses": self._core.witnesses,
             "exact_decisions": self._exact_decisions,
         }
 
@@ -430,12 +390,9 @@ class Common(NamedTuple):
         return RatioChoicesSearch(self.options, self.canonical, incumbent, prepared=self.prepared)
 
 
-def search_batch(
-    common: Common, parts: list[OpenNode], cost: int, weights: FloatArray, gains: Gains, budget: int
-) -> Answer:
-    """Search open nodes, the first of them first, for what costs less; weights [D] have this cost; gains: so far."""
+def search_batch(common: Common, parts: list[OpenNode], cost: int, weights: FloatArray, budget: int) -> Answer:
+    """Search open nodes, the first of them first, for what costs less; weights [D] have this cost."""
     search = common.search(Incumbent(cost, CanonicalWeights(weights), ""))
-    search.expect(gains)
     left = list(parts)
     while left and search.work < budget:
         part = left.pop(0)
@@ -448,8 +405,7 @@ def search_batch(
             left = search.open_parts() + left
     found = search.incumbent
     counts = {**search.counters(), "nodes": search.nodes - 1}
-    learnt = search.gains.beyond(gains)
-    return Answer(left, found.cost, found.weights, found.source, search.unsettled, counts, learnt, search.work)
+    return Answer(left, found.cost, found.weights, found.source, search.unsettled, counts, search.work)
 
 
 class SharedChoices(ParallelSearch):
@@ -463,7 +419,6 @@ class SharedChoices(ParallelSearch):
             self._alone.least = least
         super().__init__(self._alone, options.units, _BATCH, _UNIT, _LOCAL_UNITS)
         self._options, self._canonical = options, canonical
-        self._learnt: Gains | None = None
         self._work = 0
 
     @property
@@ -476,10 +431,6 @@ class SharedChoices(ParallelSearch):
         return self._alone.work + self._work
 
     @property
-    def _gains(self) -> Gains:
-        return self._alone.gains if self._learnt is None else self._learnt
-
-    @property
     def _long(self) -> bool:
         return self._alone.work >= _ALONE and self._alone.between_nodes
 
@@ -489,23 +440,22 @@ class SharedChoices(ParallelSearch):
 
     def state(self) -> Mapping[str, Any]:
         least = self._alone.least if isinstance(self._alone, RatioChoicesSearch) else None
-        return {**super().state(), "gains": plain(self._gains), "least": least}
+        return {**super().state(), "least": least}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._learnt = Gains(**state["gains"])
         if isinstance(self._alone, RatioChoicesSearch) and state["least"] is not None:
             self._alone.least = state["least"]
         self._go_on((OpenNode(**part) for part in state["parts"]), state["counts"], state["unsettled"])
 
     def go_on_from(self, searched: Answer) -> None:
         """Go on, before the first slice, from what a search for the same from its beginning left, and had counted."""
-        self._learnt, self._work = searched.learnt, searched.work
+        self._work = searched.work
         self._go_on(searched.nodes, searched.counts, searched.unsettled)
 
-    def _learn(self, answer: Answer) -> None:
-        self._learnt = self._gains.with_more(answer.learnt)
+    def _count(self, answer: Answer) -> None:
+        super()._count(answer)
         self._work += answer.work
 
     def _call(self, nodes: list[OpenNode], work: int) -> Call[Answer]:
         upper = self.incumbent
-        return search_batch, (nodes, upper.cost, upper.weights, self._gains, work)
+        return search_batch, (nodes, upper.cost, upper.weights, work)
