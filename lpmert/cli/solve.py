@@ -117,6 +117,7 @@ def solve(
             **{"--certificate": proof.certificate, "--checkpoint": proof.checkpoint, "--cv": unseen.cv},
             **{"--initial-weights": start.initial_weights, "--gap": search.gap, "--target": search.target},
             **{"--node-limit": search.node_limit},
+            **({} if few.budget is None else {"--report": page.report}),  # which tells of all weights
         }
         for name, value in one_search.items():
             if value is not None:
