@@ -377,6 +377,7 @@ class _Within:
         if limit is not None:
             asked = f"budget:{sums.name}<={limit!r}"
             region[f"{sums.name} <= {number(limit)}"] = limit - second
+        asked = f"{sums.problem.metric.signature}|{asked}"
         lower = None if found.lower_bound is None else min(at.loss, self._loss_of(found.lower_bound))
         result = replace(
             found,
@@ -384,7 +385,7 @@ class _Within:
             score=at.score,
             lower_bound=at.loss if found.status is Status.OPTIMAL else lower,
             statistics=at.statistics,
-            signature=found.signature.replace(problem.metric.signature, f"{sums.problem.metric.signature}|{asked}"),
+            signature=found.signature.replace(problem.metric.signature, asked),
             fingerprint=sums.problem.fingerprint,
             region=region,
             sums={sums.name: second},

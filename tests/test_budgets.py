@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,8 +144,19 @@ def test_progress_tells_losses_and_the_trace_does_too() -> None:
     found = lpmert.within_budget(nbest, second, 30, callback=seen.append)
     assert all(one.loss == float("inf") or one.loss == int(one.loss) for one in seen)
     assert found.trace[-1][1:] == (found.loss, found.loss)
-    assert "|budget:second<=30.0|" in found.signature
+    assert lpmert.minimize(nbest).signature == found.signature.replace("|budget:second<=30.0|", "|")
     assert found.to_dict()["region"] == found.region
+
+
+def test_a_page_about_all_weights_takes_no_budgets(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    _, nbest, second = _problem(3, 3)
+    found = lpmert.within_budget(nbest, second, 30)
+    for data in (None, nbest):
+        with pytest.raises(DataError, match="holds within a budget only"):
+            lpmert.report(found, tmp_path / "page.html", data=data)
+    with pytest.raises(DataError, match="holds within a budget only"):
+        lpmert.plots.surface(found, nbest)
 
 
 def test_what_cannot_be_asked_is_said() -> None:

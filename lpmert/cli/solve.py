@@ -113,6 +113,7 @@ def solve(
             **{"--certificate": proof.certificate, "--checkpoint": proof.checkpoint},
             **{"--initial-weights": start.initial_weights, "--gap": search.gap, "--target": search.target},
             **{"--node-limit": search.node_limit},
+            **({} if few.budget is None else {"--report": page.report}),  # which tells of all weights
         }
         for name, value in one_search.items():
             if value is not None:

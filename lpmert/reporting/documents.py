@@ -114,13 +114,18 @@ class Documents:
 def documents(sources: Iterable[Source]) -> Documents:
     """Return outcomes, read from files where they are such.
 
-    Raises `DataError` for what is no sequence, for a file that holds none, where there is no result among them, and for
-    outcomes of other lists than the first one.
+    Raises `DataError` for what is no sequence, for a file that holds none, where there is no result among them, for
+    results within a budget, as a page tells of all weights, and for outcomes of other lists than the first one.
     """
     found = [_read(source, place) for place, source in enumerate(checked_sequence(sources, "results"), 1)]
     if not any(one.result is not None for one in found):
         trouble = "a report needs a result; write one with `lpmert solve ... -o result.json`"
         raise DataError(trouble, path=found[0].name if found else None)
+    for one in found:
+        if one.result is not None and one.result.sums:
+            raise DataError(
+                "holds within a budget only, and a report is about all weights; leave it out", path=one.name
+            )
     for one in found[1:]:
         if one.fingerprint != found[0].fingerprint:
             raise DataError(f"is about other lists than {found[0].name}: report them apart", path=one.name)

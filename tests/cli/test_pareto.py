@@ -76,6 +76,7 @@ def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
         (("--at-most", "1"), "--at-most and --budget are two questions"),
         (("--cv", "2"), "--cv is for a single search, without --budget"),
         (("--certificate", "proof.json"), "--certificate is for a single search, without --budget"),
+        (("--report", "page.html"), "--report is for a single search, without --budget"),
         (("--ties", "worst"), "--ties is for one sum"),
     ):
         done = run("solve", table, *FEWER, "--budget", "b=3", *more)
