@@ -233,11 +233,19 @@ class Result:
         return self.status.finished
 
     @property
+    def restricted(self) -> bool:
+        """Whether bound and proof are about the weights of a region rather than all."""
+        return bool(self.region) or "|region:" in self.signature
+
+    @property
     def message(self) -> str:
-        """The status as a sentence, which says if sums have a budget, and if the search was resumed."""
+        """The status as a sentence, which says of which weights it speaks, and if the search was resumed."""
         within = f" with {listed(self.sums)} within budget" if self.sums else ""
+        status = self.status.value
+        if not within and self.restricted:
+            status = status.replace("no weights", "no weights of the region")
         resumed = "; resumed from a checkpoint, on which the bound also rests" if self.resumed else ""
-        return f"{self.status.value}{within}{resumed}"
+        return f"{status}{within}{resumed}"
 
     @property
     def gap_abs(self) -> float | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from lpmert.cli.arguments import PATH, POSITIVE
 from lpmert.cli.options import option
@@ -163,7 +164,9 @@ def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output
     found = _searched(data, at_most, arguments, out)
     if not found.subsets:
         raise LimitError("no weights found: the time ended before one set of features was searched; allow more")
-    return found.subsets[-1].result
+    last = found.subsets[-1]
+    spare = float(at_most - np.count_nonzero(last.result.weights))
+    return replace(last.result, region={**last.result.region, f"at most {at_most} features": spare})
 
 
 def _searched(data: Any, at_most: int | None, arguments: Mapping[str, Any], out: Output) -> Subsets:

@@ -71,7 +71,7 @@ def verdict(result: Result) -> str:
     cost = f"{unit.name} {unit.text(result.loss)}"
     least = None if result.lower_bound is None else unit.short(result.lower_bound, bound=True)
     if result.status.proved:
-        known = f"Proved: no weights do better than {cost}."
+        known = f"Proved: no weights {'of the region ' if result.restricted else ''}do better than {cost}."
     elif least is None:
         known = f"Found weights with {cost}. Nothing is proved: there may be better ones."
     elif result.status.name == "OPTIMAL_TO_TOLERANCE":
@@ -93,7 +93,8 @@ def check_verdict(content: Content, unit: Unit) -> str:
     if content["wins_by_ties"]:
         return "below the optimum, but only by ties: no weights that decide every list get this loss"
     if proved:
-        return "these weights are optimal: no weights give a lower loss"
+        which = "no weights of the region" if "|region:" in content["optimum"]["signature"] else "no weights"
+        return f"these weights are optimal: {which} give a lower loss"
     return "no better weights found, but it is not proved that there are none"
 
 
