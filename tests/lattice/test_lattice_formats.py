@@ -568,3 +568,13 @@ def test_damaged_files_are_read_or_refused_with_their_name(
         path, lambda: load_lattices(path, ids, format=kind, partial=True), unless="no reference for utterance"
     )
     assert found is None or found.n_lists > 0
+
+
+def test_a_score_that_some_links_of_slf_lack_is_0_there(tmp_path: Path) -> None:
+    """Neither the link nor its node has one."""
+    links = "J=0 S=0 E=1 W=the a=-1 l=-2\nJ=1 S=1 E=2 W=cat l=-1\nJ=2 S=1 E=2 W=dog a=-3 l=-1\n"
+    (tmp_path / "x.lat").write_text(f"N=3 L=3\nI=0\nI=1\nI=2\n{links}")
+    (tmp_path / "ref.tsv").write_text("x\tthe cat\n")
+    lattices = lpmert.load_lattices(tmp_path / "x.lat", tmp_path / "ref.tsv")
+    acoustic = lattices.features[:, lattices.names.index("acoustic")]
+    assert sorted(acoustic[lattices.features.any(axis=1)].tolist()) == [-3.0, -1.0, 0.0]
