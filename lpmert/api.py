@@ -6,6 +6,7 @@ Nothing heavy is imported before it is needed, so that the command line starts a
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from lpmert.quoting import WARNINGS, listed
 from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lpmert.metrics.base import Metric
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from lpmert.result import Callback, Check, Limits, Result
     from lpmert.search.checkpoint import CheckpointFile
     from lpmert.search.method import Method
+    from lpmert.system.deadline import Deadline
+    from lpmert.system.interrupts import Interrupts
     from lpmert.values import Weights
 
 logger = logging.getLogger(__name__)
@@ -399,6 +402,20 @@ def settings_of(
         logger.warning("jobs=%d: method %r hands no work out, and searches in one thread", jobs, solver.name)
     limits = checked_limits(time_limit, node_limit, gap, target, memory_limit)
     return solver, limits, whole_number(seed, "seed", 0)
+
+
+@contextmanager
+def many_searches(limits: Limits, backend: str, jobs: int) -> Iterator[tuple[Deadline, Interrupts]]:
+    """Hold the limits of time and memory, Ctrl-C and workers over a whole call that searches many times."""
+    from lpmert.system.deadline import Deadline
+    from lpmert.system.interrupts import Interrupts
+    from lpmert.system.memory import Allowance
+    from lpmert.workers import using_workers
+
+    interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
+    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
+    with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
+        yield deadline, interrupts
 
 
 def method_of(method: str | Method) -> Method:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lpmert.api import problem_of, settings_of
+from lpmert.api import many_searches, problem_of, settings_of
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
 from lpmert.findings import Unit
 from lpmert.metrics.ratio import WITHIN, Budget
@@ -29,7 +29,6 @@ from lpmert.quoting import listed, number, quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.driver import solve
 from lpmert.system.deadline import Deadline, unheeded
-from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 from lpmert.values import real_number, whole_number
 from lpmert.workers import using_workers
@@ -227,11 +226,9 @@ def pareto(
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and a front is proved; use auto")
     n_points = None if points is None else whole_number(points, "points", 1)
-    interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
-    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
     front: list[Result] = []
     complete, least = False, None
-    with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
+    with many_searches(limits, backend, jobs) as (deadline, _):
         sums = _Sums(nbest, second, name, metric, region)
         first = last = budget = sums.second.largest
         while not (complete or deadline.expired):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.api import problem_of, settings_of
+from lpmert.api import many_searches, problem_of, settings_of
 from lpmert.errors import DataError, MethodError, RegionError
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -25,10 +25,7 @@ from lpmert.result import Limits, Result
 from lpmert.search.cutoff import Below, search_below
 from lpmert.search.driver import solve
 from lpmert.system.deadline import Deadline, unheeded
-from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
 from lpmert.values import real_number
-from lpmert.workers import using_workers
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -198,9 +195,7 @@ def near_optimal(
     more = checked_slack(slack)
     if not 0.0 < precision < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
-    interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
-    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
-    with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
+    with many_searches(limits, backend, jobs) as (deadline, _):
         problem = problem_of(nbest, metric, ties, region)
         if not isinstance(problem, Problem):
             raise MethodError("ranges of weights are sought on N-best lists; make some with lpmert.n_best")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.api import problem_of, settings_of
+from lpmert.api import many_searches, problem_of, settings_of
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
@@ -32,10 +32,7 @@ from lpmert.result import Result
 from lpmert.search.driver import solve
 from lpmert.search.incumbent import normalised
 from lpmert.system.deadline import Deadline, unheeded
-from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
 from lpmert.values import whole_number
-from lpmert.workers import using_workers
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -175,9 +172,7 @@ def rashomon_set(
     more, most_cones = checked_slack(slack), whole_number(most_cones, "most_cones", 1)
     if not 0.0 < precision < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
-    interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
-    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
-    with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
+    with many_searches(limits, backend, jobs) as (deadline, _):
         problem = problem_of(nbest, metric, ties, region)
         if not isinstance(problem, Problem):
             raise MethodError("cones of near-optimal weights are of N-best lists; make some with lpmert.n_best")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.api import problem_of, settings_of
+from lpmert.api import many_searches, problem_of, settings_of
 from lpmert.errors import MethodError, RegionError
 from lpmert.findings import Unit
 from lpmert.model.nbest import NBest
@@ -28,9 +28,7 @@ from lpmert.result import Limits, Result, Status
 from lpmert.search.cutoff import search_below
 from lpmert.system.deadline import Deadline, unheeded
 from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
 from lpmert.values import whole_number
-from lpmert.workers import using_workers
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -174,9 +172,7 @@ def best_subsets(
     [(1, ('a',), 1.0), (2, ('a', 'b'), 0.0)]
     """
     solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
-    interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
-    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
-    with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
+    with many_searches(limits, backend, jobs) as (deadline, interrupts):
         problem = problem_of(nbest, metric, "first", region)
         if not isinstance(problem, Problem):
             raise MethodError("sets of features are searched on N-best lists; make some with lpmert.n_best")

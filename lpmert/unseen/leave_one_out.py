@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.api import problem_of, settings_of
+from lpmert.api import many_searches, problem_of, settings_of
 from lpmert.errors import FloatArray, LimitError, MethodError, MetricError, RegionError
 from lpmert.metrics.base import AdditiveMetric
 from lpmert.model.nbest import NBest
@@ -25,10 +25,7 @@ from lpmert.quoting import quoted
 from lpmert.result import Limits, Result, Status
 from lpmert.search.cutoff import search_below
 from lpmert.search.driver import solve
-from lpmert.system.deadline import Deadline, unheeded
-from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
-from lpmert.workers import using_workers
+from lpmert.system.deadline import unheeded
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -151,9 +148,7 @@ def leave_one_out(
     solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and leaving lists out takes proofs; use auto")
-    interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
-    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
-    with interrupts, deadline.running(), allowance.enforced_if_any(), using_workers(backend, jobs):
+    with many_searches(limits, backend, jobs) as (deadline, _):
         problem = problem_of(nbest, metric, ties, region)
         if not isinstance(problem, Problem):
             raise MethodError("lists are left out of N-best lists; make some with lpmert.n_best")
