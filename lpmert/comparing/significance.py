@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.metrics.base import Metric, losses_of_totals
@@ -34,6 +34,8 @@ def permutation_test(
         one = losses_of_totals(metric, first.sum(axis=0) + moved)
         other = losses_of_totals(metric, second.sum(axis=0) - moved)
         return np.asarray(np.abs(one - other)).reshape(signs.shape[:-1])
+
+    from scipy import stats  # takes half a second
 
     found = stats.permutation_test(
         (np.ones(len(first)),),  # a single sample: scipy changes signs at random
@@ -77,6 +79,8 @@ def bootstrap_interval(
         one, other = (losses_of_totals(metric, statistics[drawn].sum(axis=1)) for statistics in (first, second))
         return (other - one).reshape(lists.shape[:-1])
 
+    from scipy import stats
+
     found = stats.bootstrap(
         (np.arange(len(first)),),
         difference,
@@ -103,7 +107,7 @@ def corrected_error(values: FloatArray, ratio: float) -> float:
 
 def corrected_reach(values: FloatArray, ratio: float, share: float = 0.95) -> float:
     """Return half the length of the interval, by Student's t, of the mean of values [J] of overlapping splits."""
-    return float(stats.t.ppf((1 + share) / 2, len(values) - 1)) * corrected_error(values, ratio)
+    return float(stdtrit(len(values) - 1, (1 + share) / 2)) * corrected_error(values, ratio)
 
 
 def corrected_test(values: FloatArray, ratio: float) -> float:
@@ -111,7 +115,7 @@ def corrected_test(values: FloatArray, ratio: float) -> float:
     mean, error = float(np.mean(values)), corrected_error(values, ratio)
     if error == 0.0:
         return 1.0 if mean == 0.0 else 0.0
-    return float(2 * stats.t.sf(abs(mean) / error, len(values) - 1))
+    return float(2 * stdtr(len(values) - 1, -abs(mean) / error))
 
 
 def _batch(statistics: FloatArray) -> int:

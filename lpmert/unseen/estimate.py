@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray, IntArray
@@ -256,5 +256,5 @@ def _interval(value: float, parts: FloatArray) -> Interval:
     if count < 2:
         return Interval(value, None, None)
     error = float(np.sqrt(count) * parts.std(ddof=1))
-    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * error
+    reach = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * error
     return Interval(value, value - reach, value + reach)
