@@ -189,7 +189,7 @@ def _facts(result: Result, paths: str, verbose: bool) -> Facts:
     if result.free:
         facts.append(("free", "whatever the weight of a free feature, the others can make up for it"))
     if result.whole:
-        whole = ", ".join(f"{name} {value}" for name, value in result.whole.items())
+        whole = ", ".join(f"{visible(name)} {value}" for name, value in result.whole.items())
         facts.append(("in whole numbers", f"{whole}: the choices are as good"))
     if verbose and paths:
         facts.append(("paths", f"{paths}; {result.counters.get('survivors', 0):,} may win in a cone that was searched"))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from lpmert.cli.arguments import PATH, POSITIVE
 from lpmert.cli.options import option
@@ -165,7 +164,7 @@ def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output
     if not found.subsets:
         raise LimitError("no weights found: the time ended before one set of features was searched; allow more")
     last = found.subsets[-1]
-    spare = float(at_most - np.count_nonzero(last.result.weights))
+    spare = float(at_most - sum(weight != 0.0 for weight in last.result.weights.tolist()))
     return replace(last.result, region={**last.result.region, f"at most {at_most} features": spare})
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.columns import ALL, Names
+from lpmert.formats.detect import read
 from lpmert.formats.rows import format_of_name
-from lpmert.formats.tables import read_table
 from lpmert.formats.text import WORD, Place, repeated, unique_keys
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.quoting import listed, quoted
@@ -242,7 +242,7 @@ def _read_one(source: Any, query: str | None, relevance: str | None, features: N
             return lists if wanted in (None, [ALL]) else lists.select(wanted)
     try:
         grades = [relevance or "relevance"]
-        table = read_table(source, segment=query or "query", statistics=grades, features=features or ALL, group=True)
+        table = read(source, segment=query or "query", statistics=grades, features=features or ALL, group=True)
     except DataError as error:
         message = f"{error.reason}; which columns are what, --query, --relevance and --features (features) say"
         raise DataError(message, path=error.path, line=error.line) from error

@@ -33,8 +33,8 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_pareto_prints_the_front_of_a_feature_or_of_another_column(table: Path) -> None:
-    lists = lpmert.read_table(table, **COLUMNS)  # type: ignore[arg-type]
-    others = lpmert.read_table(table, segment="question", features=["a", "b"], loss="c").statistics[:, 0]
+    lists = lpmert.read(table, **COLUMNS)  # type: ignore[arg-type]
+    others = lpmert.read(table, segment="question", features=["a", "b"], loss="c").statistics[:, 0]
     for column, numbers in (("b", "b"), ("c", others)):
         found = lpmert.pareto(lists, numbers, name=column)
         assert len(found.points) > 1
@@ -57,7 +57,7 @@ def test_pareto_says_what_time_left_open(table: Path) -> None:
 
 
 def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path) -> None:
-    lists = lpmert.read_table(table, **COLUMNS)  # type: ignore[arg-type]
+    lists = lpmert.read(table, **COLUMNS)  # type: ignore[arg-type]
     least = lpmert.pareto(lists, "b").points[-1]
     document = json.loads(run("solve", table, *FEWER, "--budget", f"b={least.sums['b']}", "--json", "-q").stdout)
     assert document["loss"] == document["lower_bound"] == least.loss
@@ -74,7 +74,6 @@ def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path) -> None
 def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
     for more, message in (
         (("--at-most", "1"), "--at-most and --budget are two questions"),
-        (("--cv", "2"), "--cv is for a single search, without --budget"),
         (("--certificate", "proof.json"), "--certificate is for a single search, without --budget"),
         (("--report", "page.html"), "--report is for a single search, without --budget"),
         (("--ties", "worst"), "--ties is for one sum"),
@@ -97,7 +96,7 @@ def test_a_front_is_drawn(table: Path, tmp_path: Path) -> None:
 
 
 def test_solve_prints_whole_weights_that_choose_as_well(table: Path) -> None:
-    lists = lpmert.read_table(table, **COLUMNS)  # type: ignore[arg-type]
+    lists = lpmert.read(table, **COLUMNS)  # type: ignore[arg-type]
     found = lpmert.whole_weights(lists, lpmert.minimize(lists))
     assert found is not None
     assert json.loads(run("solve", table, *FEWER, "--json", "-q").stdout)["whole"] == found

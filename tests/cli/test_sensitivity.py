@@ -69,7 +69,7 @@ def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path) -> Non
 
 
 def test_ranges_tells_how_large_the_set_is_with_cones(table: Path) -> None:
-    lists = lpmert.read_table(table, segment="question", features=["a", "b", "c"], loss="errors")
+    lists = lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors")
     cones = lpmert.rashomon_set(lists, slack="1")
     done = run("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--cones", "-q")
     assert done.exit_code == 0, done.output
@@ -82,7 +82,7 @@ def test_ranges_tells_how_large_the_set_is_with_cones(table: Path) -> None:
 
 
 def test_leave_one_out_prints_the_lists_that_cost_more(table: Path) -> None:
-    lists = lpmert.read_table(table, segment="question", features=["a", "b", "c"], loss="errors")
+    lists = lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors")
     found = lpmert.leave_one_out(lists)
     done = run("leave-one-out", table, *OPTIONS, "-q")
     assert done.exit_code == 0, done.output

@@ -113,6 +113,9 @@ def test_features_may_be_patterns_or_all(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no feature 'x'; the features are LM_0, TM_0"):
         read(tmp_path / "x.npz", features="x")
 
+
+def test_a_column_called_like_a_pattern_is_that_column(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("list\ta*\tab\tall\tloss\n0\t1\t2\t3\t4\n")
     assert read(tmp_path / "x.tsv", features="a*").names == ("a*",)
     assert read(tmp_path / "x.tsv", features="all").names == ("all",)
 

@@ -32,7 +32,7 @@ def test_a_child_that_costs_just_less_than_the_incumbent_is_searched(seed: int) 
 
 
 def _core_search(lists: SortedLists, **options: str) -> core.SumChoices:
-    settings = Choices().configured(options).core_settings(1, cores=True, pool_size=64)
+    settings = Choices().configured(options).core_settings(1, cores=True)
     return core.SumChoices(lists.native(), 0, 10**6, np.zeros(lists.rows.shape[1]), settings)
 
 
