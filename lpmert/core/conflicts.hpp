@@ -23,9 +23,10 @@ inline constexpr float NO_GAIN = 1e-30F;  // a gain that is none counts as so li
 inline constexpr Index BUCKETS = 128;     // items of a box are put in order of height as far as so many buckets tell
 inline constexpr double SHARE = 0.35;  // besides equal shares, so much of one item and the rest of the other are tried
 inline constexpr float NEARLY = -2e-6F;  // margins in single precision that double precision may find to be none
-inline constexpr double HOPE = 0.6;   // share of what is needed that an estimate from a sample has to promise at least
-inline constexpr float GONE = -8.0F;  // height of an item that has nothing left: nothing makes up for it
-inline constexpr Index SAMPLE = 256;  // of many items of a box, about so many tell whether conflicts may do
+inline constexpr double HOPE = 0.6;  // share of what is needed that an estimate from a sample has to promise at least
+inline constexpr double ALIKE = 1.0 / 16.0;  // difference of heights up to which levels of a list are one item
+inline constexpr float GONE = -8.0F;         // height of an item that has nothing left: nothing makes up for it
+inline constexpr Index SAMPLE = 256;         // of many items of a box, about so many tell whether conflicts may do
 inline constexpr double INF = std::numeric_limits<double>::infinity();
 
 // Charge conflicts between items in order of height until the charges exceed what is needed; possible: what all items
@@ -401,7 +402,8 @@ class Conflicts<Boxes> : public Items {
         for (Index a = 0; a < box.n_row_lists(); ++a) add_levels(box, box.ends[a], box.ends[a + 1], face);
     }
     // Add an item for each level of costs of a list of more hypotheses. It is paid where the best of those that cost
-    // more is above all that cost no more.
+    // more is above all that cost no more; levels of nearly the same height are one item, paid where the last of them
+    // is.
     void add_levels(const Box& box, Index low, Index high, Index face) {
         const Index first = n, size = high - low;
         score_columns(values_, low, high, centre_.data(), lead_.data());
@@ -410,7 +412,7 @@ class Conflicts<Boxes> : public Items {
             later_[i] = best;  // of the rows from here on
         }
         Index cheap = 0, end = 0;
-        double beyond = -1.0;  // what others of the cheaper rows may be ahead; negative if there are none
+        double beyond = -1.0, top = 0.0;  // what others of the cheaper rows may be ahead; negative if there are none
         while (n - first < levels_) {
             const Index before = end, ahead = cheap, cost = box.costs[low + end];
             while (end < size && box.costs[low + end] == cost) {
@@ -432,9 +434,20 @@ class Conflicts<Boxes> : public Items {
                 own[face] = gain - centre_[face] * (beyond + rounding_ * EPSILON * (std::abs(gain) + beyond));
             }
             if (!add(box.costs[low + end] - cost)) break;
-            if (heights[n - 1] < -1.0) {
+            const Index k = n - 1;
+            const double height = heights[k];
+            if (height < -1.0) {
                 --n;
                 break;  // and the next ones are lower still
+            }
+            if (k > first && top - height < ALIKE && (height >= 0.0) == (top >= 0.0)) {
+                std::copy(own.begin(), own.end(), gain(k - 1).begin());
+                sizes[k - 1] = sizes[k];
+                heights[k - 1] = heights[k];
+                steps[k - 1] = plus(steps[k - 1], steps[k]);
+                --n;
+            } else {
+                top = height;
             }
         }
     }
