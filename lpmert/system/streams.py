@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lpmert.errors import DataError
+if TYPE_CHECKING:
+    from lpmert.errors import DataError
 
 COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
 DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
@@ -123,12 +124,16 @@ def _zstandard(path: str | Path) -> Any:
     try:
         import zstandard
     except ImportError as error:
+        from lpmert.errors import DataError
+
         raise DataError("zstandard is not installed; install lpmert[zst]", path=path) from error
     return zstandard
 
 
 def damaged(path: str | Path, why: object) -> DataError:
     """Return the error for what cannot be unpacked."""
+    from lpmert.errors import DataError  # which imports numpy, and commands start without
+
     return DataError(f"the compressed file is damaged or ends early ({why}); make or copy it again", path=path)
 
 
