@@ -407,6 +407,8 @@ def test_workers_that_come_back_are_used_again(
         shared = workers.share(os.getpid())
         assert not workers.submit(in_process, shared).wait()
         local.scale(0)
+        while local.scheduler.workers:  # which may still take a unit until they have left
+            time.sleep(0.1)
         assert workers.submit(in_process, shared).wait()
         assert len(said_by(caplog)) == 1
         local.scale(1)
