@@ -137,7 +137,9 @@ def minimize(
     from lpmert.search.driver import solve
     from lpmert.workers import using_workers
 
-    solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
+    solver, limits, seed = settings_of(
+        method, time_limit, memory_limit, jobs, seed, backend, node_limit=node_limit, gap=gap, target=target
+    )
     file = checkpoint_file(checkpoint, resume)
     problem, started = _problem_within(limits, nbest, metric, ties, region)
     initial = None
@@ -201,7 +203,9 @@ def check(
     from lpmert.search.driver import solve
     from lpmert.workers import using_workers
 
-    solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
+    solver, limits, seed = settings_of(
+        method, time_limit, memory_limit, jobs, seed, backend, node_limit=node_limit, gap=gap, target=target
+    )
     problem, started = _problem_within(limits, nbest, metric, ties, region)
     given = problem.checked_weights(given_weights(weights, "weights"))
     evaluation = evaluated(problem, given)
@@ -384,13 +388,14 @@ def _checked(region: Region | None) -> Region | None:
 def settings_of(
     method: str | Method,
     time_limit: float | None,
-    node_limit: int | None,
-    gap: float | None,
-    target: float | None,
     memory_limit: int | None,
     jobs: int,
     seed: int,
     backend: str = "threads",
+    *,
+    node_limit: int | None = None,
+    gap: float | None = None,
+    target: float | None = None,
 ) -> tuple[Method, Limits, int]:
     from lpmert.values import checked_limits, whole_number
     from lpmert.workers import checked_backend

@@ -143,7 +143,7 @@ def within_budget(
     >>> lpmert.minimize(lists).loss, lpmert.within_budget(lists, second=[9, 1, 1, 1], most=5).loss
     (0.0, 1.0)
     """
-    solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
+    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     allowance = Allowance(limits.memory_limit)
     with Deadline(limits.time_limit, memory=allowance).running() as deadline, allowance.enforced_if_any():
         sums = _Sums(nbest, second, name, metric, region)
@@ -222,7 +222,7 @@ def pareto(
     >>> [(one.loss, one.sums["second"]) for one in front.points]
     [(0.0, 10.0), (1.0, 2.0)]
     """
-    solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
+    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and a front is proved; use auto")
     n_points = None if points is None else whole_number(points, "points", 1)

@@ -189,7 +189,7 @@ def near_optimal(
     >>> near.scale, near["b"].sign
     ('a = 1', 1)
     """
-    solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
+    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges are proved; use auto")
     more = checked_slack(slack)

@@ -168,7 +168,7 @@ def rashomon_set(
     >>> [round(share, 2) for share in near.share]
     [0.05, 0.05]
     """
-    solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
+    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     more, most_cones = checked_slack(slack), whole_number(most_cones, "most_cones", 1)
     if not 0.0 < precision < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")

@@ -171,7 +171,7 @@ def best_subsets(
     >>> [(one.size, one.features, one.result.loss) for one in lpmert.best_subsets(lists).subsets]
     [(1, ('a',), 1.0), (2, ('a', 'b'), 0.0)]
     """
-    solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
+    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     with many_searches(limits, backend, jobs) as (deadline, interrupts):
         problem = problem_of(nbest, metric, "first", region)
         if not isinstance(problem, Problem):

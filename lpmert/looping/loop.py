@@ -353,9 +353,8 @@ def loop(
     most = real_number(search_seconds)
     if search_seconds is not None and (most is None or not most >= 0.0):
         raise MethodError(f"search_seconds must be a number of at least 0, or None; got {quoted(search_seconds)}")
-    solver, limits, seed = settings_of(
-        "och" if method == AVERAGE else method, search_seconds, None, None, None, memory_limit, jobs, seed
-    )
+    own = "och" if method == AVERAGE else method
+    solver, limits, seed = settings_of(own, search_seconds, memory_limit, jobs, seed)
     if solver.remembers:
         raise MethodError(f"a loop keeps what iterations leave behind; leave state and earlier out of {solver.name}")
     n, iterations, patience = (

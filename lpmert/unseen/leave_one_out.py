@@ -145,7 +145,7 @@ def leave_one_out(
     >>> left_out.optimum.loss, left_out.loss
     (0.0, 2.0)
     """
-    solver, limits, seed = settings_of(method, time_limit, None, None, None, memory_limit, jobs, seed, backend)
+    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and leaving lists out takes proofs; use auto")
     with many_searches(limits, backend, jobs) as (deadline, _):

@@ -269,7 +269,9 @@ def tune(
     from lpmert.values import whole_number
     from lpmert.workers import using_workers
 
-    solver, limits, seed = settings_of(method, time_limit, node_limit, gap, target, memory_limit, jobs, seed, backend)
+    solver, limits, seed = settings_of(
+        method, time_limit, memory_limit, jobs, seed, backend, node_limit=node_limit, gap=gap, target=target
+    )
     folds = whole_number(folds, "folds", 2)
     interrupts = Interrupts()
     allowance = Allowance(limits.memory_limit)
