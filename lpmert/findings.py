@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from lpmert.quoting import number, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lpmert.errors import FloatArray
+
+
+def is_restricted(region: Mapping[str, float], signature: str) -> bool:
+    """Whether a result is about the weights of a region rather than all; one that only fixes weights has no limits."""
+    return bool(region) or "|region:" in signature
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from lpmert.comparing.significance import corrected_reach
-from lpmert.errors import DataError, FloatArray
+from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.model.judged import Judged
 from lpmert.ranking import RankingMetric, RankingResult, evaluate, maximize
 from lpmert.result import Status
-from lpmert.system.deadline import Deadline, out_of_time
+from lpmert.system.deadline import out_of_time, within
 
 _STEPS = 10
 """Steps of the grid: 11 values a weight, as search engines' tools scan."""
@@ -182,10 +182,7 @@ def fuse(
     (1.0, {'1': 0.5, '2': 0.75}, 'proved: no weights do better')
     """
     of = RankingMetric.of(metric)
-    counted = [
-        q for q, (a, b) in enumerate(zip(lists.offsets, lists.offsets[1:], strict=False))
-        if lists.relevance[a:b].any() or lists.unretrieved[q].any()
-    ]  # fmt: skip
+    counted = np.flatnonzero(of.parts(lists).scales)
     if folds is not None and not 2 <= folds <= len(counted):
         raise DataError(f"cross-validation in {folds} parts needs as many queries that count, not {len(counted)}")
     dimensions = len(lists.names)
@@ -193,10 +190,10 @@ def fuse(
     result = _with_few_digits(lists, of, found, nonnegative)
     values: list[float] = []
     size = comb(_STEPS + dimensions - 1, dimensions - 1)
-    deadline = Deadline(_GRID_SECONDS)
+    deadline = within(_GRID_SECONDS)
     for weights in _grid(dimensions):
         values.append(_worth(lists, weights, of))
-        if deadline.expired or out_of_time():
+        if deadline.expired:
             break
     return Fused(
         result,
@@ -261,7 +258,7 @@ def _grid(dimensions: int, steps: int = _STEPS) -> Iterator[FloatArray]:
 def _cross_validated(
     lists: Judged,
     metric: RankingMetric,
-    counted: list[int],
+    counted: IntArray,
     folds: int,
     nonnegative: bool,
     time_limit: float | None,

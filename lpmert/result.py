@@ -18,7 +18,7 @@ from lpmert.errors import (
     IntArray,
 )
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
-from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Unit
+from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Unit, is_restricted
 from lpmert.quoting import WARNINGS, listed, quoted
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class Result:
     @property
     def restricted(self) -> bool:
         """Whether bound and proof are about the weights of a region rather than all."""
-        return bool(self.region) or "|region:" in self.signature
+        return is_restricted(self.region, self.signature)
 
     @property
     def message(self) -> str:

@@ -54,7 +54,7 @@ def read_judged(
         With `qrels` the runs: files, as a sequence or by name, in TREC's format (`query Q0 document rank score tag`)
         or in JSON (`{query: {document: score}}`, as of ranx); or such mappings. Without `qrels` a file of LETOR or
         svmlight (`grade qid:query index:value ...`; values that are left out are 0), or any table that
-        `read_table` reads, with one document a row.
+        `lpmert.read` reads, with one document a row.
     qrels : str, Path or mapping, optional
         Grades: in TREC's format (`query 0 document grade`), as BEIR's table of three columns, or in JSON.
     query, relevance : str, optional

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lpmert.findings import LOSS, Unit
+from lpmert.findings import LOSS, Unit, is_restricted
 from lpmert.quoting import duration, number, percent
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def verdict(result: Result) -> str:
 
 def check_verdict(content: Content, unit: Unit) -> str:
     """Return what a check says of the weights that were checked."""
-    best, proved = content["optimum"]["loss"], content["optimum"]["status"] == "optimal"
+    optimum = content["optimum"]
+    best, proved = optimum["loss"], optimum["status"] == "optimal"
     if not content["inside"]:
         more = "and there are better ones in it" if content["excess"] > 0 else "and no better ones in it are known"
         return f"these weights lie outside the region, {more}"
@@ -93,7 +94,7 @@ def check_verdict(content: Content, unit: Unit) -> str:
     if content["wins_by_ties"]:
         return "below the optimum, but only by ties: no weights that decide every list get this loss"
     if proved:
-        which = "no weights of the region" if "|region:" in content["optimum"]["signature"] else "no weights"
+        which = "no weights of the region" if is_restricted(optimum["region"], optimum["signature"]) else "no weights"
         return f"these weights are optimal: {which} give a lower loss"
     return "no better weights found, but it is not proved that there are none"
 
