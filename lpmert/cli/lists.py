@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from lpmert.cli.arguments import PATH, Registered, parse_weights
-from lpmert.cli.options import argument, option
-from lpmert.cli.problem import command, stated
+from lpmert.cli.options import PATH, Registered, argument, option, parse_weights
 from lpmert.cli.reading import Reading, flag, sizes
 from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr, say
+from lpmert.cli.search import command, stated
 from lpmert.quoting import listed
 from lpmert.registry import FORMATS
 from lpmert.system.files import writing_later

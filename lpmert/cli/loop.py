@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, memory_limit, time_limit
-from lpmert.cli.options import argument, command, option
+from lpmert.cli.options import NATURAL, PATH, POSITIVE, argument, command, memory_limit, option, time_limit
 from lpmert.cli.reports import looped_report
 from lpmert.cli.running import ExitCode, Output, delivering, logging_to_stderr, say
-from lpmert.cli.weights_out import WeightsOut
+from lpmert.cli.search import WeightsOut
 from lpmert.quoting import number, shortened
 from lpmert.system.interrupts import Interrupts
 

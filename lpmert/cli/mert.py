@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from lpmert.cli.arguments import NATURAL, POSITIVE, column_names, seconds
-from lpmert.cli.options import Command, command, option
+from lpmert.cli.options import NATURAL, POSITIVE, Command, column_names, command, option, seconds
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.running import ExitCode, exit_code, naming, put, say
 from lpmert.errors import DataError, FloatArray

@@ -10,8 +10,8 @@ from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from lpmert.cli.reports import short, short_count, width_of
 from lpmert.cli.running import say
-from lpmert.cli.text import short, short_count, width_of
 from lpmert.quoting import duration, percent
 from lpmert.system.interrupts import undone_by_abort
 

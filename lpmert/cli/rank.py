@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import NATURAL, PARTS, PATH, column_names, parse_weights, seconds
-from lpmert.cli.options import argument, command, option
+from lpmert.cli.options import NATURAL, PARTS, PATH, argument, column_names, command, option, parse_weights, seconds
 from lpmert.cli.progress import Stages
-from lpmert.cli.reports import verdict_line
+from lpmert.cli.report import Picture
+from lpmert.cli.reports import column, labelled, side_by_side, verdict_line
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.sensitivity import Picture
-from lpmert.cli.text import column, labelled, side_by_side
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:

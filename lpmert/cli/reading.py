@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from lpmert.cli.arguments import (
+from lpmert.cli.options import (
     FILE_BY_NAME,
     METRIC,
     PATH,
     POSITIVE,
     Registered,
+    argument,
     assignment,
     by_name,
     column_names,
     named,
+    option,
     scores_by_name,
 )
-from lpmert.cli.options import argument, option
 from lpmert.findings import LOSS
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS

@@ -1,4 +1,4 @@
-"""`lpmert report`: one page about results."""
+"""`lpmert report`: one page about results; and the page or picture that other commands make of theirs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.arguments import PATH, Scale, by_name, named, pair, scale, time_limit
-from lpmert.cli.options import argument, option
-from lpmert.cli.problem import command
+from lpmert.cli.options import PATH, Scale, argument, by_name, named, option, pair, scale, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.running import ExitCode, Quiet, naming, say
+from lpmert.cli.search import command
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
@@ -72,6 +71,22 @@ class Page:
 
         with naming(lists.name):
             return _write(self.report, documents([outcome]), lambda: (data, metric), out, data_name=lists.name)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of what is found."""
+
+    heading = "Output"
+
+    picture: str | None = option("FILE", "Draw it: .png, .svg, .pdf.", PATH)
+
+    def __post_init__(self) -> None:
+        """Check that it can be drawn there, before anything is searched."""
+        if self.picture is not None:
+            from lpmert.reporting.pictures import check_picture
+
+            check_picture(self.picture)
 
 
 @command("report result.json -o page.html --data dev.tsv --segment utterance --features am,lm --loss errors")

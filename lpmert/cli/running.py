@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from lpmert.cli.arguments import PATH
-from lpmert.cli.options import option
-from lpmert.cli.text import wrapped
+from lpmert.cli.options import PATH, option
+from lpmert.cli.reports import wrapped
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
 
 if TYPE_CHECKING:

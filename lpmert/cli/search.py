@@ -1,17 +1,26 @@
-"""What commands that search have in common: the region, the method, its limits, and lists to judge by besides."""
+"""What commands that search have in common: region, method, limits, lists to judge by besides, and where weights go.
+
+A problem can be written once: a TOML file as DATA, whose keys are the names of options.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import click
+from click.core import ParameterSource
 
-from lpmert.cli.arguments import (
+from lpmert.cli import options
+from lpmert.cli.options import (
     NATURAL,
     PATH,
     POSITIVE,
@@ -22,6 +31,7 @@ from lpmert.cli.arguments import (
     finite,
     linear,
     memory_limit,
+    option,
     pairs,
     parse_weights,
     pattern,
@@ -29,19 +39,20 @@ from lpmert.cli.arguments import (
     share,
     time_limit,
 )
-from lpmert.cli.options import option
+from lpmert.cli.options import roles as roles_of
 from lpmert.cli.progress import ProgressLog
-from lpmert.cli.reading import Question, described, sizes
-from lpmert.cli.running import Output, Quiet, naming, say
+from lpmert.cli.reading import COUNTED, Question, described, sizes
+from lpmert.cli.running import Output, Quiet, naming, put, say
 from lpmert.quoting import listed, quoted
-from lpmert.registry import METHODS
+from lpmert.registry import METHODS, PROBLEM
 from lpmert.system.deadline import limited
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
+    from lpmert.errors import FloatArray
     from lpmert.findings import Unit
-    from lpmert.formats.weights import WeightsFile
+    from lpmert.formats.weights import Keeps, Shorten, WeightsFile
     from lpmert.model.region import Linear, Region
     from lpmert.search.method import Method
 
@@ -246,3 +257,231 @@ class HeldOut:
 
         with naming(aside.name):
             return data, held_out_like(others, data), aside.unit(others)
+
+
+JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
+FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet", "pocketsphinx")
+_OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
+
+
+@dataclass(frozen=True)
+class WeightsOut:
+    """A file for weights beside the outcome, or their form on stdout in place of the report."""
+
+    heading = "Output"
+
+    weights_out: str | None = option("FILE", "Write the weights, for a decoder.", PATH)
+    write: str | None = option(
+        "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: update for "
+        ".ini, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True,
+    )  # fmt: skip
+    roles: dict[str, str] | None = option(
+        "ROLE=FEATURE,...", "What features are to a toolkit named by --write, such as acoustic=am.", roles_of, rare=True
+    )
+
+    def __post_init__(self) -> None:
+        """Check that there is a file to bring up to date."""
+        if self.form != UPDATE:
+            return
+        if self.weights_out is None:
+            raise click.UsageError("--write update needs --weights-out with the file to bring up to date.")
+        if not Path(self.weights_out).exists():
+            raise click.UsageError(
+                f"{self.weights_out} is brought up to date, not made: copy the decoder's file there, or pass --write "
+                "names."
+            )
+
+    @property
+    def form(self) -> str:
+        """What the options and the ending of the file say."""
+        return self.write or _OF_ENDING.get(Path(self.weights_out or "").suffix, NAMES)
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether the weights take the place of the report."""
+        return self.write is not None and self.weights_out is None
+
+    @property
+    def updated(self) -> str | None:
+        """The file to bring up to date, which is read and written."""
+        return self.weights_out if self.form == UPDATE else None
+
+    @cached_property
+    def like(self) -> WeightsFile | None:
+        """The file to bring up to date; raises `DataError` if it has no weights."""
+        from lpmert.formats.weights import read_weights
+
+        return read_weights(str(self.weights_out)) if self.updated else None
+
+    def beside(self, out: Output) -> None:
+        """Raise `click.UsageError` where the outcome and the weights would go to stdout both."""
+        if self.to_stdout and out.as_json and out.output is None:
+            raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
+
+    def report(self, text: Callable[[], str], report: Callable[[], str]) -> Callable[[], str]:
+        """Return what goes to stdout: the weights, if they take the place of the report."""
+        return (lambda: text().removesuffix("\n")) if self.to_stdout else report
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise `DataError` where these features have no place in this form: before a long search, not after it."""
+        from lpmert.formats.weights import TOOLKITS
+
+        if self.form in TOOLKITS:
+            TOOLKITS[self.form].roles(names, self.roles or {})
+        elif self.roles:
+            raise click.UsageError("--roles is for the settings of toolkits, such as --write kaldi.")
+        if self.like is not None:
+            self.like.of_features(names)
+
+    def text(self, names: Sequence[str], weights: FloatArray, keeps: Keeps, shorten: Shorten | None = None) -> str:
+        """Return what says weights [D]: with six decimals and as many more as `keeps` asks for, or in full as JSON."""
+        from lpmert.formats.weights import TOOLKITS, WeightsFile, settings_text, weights_text
+
+        if self.form == JSON:
+            return json.dumps(dict(zip(names, weights.tolist(), strict=True)), indent=2) + "\n"
+        if self.form in TOOLKITS:
+            return settings_text(self.form, names, weights, keeps, self.roles or {})
+        like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
+        scaled = self.form == UPDATE
+        return weights_text(names, weights, keeps, like=like, scaled=scaled, shorten=shorten, path=self.weights_out)[0]
+
+    def save(self, text: Callable[[], str], out: Output) -> None:
+        """Write a text to the file for weights, if there is one, or to stdout if no report went there."""
+        from lpmert.system.files import write_text
+
+        if self.weights_out is not None:
+            write_text(self.weights_out, text())
+        elif self.to_stdout and out.output is not None:
+            put(text().removesuffix("\n"))
+
+
+if TYPE_CHECKING:
+    Known = Mapping[str, click.Parameter]
+
+_FILES = ("FILE", "DATA...", "NAME=FILE")
+"""What stands for values that are files."""
+_PERHAPS_FILES = ("scores", "scales", "around")
+"""Keys whose values are names or numbers where there is no such file."""
+_TOGETHER = ({*COUNTED}, {"held_out", "held_out_references"})
+"""Where the command line has one of these, the file's others do not go with it."""
+
+
+class _Command(options.Command):
+    """A command whose DATA may be a file that says more than where lists are."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the words of the command line, and what a problem's file says besides."""
+        rest = super().parse_args(ctx, args)
+        data = ctx.params.get("data") or ()
+        written = [file for file in data if file.endswith(PROBLEM)]
+        if written and not ctx.resilient_parsing:
+            if len(data) > 1:
+                raise click.UsageError(f"{quoted(written[0])} says what to read; give no other DATA beside it.", ctx)
+            given = {name for name in ctx.params if stated(name, ctx)}
+            for together in _TOGETHER:
+                given |= together if given & together else set()
+            given.remove("data")
+            found = _read(written[0], ctx)
+            ctx.params |= {name: found[name] for name in ctx.params.keys() & found.keys() - given}
+        return rest
+
+
+command: Callable[..., Callable[[Callable[..., Any]], options.Command]] = partial(options.command, cls=_Command)
+"""As `options.command`, for commands that read lists."""
+
+
+def stated(name: str, ctx: click.Context | None = None) -> bool:
+    """Whether the command line itself has a value for a parameter."""
+    return (ctx or click.get_current_context()).get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+@cache
+def _known() -> Known:
+    """Return what a file may say by its key, which is the long name of the option."""
+    every = [one for of in (Question, Where, HeldOut) for one in options.parameters(of)]
+    return {one.opts[-1].removeprefix("--"): one for one in every}
+
+
+def _read(path: str, ctx: click.Context) -> dict[str, Any]:
+    """Return what a file says, by parameter; raises `DataError`, which names file and key, for what cannot be so."""
+    import tomllib
+
+    from lpmert.errors import DataError, LpmertError
+    from lpmert.system.files import read_text
+
+    try:
+        document = tomllib.loads(read_text(path))
+    except (ValueError, RecursionError) as error:  # also of numbers and tables that Python cannot hold
+        raise DataError(f"not TOML: {error}", path=path) from error
+    known, found = _known(), dict[str, Any]()
+    if "data" not in document:
+        raise DataError('data is missing; name the files of the lists, data = "lists.tsv"', path=path)
+    for key, value in document.items():
+        if key not in known:
+            names = ", ".join(known)
+            raise DataError(f"no option is called {quoted(key)}; there are {names}", path=path)
+        one = known[key]
+        try:
+            found[one.name or ""] = one.type_cast_value(ctx, _given(key, value, one, Path(path).parent))
+        except (click.UsageError, LpmertError) as error:
+            reason = error.message if isinstance(error, click.UsageError) else str(error)
+            raise DataError(f"{key}: {reason}", path=path) from error
+    both = [name for name in COUNTED if name in document]
+    if len(both) > 1:
+        raise DataError(f"{both[1]}: {both[0]} is there, too; give one of {listed(COUNTED)}", path=path)
+    return found
+
+
+def _given(key: str, value: Any, one: click.Parameter, folder: Path) -> Any:
+    """Return a value of the file as the command line has it: as text, or several; a flag as it is."""
+    if isinstance(one, click.Option) and one.is_flag:
+        if not isinstance(value, bool):
+            raise click.UsageError(f"must be true or false, not {quoted(value)}")
+        return value
+    metavar = one.metavar or ""
+    if not (one.multiple or one.nargs < 0):
+        mark = ":" if ":" in metavar else "="
+        return _of_file(key, metavar, _text(value, mark), folder)
+    if isinstance(value, dict):
+        several = [f"{name}={_of_file(key, metavar, text, folder)}" for name, text in _pairs(value)]
+    else:
+        each = value if isinstance(value, list) else [value]
+        several = [_of_file(key, metavar, _text(item, ""), folder) for item in each]
+    searching = [text for text in several if key == "set" and not text.startswith("metric.")]
+    if searching:
+        raise click.UsageError(f"{quoted(searching[0])} is none of the metric's; give it to the command (--set)")
+    return several
+
+
+def _pairs(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield names and values; a table within a table stands for names with dots."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{inner}", text) for inner, text in _pairs(value))
+        else:
+            yield name, _text(value, "")
+
+
+def _text(value: Any, mark: str) -> str:
+    """Return a value as the command line has it; mark: what stands between names and values there."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    parts: list[str] = []
+    if isinstance(value, list):
+        parts = [_text(one, "") for one in value]
+    elif isinstance(value, dict) and mark:
+        parts = [f"{name}{mark}{_text(one, '')}" for name, one in value.items()]
+    torn = [part for part in parts if "," in part]
+    if not parts or torn:
+        raise click.UsageError(f"cannot be {quoted(value)}" + (f": a comma parts names, as in {torn}" if torn else ""))
+    return ",".join(parts)
+
+
+def _of_file(key: str, metavar: str, text: str, folder: Path) -> str:
+    """Return the value, if it is a file as it is called from here: paths are relative to the problem's file."""
+    beside = os.fspath(folder / text)
+    if text == "-" or not (metavar in _FILES or key in _PERHAPS_FILES):
+        return text
+    return beside if os.path.exists(beside) or key not in _PERHAPS_FILES else text

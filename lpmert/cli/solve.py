@@ -1,4 +1,4 @@
-"""`lpmert solve`, `check`, `evaluate` and `train`: the best weights, and how good given ones are."""
+"""`lpmert solve`, `check`, `evaluate`, `train` and `verify`: the best weights, how good given ones are, and proofs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,31 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lpmert.cli.arguments import NATURAL, PATH, POSITIVE, Registered, budget, parse_weights
-from lpmert.cli.budgets import best_within
-from lpmert.cli.options import option
-from lpmert.cli.problem import command
+import lpmert
+from lpmert.cli.options import (
+    NATURAL,
+    PATH,
+    POSITIVE,
+    Registered,
+    argument,
+    budget,
+    memory_limit,
+    option,
+    parse_weights,
+    time_limit,
+)
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, paths_of, sizes
 from lpmert.cli.report import Page
-from lpmert.cli.reports import check_report, evaluation_report, result_report
+from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
-from lpmert.cli.search import ScaledSearch, Start, configured, progress_of
-from lpmert.cli.sensitivity import best_with
-from lpmert.cli.weights_out import WeightsOut
+from lpmert.cli.search import ScaledSearch, Start, WeightsOut, command, configured, progress_of
+from lpmert.cli.sensitivity import best_with, best_within
 from lpmert.registry import METHODS
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
@@ -376,3 +385,75 @@ def train(lists: _Training, out: ToFile) -> None:
             "fingerprint": data.fingerprint,
         }
         deliver(*2 * (partial(json.dumps, document, allow_nan=False, indent=2),))
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """The certificate."""
+
+    certificate: str = argument("CERTIFICATE", PATH)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """How long the check may take."""
+
+    heading = "Limits"
+
+    time_limit: float | None = time_limit()
+    memory_limit: int | None = memory_limit("process")
+
+
+@command("verify proof.json.gz dev.tsv --segment utterance --features am,lm --loss errors")
+def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
+    """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
+
+    DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
+    Pass the same options as to `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message
+    says where it fails. If a limit ends the check before, the exit code is 3, and nothing is known of the claim.
+    """
+    with naming(lists.name), delivering(out) as deliver:
+        with Allowance(limits.memory_limit).enforced():
+            data = lists.read_whole()
+        found = lpmert.verify(
+            claim.certificate,
+            data,
+            metric=lists.summed_metric(data),
+            ties=lists.ties,
+            time_limit=limits.time_limit,
+            memory_limit=limits.memory_limit,
+            on_line=(lambda _: None) if out.quiet else _line_counter(claim.certificate),
+        )
+        deliver(lambda: _verified_json(found), lambda: _verified_report(found))
+
+
+def _verified_json(found: lpmert.Verified) -> str:
+    of_claim = {name: getattr(found.claim, name) for name in ("metric", "ties", "found_by")}
+    equations = [{name: float(value) for name, value in row.items()} for row in found.equations]
+    document = {
+        **{"loss": float(found.loss), "lower_bound": float(found.bound), "proved": found.proved},
+        **{"weights": found.weights, "limits": found.limits, "equations": equations},
+        **{**of_claim, "records": found.records},
+    }
+    return json.dumps(document, indent=2)
+
+
+def _verified_report(found: lpmert.Verified) -> str:
+    parts = [side_by_side([["feature", *found.weights], column("weight", list(found.weights.values()))]), ""]
+    for rows, sign in ((found.limits, ">"), (found.equations, "=")):
+        for row in rows:
+            terms = " ".join(f"{float(value):+g} {name}" for name, value in row.items() if value)
+            parts.append(f"where {terms} {sign} 0")
+    return "\n".join([*parts, click.style(str(found), fg="green" if found.proved else "yellow", bold=True)])
+
+
+def _line_counter(certificate: str) -> Callable[[int], object]:
+    """Return what says from time to time which line is checked, of how many, if the file can be read twice."""
+    from lpmert.errors import DataError
+    from lpmert.system.files import lines
+
+    stages, n_lines = Stages(), None
+    if Path(certificate).is_file():
+        with suppress(DataError):  # which is told where it is met again
+            n_lines = sum(1 for _ in lines(certificate))
+    return lambda line: None if n_lines is None else stages("lines checked", line, n_lines)
