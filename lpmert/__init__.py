@@ -18,7 +18,7 @@ if os.path.basename(sys.argv[0]).removesuffix(".exe") == "lpmert" or (
 
     take_signals()
 
-from lpmert.system.lazy import attach
+from lpmert.registry import attach
 from lpmert.version import __version__ as __version__
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -31,10 +31,10 @@ from .formats.lattices import load_lattices as load_lattices
 from .formats.rows import to_columns as to_columns
 from .looping.decoder import Decoded as Decoded
 from .looping.decoder import Decoder as Decoder
+from .looping.loop import Iteration as Iteration
+from .looping.loop import Looped as Looped
 from .looping.loop import loop as loop
-from .looping.looped import Consistency as Consistency
-from .looping.looped import Iteration as Iteration
-from .looping.looped import Looped as Looped
+from .looping.pool import Consistency as Consistency
 from .looping.pool import Pool as Pool
 from .looping.programs import Command as Command
 from .looping.programs import Worker as Worker

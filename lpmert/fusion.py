@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.comparing.significance import corrected_reach
+from lpmert.comparing.runs import corrected_reach
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.model.judged import Judged
 from lpmert.ranking import RankingMetric, RankingResult, evaluate, maximize

@@ -17,8 +17,8 @@ from lpmert.findings import LOSS
 from lpmert.formats.weights import given_weights
 from lpmert.quoting import listed, quoted
 from lpmert.reporting import pictures
-from lpmert.reporting.decisions import changes as changed_lists
 from lpmert.reporting.documents import Material, documents
+from lpmert.reporting.documents import changes as changed_lists
 from lpmert.reporting.lines import Window
 from lpmert.values import weights_array
 

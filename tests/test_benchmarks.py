@@ -30,7 +30,7 @@ from benchmarks.lists import Loss
 from benchmarks.rows import Row, keep_row, read_rows
 from benchmarks.runner import Wishes, run
 from benchmarks.suites import NAMES, benchmark, features, quick, targets, unseen
-from lpmert.comparing.significance import corrected_reach
+from lpmert.comparing.runs import corrected_reach
 from lpmert.errors import FloatArray
 from lpmert.model.nbest import NBest
 

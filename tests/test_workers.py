@@ -28,7 +28,7 @@ from lpmert.errors import MethodError
 from lpmert.methods.heuristic.och import Och
 from lpmert.methods.lp_mert.method import LpMert
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
-from lpmert.system.scratch import scratch_folder
+from lpmert.system.files import scratch_folder
 from lpmert.workers import (
     SERIAL,
     Cluster,
@@ -125,7 +125,7 @@ def test_whoever_waits_heeds_the_deadline() -> None:
 def test_an_abort_takes_temporary_folders(tmp_path: Path) -> None:
     program = (
         "import os\n"
-        "from lpmert.system.scratch import scratch_folder\n"
+        "from lpmert.system.files import scratch_folder\n"
         "from lpmert.system.interrupts import abort\n"
         "with scratch_folder():\n"
         f"    assert len(os.listdir({str(tmp_path)!r})) == 1\n"
@@ -139,7 +139,7 @@ def test_an_abort_takes_temporary_folders(tmp_path: Path) -> None:
 
 def test_folders_of_a_killed_run_are_removed_by_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
-        "from lpmert.system.scratch import scratch_folder\n"
+        "from lpmert.system.files import scratch_folder\n"
         "with scratch_folder():\n"
         "    print('here', flush=True)\n"
         "    input()\n"

@@ -15,7 +15,7 @@ from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES
 from benchmarks.suites.unseen import differences, split
 from benchmarks.tables import Table, seconds
-from lpmert.comparing.significance import corrected_reach
+from lpmert.comparing.runs import corrected_reach
 from lpmert.errors import FloatArray
 from lpmert.methods.auto import Auto
 from lpmert.model.nbest import NBest

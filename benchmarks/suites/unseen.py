@@ -16,7 +16,7 @@ from benchmarks.lists import Solve
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES, Source
 from benchmarks.tables import Table, seconds
-from lpmert.comparing.significance import corrected_reach
+from lpmert.comparing.runs import corrected_reach
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.derivative_free import Grid
 from lpmert.methods.heuristic.och import Och

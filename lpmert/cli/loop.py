@@ -18,7 +18,7 @@ from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.findings import Unit
-    from lpmert.looping.looped import Iteration
+    from lpmert.looping.loop import Iteration
 
 _HEADER_EVERY = 20
 _WIDTH = 10

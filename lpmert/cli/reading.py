@@ -221,9 +221,8 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         Raises `click.UsageError` for flags that do not apply, `DataError` for what cannot be read.
         """
         from lpmert.errors import DataError
-        from lpmert.formats.columns import ColumnsNeeded
+        from lpmert.formats.columns import COLUMN, ColumnsNeeded
         from lpmert.formats.detect import read
-        from lpmert.formats.suggestions import COLUMN
 
         kind, options, rest = self.plan
         for name in rest:
@@ -292,7 +291,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
     def unit(self, data: Data) -> Unit:
         """Return the unit in which users know the loss."""
         from lpmert.metrics.contract import metric_of
-        from lpmert.metrics.rates import rates_of, unit_of
+        from lpmert.metrics.ratio import rates_of, unit_of
         from lpmert.model.nbest import NBest
 
         counted = self._counted(data)
@@ -303,7 +302,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     def rates(self, data: Data, loss: float) -> dict[str, float]:
         """Return a loss that was counted against references as a rate, where their length is known."""
-        from lpmert.metrics.rates import ERROR_RATE
+        from lpmert.metrics.ratio import ERROR_RATE
 
         counted = self._counted(data)
         return {} if counted is None or counted[1] is None else {ERROR_RATE: loss / counted[1]}
@@ -313,8 +312,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         if "references" not in self.flags:
             return None
         from lpmert.formats.references import references_by_list
-        from lpmert.metrics.rates import reference_length, text_unit
-        from lpmert.metrics.text import EditTexts
+        from lpmert.metrics.text import EditTexts, reference_length, text_unit
         from lpmert.model.nbest import NBest
 
         if isinstance(data, NBest) and self.summed_metric(data) != "loss":

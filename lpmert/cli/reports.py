@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from lpmert.errors import FloatArray
-    from lpmert.looping.looped import Looped
+    from lpmert.looping.loop import Looped
     from lpmert.model.evaluation import Evaluation
     from lpmert.result import Check, Result
     from lpmert.unseen.tune import Tuned

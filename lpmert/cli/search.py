@@ -253,7 +253,7 @@ class HeldOut:
         if aside is None:
             return data, None, None
         others = aside.load(out)[0]
-        from lpmert.unseen.material import held_out_like
+        from lpmert.unseen.estimate import held_out_like
 
         with naming(aside.name):
             return data, held_out_like(others, data), aside.unit(others)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lpmert.model.region import Region
     from lpmert.result import Callback, Limits, Result
     from lpmert.search.method import Method
-    from lpmert.unseen.material import Material
+    from lpmert.unseen.estimate import Material
     from lpmert.values import Weights
 
 DEFAULT_METHODS = ("och", "average", "annealing", "msr", "grid")
@@ -152,8 +152,7 @@ def compare(
     from lpmert.search.driver import check_fits, solve
     from lpmert.system.interrupts import Interrupts
     from lpmert.system.memory import Allowance
-    from lpmert.unseen.estimate import Split
-    from lpmert.unseen.material import data_of, held_out_like
+    from lpmert.unseen.estimate import Split, data_of, held_out_like
     from lpmert.values import checked_limits, whole_number
     from lpmert.workers import checked_backend, using_workers
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from lpmert.api import problem_of
 from lpmert.comparing.comparison import OPTIMUM, CrossValidation, Expected, Run
-from lpmert.comparing.runs import Judge, Source, of_method
-from lpmert.comparing.significance import corrected_reach, corrected_test
+from lpmert.comparing.runs import Judge, Source, corrected_reach, corrected_test, of_method
 from lpmert.errors import FloatArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import CallerWeights
@@ -26,8 +25,7 @@ from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
-from lpmert.unseen.estimate import Interval, Split, summed
-from lpmert.unseen.material import Material, one_thread, shares
+from lpmert.unseen.estimate import Interval, Material, Split, one_thread, shares, summed
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
-from lpmert.formats.alike import Cell, Style, Template, first_of
 from lpmert.formats.columns import SEGMENT, Columns, Head
-from lpmert.formats.rows import Block, Choose, alike_block
+from lpmert.formats.rows import Block, Cell, Choose, Style, Template, alike_block, first_of
 from lpmert.formats.text import Place, unique_keys
 from lpmert.quoting import listed, quoted
 from lpmert.system.files import EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, whole

@@ -15,23 +15,21 @@ from lpmert.formats.best_lists import best_lists
 from lpmert.formats.columns import Names, matched
 from lpmert.formats.format import Format
 from lpmert.formats.graphs import (
+    EPSILON,
     Edges,
     GraphText,
     Links,
     check_paths,
     edges_of_links,
-    kind_of_graph,
-    links_of_edges,
-)
-from lpmert.formats.references import References, references_by_list, utterance_files, utterance_of
-from lpmert.formats.search_graphs import (
-    EPSILON,
     fst_lattices,
     hypergraphs,
     kaldi_lattices,
+    kind_of_graph,
+    links_of_edges,
     moses_graphs,
     read_symbols,
 )
+from lpmert.formats.references import References, references_by_list, utterance_files, utterance_of
 from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS, slf_lattices
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.graphs import Hypergraphs, Lattices

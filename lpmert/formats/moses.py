@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.alike import Cell, Style, Template, first_of
 from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
+from lpmert.formats.rows import Cell, Style, Template, first_of
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, repeated, words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest

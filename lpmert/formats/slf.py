@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.alike import Cell, Style, Template
 from lpmert.formats.graphs import GraphText, Links
+from lpmert.formats.rows import Cell, Style, Template
 from lpmert.formats.text import Place, is_word
 from lpmert.quoting import quoted
 from lpmert.system.files import Bytes

@@ -16,7 +16,6 @@ from typing import Any, TextIO
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
-from lpmert.formats.alike import Runs
 from lpmert.formats.columns import (
     SEGMENT,
     TEXT,
@@ -27,6 +26,7 @@ from lpmert.formats.columns import (
     Wanted,
     header_of,
     losses_of_gains,
+    suggested,
     truth_as_numbers,
 )
 from lpmert.formats.format import Format, Owners
@@ -35,6 +35,7 @@ from lpmert.formats.rows import (
     RECORDED,
     Block,
     Choose,
+    Runs,
     delimited_blocks,
     format_of_name,
     frame_blocks,
@@ -44,7 +45,6 @@ from lpmert.formats.rows import (
     record_of,
     to_columns,
 )
-from lpmert.formats.suggestions import suggested
 from lpmert.formats.text import Place, number_text, repeated, spells_plainly, trouble_of_number
 from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rounds
 from lpmert.model.nbest import NBest

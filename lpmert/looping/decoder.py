@@ -15,8 +15,8 @@ from lpmert.findings import LOSS
 from lpmert.formats.references import References, references_by_list
 from lpmert.metrics.base import Metric, SumOfLosses, Wer
 from lpmert.metrics.contract import metric_of
-from lpmert.metrics.rates import rates_of, reference_length, text_unit, unit_of
-from lpmert.metrics.text import TextCounter, text_metric
+from lpmert.metrics.ratio import rates_of, unit_of
+from lpmert.metrics.text import TextCounter, reference_length, text_metric, text_unit
 from lpmert.model.converters import measure_texts
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted

@@ -22,8 +22,7 @@ from lpmert.looping.decoder import Decoded
 from lpmert.looping.steps import Step
 from lpmert.quoting import quoted
 from lpmert.system.deadline import unheeded
-from lpmert.system.files import read_text, write_text
-from lpmert.system.scratch import owned
+from lpmert.system.files import owned, read_text, write_text
 from lpmert.values import are_texts_by_name
 
 logger = logging.getLogger("lpmert")

@@ -10,7 +10,6 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.looping.decoder import Decoded, Measure, own_texts
-from lpmert.looping.looped import Consistency
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.quoting import listed, quoted
@@ -144,6 +143,28 @@ def words_of(lists: NBest) -> Iterator[Words]:
     ids = np.repeat(np.array(lists.list_ids, dtype=object), np.diff(lists.offsets)).tolist()
     words = lists.texts if lists.texts is not None else [row.tobytes() for row in lists.statistics]
     return zip(ids, words, strict=True)
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """How well the pool speaks for the decoder, at the weights of one decoding.
+
+    own_differs: lists in which the decoder shows other words than those of the pool's best hypothesis; search_errors:
+    lists in which the pool has a better hypothesis than all that the decoder gave this time; pool_loss and own_loss: of
+    the pool's best hypotheses, and of the decoder's own outputs for the same lists, which are `lists`. equal_words:
+    words of a list that came with several features, of all the `words`; spread: the median difference between these in
+    `feature`, where it is largest; 0 and empty where all are equal.
+    """
+
+    lists: int
+    own_differs: int
+    search_errors: int
+    pool_loss: float
+    own_loss: float
+    words: int
+    equal_words: int
+    spread: float
+    feature: str
 
 
 _ROUNDING = 1e-9

@@ -34,10 +34,9 @@ from lpmert.looping.decoder import Decoded, check_references
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, shortened
 from lpmert.system.deadline import checkpoint
-from lpmert.system.files import longest_line, most_of_a_whole, write_text
+from lpmert.system.files import longest_line, most_of_a_whole, scratch_folder, write_text, writing_to
 from lpmert.system.interrupts import signals_blocked, undone_by_abort
 from lpmert.system.memory import counting, group_of
-from lpmert.system.scratch import scratch_folder, writing_to
 from lpmert.values import are_texts, are_texts_by_name, in_order, named_weights, real_number, whole_number
 
 _LAST_LINES = 8

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from lpmert.system.lazy import attach
+from lpmert.registry import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,11 +1,14 @@
 """Metrics that are functions of summed statistics: corpus BLEU, corpus chrF, PER, precision, recall, F_beta, budgets.
 
+And losses in the units that users know: rates, where it is known what to divide them by, scores, gains.
+
 `check_kind` refuses kinds without a formula, and statistics that a formula does not take: the loss of what it lets pass
 is at least 0, and at most 1 unless it is a fraction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import frexp, isfinite
@@ -13,7 +16,8 @@ from math import frexp, isfinite
 import numpy as np
 
 from lpmert import core
-from lpmert.errors import FloatArray, MetricError
+from lpmert.errors import FloatArray, IntArray, MetricError
+from lpmert.findings import Unit
 from lpmert.metrics.base import (
     BLEU,
     BUDGET,
@@ -22,11 +26,14 @@ from lpmert.metrics.base import (
     FRACTION,
     LARGEST_FACTOR,
     PER,
+    Metric,
+    SumOfLosses,
+    Wer,
     check_counts,
 )
 from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, F_COLUMNS, PER_COLUMNS, chrf_columns
-from lpmert.quoting import listed, quoted
-from lpmert.system.mapped import blocks_of_rows
+from lpmert.quoting import listed, quoted, shortened, visible
+from lpmert.system.mapped import blocks_of_rows, pieces
 
 
 def check_kind(
@@ -358,3 +365,48 @@ def error_rate() -> LinearFraction:
 def _check_beta(beta: float) -> None:
     if isinstance(beta, bool) or not isinstance(beta, int | float) or not isfinite(beta) or beta < 0:
         raise MetricError(f"beta must be a number of at least 0; got {quoted(beta)}")
+
+
+ACCURACY, ERROR_RATE = "accuracy", "error_rate"
+
+
+def rates_of(metric: Metric, statistics: FloatArray, offsets: IntArray, loss: float) -> Mapping[str, float]:
+    """Return a loss as shares by name: of right choices where hypotheses are right or wrong, or of errors.
+
+    statistics [M, K] are those of all hypotheses, offsets [S + 1] those of the lists. Empty where what to divide by is
+    not known.
+    """
+    if isinstance(metric, Wer):
+        length = float(statistics[offsets[:-1], 1].sum())  # the same for all hypotheses of a list
+        return {ERROR_RATE: loss / length} if length else {}
+    if isinstance(metric, LinearFraction) and not metric.higher_is_better:
+        return {ERROR_RATE: loss}
+    if isinstance(metric, SumOfLosses) and all(((one == 0) | (one == 1)).all() for one in pieces(statistics)):
+        return {ACCURACY: 1.0 - loss / (len(offsets) - 1)}
+    return {}
+
+
+_LONGEST_NAME = 40
+_NAMES = {"loss": "loss", "error-rate": "error rate", "ter": "TER", "wer": "WER", "cer": "CER", "chrf": "chrF"}
+
+
+def unit_of(metric: Metric, names: Sequence[str], rates: Mapping[str, float], n_lists: int) -> Unit:
+    """Return the unit of a metric's losses; rates: those of the loss 1, see `rates_of`; names: of the statistics."""
+    known = _NAMES.get(metric.name, metric.name.upper())
+    if isinstance(metric, Bleu | Chrf):
+        return Unit(known, -100.0, 100.0)
+    if isinstance(metric, Wer) and ERROR_RATE in rates:
+        return Unit(known, rates[ERROR_RATE], percent=True, counts="errors")
+    if isinstance(metric, Per) or ERROR_RATE in rates:
+        return Unit(known, percent=True)
+    if isinstance(metric, LinearFraction):
+        return Unit(known, -1.0, 1.0)
+    if ACCURACY in rates:
+        return Unit("accuracy", -1.0 / n_lists, 1.0, percent=True, counts="wrong")
+    if not isinstance(metric, SumOfLosses):
+        return Unit(_NAMES["loss"])
+    name = shortened(visible(names[0]), _LONGEST_NAME)
+    if name.startswith("-"):
+        return Unit(name[1:], -1.0)
+    share = name.removeprefix("1 - ")
+    return Unit(name) if share == name else Unit(f"mean {share}", -1.0 / n_lists, 1.0)

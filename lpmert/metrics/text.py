@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MetricError
+from lpmert.findings import LOSS, Unit
 from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.columns import BLEU_COLUMNS
 from lpmert.metrics.ratio import Bleu, Chrf
@@ -344,6 +345,30 @@ def text_metric(metric: str | TextMetric) -> TextMetric:
     if metric not in TEXT_METRICS:
         raise MetricError(f"no metric {quoted(metric)} on texts; choose one of {', '.join(TEXT_METRICS)}")
     return TEXT_METRICS[metric]
+
+
+def text_unit(settings: object, n_lists: int, rate: float | None) -> Unit:
+    """Return the unit of what a metric on texts, or the one of that name, counts; rate: that of one edit if known."""
+    settings = TEXT_METRICS.get(settings, settings) if isinstance(settings, str) else settings
+    of_sentences = bool(getattr(settings, "per_sentence", False))
+    if isinstance(settings, SentenceBleuTexts | ChrfTexts):  # sums of 1 - score
+        return Unit("mean BLEU" if isinstance(settings, SentenceBleuTexts) else "mean chrF", -100.0 / n_lists, 100.0)
+    if not isinstance(settings, EditTexts | TerTexts):
+        return LOSS
+    name = "TER" if isinstance(settings, TerTexts) else "WER" if settings.unit == "word" else "CER"
+    if of_sentences:
+        return Unit(f"mean {name}", 1.0 / n_lists, percent=True)
+    return Unit(f"{name} edits") if rate is None else Unit(name, rate, percent=True, counts="errors")
+
+
+def reference_length(settings: object, references: Sequence[Sequence[str]]) -> int | None:
+    """Return by what edits that a metric on texts counted are divided for a rate; `None` where that is not known.
+
+    With several references it depends on which are nearest.
+    """
+    if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(own) != 1 for own in references):
+        return None
+    return sum(settings.length(own[0]) for own in references) or None
 
 
 _ORDERS = 4

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.findings import Unit
 from lpmert.metrics.base import SumOfLosses, exact_loss
-from lpmert.metrics.rates import ERROR_RATE, reference_length, text_unit, unit_of
-from lpmert.metrics.text import EditTexts, TextMetric, text_metric
+from lpmert.metrics.ratio import ERROR_RATE, unit_of
+from lpmert.metrics.text import EditTexts, TextMetric, reference_length, text_metric, text_unit
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs

@@ -16,7 +16,7 @@ from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.findings import Diagnostic, Unit
 from lpmert.metrics.base import AdditiveMetric, Metric, exact_loss
 from lpmert.metrics.contract import check_metric, check_statistics, metric_of
-from lpmert.metrics.rates import rates_of, unit_of
+from lpmert.metrics.ratio import rates_of, unit_of
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights
 from lpmert.model.data_warnings import data_warnings
 from lpmert.model.evaluation import Evaluation, Evaluator, least_lead, ranges_of_weights

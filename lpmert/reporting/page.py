@@ -23,8 +23,7 @@ from lpmert.formats.weights import given_weights
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, percent, quoted
 from lpmert.reporting import pictures, tables
-from lpmert.reporting.decisions import Change, changes, closest, edits
-from lpmert.reporting.documents import Documents, Material, Outcome, Source, documents
+from lpmert.reporting.documents import Change, Documents, Material, Outcome, Source, changes, closest, documents, edits
 from lpmert.reporting.lines import shown_features
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
 from lpmert.system.files import write_text

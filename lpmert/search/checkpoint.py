@@ -21,7 +21,7 @@ import numpy as np
 
 from lpmert.errors import DataError, LpmertError, MethodError, reason_of
 from lpmert.quoting import quoted
-from lpmert.system.scratch import owned, scratch_file
+from lpmert.system.files import owned, scratch_file
 from lpmert.version import __version__
 
 logger = logging.getLogger("lpmert")

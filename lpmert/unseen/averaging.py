@@ -21,15 +21,18 @@ from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import LossInCore, loss_of_form
-from lpmert.model.canonical import CanonicalWeights
+from lpmert.methods.heuristic.och import Och
+from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
+from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.catalogue import Catalogue
-from lpmert.model.lattice_problem import LatticeProblem, Verdict
+from lpmert.model.lattice_problem import AnyProblem, LatticeProblem, Verdict
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import centred, correlations, mean_difference
 from lpmert.result import Limits
+from lpmert.search.driver import solve
+from lpmert.search.incumbent import first_on_lattices
 from lpmert.search.method import Comparator, Found
 from lpmert.system.deadline import out_of_time, time_left
-from lpmert.unseen.material import found_by_lines, switched
 from lpmert.workers import Pending, PerThread, Workers, workers_for
 
 TEMPERATURE = 3.0
@@ -211,6 +214,20 @@ def loss_unit(problem: Problem, weights: CanonicalWeights) -> float:
         first += count
         mean += (mean_difference(values, offsets) - mean) * (count / first)
     return mean
+
+
+def switched(metric: Metric, statistics: FloatArray, offsets: IntArray, own: FloatArray, first: int = 0) -> FloatArray:
+    """Return what each hypothesis [m] costs where its list alone switches to it from what all lists have chosen.
+
+    In units in which all lists together cost a sum: losses of a sum over lists are its own, and of another metric S
+    times the loss of all lists. statistics [m, K], offsets [s + 1]: of some lists; own [S, K]: what all have chosen,
+    these from the list `first` on.
+    """
+    if isinstance(metric, AdditiveMetric):
+        return np.asarray(metric.losses(statistics), dtype=np.float64)
+    sizes = np.diff(offsets)
+    others = np.repeat(own.sum(axis=0) - own[first : first + len(sizes)], sizes, axis=0)
+    return len(own) * losses_of_totals(metric, others + statistics)
 
 
 def _walked(context: _Context, place: _Place, steps: int, counted: bool) -> tuple[_Place, FloatArray]:
@@ -402,6 +419,16 @@ def _wrong(problem: LatticeProblem, lists: Problem, pool: Catalogue, state: Cano
     known = lists.evaluate(weights).loss
     pool.add_winners(verdict)
     return abs(problem.canonical.loss_of(verdict.loss) - known)
+
+
+def found_by_lines(
+    problem: AnyProblem, limits: Limits, seed: int, initial_weights: CallerWeights | None = None
+) -> CallerWeights:
+    """Return the best weights that line searches find, on lattices those on the paths that win."""
+    if isinstance(problem, LatticeProblem):
+        initial = None if initial_weights is None else problem.to_canonical(initial_weights)
+        return problem.to_caller(first_on_lattices(problem, seed, initial).weights)
+    return CallerWeights(solve(Och(), problem, limits, seed=seed, initial_weights=initial_weights).weights)
 
 
 @dataclass(frozen=True)

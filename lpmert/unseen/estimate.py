@@ -1,5 +1,7 @@
 """What weights will cost on lists from the same source that nobody has seen yet: cross-validation with refits.
 
+Lists and lattices alike: what weights choose, and what each list contributes to the loss.
+
 Every fold is fitted from nothing but its own lists: their scale, their correlations, their temperature, their first
 weights. Nothing of the lists held out comes in.
 """
@@ -7,24 +9,28 @@ weights. Nothing of the lists held out comes in.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy.special import stdtrit
 
 from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.metrics.base import Metric
+from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.canonical import CallerWeights
-from lpmert.model.lattice_problem import AnyProblem
-from lpmert.model.nbest import NBest
+from lpmert.model.evaluation import Evaluation
+from lpmert.model.graphs import Hypergraphs, Lattices, WordGraphs
+from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
+from lpmert.model.nbest import NBest, aligned_with, checked_lists
 from lpmert.model.region import Region
+from lpmert.quoting import listed
 from lpmert.result import Limits
 from lpmert.system.deadline import Deadline, out_of_time, within
-from lpmert.unseen.averaging import CHAINS, Average, Averaging, OnSteps
-from lpmert.unseen.material import Material, chosen_statistics, found_by_lines, one_thread, shares
+from lpmert.system.mapped import released
+from lpmert.unseen.averaging import CHAINS, Average, Averaging, OnSteps, found_by_lines
 from lpmert.workers import current_workers
 
 FEW = 30
@@ -33,6 +39,69 @@ FEW = 30
 CONFIDENCE = 0.95
 
 TOO_FEW = "cross-validation needs two lists, or groups of lists, at least"
+
+
+Material = NBest | Lattices
+AnyData = TypeVar("AnyData", bound=NBest | WordGraphs)
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Keep linear algebra to one thread: with several, sums are rounded in an order that hangs on their number."""
+    try:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    except ImportError:
+        return nullcontext()
+    limited: AbstractContextManager[object] = threadpool_limits(1)
+    return limited
+
+
+def chosen_statistics(problem: AnyProblem, weights: CallerWeights, known: Evaluation | None = None) -> FloatArray:
+    """Return the statistics [S, K] of the hypotheses that weights [D] choose; known: what these cost."""
+    if isinstance(problem, LatticeProblem):
+        winners = problem.decode(weights).winners
+        return np.array([problem.statistics(number, won.ways[0]) for number, won in enumerate(winners)])
+    nbest = problem.nbest
+    found = problem.evaluate(weights) if known is None else known
+    chosen = np.asarray(nbest.statistics[nbest.offsets[:-1] + found.selection])
+    released(nbest.statistics)
+    return chosen
+
+
+def data_of(problem: AnyProblem) -> Material:
+    """Return the lists or lattices of a problem; raises `DataError` for hypergraphs."""
+    return divisible(problem.lattices if isinstance(problem, LatticeProblem) else problem.nbest)
+
+
+def divisible(data: NBest | WordGraphs) -> Material:
+    """Return lists or lattices as they are; raises `DataError` for hypergraphs, and for what is none of these."""
+    if isinstance(data, Hypergraphs):
+        raise DataError(
+            "hypergraphs are not divided; make N-best lists of them: lpmert convert --n-best, lpmert.n_best"
+        )
+    return data if isinstance(data, Lattices) else checked_lists(data)
+
+
+def held_out_like(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
+    """Return what is held out with the features in the order of the other; raises `DataError` where they differ."""
+    if isinstance(held_out, NBest) and isinstance(data, NBest):
+        return cast(AnyData, aligned_with(held_out, data))
+    if type(held_out) is not type(data) or held_out.names != data.names:
+        raise DataError(f"what is held out must be of the same kind, with the features {listed(data.names)} in order")
+    return held_out
+
+
+def shares(metric: Metric, statistics: FloatArray) -> FloatArray:
+    """Return what each of G groups contributes to the loss of all, from summed statistics [G, K].
+
+    The variance of the loss is G / (G - 1) times the sum of their squared deviations. A sum over lists adds up; of
+    another metric these are the jackknife's values (Efron and Stein, Annals of Statistics 1981), which add up nearly.
+    """
+    if isinstance(metric, AdditiveMetric):
+        return np.array([metric.loss(row) for row in statistics])
+    count = len(statistics)
+    total = statistics.sum(axis=0)
+    without = losses_of_totals(metric, total - statistics)
+    return np.asarray(metric.loss(total) / count + (without.mean() - without) * (count - 1) / count)
 
 
 class Setting(NamedTuple):

@@ -11,12 +11,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lpmert.api import problem_of, settings_of
 from lpmert.errors import FloatArray, MethodError
 from lpmert.findings import LOSS, Unit
+from lpmert.model.canonical import CallerWeights
 from lpmert.quoting import quoted
-from lpmert.result import Result
-from lpmert.unseen.averaging import AGREEMENT
-from lpmert.unseen.estimate import FEW, Estimate
+from lpmert.result import Result, warned
+from lpmert.search.driver import solve
+from lpmert.search.incumbent import normalised
+from lpmert.search.report import scaled_evaluation
+from lpmert.system.deadline import Deadline, unheeded
+from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
+from lpmert.unseen.averaging import AGREEMENT, Averaging
+from lpmert.unseen.estimate import (
+    FEW,
+    TOO_FEW,
+    Estimate,
+    Fit,
+    Setting,
+    Split,
+    cross_validated,
+    decoded_statistics,
+    divisible,
+    estimate_of,
+    fit,
+    groups_of,
+    held_out_like,
+)
+from lpmert.values import whole_number
+from lpmert.workers import using_workers
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -24,10 +48,8 @@ if TYPE_CHECKING:
     from lpmert.model.graphs import Lattices
     from lpmert.model.nbest import NBest
     from lpmert.model.region import Region
-    from lpmert.result import Callback, Result
+    from lpmert.result import Callback
     from lpmert.search.method import Method
-    from lpmert.unseen.averaging import Averaging
-    from lpmert.unseen.estimate import Estimate, Fit
 
 AVERAGED, OPTIMUM = "averaged", "optimum"
 
@@ -247,28 +269,6 @@ def tune(
     >>> tuned.optimum.loss, tuned.averaged.loss, tuned.recommended
     (0.0, 0.0, 'averaged')
     """
-    from lpmert.api import problem_of, settings_of
-    from lpmert.model.canonical import CallerWeights
-    from lpmert.result import warned
-    from lpmert.search.driver import solve
-    from lpmert.system.deadline import Deadline, unheeded
-    from lpmert.system.interrupts import Interrupts
-    from lpmert.system.memory import Allowance
-    from lpmert.unseen.averaging import Averaging
-    from lpmert.unseen.estimate import (
-        TOO_FEW,
-        Setting,
-        Split,
-        cross_validated,
-        decoded_statistics,
-        estimate_of,
-        fit,
-        groups_of,
-    )
-    from lpmert.unseen.material import divisible, held_out_like
-    from lpmert.values import whole_number
-    from lpmert.workers import using_workers
-
     solver, limits, seed = settings_of(
         method, time_limit, memory_limit, jobs, seed, backend, node_limit=node_limit, gap=gap, target=target
     )
@@ -356,9 +356,6 @@ def _is_too_far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) 
 
 def _averaged(fitted: Fit) -> Averaged:
     """Return the average with what it costs on the lists of the fit, in the scale of a result."""
-    from lpmert.search.incumbent import normalised
-    from lpmert.search.report import scaled_evaluation
-
     average = fitted.average
     weights, found = scaled_evaluation(fitted.problem, normalised(fitted.averaged))
     return Averaged(

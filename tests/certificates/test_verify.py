@@ -194,7 +194,6 @@ class TestIndependence:
             "lpmert.system.interrupts",
             "lpmert.system.mapped",
             "lpmert.system.memory",
-            "lpmert.system.scratch",
             "lpmert.system.streams",
         }
 

@@ -37,7 +37,7 @@ COLUMNS = ["--segment", "list", "--features", ",".join(NAMES), "--loss", "errors
 OLD = '{"old": true}\n'
 PATIENCE = 250.0
 """Seconds after which a process counts as hung; never reached by one that works."""
-BEGUN = "lpmert.system.lazy"
+BEGUN = "lpmert.registry"
 """What the command imports just after it has taken the signals."""
 
 

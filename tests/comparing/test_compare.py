@@ -20,7 +20,7 @@ from problems import random_nbest
 import lpmert
 from lpmert.api import minimize
 from lpmert.comparing.comparison import BEST_OF, Entry, Run
-from lpmert.comparing.significance import bootstrap_interval, permutation_test
+from lpmert.comparing.runs import bootstrap_interval, permutation_test
 from lpmert.errors import DataError, MethodError
 from lpmert.methods.heuristic.derivative_free import Grid, NelderMead, RandomSearch, Tpe
 from lpmert.methods.heuristic.och import Och

@@ -10,7 +10,7 @@ from graph_problems import Drawn, DrawnHypergraphs
 
 import lpmert
 from lpmert import DataError, Lattices, MethodError, Status
-from lpmert.comparing.significance import permutation_test
+from lpmert.comparing.runs import permutation_test
 from lpmert.methods import NelderMead, Och, RandomSearch
 from lpmert.metrics.text import TEXT_METRICS
 from lpmert.unseen.averaging import Averaging

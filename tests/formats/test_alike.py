@@ -17,8 +17,8 @@ from mutations import damaged, examples
 import lpmert
 from lpmert import DataError
 from lpmert.core import read_alike
-from lpmert.formats import alike
-from lpmert.formats.alike import Cell, Style, Template
+from lpmert.formats import rows
+from lpmert.formats.rows import Cell, Style, Template
 from lpmert.system import files
 from lpmert.system.files import Bytes
 
@@ -58,7 +58,7 @@ def read(path: Path, quick: Callable[..., object], monkeypatch: pytest.MonkeyPat
     options |= {} if path.suffix == ".moses" else {"segment": "list", "loss": "errors", "text": "text"}
     with monkeypatch.context() as context:
         context.setattr(files, "_BLOCK_BYTES", 256)
-        context.setattr(alike, "read_alike", quick)
+        context.setattr(rows, "read_alike", quick)
         try:
             found = lpmert.read(path, path.suffix[1:], **options)
         except DataError as error:

@@ -14,7 +14,7 @@ from pages import brute, lists
 import lpmert
 from lpmert.errors import FloatArray
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.reporting.decisions import changes, closest, edits
+from lpmert.reporting.documents import changes, closest, edits
 from lpmert.reporting.lines import Surface, interval, lines_of, profile, shown_features, surface, windows
 
 

@@ -30,8 +30,8 @@ from lpmert.model.problem import Problem
 from lpmert.model.region import Linear, Region
 from lpmert.numeric.lists import mean_difference
 from lpmert.search.driver import solve
-from lpmert.unseen.averaging import AGREEMENT, Averaging, average_weights
-from lpmert.unseen.material import shares, switched
+from lpmert.unseen.averaging import AGREEMENT, Averaging, average_weights, switched
+from lpmert.unseen.estimate import shares
 from lpmert.workers import Threads, using_workers
 
 NAMES = ("a", "b", "c")

@@ -22,8 +22,7 @@ from lpmert.certificates.check.tree import whole_part
 from lpmert.certificates.check.verify import claim_of
 from lpmert.certificates.format import BOXES, CONES, END, OPTIONAL, SCHEMA, SCHEMA_KEY, TREE, Header, Record
 from lpmert.certificates.write.attainability import Anywhere, Feasibility, WithinCap, facet_against
-from lpmert.certificates.write.cones import ConeTree
-from lpmert.certificates.write.selections import SelectionTree, Undercut
+from lpmert.certificates.write.tree import ConeTree, SelectionTree, Undercut
 from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.metrics.contract import metric_of

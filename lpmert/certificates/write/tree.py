@@ -1,0 +1,522 @@
+"""Grow the tree of a certificate: over cones or boxes, and below them over selections.
+
+Cones and boxes are divided until the survivors' least costs, or conflicts, close them; selections exclude choices by
+cores, bound, branch, depth first. The optimum is known, so that the search only shows that nothing undercuts it; it
+decides as methods/choices/choices.py does. Every record is checked by the certificate's own rules before it is written,
+and these say which nodes come next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from math import exp
+from typing import NamedTuple
+
+import numpy as np
+
+from lpmert.certificates.check.lists import ProofLists
+from lpmert.certificates.check.regions import Shape
+from lpmert.certificates.check.tree import Part, closed, may_undercut, narrowed, priced, whole_part
+from lpmert.certificates.format import Record
+from lpmert.certificates.write.attainability import Choices, Feasibility, Inside, SelectionOrCore, first_best
+from lpmert.core import box_charges
+from lpmert.errors import CertificateError, FloatArray, IntArray
+from lpmert.system.deadline import checkpoint
+
+_SHARPNESS = 2.0
+_CORE_PREFERENCE = 3.0
+_MOST_POINTS = 3
+
+Alive = dict[int, tuple[int, ...]]
+
+
+class Undercut(Exception):
+    """A selection that undercuts the claim is attainable, at these weights; cost: of a claim of one sum."""
+
+    def __init__(self, cost: int, weights: Sequence[float]) -> None:
+        super().__init__(f"a selection costs {cost}")
+        self.cost, self.weights = cost, weights
+
+
+class SelectionTree:
+    """The tree below a part; `feasible` answers for the weights inside its shape."""
+
+    def __init__(self, lists: ProofLists, root: Part, feasible: Feasibility, add: Callable[[Record], None]) -> None:
+        self.lists = lists
+        self.feasible = feasible
+        self._root = root
+        self._add = add
+
+    def grow(self) -> None:
+        """Add all records of the tree; raises `Undercut` if something is attainable below the target."""
+        waiting: list[tuple[Iterator[Part], list[Choices]]] = [(iter([self._root]), [])]
+        while waiting:
+            checkpoint()
+            parts, witnesses = waiting[-1]
+            part = next(parts, None)
+            if part is None:
+                waiting.pop()
+                continue
+            if part.take is not None:
+                number, row = part.take
+                witnesses = [witness for witness in witnesses if witness[number] == row]
+            record = _Work(self, part, witnesses).record()
+            _, children = closed(self.lists, part, record)
+            self._add(record)
+            waiting.append((children, witnesses))
+
+
+class Node(NamedTuple):
+    """A part as the search sees it, at its prices: the rows left of every open list, in order of cost, and their costs.
+
+    fixed: the cost of all that is settled; target: what closes it.
+    """
+
+    part: Part
+    alive: Mapping[int, tuple[int, ...]]
+    cost: Mapping[int, int]
+    fixed: int
+    target: int
+
+    @property
+    def cheapest(self) -> dict[int, int]:
+        """The cheapest row of every open list."""
+        return {s: rows[0] for s, rows in self.alive.items()}
+
+
+def node_of(lists: ProofLists, part: Part) -> Node:
+    """Return a part as the search sees it."""
+    cost = dict(zip(part.rows.tolist(), part.costs(lists).tolist(), strict=True))
+    alive: dict[int, list[int]] = {}
+    for row, number in zip(cost, lists.numbers[part.rows].tolist(), strict=True):
+        if number not in part.chosen:  # where limits are
+            alive.setdefault(number, []).append(row)
+    ordered = {s: tuple(sorted(rows, key=cost.__getitem__)) for s, rows in alive.items()}
+    return Node(part, ordered, cost, part.price.of(part.fixed.tolist()), part.price.target)
+
+
+class _Work:
+    """One node while its record is put together; new witnesses are added to those given.
+
+    `bound` is that of the node, infinite once nothing is attainable. left: what cores can still charge to each list.
+    """
+
+    def __init__(self, tree: SelectionTree, part: Part, witnesses: list[Choices]) -> None:
+        self._tree = tree
+        self._part = part
+        self._node = node = node_of(tree.lists, part)
+        self._witnesses = witnesses
+        self._alive: Alive = dict(node.alive)
+        self._empty = False
+        self._out: list[tuple[int, int, list[int]]] = []
+        self._known: list[int] = []
+        self._cores: list[list[int]] = []
+        self._left: dict[int, int] = {}
+        self._charged: set[int] = set()
+
+    def record(self) -> Record:
+        """Return the record that closes the node or says where to branch."""
+        part, places = self._part, self._tree.lists.places
+        record: Record = {} if part.take is None else {"take": list(places[part.take[1]])}
+        at = self._weigh()
+        self._close_if_infeasible()
+        self._exclude()
+        if self._out:
+            record["out"] = [[*places[row], *core] for _, row, core in self._out]
+            if self._tree.lists.claim.several and not self._empty:
+                self._part = part.only(~np.isin(part.rows, [row for _, row, _ in self._out]))
+                at = self._weigh()
+        if at and not self._empty:
+            record["at"] = at
+        if not self._closed:
+            self._charge_cores()
+        if self._known:
+            record["known"] = self._known
+        if self._cores:
+            record["cores"] = self._cores
+        if not self._closed:
+            record["branch"] = self._branch()
+        return record
+
+    def _weigh(self) -> list[int]:
+        """Set the bound and return the sums whose prices it is at, none where it needs no prices or the node closes."""
+        lists, part = self._tree.lists, self._part
+        self._node = node_of(lists, part)
+        at: list[int] = []
+        self._shut = False
+        if lists.claim.several:
+            low, high = part.box(lists)
+            self._shut = not may_undercut(lists, low, high)
+            middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
+            for _ in range(0 if self._shut else _MOST_POINTS):
+                new = point(lists, self._worth(self._node.cheapest) if at else middle)
+                if new == at:
+                    break
+                try:
+                    self._node = node_of(lists, priced(lists, part, new))
+                except CertificateError:
+                    at = []
+                    self._node = node_of(lists, part)
+                    break
+                at = new
+        self._alive = dict(self._node.alive)
+        self._bound = self._node.fixed + sum(self._node.cost[rows[0]] for rows in self._alive.values())
+        return at
+
+    @property
+    def _closed(self) -> bool:
+        return self._empty or self._shut or self._bound >= self._node.target
+
+    def _close_if_infeasible(self) -> None:
+        """Close the node if the choices that led here do not go together."""
+        if self._part.take is not None and not self._witnesses and not self._closed:
+            answer = self._feasible(self._part.chosen)
+            if answer.selection is None:
+                self._cores.append(answer.core)
+                self._charge(answer.core[::3])
+
+    def _exclude(self) -> None:
+        """Exclude the cheapest hypotheses of lists as long as they do not go together with the choices made."""
+        cost = self._node.cost
+        for number in self._node.alive:
+            while not self._closed:
+                row = self._alive[number][0]
+                if any(witness[number] == row for witness in self._witnesses):
+                    break
+                answer = self._feasible({**self._part.chosen, number: row})
+                if answer.selection is not None:
+                    break
+                self._out.append((number, row, answer.core))
+                self._alive[number] = self._alive[number][1:]
+                if self._alive[number]:
+                    self._bound += cost[self._alive[number][0]] - cost[row]
+                else:
+                    self._out = [entry for entry in self._out if entry[0] == number]
+                    self._empty = True
+        if self._closed and not self._empty and not self._tree.lists.claim.several:
+            self._restore()
+
+    def _restore(self) -> None:
+        """Leave out exclusions, the last of each list first, that the bound does without."""
+        cost = self._node.cost
+        kept: list[tuple[int, int, list[int]]] = []
+        for number, row, core in reversed(self._out):
+            step = cost[self._alive[number][0]] - cost[row]
+            if step <= self._bound - self._node.target and number not in {entry[0] for entry in kept}:
+                self._bound -= step
+                self._alive[number] = (row, *self._alive[number])
+            else:
+                kept.append((number, row, core))
+        self._out = kept[::-1]
+
+    def _charge_cores(self) -> None:
+        """Raise the bound by cores among the cheapest choices: those met on the way, then new ones."""
+        cost = self._node.cost
+        self._left = {s: cost[rows[1]] - cost[rows[0]] for s, rows in self._alive.items() if len(rows) > 1}
+        cheapest = {s: rows[0] for s, rows in self._alive.items()}
+        assumed = {**self._part.chosen, **cheapest}
+        for number, core in enumerate(self._part.cores):
+            if not self._closed and all(assumed.get(s) == row and self._left.get(s, 1) for s, row in core.items()):
+                self._known.append(number)
+                self._charge(core)
+        while not self._closed:
+            open_choices = {s: row for s, row in cheapest.items() if self._left.get(s, 1)}
+            if cheapest and not open_choices:
+                return
+            answer = self._feasible({**self._part.chosen, **open_choices})
+            if answer.selection is not None:
+                if len(open_choices) == len(cheapest) and self._undercuts():
+                    raise Undercut(self._bound, answer.weights)
+                return
+            self._cores.append(answer.core)
+            self._charge(answer.core[::3])
+
+    def _charge(self, lists: Iterable[int]) -> None:
+        free = {s for s in lists if s in self._alive}
+        payers = free & set(self._left)
+        self._charged |= free
+        self._empty = not payers
+        if payers:
+            amount = min(self._left[s] for s in payers)
+            self._bound += amount
+            for s in payers:
+                self._left[s] -= amount
+
+    def _undercuts(self) -> bool:
+        """Whether the cheapest choices do: prices are no more than a bound of what several sums lose."""
+        lists = self._tree.lists
+        if not lists.claim.several:
+            return True
+        worth = self._worth({s: rows[0] for s, rows in self._alive.items()})
+        return may_undercut(lists, worth, worth)
+
+    def _worth(self, cheapest: Choices) -> list[int]:
+        """Return what a selection is worth."""
+        worth: list[int] = (self._part.fixed + self._tree.lists.worth[:, [*cheapest.values()]].sum(axis=1)).tolist()
+        return worth
+
+    def _branch(self) -> int:
+        """Return the list with the fewest hypotheses within the slack, weighted by how cheap they are."""
+        cost, slack = self._node.cost, self._node.target - self._bound
+
+        def weight(number: int) -> float:
+            excess = [cost[row] - cost[self._alive[number][0]] for row in self._alive[number]]
+            total = sum(exp(-_SHARPNESS * value / slack) for value in excess if value < slack)
+            return total if number in self._charged else _CORE_PREFERENCE * total
+
+        several = [number for number, rows in self._alive.items() if len(rows) > 1]
+        return min(several or self._alive, key=weight)
+
+    def _feasible(self, chosen: Mapping[int, int]) -> SelectionOrCore:
+        answer = self._tree.feasible(chosen)
+        if answer.selection is not None:
+            self._witnesses.append(answer.selection)
+        return answer
+
+
+def point(lists: ProofLists, worth: Sequence[int]) -> list[int]:
+    """Return the sums of a selection of this worth, at least 1, at which prices can be taken."""
+    return [max(1, value) for value in lists.sums(worth)]
+
+
+_LEAF_LISTS = 8
+"""Cones with at most so many open lists are closed by a search over their selections."""
+
+_MOST_STALLED = 5
+"""So are those that this many splits a feature have rid of less than a tenth of their lists."""
+
+_HOPELESS = 12
+"""After so many splits a feature that have not, a box is searched over the cones of its corners."""
+
+_SAMPLED_LISTS = 100
+
+
+_MOST_LISTS = 4000
+"""Boxes with more open lists are split rather than searched for pairs."""
+
+_MOST_PAIRS = 20_000
+
+_BITS = (0, 2, 4, 8, 16, 32)
+"""Of multipliers, the fewest that do."""
+
+_SHARE = 0.35 / 0.65
+"""The search tries equal shares, and this one in favour of either list."""
+
+_LARGEST_STEPS = 1 << 60
+"""What the steps of all lists together may come to in the core."""
+
+
+class ConeTree:
+    """A tree that grows."""
+
+    def __init__(self, lists: ProofLists, add: Callable[[Record], None]) -> None:
+        self._lists = lists
+        self._add = add
+        self._n_features = lists.features.shape[1]
+
+    def grow(self, kind: str) -> None:
+        """Add the records of a tree over boxes or cones; raises `Undercut` if something attainable undercuts."""
+        root: Record = {"split": kind}
+        self._add(root)
+        everywhere = whole_part(self._lists)
+        waiting: list[tuple[Part, Shape, int]]
+        waiting = [(everywhere, shape, -1) for shape in reversed([*everywhere.shape.parts(root)])]
+        while waiting:
+            checkpoint()
+            whole, shape, stalled = waiting.pop()
+            cone = narrowed(self._lists, whole, shape)
+            stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0
+            record = self._close(cone, stalled)
+            if record is not None:
+                self._add(record)
+                stalled = 0 if "corners" in record else stalled
+                waiting += [(cone, own, stalled) for own in reversed([*cone.shape.parts(record)])]
+
+    def _close(self, cone: Part, stalled: int) -> Record | None:
+        """Close a cone, or return the record that divides it."""
+        lists = self._lists
+        scores = cone.scores(lists)
+        costs, records = self._closing(cone, scores)
+        for record in records:
+            self._add(record)
+        if records:
+            return None
+        few = len(cone.starts) <= _LEAF_LISTS
+        if cone.shape.boxed and stalled >= _HOPELESS * self._n_features and not few:
+            return {"corners": _diagonal(cone, scores, costs)}
+        if few or (stalled >= _MOST_STALLED * self._n_features and not cone.shape.boxed):
+            SelectionTree(lists, cone, Inside(lists, cone), self._add).grow()
+            return None
+        return {"split": [_axis(cone, scores, costs)] if cone.shape.boxed else list(_edge(cone, scores, costs))}
+
+    def _closing(self, cone: Part, scores: FloatArray) -> tuple[FloatArray, list[Record]]:
+        """Return what the hypotheses of a cone cost [n], and the records that close it at once, if any do."""
+        lists = self._lists
+        if lists.claim.several:
+            return _closing_by_prices(lists, cone, scores)
+        costs = lists.worth[0][cone.rows]
+        needed = lists.target - int(cone.fixed[0] + costs[cone.starts].sum())
+        costs = costs.astype(np.float64)
+        if needed <= 0:
+            return costs, [{}]
+        if not len(cone.starts):
+            return costs, []
+        found = box_conflicts(lists, cone, scores, needed) if cone.shape.boxed else []
+        if not found:
+            return costs, []
+        record: Record = {"cores": found}
+        try:
+            closed(lists, cone, record)
+        except CertificateError:
+            return costs, []  # what was found in floating point is not so
+        return costs, [record]
+
+
+def _closing_by_prices(lists: ProofLists, cone: Part, scores: FloatArray) -> tuple[FloatArray, list[Record]]:
+    """Try the sums at the centre of a cone, then those that are cheapest at their prices, and so on."""
+    costs = np.zeros(len(cone.rows))
+    if not may_undercut(lists, *cone.box(lists)):
+        return costs, [{}]
+    if not len(cone.starts):
+        return costs, []
+    worth = lists.worth[:, cone.rows]
+    values = _central(cone, scores)
+    seen: list[list[int]] = []
+    for _ in range(_MOST_POINTS):
+        at = point(lists, cone.fixed + worth[:, first_best(values, cone.starts)].sum(axis=1))
+        if at in seen:
+            break
+        seen.append(at)
+        try:
+            weighed = priced(lists, cone, at)
+        except CertificateError:
+            break
+        all_costs = weighed.costs(lists)
+        least = int(np.minimum.reduceat(all_costs, cone.starts).sum())
+        if weighed.price.of(weighed.fixed.tolist()) + least >= weighed.price.target:
+            return costs, [{"at": at}]
+        costs = (np.array(weighed.price.slopes[:-1]) @ worth[:-1]).astype(np.float64)
+        values = -all_costs.astype(np.float64)
+    return costs, []
+
+
+def _edge(cone: Part, scores: FloatArray, costs: FloatArray) -> tuple[int, int]:
+    """Return the edge (p, q) with the most cost [n] at stake between its ends' winners, weighted by its length.
+
+    Where there are many lists an even sample of them tells.
+    """
+    sampled = np.arange(0, len(cone.starts), max(1, len(cone.starts) // _SAMPLED_LISTS))
+    ends = np.append(cone.starts[1:], len(cone.rows))
+    rays = cone.shape.rays
+    won = np.empty((len(sampled), len(rays)))
+    for a, (start, end) in enumerate(zip(cone.starts[sampled].tolist(), ends[sampled].tolist(), strict=True)):
+        won[a] = costs[start + scores[:, start:end].argmax(axis=1)]
+    stake = np.abs(won[:, :, None] - won[:, None, :]).sum(axis=0)
+    points = cone.shape.points
+    points /= np.abs(points).sum(axis=1, keepdims=True)
+    length = np.abs(points[:, None] - points[None]).sum(axis=2)
+    p, q = divmod(int(np.argmax(np.triu((stake + 1e-3) * length, 1))), len(points))
+    return p, q
+
+
+def _shares(cone: Part, scores: FloatArray, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return how differences from the first of some lists vary along the axes of a box [m, d - 1], and what is at stake
+    [m].
+    """
+    first = np.repeat(cone.starts, cone.sizes)
+    stride = max(1, len(cone.starts) // _SAMPLED_LISTS)
+    sampled = np.repeat(np.arange(len(cone.starts)) % stride == 0, cone.sizes)
+    rows = np.flatnonzero(sampled & (costs != costs[first]))
+    gains = scores[1:, rows] - scores[1:, first[rows]]
+    reach = np.abs(gains).sum(axis=0)
+    rows, gains, reach = rows[reach > 0.0], gains[:, reach > 0.0], reach[reach > 0.0]
+    stakes = np.abs(costs[rows] - costs[first[rows]]) / np.repeat(cone.sizes, cone.sizes)[rows]
+    return (gains / reach).T, stakes
+
+
+def _axis(cone: Part, scores: FloatArray, costs: FloatArray) -> int:
+    """Return the axis of a box along which most cost is at stake between two hypotheses."""
+    shares, stakes = _shares(cone, scores, costs)
+    lengths = np.abs(cone.shape.points).max(axis=1)
+    return 1 + int(np.argmax(stakes @ np.abs(shares) + 1e-3 * lengths[1:] / lengths[0]))
+
+
+def _diagonal(cone: Part, scores: FloatArray, costs: FloatArray) -> list[int]:
+    """Return the signs of the diagonal along which differences vary least: cones over the corners have it in common."""
+    shares, stakes = _shares(cone, scores, costs)
+    form = (shares * stakes[:, None]).T @ shares
+    signs = np.array(list(product((1, -1), repeat=len(form))))
+    return [int(sign) for sign in signs[np.argmin(((signs @ form) * signs).sum(axis=1))]]
+
+
+def _central(cone: Part, scores: FloatArray) -> FloatArray:
+    """Return the scores [n] of hypotheses about the middle of a cone, from those at its rays [d, n]."""
+    shares = 1.0 / np.abs(cone.shape.points).sum(axis=1)
+    middle: FloatArray = scores[0].copy() if cone.shape.boxed else shares @ scores
+    return middle
+
+
+def box_conflicts(lists: ProofLists, cone: Part, scores: FloatArray, needed: int) -> list[list[int]]:
+    """Return conflicts of pairs of lists that charge what is needed in a box, none if they do not.
+
+    They are found in doubles and named in whole numbers; steps beyond the core's are divided by a power of two first.
+    """
+    costs = lists.worth[0][cone.rows]
+    steps = costs[cone.starts + 1] - costs[cone.starts]
+    value = _central(cone, scores)
+    value[cone.starts] = -np.inf
+    both = np.column_stack([cone.starts, first_best(value, cone.starts)])[steps > 0]
+    steps = steps[steps > 0]
+    gains = (scores[:, both[:, 1]] - scores[:, both[:, 0]]).T
+    reaches = np.abs(gains[:, 1:]).sum(axis=1)
+    used = np.flatnonzero(reaches > 0.0)
+    if len(used) > _MOST_LISTS:
+        return []
+    centre, radius = np.zeros(len(scores)), np.ones(len(scores))
+    centre[0], radius[0] = 1.0, 0.0
+    bits = max(0, (max(needed, int(steps[used].sum())) // _LARGEST_STEPS).bit_length())
+    needed = -(-needed >> bits)
+    charged, named = box_charges(
+        np.ascontiguousarray(gains[used] / reaches[used, None]),
+        (steps[used] >> bits).astype(np.int64),
+        centre,
+        radius,
+        rounding=0.0,  # what is found is checked in whole numbers
+        off=0.0,
+        needed=needed - 1,
+        most_pairs=_MOST_PAIRS,
+    )
+    if charged < needed:
+        return []
+    pairs = both[used[named]]
+    gains = scores[:, pairs[:, :, 1]] - scores[:, pairs[:, :, 0]]
+    multipliers = _multipliers(gains[:, :, 0].T, gains[:, :, 1].T)
+    entries: list[list[int]] = []
+    for rows, pair in zip(cone.rows[pairs[:, :, 1]].tolist(), multipliers.tolist(), strict=True):
+        if pair[0]:
+            entries.append([x for row, m in zip(rows, pair, strict=True) for x in (*lists.places[row], m)])
+    return entries
+
+
+def _multipliers(first: FloatArray, second: FloatArray) -> IntArray:
+    """Return for pairs of gains [p, d] small multipliers [p, 2] whose sum is nowhere negative; or 0 and 0."""
+    even = np.abs(second[:, 1:]).sum(axis=1) / np.abs(first[:, 1:]).sum(axis=1)
+    found = np.zeros((len(first), 2), dtype=np.int64)
+    left = np.arange(len(first))
+    shares = np.array([1.0, _SHARE, 1.0 / _SHARE])
+    for bits in _BITS:
+        scale = float(1 << bits)
+        ratio = even[left, None] * shares
+        p = np.maximum(1.0, np.rint(np.where(ratio >= 1.0, ratio * scale, scale)))
+        q = np.maximum(1.0, np.rint(np.where(ratio >= 1.0, scale, scale / ratio)))
+        total = p[:, :, None] * first[left, None] + q[:, :, None] * second[left, None]
+        margin = total[:, :, 0] - np.abs(total[:, :, 1:]).sum(axis=2)
+        holds = (margin >= 0.0) & (p < 2.0**60) & (q < 2.0**60)
+        some = np.flatnonzero(holds.any(axis=1))
+        which = holds.argmax(axis=1)[some]
+        found[left[some], 0], found[left[some], 1] = p[some, which], q[some, which]
+        left = np.delete(left, some)
+        if not len(left):
+            break
+    return found // np.maximum(1, np.gcd(found[:, 0], found[:, 1]))[:, None]
