@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from lpmert.methods.heuristic.msr import MinimumSampleRisk
-from lpmert.methods.heuristic.sparse import Boosting, Perceptron, Trained
+from lpmert.methods.heuristic.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained
 from lpmert.model.nbest import NBest
 
 Words = NDArray[np.int64]

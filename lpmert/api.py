@@ -377,6 +377,17 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
     return LatticeProblem(data, "wer" if metric == "loss" and data.losses is None else metric, _checked(region))
 
 
+def list_problem(data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None, what: str) -> Problem:
+    """Return the problem on lists; raises `MethodError` for lattices, which says what is of lists."""
+    from lpmert.errors import MethodError
+    from lpmert.model.problem import Problem
+
+    problem = problem_of(data, metric, ties, region)
+    if not isinstance(problem, Problem):
+        raise MethodError(f"{what} N-best lists; make some with lpmert.n_best")
+    return problem
+
+
 def _checked(region: Region | None) -> Region | None:
     if region is None:
         return None

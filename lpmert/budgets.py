@@ -8,7 +8,6 @@ one such search after the other, each for less than the second sum before.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lpmert.api import many_searches, problem_of, settings_of
+from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
-from lpmert.findings import Unit
+from lpmert.findings import Outcome, Unit
 from lpmert.metrics.ratio import WITHIN, Budget
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -28,7 +27,7 @@ from lpmert.numeric.rounding import binary_places, decimals_of
 from lpmert.quoting import listed, number, quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.driver import solve
-from lpmert.system.deadline import Deadline, unheeded
+from lpmert.system.deadline import Deadline, told
 from lpmert.system.memory import Allowance
 from lpmert.values import real_number, whole_number
 from lpmert.workers import using_workers
@@ -46,7 +45,7 @@ OnPoint = Callable[[Result], object]
 
 
 @dataclass(frozen=True)
-class Front:
+class Front(Outcome):
     """All best pairs of a loss and a second sum, from the least loss to the least second sum.
 
     Parameters
@@ -81,10 +80,6 @@ class Front:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
         return {**vars(self), "points": [one.to_dict() for one in self.points]}
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
 
 
 def within_budget(
@@ -237,9 +232,7 @@ def pareto(
             if found.within:
                 front.append(found.result)
                 last = found.whole_second
-                with unheeded():
-                    stopped = on_point is not None and bool(on_point(found.result))
-                if stopped:
+                if told(on_point, found.result):
                     break
             if found.result.status is not Status.OPTIMAL:
                 break
@@ -291,9 +284,7 @@ class _Sums:
     """The lists with both sums as whole numbers."""
 
     def __init__(self, nbest: NBest, second: str | ArrayLike, name: str, metric: Any, region: Region | None) -> None:
-        problem = problem_of(nbest, metric, "first", region)
-        if not isinstance(problem, Problem):
-            raise MethodError("budgets are for N-best lists; make some with lpmert.n_best")
+        problem = list_problem(nbest, metric, "first", region, "budgets are for")
         if problem.losses is None:
             raise MetricError(
                 f"a budget needs a loss that is a sum over lists, and metric {quoted(problem.metric.name)} is none"
@@ -365,8 +356,8 @@ class _Within:
     def search(self, method: Method, limits: Limits, seed: int, callback: Callback | None = None) -> _Found:
         sums, limit = self._sums, self._limit
         problem = Problem(sums.lists(self._losses, sums.second.whole), self._metric, region=sums.region)
-        told = None if callback is None else lambda progress: callback(self._progress(progress))
-        found = solve(method, problem, limits, told, seed)
+        own = None if callback is None else lambda progress: callback(self._progress(progress))
+        found = solve(method, problem, limits, own, seed)
         at = sums.problem.evaluate(found.weights)
         whole = int(sums.second.whole[sums.problem.nbest.offsets[:-1] + at.selection].sum())
         second = float(sums.second.value(whole))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lpmert.quoting import number, quoted
 
@@ -12,6 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lpmert.errors import FloatArray
+
+
+class Outcome(ABC):
+    """What a call found: all that it holds can be told as JSON."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain numbers, strings, lists and dictionaries, ready for JSON."""
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
 
 
 def is_restricted(region: Mapping[str, float], signature: str) -> bool:

@@ -16,10 +16,13 @@ from lpmert.errors import DataError, MetricError
 from lpmert.findings import LOSS
 from lpmert.formats.weights import given_weights
 from lpmert.quoting import listed, quoted
+from lpmert.ranges import NearOptimal
 from lpmert.reporting import pictures
 from lpmert.reporting.documents import Material, documents
 from lpmert.reporting.documents import changes as changed_lists
 from lpmert.reporting.lines import Window
+from lpmert.result import Result
+from lpmert.subsets import Subsets
 from lpmert.values import weights_array
 
 if TYPE_CHECKING:
@@ -30,22 +33,21 @@ if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
     from lpmert.model.graphs import WordGraphs
     from lpmert.model.nbest import NBest
-    from lpmert.ranges import NearOptimal
-    from lpmert.result import Result
-    from lpmert.subsets import Subsets
     from lpmert.values import Weights
 
 _SIZE = 7.0, 3.6
 """Of pictures, in inches."""
 
 
-def progress(result: Result) -> Figure:
-    """Draw the best weights and the bound over the time of a search.
+def outcome(found: Result | Subsets | NearOptimal | Front) -> Figure:
+    """Draw what a search, or many of them, found.
 
     Parameters
     ----------
-    result : Result
-        Of any method.
+    found : Result, Subsets, NearOptimal or Front
+        Of a search: the best weights and the bound over time. Of `best_subsets`: the loss of the best 1, 2, ...
+        features, with its bounds and what each size adds. Of `near_optimal`: the range of each weight, relative to its
+        size at the optimum. Of `pareto`: the least loss against the budget of the second sum.
 
     Returns
     -------
@@ -61,9 +63,16 @@ def progress(result: Result) -> Figure:
     --------
     >>> import lpmert
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
-    >>> figure = lpmert.plots.progress(lpmert.minimize(lists))
+    >>> figure = lpmert.plots.outcome(lpmert.minimize(lists))
+    >>> figure = lpmert.plots.outcome(lpmert.near_optimal(lists, slack=0.5))
     """
-    return pictures.progress(result.to_dict(), result.unit or LOSS, *_SIZE)
+    if isinstance(found, Result):
+        return pictures.progress(found.to_dict(), found.unit or LOSS, *_SIZE)
+    if isinstance(found, NearOptimal):
+        return pictures.ranges(found, found.optimum.unit or LOSS)
+    if isinstance(found, Subsets):
+        return pictures.subsets(found, found.unit or LOSS)
+    return pictures.front(found, found.unit or LOSS)
 
 
 def profile(
@@ -222,87 +231,6 @@ def changes(
     return pictures.changes(known, problem.unit)
 
 
-def subsets(found: Subsets) -> Figure:
-    """Draw the loss of the best 1, 2, ... features, with its bounds and what each size adds.
-
-    Parameters
-    ----------
-    found : Subsets
-        From `best_subsets`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The picture.
-
-    Raises
-    ------
-    MethodError
-        Without matplotlib.
-
-    Examples
-    --------
-    >>> import lpmert
-    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
-    >>> figure = lpmert.plots.subsets(lpmert.best_subsets(lists))
-    """
-    return pictures.subsets(found, found.unit or LOSS)
-
-
-def ranges(found: NearOptimal) -> Figure:
-    """Draw the range of each weight among near-optimal ones, relative to its size at the optimum.
-
-    Parameters
-    ----------
-    found : NearOptimal
-        From `near_optimal`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The picture.
-
-    Raises
-    ------
-    MethodError
-        Without matplotlib.
-
-    Examples
-    --------
-    >>> import lpmert
-    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
-    >>> figure = lpmert.plots.ranges(lpmert.near_optimal(lists, slack=0.5))
-    """
-    return pictures.ranges(found, found.optimum.unit or LOSS)
-
-
-def front(found: Front) -> Figure:
-    """Draw the least loss against the budget of the second sum.
-
-    Parameters
-    ----------
-    found : Front
-        From `pareto`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The picture.
-
-    Raises
-    ------
-    MethodError
-        Without matplotlib.
-
-    Examples
-    --------
-    >>> import lpmert
-    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
-    >>> figure = lpmert.plots.front(lpmert.pareto(lists, second=[9, 1, 1, 1]))
-    """
-    return pictures.front(found, found.unit or LOSS)
-
-
 def save(figure: Figure, path: str | Path) -> None:
     """Write a picture to a file whose ending says in which form: PNG, SVG or PDF.
 
@@ -322,7 +250,7 @@ def save(figure: Figure, path: str | Path) -> None:
     --------
     >>> import lpmert, tempfile
     >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
-    >>> lpmert.plots.save(lpmert.plots.progress(lpmert.minimize(lists)), tempfile.mkdtemp() + "/progress.svg")
+    >>> lpmert.plots.save(lpmert.plots.outcome(lpmert.minimize(lists)), tempfile.mkdtemp() + "/progress.svg")
     """
     pictures.write_picture(figure, path)
 

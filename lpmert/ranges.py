@@ -7,7 +7,6 @@ attained, or proves that there are none, which narrows the range that is possibl
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import atan, inf, isfinite, nextafter, tan
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.api import many_searches, problem_of, settings_of
+from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import DataError, MethodError, RegionError
+from lpmert.findings import Outcome
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
@@ -24,7 +24,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.result import Limits, Result
 from lpmert.search.cutoff import Below, search_below
 from lpmert.search.driver import solve
-from lpmert.system.deadline import Deadline, unheeded
+from lpmert.system.deadline import Deadline, told
 from lpmert.values import real_number
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class WeightRange:
 
 
 @dataclass(frozen=True)
-class NearOptimal:
+class NearOptimal(Outcome):
     """All weights whose loss is near the optimum, feature by feature.
 
     Parameters
@@ -122,10 +122,6 @@ class NearOptimal:
             "complete": self.complete,
             "seconds": self.seconds,
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
 
 
 def near_optimal(
@@ -196,19 +192,14 @@ def near_optimal(
     if not 0.0 < precision < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     with many_searches(limits, backend, jobs) as (deadline, _):
-        problem = problem_of(nbest, metric, ties, region)
-        if not isinstance(problem, Problem):
-            raise MethodError("ranges of weights are sought on N-best lists; make some with lpmert.n_best")
-        third = None if deadline.left is None else deadline.left / 3.0
-        optimum = solve(solver, problem, replace(limits, time_limit=third), seed=seed)
+        problem = list_problem(nbest, metric, ties, region, "ranges of weights are sought on")
+        optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
         most = optimum.loss + more(optimum.loss)
         search = _Search(nbest, problem, solver, limits, seed, deadline, most, precision)
         search.fix(optimum, region or Region(), relative_to)
         ranges: list[WeightRange] = []
         for name in nbest.names:
-            if on_range is not None:
-                with unheeded():
-                    search.stopped |= bool(on_range(name, len(ranges), len(nbest.names)))
+            search.stopped |= told(on_range, name, len(ranges), len(nbest.names))
             ranges.append(search.range(name, len(nbest.names) - len(ranges)))
     return NearOptimal(search.optimum, most, search.scale, tuple(ranges), search.complete, deadline.seconds)
 
@@ -276,8 +267,7 @@ class _Search:
         weight = self._weight(self.optimum, name)
         if name in self._region.fixed:
             return WeightRange(name, weight, (weight, weight), (weight, weight))
-        left = self._deadline.left
-        share = Deadline(None if left is None else left / n_left, None, lambda: self._deadline.expired)
+        share = Deadline(self._deadline.share(n_left), None, lambda: self._deadline.expired)
         (low, least), (high, largest) = (self._end(name, weight, upper, share) for upper in (False, True))
         return WeightRange(name, weight, (low, high), (least, largest))
 

@@ -6,7 +6,6 @@ are too dear lies outside. Others are split, those that were split least often f
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.api import many_searches, problem_of, settings_of
+from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
+from lpmert.findings import Outcome
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -31,7 +31,7 @@ from lpmert.ranges import checked_slack
 from lpmert.result import Result
 from lpmert.search.driver import solve
 from lpmert.search.incumbent import normalised
-from lpmert.system.deadline import Deadline, unheeded
+from lpmert.system.deadline import Deadline, told
 from lpmert.values import whole_number
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ OnCones = Callable[[float, float], object]
 
 
 @dataclass(frozen=True)
-class RashomonSet:
+class RashomonSet(Outcome):
     """All weights whose loss is near the optimum, as cones of weights.
 
     Parameters
@@ -101,10 +101,6 @@ class RashomonSet:
             "share": list(self.share),
             "unchanged": list(self.unchanged),
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
 
 
 def rashomon_set(
@@ -173,9 +169,7 @@ def rashomon_set(
     if not 0.0 < precision < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     with many_searches(limits, backend, jobs) as (deadline, _):
-        problem = problem_of(nbest, metric, ties, region)
-        if not isinstance(problem, Problem):
-            raise MethodError("cones of near-optimal weights are of N-best lists; make some with lpmert.n_best")
+        problem = list_problem(nbest, metric, ties, region, "cones of near-optimal weights are of")
         form = problem.canonical
         if not 0 < form.n_features <= MOST_FEATURES:
             raise MethodError(
@@ -185,8 +179,7 @@ def rashomon_set(
         reduction = problem.coordinates.reduction
         if form.cap is not None or form.rounding is not None or (reduction is not None and reduction.columns is None):
             raise MethodError("cones of near-optimal weights are for regions of limits; leave cosine and equations out")
-        third = None if deadline.left is None else deadline.left / 3.0
-        optimum = solve(solver, problem, replace(limits, time_limit=third), seed=seed)
+        optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
         most = optimum.loss + more(optimum.loss)
         off = form.n_lists if form.rounded else 0
         dearest = np.maximum.reduceat(form.costs, form.offsets[:-1])[: form.n_lists - len(form.limits)]
@@ -363,10 +356,8 @@ class _Search:
             _, cones = self._waiting[0]
             if deadline.expired or count >= most_cones or cones.splits >= _MOST_SPLITS:
                 return False
-            if on_cones is not None:
-                with unheeded():
-                    if on_cones(self.inside, self.left):
-                        return False
+            if told(on_cones, self.inside, self.left):
+                return False
             self._waiting.popleft()
             count += len(cones.rays)
             self._decide(cones.halves(self._angles.longest(cones.rays)))

@@ -143,7 +143,7 @@ METHODS = Registry(
         "tpe": "lpmert.methods.heuristic.derivative_free:Tpe",
         "annealing": "lpmert.methods.heuristic.risk:Annealing",
         "likelihood": "lpmert.methods.heuristic.likelihood:Likelihood",
-        "msr": "lpmert.methods.heuristic.msr:MinimumSampleRisk",
+        "msr": "lpmert.methods.heuristic.sparse:MinimumSampleRisk",
         "perceptron": "lpmert.methods.heuristic.sparse:Perceptron",
         "boosting": "lpmert.methods.heuristic.sparse:Boosting",
         "pro": "lpmert.methods.heuristic.ranking:Pro",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.findings import Outcome
 from lpmert.model.arrays import BEYOND_DOUBLES, checked_sequence, is_rounded
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.nbest import NBest, checked_lists
@@ -32,7 +33,7 @@ EXACT = "exact"
 
 
 @dataclass(frozen=True, eq=False)
-class Reranked:
+class Reranked(Outcome):
     """What weights pick from each list.
 
     hypotheses [S]: counted from 0 within their lists; with votes, the first one that gives the answer picked. texts:

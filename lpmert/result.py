@@ -18,7 +18,7 @@ from lpmert.errors import (
     IntArray,
 )
 from lpmert.errors import LpmertError as LpmertError  # those who handle results handle errors
-from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Unit, is_restricted
+from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Outcome, Unit, is_restricted
 from lpmert.quoting import WARNINGS, listed, quoted
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def relative_gap(loss: float, lower_bound: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Outcome):
     """What a method found and what it proved. Unknown is `None`.
 
     Parameters
@@ -368,10 +368,6 @@ class Result:
             "seed": self.seed,
         }
 
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object; infinite numbers become null."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
-
     def save(self, path: str | Path) -> None:
         """Write the result as JSON; the file appears whole or not at all."""
         from lpmert.system.files import write_text
@@ -462,7 +458,7 @@ def warned(result: Result) -> Result:
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Outcome):
     """What given weights cost, beside the best there are.
 
     weights [D] as given. `loss` is that of decoding with ties broken as asked; `loss_best_ties` and `loss_worst_ties`
@@ -511,10 +507,6 @@ class Check:
             **{name: getattr(self, name) for name in ("excess", "wins_by_ties", "inside")},
             "optimum": self.optimum.to_dict(),
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
 
     def __str__(self) -> str:
         """Return a short report."""

@@ -7,7 +7,6 @@ are ruled out before their own optimum is known. The bound of a size is the leas
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.api import many_searches, problem_of, settings_of
+from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import MethodError, RegionError
-from lpmert.findings import Unit
+from lpmert.findings import Outcome, Unit
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.numeric.lists import varying_columns
 from lpmert.result import Limits, Result, Status
 from lpmert.search.cutoff import search_below
-from lpmert.system.deadline import Deadline, unheeded
+from lpmert.system.deadline import Deadline, told
 from lpmert.system.interrupts import Interrupts
 from lpmert.values import whole_number
 
@@ -67,7 +66,7 @@ class Subset:
 
 
 @dataclass(frozen=True)
-class Subsets:
+class Subsets(Outcome):
     """What `best_subsets` found: one `Subset` for each size, the smallest first.
 
     Parameters
@@ -103,10 +102,6 @@ class Subsets:
         """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
         own = [{**vars(one), "features": list(one.features), "result": one.result.to_dict()} for one in self.subsets]
         return {"names": list(self.names), "subsets": own, "complete": self.complete, "seconds": self.seconds}
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
 
 
 def best_subsets(
@@ -173,9 +168,7 @@ def best_subsets(
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     with many_searches(limits, backend, jobs) as (deadline, interrupts):
-        problem = problem_of(nbest, metric, "first", region)
-        if not isinstance(problem, Problem):
-            raise MethodError("sets of features are searched on N-best lists; make some with lpmert.n_best")
+        problem = list_problem(nbest, metric, "first", region, "sets of features are searched on")
         ties, oracle = ties or ("first" if problem.losses is None else "worst"), -inf
         if problem.losses is not None:
             oracle = nextafter(fsum(np.minimum.reduceat(problem.losses, nbest.offsets[:-1])), -inf)
@@ -232,9 +225,9 @@ class _Selection:
         for size in sizes:
             if self.deadline.expired or self.stopped:
                 return
-            left = self.deadline.left
-            share = None if left is None else left / (sizes[-1] - size + 1)
-            of_size = self._search_size(size, Deadline(share, None, lambda: self.deadline.expired))
+            of_size = self._search_size(
+                size, Deadline(self.deadline.share(sizes[-1] - size + 1), None, lambda: self.deadline.expired)
+            )
             if of_size is not None:
                 yield of_size
 
@@ -264,11 +257,12 @@ class _Selection:
             for k, names in enumerate(waiting):
                 if share.expired or self.stopped:
                     break
-                left = None if share.left is None else share.left / (len(waiting) - k)
-                bound, done = self._search_set(names, left)
+                bound, done = self._search_set(names, share.share(len(waiting) - k))
                 bounds[names] = max(bound, bounds.get(names, -inf))
                 ended |= {names} if done else set()
-                self.stopped = self._tell(size, len(bounds), len(sets))
+                self.stopped = told(
+                    self.on_set, size, len(bounds), len(sets), inf if self.best is None else self.best.loss
+                )
             waiting = [names for names in sets if names not in ended and not self._rules_out(bounds.get(names, -inf))]
         bound = min(bounds.get(names, self.oracle) for names in sets)
         if self.ties != "worst":  # fewer features may cost less then: other hypotheses stand for those that are alike
@@ -334,9 +328,3 @@ class _Selection:
     def _promise(self, names: _Set) -> float:
         """Return the least loss met in a set with a feature less."""
         return min((self._met.get(less, inf) for less in combinations(names, len(names) - 1)), default=inf)
-
-    def _tell(self, size: int, done: int, n_sets: int) -> bool:
-        if self.on_set is None:
-            return False
-        with unheeded():
-            return bool(self.on_set(size, done, n_sets, inf if self.best is None else self.best.loss))

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lpmert.api import problem_of
+from lpmert.api import list_problem
 from lpmert.core import decode
-from lpmert.errors import DataError, IntArray, MethodError
-from lpmert.model.problem import Problem
+from lpmert.errors import DataError, IntArray
 from lpmert.model.reduction import reduce
 from lpmert.model.region import limits_of
 from lpmert.numeric.lists import varying_columns
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from lpmert.errors import FloatArray
     from lpmert.metrics.base import Metric
+    from lpmert.model.nbest import NBest
     from lpmert.model.region import Region
     from lpmert.values import Weights
 
@@ -45,7 +45,7 @@ _FIRST_LIMITS, _ROUNDS = 4, 8
 
 
 def whole_weights(
-    nbest: object,
+    nbest: NBest,
     weights: Weights | str | Path,
     *,
     largest: int = LARGEST,
@@ -90,9 +90,7 @@ def whole_weights(
     largest = whole_number(largest, "largest", 1)
     if largest > 2**20:
         raise DataError(f"largest must be at most {2**20}; got {largest}")
-    problem = problem_of(nbest, metric, ties, region)  # type: ignore[arg-type]
-    if not isinstance(problem, Problem):
-        raise MethodError("whole weights are sought on N-best lists; make some with lpmert.n_best")
+    problem = list_problem(nbest, metric, ties, region, "whole weights are sought on")
     given = problem.checked_weights(given_weights(weights, "weights"))
     own = None if problem.region is None else reduce(limits_of(problem.region, problem.names))
     columns = np.arange(len(given)) if own is None else own.columns

@@ -13,9 +13,8 @@ from scipy.optimize import linprog
 import lpmert
 from lpmert.core import height_of_loss, lay_minorant
 from lpmert.errors import FloatArray
-from lpmert.methods.lp_mert.attainability import AttainabilityOracle
+from lpmert.methods.lp_mert.attainability import AttainabilityOracle, PublishedSearch
 from lpmert.methods.lp_mert.method import LpMert
-from lpmert.methods.lp_mert.published import PublishedSearch
 from lpmert.metrics.ratio import Bleu, Budget, Chrf, LinearFraction, f_beta, precision
 from lpmert.model.presolve import fixed_point
 from lpmert.model.problem import Problem

@@ -24,8 +24,14 @@ from benchmarks.suites.msr import FOLDER, FOLDS, decoded_loss, fold, sparse_conv
 from benchmarks.tables import Figure, Table
 from lpmert.errors import FloatArray, IntArray
 from lpmert.formats.moses import read_moses
-from lpmert.methods.heuristic.msr import MinimumSampleRisk
-from lpmert.methods.heuristic.sparse import Boosting, Perceptron, SparseLineSearch, Trained, sparse_lists
+from lpmert.methods.heuristic.sparse import (
+    Boosting,
+    MinimumSampleRisk,
+    Perceptron,
+    SparseLineSearch,
+    Trained,
+    sparse_lists,
+)
 from lpmert.model.nbest import NBest
 from lpmert.system.files import read_text
 

@@ -18,8 +18,7 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.errors import FloatArray
 from lpmert.formats.moses import read_moses
-from lpmert.methods.heuristic.msr import MinimumSampleRisk
-from lpmert.methods.heuristic.sparse import Boosting, Perceptron, Trained
+from lpmert.methods.heuristic.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained
 from lpmert.model.nbest import NBest
 from lpmert.system.files import read_text
 

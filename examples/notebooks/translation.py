@@ -17,7 +17,7 @@ print(result.status.name, "BLEU", round(result.score, 2), "loss", round(result.l
 # Bound and best loss as the search went:
 
 # %%
-lpmert.plots.save(lpmert.plots.progress(result), "translation-progress.png")
+lpmert.plots.save(lpmert.plots.outcome(result), "translation-progress.png")
 
 # %% [markdown]
 # Line searches from random starts, beside it:

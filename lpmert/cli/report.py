@@ -18,7 +18,8 @@ from lpmert.cli.search import command
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
-    from lpmert.reporting.documents import Documents, Outcome
+    from lpmert.findings import Outcome
+    from lpmert.reporting.documents import Documents
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.findings import LOSS, Unit
+from lpmert.findings import LOSS, Outcome, Unit
 from lpmert.result import SCHEMA, Result, Status
 from lpmert.unseen.estimate import FEW, Interval
 
@@ -256,7 +255,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Outcome):
     """All entries on the same lists, the first method first, and the optimum of these lists or what is known of it.
 
     names [D] of the features. complete: whether every run was made. unseen: the cross-validation, if it was asked for
@@ -320,10 +319,6 @@ class Comparison:
             "unit": asdict(self.unit),
             "held_out_unit": None if self.held_out_unit is None else asdict(self.held_out_unit),
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
 
     def _entry(self, entry: Entry) -> dict[str, Any]:
         return {

@@ -14,7 +14,7 @@ import numpy as np
 
 from lpmert.api import settings_of
 from lpmert.errors import DataError, DecoderError, FloatArray, LpmertError, MethodError, RegionError
-from lpmert.findings import Unit
+from lpmert.findings import Outcome, Unit
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.looping.decoder import Cost, Decoded, Decoder, Measure, check_decoder, checked
 from lpmert.looping.journal import Journal
@@ -96,7 +96,7 @@ class Iteration:
 
 
 @dataclass(frozen=True, eq=False)
-class Looped:
+class Looped(Outcome):
     """The outcome of a loop: the iteration whose own outputs cost least, the first one of equals.
 
     Parameters
@@ -161,10 +161,6 @@ class Looped:
             "seed": self.seed,
             "signature": self.signature,
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
 
     def __str__(self) -> str:
         """Return a short report."""

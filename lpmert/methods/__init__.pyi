@@ -17,13 +17,13 @@ from .heuristic.derivative_free import NelderMead as NelderMead
 from .heuristic.derivative_free import RandomSearch as RandomSearch
 from .heuristic.derivative_free import Tpe as Tpe
 from .heuristic.likelihood import Likelihood as Likelihood
-from .heuristic.msr import MinimumSampleRisk as MinimumSampleRisk
 from .heuristic.och import Och as Och
 from .heuristic.och import Stabilised as Stabilised
 from .heuristic.ranking import Mira as Mira
 from .heuristic.ranking import Pro as Pro
 from .heuristic.risk import Annealing as Annealing
 from .heuristic.sparse import Boosting as Boosting
+from .heuristic.sparse import MinimumSampleRisk as MinimumSampleRisk
 from .heuristic.sparse import Perceptron as Perceptron
 from .lp_mert.beam import Beam as Beam
 from .lp_mert.method import LpMert as LpMert

@@ -14,13 +14,13 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray
-from lpmert.findings import LOSS, Unit
+from lpmert.findings import LOSS, Outcome, Unit
 from lpmert.metrics.base import AdditiveMetric
 from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence
 from lpmert.model.graphs import WordGraphs
@@ -64,14 +64,6 @@ _SAME = 1e-12
 
 _MOST_METHODS = 8
 """Methods of a comparison whose best weights are set beside the others."""
-
-
-@runtime_checkable
-class Outcome(Protocol):
-    """What can tell all that it holds as plain numbers: results, checks, tunings, comparisons."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it, ready for JSON."""
 
 
 Source = Outcome | str | Path

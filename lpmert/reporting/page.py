@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from lpmert.errors import DataError
+from lpmert.findings import Outcome
 from lpmert.formats.weights import given_weights
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, percent, quoted
 from lpmert.reporting import pictures, tables
-from lpmert.reporting.documents import Change, Documents, Material, Outcome, Source, changes, closest, documents, edits
+from lpmert.reporting.documents import Change, Documents, Material, Source, changes, closest, documents, edits
 from lpmert.reporting.lines import shown_features
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
 from lpmert.system.files import write_text

@@ -66,6 +66,10 @@ class Deadline:
         """Seconds left, `None` without a limit."""
         return None if self.limit is None else max(0.0, self.limit - self.seconds)
 
+    def share(self, parts: float) -> float | None:
+        """Return the seconds that each of so many parts gets of what is left, `None` without a limit."""
+        return None if self.limit is None else max(0.0, self.limit - self.seconds) / parts
+
     def lacks(self, size: int) -> bool:
         """Whether so many more bytes do not fit."""
         left = None if self.memory is None else self.memory.left
@@ -200,3 +204,11 @@ def unheeded() -> Iterator[None]:
     finally:
         _running.reset(tokens[0])
         _heeded.reset(tokens[1])
+
+
+def told(callback: Callable[..., object] | None, *report: object) -> bool:
+    """Tell a caller's own code, if there is any, and return whether it answers that work should stop."""
+    if callback is None:
+        return False
+    with unheeded():
+        return bool(callback(*report))

@@ -7,7 +7,6 @@ worse in it, and only for as little on the others as the optimum has; most of th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import frexp, ldexp
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.api import many_searches, problem_of, settings_of
+from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import FloatArray, LimitError, MethodError, MetricError, RegionError
+from lpmert.findings import Outcome
 from lpmert.metrics.base import AdditiveMetric
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Distinct, Problem
@@ -25,7 +25,7 @@ from lpmert.quoting import quoted
 from lpmert.result import Limits, Result, Status
 from lpmert.search.cutoff import search_below
 from lpmert.search.driver import solve
-from lpmert.system.deadline import unheeded
+from lpmert.system.deadline import told
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -39,7 +39,7 @@ OnList = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOut(Outcome):
     """What each list costs where it has no say, from `leave_one_out`.
 
     Parameters
@@ -85,10 +85,6 @@ class LeftOut:
         keys = ("list", "fitted", "least", "most")
         own = {"loss": self.loss, "complete": self.complete, "seconds": self.seconds}
         return {"optimum": self.optimum.to_dict(), **own, "lists": [dict(zip(keys, c, strict=True)) for c in columns]}
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
 
 
 def leave_one_out(
@@ -149,13 +145,10 @@ def leave_one_out(
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and leaving lists out takes proofs; use auto")
     with many_searches(limits, backend, jobs) as (deadline, _):
-        problem = problem_of(nbest, metric, ties, region)
-        if not isinstance(problem, Problem):
-            raise MethodError("lists are left out of N-best lists; make some with lpmert.n_best")
+        problem = list_problem(nbest, metric, ties, region, "lists are left out of")
         if not isinstance(problem.metric, AdditiveMetric):
             raise MetricError(f"lists are left out of sums over lists, which {quoted(problem.metric.name)} is not")
-        half = None if deadline.left is None else deadline.left / 2.0
-        optimum = solve(solver, problem, replace(limits, time_limit=half), seed=seed)
+        optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(2.0)), seed=seed)
         if optimum.status is not Status.OPTIMAL:
             raise LimitError(f"no list left out, as the optimum of all lists is not proved: {optimum.message}")
         search = _Search(problem, optimum, solver, limits, seed)
@@ -165,13 +158,10 @@ def leave_one_out(
         for done, number in enumerate(waiting):
             if deadline.expired:
                 break
-            left = None if deadline.left is None else deadline.left / (len(waiting) - done)
-            found = search.without(number, left)
+            found = search.without(number, deadline.share(len(waiting) - done))
             ends[:, number] = ends[:, number] if found is None else found
-            if on_list is not None:
-                with unheeded():
-                    if on_list(n_lists - len(waiting) + done + 1, n_lists):
-                        break
+            if told(on_list, n_lists - len(waiting) + done + 1, n_lists):
+                break
     return LeftOut(optimum, nbest.list_ids, fitted, ends[0], ends[1], deadline.seconds)
 
 

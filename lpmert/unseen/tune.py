@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -13,14 +12,14 @@ import numpy as np
 
 from lpmert.api import problem_of, settings_of
 from lpmert.errors import FloatArray, MethodError
-from lpmert.findings import LOSS, Unit
+from lpmert.findings import LOSS, Outcome, Unit
 from lpmert.model.canonical import CallerWeights
 from lpmert.quoting import quoted
 from lpmert.result import Result, warned
 from lpmert.search.driver import solve
 from lpmert.search.incumbent import normalised
 from lpmert.search.report import scaled_evaluation
-from lpmert.system.deadline import Deadline, unheeded
+from lpmert.system.deadline import Deadline, told
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 from lpmert.unseen.averaging import AGREEMENT, Averaging
@@ -76,7 +75,7 @@ class Averaged:
 
 
 @dataclass(frozen=True, eq=False)
-class Tuned:
+class Tuned(Outcome):
     """Weights for lists that nobody has seen yet, beside those that are best on the lists given.
 
     weights [D]: those recommended, in the scale of a `Result`; recommended: "averaged" or "optimum", whose
@@ -155,10 +154,6 @@ class Tuned:
             "signature": self.signature,
             "seconds": self.seconds,
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
 
     def __str__(self) -> str:
         """Return a short report."""
@@ -277,10 +272,8 @@ def tune(
     allowance = Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
 
-    def report(stage: str, done: int, parts: int) -> None:
-        if on_stage is not None:
-            with unheeded():
-                on_stage(stage, done, parts)
+    def report(stage: str, done: int, parts: int) -> None:  # whose answer stops nothing
+        told(on_stage, stage, done, parts)
 
     averaging = averaging or Averaging()
     if not isinstance(averaging, Averaging):

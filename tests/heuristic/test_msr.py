@@ -14,9 +14,17 @@ from scipy.sparse import csr_array
 from shared import SHARED_DATA, needs_shared
 
 from lpmert.errors import FloatArray, MethodError
-from lpmert.methods.heuristic import msr
-from lpmert.methods.heuristic.msr import Candidates, MinimumSampleRisk, select, try_each
-from lpmert.methods.heuristic.sparse import Line, SparseLineSearch, SparseLists, sparse_lists
+from lpmert.methods.heuristic import sparse
+from lpmert.methods.heuristic.sparse import (
+    Candidates,
+    Line,
+    MinimumSampleRisk,
+    SparseLineSearch,
+    SparseLists,
+    select,
+    sparse_lists,
+    try_each,
+)
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import f_beta
 from lpmert.model.nbest import NBest
@@ -213,7 +221,7 @@ def test_selection_follows_the_formula(seed: int) -> None:
 def test_the_second_feature_is_not_a_copy_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     twins = candidates([1.0, 0.99, 0.9], [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
     assert select(twins, 2).tolist() == [0, 2]
-    monkeypatch.setattr(msr, "_WINDOW", 1)
+    monkeypatch.setattr(sparse, "_WINDOW", 1)
     assert select(twins, 2).tolist() == [0, 1]  # the better one is not looked at
 
 

@@ -16,8 +16,8 @@ from shared import needs_shared, swahili
 
 import lpmert
 from lpmert import Status
+from lpmert.methods.lp_mert.attainability import PublishedSearch
 from lpmert.methods.lp_mert.method import LpMert
-from lpmert.methods.lp_mert.published import PublishedSearch
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent
 from lpmert.search.method import Task

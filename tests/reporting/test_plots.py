@@ -26,7 +26,7 @@ RESULT = lpmert.minimize(NBEST, initial_weights=[1.0, 0.0, 0.0])
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_every_picture_is_written(tmp_path: Path, ending: str) -> None:
     drawn = {
-        "progress": lpmert.plots.progress(RESULT),
+        "progress": lpmert.plots.outcome(RESULT),
         "profile": lpmert.plots.profile(RESULT, NBEST, "feature2"),
         "surface": lpmert.plots.surface(RESULT, NBEST, ("feature1", "feature3"), window="near"),
         "changes": lpmert.plots.changes(NBEST, [1.0, 0, 0], RESULT),
@@ -109,7 +109,7 @@ def test_names_are_names_whatever_dollars_they_hold(tmp_path: Path) -> None:
 def test_without_the_extra_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpmert.reporting.pictures.find_spec", lambda _: None)
     for draw in (
-        lambda: lpmert.plots.progress(RESULT),
+        lambda: lpmert.plots.outcome(RESULT),
         lambda: lpmert.plots.surface(RESULT, NBEST),
         lambda: lpmert.report(RESULT, tmp_path / "r.html"),
     ):
@@ -156,7 +156,7 @@ def test_a_front_has_steps_only_if_it_has_all_points() -> None:
     )
     for points, lines in ((None, 2), (2, 1)):
         found = lpmert.pareto(nbest, "b", points=points)
-        axes = lpmert.plots.front(found).axes[0]
+        axes = lpmert.plots.outcome(found).axes[0]
         assert len(axes.lines) == lines
         drawn = list(zip(*axes.lines[-1].get_data(), strict=True))
         assert drawn == [(one.sums["b"], one.loss) for one in reversed(found.points)]

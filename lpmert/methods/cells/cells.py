@@ -17,8 +17,7 @@ from typing import Any
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
-from lpmert.methods.cells.losses import Loss, loss_for
-from lpmert.methods.cells.nodes import Fields, faces
+from lpmert.methods.cells.nodes import Fields, Loss, faces, loss_for
 from lpmert.methods.cells.units import CellsTask, Counts, Explored, NodeSearch, NodeSettings, Roots, explore
 from lpmert.methods.choices.choices import Choices, ChoicesSearch
 from lpmert.methods.lattice.search import LatticeSearch

@@ -12,11 +12,11 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray
-from lpmert.methods.cells.losses import Loss
 from lpmert.methods.cells.nodes import (
     FEW_LISTS,
     MOST_FEATURES_OF_CONES,
     Fields,
+    Loss,
     Survivors,
     cones_of,
     whole_box,

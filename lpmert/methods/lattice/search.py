@@ -15,8 +15,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lattice.checkpoints import cones_of, rays_of, state_of_cones
-from lpmert.methods.lattice.nodes import Before, Cone, Expander, Expansion, Findings, View, all_mixes, look
+from lpmert.methods.lattice.nodes import (
+    Before,
+    Cone,
+    Expander,
+    Expansion,
+    Findings,
+    View,
+    all_mixes,
+    cones_of,
+    look,
+    rays_of,
+    state_of_cones,
+)
 from lpmert.model.canonical import Canonical, CanonicalWeights, with_limits
 from lpmert.model.catalogue import Catalogue, Lists, no_lists
 from lpmert.model.lattice_problem import LatticeProblem, Verdict

@@ -24,8 +24,13 @@ from numpy.typing import NDArray
 from lpmert.configurable import option
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.methods.lp_mert.attainability import AttainabilityOracle, Witnesses
-from lpmert.methods.lp_mert.published import LARGEST_COUNT, SLICE_LPS, PublishedSearch
+from lpmert.methods.lp_mert.attainability import (
+    LARGEST_COUNT,
+    SLICE_LPS,
+    AttainabilityOracle,
+    PublishedSearch,
+    Witnesses,
+)
 from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.search.checkpoint import plain
