@@ -220,7 +220,7 @@ def attach(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], l
 
     def getattribute(name: str) -> Any:
         if name not in places:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            raise AttributeError(f"module {quoted(module)} has no attribute {quoted(name)}")
         source, attribute = places[name]
         imported = import_module(source)
         value = imported if attribute is None else getattr(imported, attribute)

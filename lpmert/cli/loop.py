@@ -117,7 +117,8 @@ class _Table:
         """Take an iteration."""
         if self._rows % _HEADER_EVERY == 0:
             unit = one.unit
-            what = f"{unit.counts.capitalize():>{_WIDTH}} {unit.name:>8}" if unit.counts else _named(unit)
+            what = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
+            what = f"{what:>{_WIDTH}}" + (f" {unit.name:>8}" if unit.counts else "")
             say(f"{'Iter':>4} {what} {_HEAD}")
         self._rows += 1
         angle = "" if one.angle is None else f"{one.angle:.2f}"
@@ -128,10 +129,6 @@ class _Table:
             f"{_cost(one.unit, one.pool_loss)} {angle:>6} {one.hypotheses:>9,} {one.new_hypotheses:>7,} "
             f"{fits.own_differs:>6,} {fits.search_errors:>6,} {sum(one.seconds.values()):>7.1f}s"
         )
-
-
-def _named(unit: Unit) -> str:
-    return f"{shortened(unit.name, _WIDTH):>{_WIDTH}}"
 
 
 def _cost(unit: Unit | None, loss: float | None) -> str:

@@ -149,7 +149,11 @@ class Wanted:
         """
         known, read = head.recorded or recognised(head.names), self.counted is False
         segment = self.segment or known.segment
-        statistics = known.statistics if self.statistics is None else _marked(self.statistics, head.names)
+        statistics, there = known.statistics, head.names
+        if self.statistics is not None:
+            statistics = tuple(
+                _MARK + one if one not in there and _MARK + one in there else one for one in self.statistics
+            )
         text = self.text or (known.text if self.features is None or not read else None)
         given = [self.segment, *([] if self.statistics is None else statistics), self.text]
         refuse_absent([name for name in given if name is not None], head, path)
@@ -231,10 +235,6 @@ def matched(
             raise DataError(f"no name is like {quoted(one)}; there are {listed(names)}", path=path)
         found |= dict.fromkeys(fitting)
     return tuple(found)
-
-
-def _marked(names: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
-    return tuple(_MARK + name if name not in there and _MARK + name in there else name for name in names)
 
 
 TRUTH = {"true": 1.0, "false": 0.0}

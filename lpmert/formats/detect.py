@@ -40,6 +40,7 @@ Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 logger = logging.getLogger("lpmert")
 
 _HEAD = 1 << 16
+_MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "npz"}
 _SRILM = re.compile(r"(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
 _CHOOSING = ("features", "loss", "gain", "statistics")
@@ -234,7 +235,7 @@ def detect(source: Source) -> str:
             raise DataError(EMPTY, path=source)
         if is_archive(source):
             head = next((text for _, text in archive_members(source)), "").encode()
-        kind = _by_magic(head) or (None if format_of_name(source) else _by_ending(source))
+        kind = _MAGIC.get(head[:4]) or (None if format_of_name(source) else _by_ending(source))
         kind = kind or _by_first_line(head, source)
     if kind is None and Path(source).suffix == PROBLEM:
         remedy = "give it to a command, alone; in Python, its lists to lpmert.read and its region to lpmert.minimize"
@@ -268,12 +269,6 @@ def _by_ending(path: str | Path) -> str | None:
             except DataError as error:  # the next one may be whole
                 logger.warning("%s", error)
     return None
-
-
-def _by_magic(head: bytes) -> str | None:
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    return "npz" if head.startswith(b"PK\x03\x04") else None
 
 
 def _by_first_line(head: bytes, path: str | Path) -> str | None:

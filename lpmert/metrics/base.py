@@ -140,7 +140,9 @@ def fraction_of(metric: Metric) -> SumFraction | None:
     """Return the fraction that is a metric's loss, whatever its class; `None` for other losses."""
     if isinstance(metric, AdditiveMetric) or not isinstance(metric, RatioMetric) or metric.kind != FRACTION:
         return None
-    return _fraction(metric.parameters)
+    factors = np.rint(metric.parameters).astype(np.int64)
+    half = len(factors) // 2
+    return SumFraction(factors[: half - 1], int(factors[half - 1]), factors[half:-1], int(factors[-1]))
 
 
 def exact_loss(metric: Metric, total: FloatArray) -> float | Fraction:
@@ -155,12 +157,6 @@ def exact_loss(metric: Metric, total: FloatArray) -> float | Fraction:
 
         return loss_of_total(metric.kind, metric.parameters, total)
     return metric.loss(total)
-
-
-def _fraction(parameters: FloatArray) -> SumFraction:
-    factors = np.rint(parameters).astype(np.int64)
-    half = len(factors) // 2
-    return SumFraction(factors[: half - 1], int(factors[half - 1]), factors[half:-1], int(factors[-1]))
 
 
 @dataclass(frozen=True)

@@ -179,3 +179,14 @@ def checked_references(
         if not own or not all(isinstance(one, str) for one in own):
             raise DataError(f"lattice {quoted(list_id)} needs at least one reference, all of them strings")
     return tuple(several)
+
+
+def chosen_of(wanted: ArrayLike | slice, count: int, what: str) -> IntArray:
+    """Return which of so many lists, or lattices, are chosen by indices, a mask or a slice; raises `DataError`."""
+    try:
+        chosen = np.arange(count)[wanted if isinstance(wanted, slice) else np.asarray(wanted)]
+    except IndexError as error:
+        raise DataError(f"cannot choose these of {count} {what}s: {error}") from error
+    if chosen.ndim != 1 or not len(chosen):
+        raise DataError(f"choose at least one {what}, with a one-dimensional array of indices")
+    return chosen

@@ -117,17 +117,14 @@ def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Diagnostic]:
         column = features[:, d]
         ways = {_follows(column[rows], losses[rows], own) for rows, own in _blocks_of(varied, offsets)}
         evidence = int(np.diff(offsets)[varied].sum()) - len(varied) - 1
-        if ways in ({1}, {-1}) and (evidence >= _EVIDENCE or _are_the_losses(column, losses)):
+        same = np.array_equal(np.abs(column), np.abs(losses)) and len(np.unique(losses)) > 2
+        if ways in ({1}, {-1}) and (evidence >= _EVIDENCE or same):
             yield Diagnostic(
                 "leak",
                 f"feature {quoted(nbest.names[d])} alone orders every list by its loss, as if it were computed from "
                 "it: such weights are of no use where the loss is not known; leave it out",
             )
     released(features)
-
-
-def _are_the_losses(feature: FloatArray, losses: FloatArray) -> bool:
-    return np.array_equal(np.abs(feature), np.abs(losses)) and len(np.unique(losses)) > 2
 
 
 def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:

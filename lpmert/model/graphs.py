@@ -25,6 +25,7 @@ from lpmert.model.arrays import (
     checked_offsets,
     checked_references,
     checked_sequence,
+    chosen_of,
     real_numbers,
     whole_numbers,
 )
@@ -381,12 +382,7 @@ class Lattices(WordGraphs):
 
         Raises `DataError` if an index is out of range.
         """
-        try:
-            chosen = np.arange(self.n_lists)[lattices if isinstance(lattices, slice) else np.asarray(lattices)]
-        except IndexError as error:
-            raise DataError(f"cannot choose these of {self.n_lists} lattices: {error}") from error
-        if chosen.ndim != 1 or not len(chosen):
-            raise DataError("choose at least one lattice, with a one-dimensional array of indices")
+        chosen = chosen_of(lattices, self.n_lists, "lattice")
         links = np.concatenate([np.arange(self.offsets[s], self.offsets[s + 1]) for s in chosen])
         return Lattices(
             self.features[links],

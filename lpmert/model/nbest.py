@@ -21,6 +21,7 @@ from lpmert.model.arrays import (
     checked_offsets,
     checked_sequence,
     checked_texts,
+    chosen_of,
     real_matrix,
     real_numbers,
 )
@@ -185,12 +186,7 @@ class NBest:
 
         Negative indices count from the end. Raises `DataError` if an index is out of range or comes twice.
         """
-        try:
-            chosen = np.arange(self.n_lists)[lists if isinstance(lists, slice) else np.asarray(lists)]
-        except IndexError as error:
-            raise DataError(f"cannot choose these of {self.n_lists} lists: {error}") from error
-        if chosen.ndim != 1 or not len(chosen):
-            raise DataError("choose at least one list, with a one-dimensional array of indices")
+        chosen = chosen_of(lists, self.n_lists, "list")
         starts, ends = self.offsets[chosen], self.offsets[chosen + 1]
         return self._take(_ranges(starts, ends), chosen, ends - starts)
 

@@ -259,7 +259,7 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
             else:
                 builder.at_least(builder.vector({name: 1.0}, "nonnegative"), 0.0, f"{name} >= 0")
     for one in region.linear:
-        what = _sum_text(one.coefficients)
+        what = ",".join(f"{name}={value:g}" for name, value in one.coefficients.items())
         row = builder.vector(one.coefficients, "linear limits")
         if not row.any():
             raise RegionError("a linear limit has no coefficient other than 0")
@@ -320,10 +320,6 @@ def _number(value: object, what: str) -> float:
 
 def _range_text(low: float | None, high: float | None) -> str:
     return f"{'' if low is None else repr(low)}..{'' if high is None else repr(high)}"
-
-
-def _sum_text(coefficients: Mapping[str, float]) -> str:
-    return ",".join(f"{name}={value:g}" for name, value in coefficients.items())
 
 
 def _exact_range(low: float | None, high: float | None) -> str:

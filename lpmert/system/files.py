@@ -324,17 +324,13 @@ def writing_later(*paths: str | Path | None) -> Iterator[None]:
     given = [path for path in paths if path is not None]
     places = [Path(path).resolve() for path in given]
     for number, place in enumerate(places):
-        if place in places[:number] and _is_file_to_be(place):
+        if place in places[:number] and (place.is_file() or not place.exists()):
             raise DataError("two outputs would go to this file; give another name to one of them", path=given[number])
     before = _to_write.set((*_to_write.get(), *given))
     try:
         yield
     finally:
         _to_write.reset(before)
-
-
-def _is_file_to_be(place: Path) -> bool:
-    return place.is_file() or not place.exists()
 
 
 def _check_not_written(source: str | Path) -> None:

@@ -191,7 +191,7 @@ def average_weights(
     walks = _Walks(workers, context, first, rngs, burn_in)
     rounds = 1
     complete = walks.walk(burn_in + steps, on_steps)
-    while complete and not _agree(walks.means) and rounds < MOST_ROUNDS:
+    while complete and _agreement(walks.means) < AGREEMENT and rounds < MOST_ROUNDS:
         rounds += 1
         complete = walks.walk(steps, on_steps)
     means = walks.means
@@ -200,7 +200,8 @@ def average_weights(
     mean = np.mean(means, axis=0)
     answer = CanonicalWeights(_scaled(basis @ mean)) if mean.any() else start
     states = tuple(CanonicalWeights(basis @ state) for state in walks.states())
-    return Average(answer, unit, temperature, _agreement(means), chains, walks.steps, complete, states)
+    agreement = _agreement(means) if len(means) > 1 else None
+    return Average(answer, unit, temperature, agreement, chains, walks.steps, complete, states)
 
 
 def loss_unit(problem: Problem, weights: CanonicalWeights) -> float:
@@ -303,18 +304,13 @@ class _Walks:
         return self._workers.submit(_walked, self._shared, self._places[number], min(left, self._unit), counted)
 
 
-def _agreement(means: list[FloatArray]) -> float | None:
-    """Return the least cosine of a mean [d] with the mean of all, `None` for a single one."""
+def _agreement(means: list[FloatArray]) -> float:
+    """Return the least cosine of a mean [d] with the mean of all, 1 for a single one."""
     if len(means) < 2:
-        return None
+        return 1.0
     mean = np.mean(means, axis=0)
     length = float(np.linalg.norm(mean))
     return min(float(one @ mean) / length for one in means) if length > 0.0 else 0.0
-
-
-def _agree(means: list[FloatArray]) -> bool:
-    agreement = _agreement(means)
-    return agreement is None or agreement >= AGREEMENT
 
 
 def _sphere(problem: Problem, basis: FloatArray) -> _Sphere:

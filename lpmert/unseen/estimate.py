@@ -141,11 +141,6 @@ class Interval:
     low: float | None
     high: float | None
 
-    @property
-    def half_width(self) -> float | None:
-        """Half of the length of the interval."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
-
 
 @dataclass(frozen=True)
 class Estimate:

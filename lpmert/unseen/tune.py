@@ -311,7 +311,10 @@ def tune(
                 np.arange(aside.n_lists),
             )
     averaged = _averaged(fitted)
-    better = _is_too_far(averaged, optimum, fitted, nbest.n_lists) if estimate is None else _optimum_is_better(estimate)
+    if estimate is None:
+        better = _is_too_far(averaged, optimum, fitted, nbest.n_lists)
+    else:
+        better = estimate.difference.low is not None and estimate.difference.low > 0.0
     recommended = AVERAGED if averaged.steps and not better else OPTIMUM
     return Tuned(
         weights=optimum.weights if recommended == OPTIMUM else averaged.weights,
@@ -328,10 +331,6 @@ def tune(
         unestimated=unestimated,
         held_out_unit=unit,
     )
-
-
-def _optimum_is_better(estimate: Estimate) -> bool:
-    return estimate.difference.low is not None and estimate.difference.low > 0.0
 
 
 def _is_too_far(averaged: Averaged, optimum: Result, fitted: Fit, n_lists: int) -> bool:

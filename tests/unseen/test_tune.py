@@ -83,7 +83,7 @@ def test_the_optimum_is_recommended_only_where_it_is_clearly_better(monkeypatch,
         (0.0, 0.0, "averaged"),
         (-2.0, -0.1, "averaged"),
     ):
-        monkeypatch.setattr(estimates, "cross_validated", answering(low, high))
+        monkeypatch.setattr("lpmert.unseen.tune.cross_validated", answering(low, high))
         tuned = lpmert.tune(dev)
         assert tuned.recommended == wanted
         assert any("within chance" in note for note in tuned.notes) == (low < 0.0 < low + high)
