@@ -232,8 +232,12 @@ def _known(options: Iterable[Option], texts: Iterable[str], owner: str) -> dict[
     return known
 
 
-@cache
 def _own_options(cls: Any) -> tuple[Option, ...]:
+    return _stated_options(cls)
+
+
+@cache
+def _stated_options(cls: Any) -> tuple[Option, ...]:
     found = []
     for one in fields(cls):
         if one.compare or _METADATA in one.metadata:

@@ -16,8 +16,8 @@ from problems import METRICS
 
 import lpmert
 from lpmert.certificates.write.certify import write_certificate
-from lpmert.metrics.columns import BLEU_COLUMNS, F_COLUMNS
 from lpmert.model.nbest import NBest
+from lpmert.registry import BLEU_COLUMNS, F_COLUMNS
 
 Document = dict[str, Any]
 

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 import click
 from click.shell_completion import CompletionItem
 
-from lpmert.metrics.columns import TEXT_METRICS
 from lpmert.quoting import listed, quoted
-from lpmert.registry import METHODS, METRICS, Registry
+from lpmert.registry import METHODS, METRICS, TEXT_METRICS, Registry
 
 _STATED = "lpmert"
 _LAST = "Output"

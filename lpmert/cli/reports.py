@@ -97,9 +97,9 @@ def side_by_side(columns: Sequence[Sequence[str]]) -> str:
 
 def labelled(rows: Sequence[tuple[str, str | Mapping[str, str]]]) -> str:
     """Return values next to their labels; a mapping becomes a small table of its own, nothing if it is empty."""
-    from rich.table import Table
+    from rich.table import Table as Grid
 
-    table = Table.grid(padding=(0, 1))
+    table = Grid.grid(padding=(0, 1))
     table.add_column(min_width=_LABEL_WIDTH, no_wrap=True)
     table.add_column(overflow="fold")
     for label, value in rows:
@@ -108,10 +108,10 @@ def labelled(rows: Sequence[tuple[str, str | Mapping[str, str]]]) -> str:
     return _text(_console(), table)
 
 
-def _aligned(columns: Sequence[Sequence[str]]) -> Table:
-    from rich.table import Table
+def _aligned(columns: Sequence[Sequence[str]]) -> Grid:
+    from rich.table import Table as Grid
 
-    table = Table.grid(padding=(0, 2))
+    table = Grid.grid(padding=(0, 2))
     for place in range(len(columns)):
         table.add_column(justify="right" if place else "left", overflow="fold")
     for row in zip(*columns, strict=True):

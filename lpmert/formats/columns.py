@@ -16,10 +16,10 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.text import repeated
-from lpmert.metrics.columns import LOSSES, named_like_statistics
 from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
+from lpmert.registry import LOSSES, named_like_statistics
 
 Names = Sequence[str] | str | None
 """Names of columns, as a sequence or joined by commas."""

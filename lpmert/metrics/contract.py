@@ -11,17 +11,17 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, SumOfLosses, Wer
-from lpmert.metrics.columns import (
+from lpmert.quoting import listed, quoted
+from lpmert.registry import (
     BLEU_COLUMNS,
     ERROR_COLUMNS,
     F_COLUMNS,
+    METRICS,
     PER_COLUMNS,
     TER_COLUMNS,
     TEXT_METRICS,
     chrf_orders,
 )
-from lpmert.quoting import listed, quoted
-from lpmert.registry import METRICS
 from lpmert.system.mapped import released
 
 

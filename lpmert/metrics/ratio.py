@@ -31,8 +31,8 @@ from lpmert.metrics.base import (
     Wer,
     check_counts,
 )
-from lpmert.metrics.columns import BLEU_COLUMNS, ERROR_COLUMNS, F_COLUMNS, PER_COLUMNS, chrf_columns
 from lpmert.quoting import listed, quoted, shortened, visible
+from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, F_COLUMNS, PER_COLUMNS, chrf_columns
 from lpmert.system.mapped import blocks_of_rows, pieces
 
 

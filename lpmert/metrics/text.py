@@ -18,9 +18,9 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.findings import LOSS, Unit
 from lpmert.metrics.base import Metric, SumOfLosses
-from lpmert.metrics.columns import BLEU_COLUMNS
 from lpmert.metrics.ratio import Bleu, Chrf
 from lpmert.quoting import listed, quoted
+from lpmert.registry import BLEU_COLUMNS
 
 _SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0.1, "none": None}
 """Smoothings of sentence BLEU, and what stands for a value left out: that of sacrebleu."""

@@ -276,8 +276,8 @@ def test_real_tables_say_what_they_need(name: str) -> None:
 
 
 def test_names_of_metrics_on_texts_are_those_there_are() -> None:
-    from lpmert.metrics.columns import TEXT_METRICS as NAMES
     from lpmert.metrics.text import TEXT_METRICS
+    from lpmert.registry import TEXT_METRICS as NAMES
 
     assert tuple(TEXT_METRICS) == NAMES
 
