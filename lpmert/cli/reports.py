@@ -32,6 +32,7 @@ from lpmert.reporting.tables import (
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table as Grid
 
     from lpmert.errors import FloatArray
     from lpmert.looping.loop import Looped
