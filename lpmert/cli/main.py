@@ -39,8 +39,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "convert": ("lpmert.cli.lists:convert", "Convert N-best lists from one format to another, or lattices to lists."),
     "rerank": ("lpmert.cli.lists:rerank", "Print the best hypothesis of each list; no losses are needed."),
     "methods": ("lpmert.cli.main:methods", "List the methods, or the options of one of them."),
-    "loop": ("lpmert.cli.loop:loop", "Tune a decoder's weights with the decoder in the loop."),
-    "mert": ("lpmert.cli.mert:mert", "Tune weights, as a replacement for Moses' mert."),
+    "loop": ("lpmert.cli.decoder:loop", "Tune a decoder's weights with the decoder in the loop."),
+    "mert": ("lpmert.cli.decoder:mert", "Tune weights, as a replacement for Moses' mert."),
     "tune": ("lpmert.cli.compare:tune", "Find weights for unseen lists, and tell what they will cost there."),
     "subsets": (
         "lpmert.cli.sensitivity:subsets",

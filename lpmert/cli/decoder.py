@@ -1,4 +1,7 @@
-"""`lpmert mert`: takes the place of Moses' `mert` in scripts; the same flags and files, and beyond them the bound."""
+"""`lpmert loop` and `mert`: the weights of a decoder, tuned with the decoder in the loop, or in scripts of Moses.
+
+`mert` takes the place of Moses' `mert`: the same flags and files, and beyond them the bound.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,161 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
-from lpmert.cli.options import NATURAL, POSITIVE, Command, column_names, command, option, seconds
+from lpmert.cli.options import (
+    NATURAL,
+    PATH,
+    POSITIVE,
+    Command,
+    argument,
+    column_names,
+    command,
+    memory_limit,
+    option,
+    seconds,
+    time_limit,
+)
 from lpmert.cli.progress import ProgressLog
-from lpmert.cli.running import ExitCode, exit_code, naming, put, say
-from lpmert.errors import DataError, FloatArray
-from lpmert.quoting import listed, quoted
-from lpmert.result import Result, Status
+from lpmert.cli.reports import looped_report
+from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, put, say
+from lpmert.cli.search import WeightsOut
+from lpmert.quoting import listed, number, quoted, shortened
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
+    from lpmert.errors import FloatArray
+    from lpmert.findings import Unit
     from lpmert.formats.weights import WeightsFile
+    from lpmert.looping.loop import Iteration
     from lpmert.metrics.base import Metric
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.model.region import Region
+    from lpmert.result import Result
     from lpmert.search.method import Method
     from lpmert.system.deadline import Deadline
+
+
+_HEADER_EVERY = 20
+_WIDTH = 10
+"""Of the column of losses."""
+_HEAD = f"{'HeldOut':>10} {'OnPool':>10} {'Angle':>6} {'Pool':>9} {'New':>7} {'Differ':>6} {'Missed':>6} {'Time':>8}"
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """The loop, and where it is kept."""
+
+    heading = "Loop"
+
+    config: str = argument("CONFIG", PATH)
+    folder: str | None = option("DIR", "Where all is kept.  [default: CONFIG without .toml, .loop]", PATH)
+    forget: bool = option("", "Keep nothing on disk.", default=False)
+    resume: bool = option("", "Go on with the loop in that folder.", default=False)
+    iterations: int | None = option("N", "Most decodings.", POSITIVE)
+    time_limit: float | None = time_limit()
+    memory_limit: int | None = memory_limit("process and decoder")
+    seed: int | None = option("N", "Of all that is random.", NATURAL, rare=True)
+    jobs: int | None = option("N", "Threads of a search.", POSITIVE)
+    picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.", PATH)
+
+    def __post_init__(self) -> None:
+        """Check what one option says against another."""
+        if self.forget and (self.resume or self.folder is not None):
+            raise click.UsageError("--forget keeps no folder: it goes with neither --folder nor --resume.")
+
+
+@command("loop mert.toml --iterations 10 --weights-out weights.txt")
+def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
+    """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
+
+    CONFIG is a TOML file that says what decodes; docs/loop.md describes it. Each iteration is kept before the next one
+    begins: after a crash, the same command with --resume goes on. The answer is the iteration whose own outputs cost
+    least.
+
+    The columns: what the decoder's own outputs cost in the unit of the metric (errors, and as a rate), the same of what
+    is held out, the best on the pool within the angle of the next step, hypotheses in the pool and new ones, lists in
+    which the pool would show something else, and in which it has something that the decoder's model prefers to all it
+    found.
+
+    The exit code is 3 if a limit ended the loop.
+    """
+    weights.beside(out)
+    import numpy as np
+
+    from lpmert.errors import LpmertError
+    from lpmert.looping.config import read_config
+    from lpmert.looping.loop import loop as run
+    from lpmert.reporting import pictures
+
+    if own.picture is not None:
+        pictures.check_picture(own.picture)
+    folder = Path(own.config).with_suffix(".loop") if own.folder is None else own.folder
+    with logging_to_stderr(out), delivering(out, weights.weights_out, own.picture, renews=[weights.updated]) as deliver:
+        found = read_config(own.config)
+        told = {name: getattr(own, name) for name in ("iterations", "time_limit", "memory_limit", "seed", "jobs")}
+        given = {name: value for name, value in told.items() if value is not None}
+        with found.closing, Interrupts() as stop:
+            try:
+                looped = run(
+                    found.decoder,
+                    found.weights,
+                    **{**found.arguments, **given},
+                    folder=None if own.forget else folder,
+                    resume=own.resume,
+                    on_iteration=None if out.quiet else _Table(),
+                )
+            except LpmertError as error:  # of a loop that was stopped before it had any weights to give
+                if not stop.pressed:
+                    raise
+                say(f"lpmert: {error}")
+                raise click.exceptions.Exit(128 + stop.number) from error
+        if not out.quiet:
+            for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
+                say(line)
+        text = partial(weights.text, looped.names, looped.weights, partial(np.array_equal, looped.weights))
+        deliver(looped.to_json, weights.report(text, partial(looped_report, looped)))
+        weights.save(text, out)
+        if own.picture is not None:
+            pictures.write_picture(pictures.loop(looped.to_dict()), own.picture)
+    if stop.pressed:
+        raise click.exceptions.Exit(128 + stop.number)
+    raise click.exceptions.Exit(ExitCode.FINISHED if looped.finished else ExitCode.STOPPED)
+
+
+class _Table:
+    """Shows each iteration in a line."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+
+    def __call__(self, one: Iteration) -> None:
+        """Take an iteration."""
+        if self._rows % _HEADER_EVERY == 0:
+            unit = one.unit
+            what = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
+            what = f"{what:>{_WIDTH}}" + (f" {unit.name:>8}" if unit.counts else "")
+            say(f"{'Iter':>4} {what} {_HEAD}")
+        self._rows += 1
+        angle = "" if one.angle is None else f"{one.angle:.2f}"
+        rate = f" {one.unit.short(one.loss):>8}" if one.unit.counts else ""
+        fits = one.consistency
+        say(
+            f"{one.number:>4} {_cost(one.unit, one.loss)}{rate} {_cost(one.held_out_unit, one.held_out_loss)} "
+            f"{_cost(one.unit, one.pool_loss)} {angle:>6} {one.hypotheses:>9,} {one.new_hypotheses:>7,} "
+            f"{fits.own_differs:>6,} {fits.search_errors:>6,} {sum(one.seconds.values()):>7.1f}s"
+        )
+
+
+def _cost(unit: Unit | None, loss: float | None) -> str:
+    """Return a loss as a cell of the table: counted where its unit counts, else in its unit."""
+    text = number(loss) if unit is None or unit.counts or loss is None else unit.short(loss)
+    return f"{text:>{_WIDTH}}"
+
 
 SCORES = ("BLEU", "PER", "WER", "TER", "CDER", "CHRF")
 LINE_SEARCHES = ("powell", "random-direction", "random")
@@ -180,6 +317,7 @@ def _searched(
     """Return what line searches find in half of the time, or unless they are interrupted, a search after them."""
     from lpmert.api import minimize
     from lpmert.methods.heuristic.och import Och
+    from lpmert.result import Status
 
     def search(method: str | Method, starts: Sequence[FloatArray], time_limit: float) -> Result:
         with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
@@ -204,6 +342,9 @@ def _searched(
 
 def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, float]) -> None:
     """Write the weights, to stdout if the file cannot be written, and say what they are worth."""
+    import numpy as np
+
+    from lpmert.errors import DataError
     from lpmert.formats.text import number_text
     from lpmert.formats.weights import keeps_loss, weights_text
     from lpmert.search.decimals import few_decimals
@@ -231,6 +372,7 @@ def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, 
 
 def _lists(options: _Options) -> NBest:
     """Return the lists of all runs, without repeats, with sparse features merged or left out."""
+    from lpmert.errors import DataError
     from lpmert.formats.mert_data import SCORE_TYPES, load_mert_data, merge_sparse
     from lpmert.formats.weights import read_weights
     from lpmert.system.files import read_text
@@ -282,6 +424,8 @@ def _task(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> _Task:
 
 def _start(file: WeightsFile, names: Sequence[str]) -> FloatArray:
     """Return the weights of a file; the feature merged from sparse ones may be missing there, and starts at 0."""
+    import numpy as np
+
     from lpmert.formats.mert_data import SPARSE
 
     dense = len(names) - 1
@@ -318,6 +462,8 @@ def _scaled(result: Result, fixed: Mapping[int, float]) -> FloatArray:
 
 
 def _report(problem: Problem, task: _Task, result: Result, written: FloatArray) -> None:
+    import numpy as np
+
     from lpmert.formats.text import number_text
     from lpmert.formats.weights import DECIMALS
 
