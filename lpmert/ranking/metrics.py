@@ -34,11 +34,16 @@ class RankingMetric:
         How many places count.
     exponential : bool
         Whether a grade g gains 2**g - 1 in NDCG, rather than g.
+
+    Notes
+    -----
+    NDCG with g is that of Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002, and
+    trec_eval's; with 2**g - 1 it is that of Burges and others, Learning to rank using gradient descent, ICML 2005.
     """
 
     name: str
     k: int
-    exponential: bool = True
+    exponential: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in _NAMES:
@@ -48,21 +53,21 @@ class RankingMetric:
 
     @classmethod
     def of(cls, given: RankingMetric | str) -> RankingMetric:
-        """Return the metric that a text such as "ndcg@10" means; "ndcg-linear@10" gains the grade itself."""
+        """Return the metric that a text such as "ndcg@10" means; in "ndcg-exp@10" a grade g gains 2**g - 1."""
         if isinstance(given, RankingMetric):
             return given
         name, _, k = given.partition("@")
         if not k.isdecimal():
             raise MetricError(f"the metric must be like 'ndcg@10', not {quoted(given)}")
-        linear = name == "ndcg-linear"
-        return cls("ndcg" if linear else name, int(k), not linear)
+        exponential = name == "ndcg-exp"
+        return cls("ndcg" if exponential else name, int(k), exponential)
 
     def parts(self, lists: Judged) -> Parts:
         """Return gains, discounts and factors on these lists; raises `DataError` where no query counts."""
         if self.name == "ndcg":
             largest = max(lists.relevance.max(), *(one.max(initial=0.0) for one in lists.unretrieved))
             if self.exponential and largest > 50:
-                raise DataError("relevance must be at most 50 where a grade g gains 2**g - 1; try ndcg-linear")
+                raise DataError("relevance must be at most 50 where a grade g gains 2**g - 1; try ndcg")
             discounts = 1 / np.log2(np.arange(2.0, self.k + 2))
         else:
             discounts = 1 / np.arange(1.0, self.k + 1) if self.name == "mrr" else np.ones(self.k)

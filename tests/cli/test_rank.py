@@ -45,7 +45,7 @@ def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> Non
     assert f"about {found.unseen.best:.4f}, equal weights {found.unseen.equal:.4f}" in done.stdout
     assert "a grade gains" not in done.stdout
     assert (
-        "a grade gains 2^grade - 1; where it gains itself, as in trec_eval: ndcg-linear@10"
+        "a grade gains itself, as in trec_eval; where it gains 2^grade - 1: ndcg-exp@10"
         in run("rank", *RUNS, *QRELS).stdout
     )
     assert "missing scores: 180 of 820; zero takes their place" in done.stdout

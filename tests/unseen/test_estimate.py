@@ -113,7 +113,9 @@ def test_the_interval_of_a_difference_is_wider_where_the_folds_share_what_they_a
     apart, folds = (estimate_of(metric_by_name("loss"), first, second, np.arange(40), count) for count in (0, 5))
     assert folds.difference.value == apart.difference.value
     # Nadeau and Bengio: the variance of 5 folds' mean is 1 / 5 + 1 / 4 of theirs, not 1 / 5
-    assert folds.difference.half_width == pytest.approx(np.sqrt((1 / 5 + 1 / 4) / (1 / 5)) * apart.difference.half_width)
+    assert folds.difference.half_width == pytest.approx(
+        np.sqrt((1 / 5 + 1 / 4) / (1 / 5)) * apart.difference.half_width
+    )
     assert folds.averaged.half_width == apart.averaged.half_width
 
 
