@@ -20,7 +20,7 @@ from lpmert.errors import FloatArray
 from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, metrics, search
 
 Vector = tuple[Fraction, ...]
-METRICS = ("ndcg-exp@3", "ndcg@2", "mrr@2", "mrr@9", "recall@2", "precision@3")
+METRICS = ("ndcg-exp@3", "ndcg@2", "mrr@2", "mrr@9", "map@3", "recall@2", "precision@3")
 
 
 def value(metric: str, grades: list[float]) -> float | None:
@@ -31,6 +31,10 @@ def value(metric: str, grades: list[float]) -> float | None:
         return None
     if name == "mrr":
         return max((1 / (r + 1) for r, g in enumerate(top) if g), default=0.0)
+    if name == "map":
+        return sum(sum(g > 0 for g in top[: r + 1]) / (r + 1) for r, g in enumerate(top) if g) / sum(
+            g > 0 for g in grades
+        )
     hits = sum(g > 0 for g in top)
     if name in ("recall", "precision"):
         return hits / (sum(g > 0 for g in grades) if name == "recall" else int(k))
@@ -263,7 +267,7 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
         lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
         parts = RankingMetric.of(metric).parts(lists)
         bounds = core.Ranking(
-            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, parts.first_only, 0.0
+            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, parts.kind, 0.0
         )
         least = random.integers(0, 3, size=5)
         reached = [-1.0]
@@ -486,7 +490,7 @@ def test_queries_without_a_relevant_document_do_not_count() -> None:
         evaluate(Judged([[1.0]], [0, 1], [0]), [1.0], "ndcg-exp@2")
 
 
-@pytest.mark.parametrize("metric", ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "map@3", "mrr@5000"])
+@pytest.mark.parametrize("metric", ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "err@3", "mrr@5000"])
 def test_other_metrics_are_refused(metric: str) -> None:
     with pytest.raises(MetricError, match="must be"):
         maximize(Judged([[1.0]], [0, 1], [1]), metric)
