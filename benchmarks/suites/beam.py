@@ -160,7 +160,7 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
         "best of line searches that `lpmert` begins every method with, mostly better than 20 restarts of Powell, and "
         "improves on it only where the two columns differ; what a row gains on Powell without that is not the beam's. "
         "The paper's differences are in corpus BLEU, on other lists (374-best), against a line search whose seconds it "
-        "does not count: 25.25 after 22.93 for 32 lists. Its 512 and 1024 lists stand beside our 500 and 1000; our 1000 "
+        "does not count: 25.25 after 22.93 for 32 lists. Its 512 and 1024 lists stand beside our 500 and 1000, which "
         "are the same 500 sentences in the lists of two runs."
     )
     yield Table("LP-MERT with a beam beside line searches (Table 2)", headings, body, note, left=3)
