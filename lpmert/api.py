@@ -142,6 +142,7 @@ def minimize(
         method, time_limit, memory_limit, jobs, seed, backend, node_limit=node_limit, gap=gap, target=target
     )
     file = checkpoint_file(checkpoint, resume)
+    region = _checked(region)
     if region is not None and region.wide:
         if (initial_weights, node_limit, gap, target, file) != (None,) * 5:
             raise RegionError(
@@ -362,12 +363,12 @@ def _beyond(
     if not solver.proves:
         raise MethodError(f"method '{solver.name}' proves nothing, which a cosine below 0 needs; use auto")
     lists = checked_lists(data)
-    checked = _checked(region)
     with many_searches(limits, backend, jobs) as (deadline, _):
-        given = (checked or region).of(lists.names)
-        return solve_beyond(
-            solver, lambda part: Problem(lists, metric, ties=ties, region=part), given, limits, seed, deadline
-        )
+
+        def within(part: Region) -> Problem:
+            return Problem(lists, metric, ties=ties, region=part)
+
+        return solve_beyond(solver, within, region.of(lists.names), limits, seed, deadline)
 
 
 def _problem_within(

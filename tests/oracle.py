@@ -497,7 +497,9 @@ def reaches(rows: FloatArray, centre: FloatArray, cosine: float) -> bool:
         return False
     multipliers, _ = nnls(rows.T, -centre)
     largest = float(np.linalg.norm(centre + multipliers @ rows))
-    if largest >= max(cosine, 1e-9) or np.linalg.matrix_rank(rows, 1e-9) < width:
+    if cosine >= 0:
+        return largest >= cosine
+    if largest > 1e-9 or np.linalg.matrix_rank(rows, 1e-9) < width:
         return True  # a cone that contains a line comes as near to a right angle as one likes
     # Within a cone behind the right angle the largest cosine is that of a ray.
     rays = (
@@ -505,7 +507,7 @@ def reaches(rows: FloatArray, centre: FloatArray, cosine: float) -> bool:
         for facets in combinations(range(len(rows)), width - 1)
         for sign in (1, -1)
     )
-    return cosine < 0 and any(ray @ centre > cosine for ray in rays if (rows @ ray > -1e-9).all())
+    return any(ray @ centre > cosine for ray in rays if (rows @ ray > -1e-9).all())
 
 
 def best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[[FloatArray], float] = float) -> float:
