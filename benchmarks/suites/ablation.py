@@ -129,9 +129,9 @@ def _way(rows: list[Row]) -> Iterator[Table]:
     headings = ("step, with all before it", *(f"{what}, S = {n}" for n in (4, 6, 8) for what in ("LPs", "CPU s")))
     note = (
         "The first lists of Swahili translation, 100-best, with their first 8 features, 1 - sentence BLEU+1. As "
-        "published ends with the first combination that is accepted, proved or not, and begins without weights; all others prove "
-        "the optimum, from the weights of line searches. `choices`, `cells` and `auto` are methods of their own; each "
-        f"takes none of the steps but the least norm. >: stopped after {WAY_SECONDS:g} seconds."
+        "published ends with the first combination that is accepted, proved or not, and begins without weights; all "
+        "others prove the optimum, from the weights of line searches. The last three are methods of their own, which "
+        f"take none of the steps but the least norm. >: stopped after {WAY_SECONDS:g} seconds."
     )
     if body:
         yield Table("From the paper to today's default", (*headings, "lists in a minute"), body, note)
