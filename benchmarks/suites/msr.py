@@ -238,7 +238,7 @@ def _p_value(rows: list[Row], solver: Learn, other: Learn) -> str:
     for one in (solver, other):
         mine = sorted(find(rows, solver=one.name), key=lambda row: row.dataset)
         lists.append(np.array([errors for row in mine for errors in row.details.get("held_out", ())])[:, None])
-    if solver is other or not all(map(len, lists)):
+    if solver is other or not len(lists[0]) == len(lists[1]) > 0:
         return "-"
     value = permutation_test(metric_by_name("loss"), lists[0], lists[1], replications=REPLICATIONS)
     return f"{value:.3f}"
