@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from oracle import least_total
 
 import lpmert
 from benchmarks import datasets
-from benchmarks.harness import Task, measure
-from benchmarks.lists import Loss
+from benchmarks.harness import Answer, Task, measure
+from benchmarks.lists import Loss, Near, Solve
 from benchmarks.simulated import Loop, Sentences
 from benchmarks.suites import annealing, beam, published, stability, whole
-from lpmert.methods import Stabilised
+from lpmert.methods import Choices, Stabilised
 from lpmert.model.nbest import NBest
 
 pytestmark = pytest.mark.slow
@@ -66,6 +67,20 @@ def test_lp_mert_as_published_needs_no_first_weights(solver: published.Alone) ->
     assert row.counters["lps"] == row.counters["nodes"] > row.counters["tested_1"]  # nothing is saved
     late = solver.solve(lists, Loss(), 0, 0.0)
     assert (late.weights, late.status, late.lower_bound) == (None, "time_limit", None)
+
+
+def test_a_cosine_below_0_is_judged_by_its_cosine() -> None:
+    data = datasets.generated(3, 8, 3)
+    near = Near(cosine=-0.28)
+    row = measure(Task(data, near, Solve(Choices()), time_limit=60.0))
+    lists = data.load()
+    region = near.cap(lists)
+    assert row.status == "optimal"
+    assert row.loss == lpmert.minimize(lists, region=region).loss
+    assert isinstance(region.around, dict)
+    opposite = -np.array([region.around[name] for name in lists.names])
+    assert near.judge(lists, Answer(opposite, "optimal", None, {})).loss is None
+    assert near.judge(lists, Answer(-opposite, "optimal", None, {})).loss is not None
 
 
 @pytest.mark.parametrize("weak", [True, False])
