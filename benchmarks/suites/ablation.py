@@ -59,7 +59,7 @@ WAY = {
 }
 """From the paper to today's default, each step with all before it."""
 
-WAY_SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20)
+WAY_SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
 WAY_SECONDS = 60.0
 
 

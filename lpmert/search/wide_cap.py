@@ -74,7 +74,9 @@ def solve_beyond(
         raise LimitError("no weights within the cosine were met before the search ended; allow more time")
     lower = min(closed, best.loss, *(bound for bound, *_ in pieces))
     if not ended:
-        status = Status.TIME_LIMIT if deadline.expired else Status.INTERRUPTED
+        late = deadline.limit is not None and deadline.seconds >= deadline.limit
+        status = Status.TIME_LIMIT if late else Status.INTERRUPTED
+        status = Status.MEMORY_LIMIT if deadline.out_of_memory else status
     elif lower == -inf:
         status = Status.HEURISTIC
     else:

@@ -107,4 +107,4 @@ def test_a_search_that_ends_early_claims_no_bound_above_the_least_loss() -> None
         least = best_within(lists, centre, cosine)
         assert result.lower_bound is None or result.lower_bound <= least
         assert result.loss >= least
-        assert result.status is Status.OPTIMAL or not result.status.proved
+        assert result.status in (Status.OPTIMAL, Status.TIME_LIMIT)
