@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.harness import Answer, Judgement, Unlimited, Unprepared
+from lpmert.api import minimize
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.heuristic.och import Och
 from lpmert.metrics.base import Metric
@@ -59,7 +60,7 @@ class Loss(Unprepared):
 class Near(Loss):
     """The loss within a cosine around the weights that line searches find on the lists `around` loads.
 
-    A cosine of -1 is that of all weights.
+    A cosine of -1 is that of all weights. Where it is between -1 and 0, `problem` is that of all weights too.
     """
 
     cosine: float = 0.99
@@ -76,9 +77,20 @@ class Near(Loss):
 
     def problem(self, data: NBest) -> Problem:
         """Return the problem within the cosine."""
-        around = dict(zip(data.names, self._middle(data).tolist(), strict=True))
-        region = Region(cosine=self.cosine, around=around) if self.cosine > -1.0 else None
-        return Problem(data, self.metric, region=region)
+        return Problem(data, self.metric, region=self.cap(data) if self.cosine >= 0.0 else None)
+
+    def cap(self, data: NBest) -> Region:
+        """Return the region."""
+        return Region(cosine=self.cosine, around=dict(zip(data.names, self._middle(data).tolist(), strict=True)))
+
+    def judge(self, data: NBest, answer: Answer) -> Judgement:
+        """Decode with the weights; weights outside of the region have no loss."""
+        if answer.weights is not None and self.cosine < 0.0:
+            middle, weights = self._middle(data), np.asarray(answer.weights)
+            reached = weights @ middle / np.linalg.norm(weights) / np.linalg.norm(middle)
+            if reached < self.cosine - 1e-12:
+                return Judgement(None, None, {"outside": True})
+        return super().judge(data, answer)
 
     def _middle(self, data: NBest) -> FloatArray:
         return line_search_weights(data if self.around is None else self.around())
@@ -119,7 +131,11 @@ class Solve(Unlimited):
         """Solve with the clock on."""
         started = time.perf_counter()
         limits = Limits(time_limit=time_limit)
-        result = solve(self.method, objective.problem(data), limits, seed=seed, started=started)
+        if isinstance(objective, Near) and -1.0 < objective.cosine < 0.0:
+            region = objective.cap(data)
+            result = minimize(data, method=self.method, region=region, time_limit=time_limit, seed=seed)
+        else:
+            result = solve(self.method, objective.problem(data), limits, seed=seed, started=started)
         return Answer(
             weights=result.weights,
             status=result.status.name.lower(),

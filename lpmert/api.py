@@ -133,6 +133,7 @@ def minimize(
     >>> lpmert.minimize(lists, method=lpmert.methods.Och(restarts=3)).lower_bound is None
     True
     """
+    from lpmert.errors import RegionError
     from lpmert.result import warned
     from lpmert.search.driver import solve
     from lpmert.workers import using_workers
@@ -141,6 +142,13 @@ def minimize(
         method, time_limit, memory_limit, jobs, seed, backend, node_limit=node_limit, gap=gap, target=target
     )
     file = checkpoint_file(checkpoint, resume)
+    region = _checked(region)
+    if region is not None and region.wide:
+        if (initial_weights, node_limit, gap, target, file) != (None,) * 5:
+            raise RegionError(
+                "a cosine below 0 goes with limits of time and memory alone: drop first weights and others"
+            )
+        return warned(_beyond(solver, nbest, metric, ties, region, limits, jobs, backend, seed))
     problem, started = _problem_within(limits, nbest, metric, ties, region)
     initial = None
     if initial_weights is not None:
@@ -330,6 +338,37 @@ def certify(
             write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region, on_stage=told)
         elif not isinstance(problem, Problem):
             write_certificate_of_graphs(path, problem, result, on_stage=told)
+
+
+def _beyond(
+    solver: Method,
+    data: NBest | WordGraphs,
+    metric: Any,
+    ties: str,
+    region: Region,
+    limits: Limits,
+    jobs: int,
+    backend: str,
+    seed: int,
+) -> Result:
+    """Search a region with a cosine below 0."""
+    from lpmert.errors import MethodError, RegionError
+    from lpmert.model.graphs import WordGraphs
+    from lpmert.model.nbest import checked_lists
+    from lpmert.model.problem import Problem
+    from lpmert.search.wide_cap import solve_beyond
+
+    if isinstance(data, WordGraphs):
+        raise RegionError("a cosine below 0 is for N-best lists; make some with lpmert.n_best")
+    if not solver.proves:
+        raise MethodError(f"method '{solver.name}' proves nothing, which a cosine below 0 needs; use auto")
+    lists = checked_lists(data)
+    with many_searches(limits, backend, jobs) as (deadline, _):
+
+        def within(part: Region) -> Problem:
+            return Problem(lists, metric, ties=ties, region=part)
+
+        return solve_beyond(solver, within, region.of(lists.names), limits, seed, deadline)
 
 
 def _problem_within(

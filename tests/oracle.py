@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 from math import gcd, lcm
 from typing import TYPE_CHECKING, Any
 
@@ -496,7 +496,18 @@ def reaches(rows: FloatArray, centre: FloatArray, cosine: float) -> bool:
     if -program.fun < 1e-9:
         return False
     multipliers, _ = nnls(rows.T, -centre)
-    return float(np.linalg.norm(centre + multipliers @ rows)) >= cosine
+    largest = float(np.linalg.norm(centre + multipliers @ rows))
+    if cosine >= 0:
+        return largest >= cosine
+    if largest > 1e-9 or np.linalg.matrix_rank(rows, 1e-9) < width:
+        return True  # a cone that contains a line comes as near to a right angle as one likes
+    # Within a cone behind the right angle the largest cosine is that of a ray.
+    rays = (
+        sign * np.linalg.svd(rows[list(facets)])[2][-1]
+        for facets in combinations(range(len(rows)), width - 1)
+        for sign in (1, -1)
+    )
+    return any(ray @ centre > cosine for ray in rays if (rows @ ray > -1e-9).all())
 
 
 def best_within(lists: Lists, centre: FloatArray, cosine: float, loss: Callable[[FloatArray], float] = float) -> float:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from oracle import least_total
 
 import lpmert
 from benchmarks import datasets
-from benchmarks.harness import Task, measure
-from benchmarks.lists import Loss
+from benchmarks.harness import Answer, Task, measure
+from benchmarks.lists import Loss, Near, Solve
 from benchmarks.simulated import Loop, Sentences
 from benchmarks.suites import annealing, beam, published, stability, whole
-from lpmert.methods import Stabilised
+from lpmert.methods import Choices, Stabilised
 from lpmert.model.nbest import NBest
 
 pytestmark = pytest.mark.slow
@@ -68,9 +69,23 @@ def test_lp_mert_as_published_needs_no_first_weights(solver: published.Alone) ->
     assert (late.weights, late.status, late.lower_bound) == (None, "time_limit", None)
 
 
+def test_a_cosine_below_0_is_judged_by_its_cosine() -> None:
+    data = datasets.generated(3, 8, 3)
+    near = Near(cosine=-0.28)
+    row = measure(Task(data, near, Solve(Choices()), time_limit=60.0))
+    lists = data.load()
+    region = near.cap(lists)
+    assert row.status == "optimal"
+    assert row.loss == lpmert.minimize(lists, region=region).loss
+    assert isinstance(region.around, dict)
+    opposite = -np.array([region.around[name] for name in lists.names])
+    assert near.judge(lists, Answer(opposite, "optimal", None, {})).loss is None
+    assert near.judge(lists, Answer(-opposite, "optimal", None, {})).loss is not None
+
+
 @pytest.mark.parametrize("weak", [True, False])
 def test_beams_end_no_worse_than_they_began(weak: bool) -> None:
-    data = datasets.generated(6, 8, 3)
+    data = datasets.generated(3, 8, 3)
     small, large = (measure(Task(data, Loss(), beam.FromStart(size, weak), time_limit=60.0)) for size in (3, 1000))
     assert small.status == large.status == "heuristic"
     begin = small.details["trace"][0][2]
@@ -78,4 +93,4 @@ def test_beams_end_no_worse_than_they_began(weak: bool) -> None:
     assert large.loss is not None
     assert large.details["trace"][0][2] == begin
     assert max(small.loss, large.loss) <= begin
-    assert large.loss == lpmert.minimize(data.load(), method="exhaustive").loss  # 48 rows fit into this beam
+    assert large.loss == lpmert.minimize(data.load(), method="exhaustive").loss  # all 512 combinations fit

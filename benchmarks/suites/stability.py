@@ -102,11 +102,11 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
             own = find(rows, dataset=dataset.name, solver=name)
             if len(own) >= 3:
                 _, second, test = _scores(own)
-                best.append([f"{model}, {name}", *(f"{value:.2f}" for value in best_of(second, test))])
+                best.append([f"{model}, {name}", *(f"{mean:.2f} ({off:.2f})" for mean, off in best_of(second, test))])
     if best:
         note = (
-            f"Mean of {DRAWS} draws of n runs with replacement; of each draw the run that is best on test set 1 counts "
-            f"with its BLEU on test set 2. {paper}"
+            f"Mean, and standard deviation in brackets, of {DRAWS} draws of n runs with replacement; of each draw "
+            f"the run that is best on test set 1 counts with its BLEU on test set 2. {paper}"
         )
         yield Table("Test BLEU of the best of n runs", ("model, strategy", *_NUMBERS), best, note)
         note = "Each mark is a run with a seed of its own, against the mean of both test sets."
@@ -137,15 +137,15 @@ def _scores(rows: list[Row]) -> tuple[FloatArray, FloatArray, FloatArray]:
     return np.array([row.score for row in rows], dtype=np.float64), first, second
 
 
-def best_of(first: FloatArray, test: FloatArray) -> list[float]:
-    """Return the mean test score of the best on `first` of n runs drawn with replacement, n = 1, 2, ..."""
+def best_of(first: FloatArray, test: FloatArray) -> list[tuple[float, float]]:
+    """Return the mean test score, and its deviation, of the best on `first` of n runs drawn with replacement."""
     rng = np.random.default_rng(0)
-    means = []
+    found = []
     for n in range(1, MOST_RUNS + 1):
         drawn = rng.integers(len(first), size=(DRAWS, n))
         winners = drawn[np.arange(DRAWS), first[drawn].argmax(axis=1)]
-        means.append(float(test[winners].mean()))
-    return means
+        found.append((float(test[winners].mean()), float(test[winners].std())))
+    return found
 
 
 def _draw(canvas: Canvas, rows: list[Row]) -> None:

@@ -240,6 +240,10 @@ def _listed(labels: Sequence[str]) -> str:
 _STEPS = 60
 
 
+class NoInsideError(RegionError):
+    """No open set of weights lies within the limits: exact arithmetic says so."""
+
+
 def interior(
     rows: FloatArray, labels: Sequence[str], cap: Cap | None, rounding: Rounding | None = None
 ) -> FloatArray | None:
@@ -301,7 +305,7 @@ def _middle(rows: FloatArray, labels: Sequence[str], rounding: Rounding | None) 
     verdict = optimizer.solve(chosen)
     if not verdict.attainable:
         against = ", ".join(labels[s] for s, _, _ in verdict.core)
-        raise RegionError(
+        raise NoInsideError(
             f"the region has no inside: {against} leave no weights, or none with room around them; "
             "drop or widen one of these limits, or fix a weight instead of squeezing it"
         )

@@ -69,7 +69,7 @@ class Region:
     total : float, optional
         Sum of all weights.
     cosine : float, optional
-        Least cosine with the weights `around`, in the caller's own feature scaling; at least 0.
+        Least cosine with the weights `around`, in the caller's own feature scaling, above -1; below 0 for `minimize`.
     around : mapping or sequence of numbers, Result, str or Path, optional
         Weights by name, in the order of the features, or in a file.
 
@@ -107,6 +107,11 @@ class Region:
         if self.around is None:
             return self
         return replace(self, around=dict(zip(names, _centre(self.around, names).tolist(), strict=True)))
+
+    @property
+    def wide(self) -> bool:
+        """Whether the cosine reaches beyond a right angle, where the weights are no convex region."""
+        return self.cosine is not None and -1.0 < _number(self.cosine, "the cosine") < 0.0
 
     @property
     def signature(self) -> str:
@@ -283,9 +288,13 @@ def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | 
     if region.cosine is None or region.around is None:
         return None, None
     cosine = _number(region.cosine, "the cosine")
+    if region.wide:
+        raise RegionError(
+            f"a cosine below 0 leaves weights that are no convex region, which only lpmert.minimize searches; "
+            f"got {cosine:g}, give 0 or more"
+        )
     if not 0.0 <= cosine < 1.0:
-        reason = "; beyond a right angle weights are no convex region: search without a cosine" if cosine < 0.0 else ""
-        raise RegionError(f"the cosine must be 0 or more and below 1; got {cosine:g}{reason}")
+        raise RegionError(f"the cosine must be above -1 and below 1; got {cosine:g}")
     centre = _centre(region.around, builder.names)
     if not centre.any():
         raise RegionError("the weights given as around are all 0")

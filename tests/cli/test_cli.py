@@ -219,6 +219,7 @@ class TestRegions:
             (["--linear", "lm:0.."], 2, "ac=1"),
             (["--linear", "lm=1"], 2, "is not a limit on a sum"),
             (["--cosine", "0.5"], 2, "--around"),
+            (["--cosine", "-0.5", "--around", "1,1"], 2, "lpmert.minimize"),
             (["--bounds", "lm:0..1"], 1, "reference"),
             (["--bounds", "xx:0.."], 1, "no feature 'xx'"),
             (["--nonnegative", "--linear", "am=1,lm=1:..0"], 1, "no inside"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracle import best_loss
+from oracle import best_loss, strictly_feasible
 from problems import random_lists
 
 import lpmert
-from lpmert.methods.lp_mert.beam import Beam, BeamSearch
+from lpmert import core
+from lpmert.methods.lp_mert.beam import AmongBest, Beam, BeamSearch, Combinations, best_of_pairs
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent
 
@@ -16,10 +17,10 @@ pytestmark = pytest.mark.usefixtures("poor_start")
 
 
 @pytest.mark.parametrize("kind", ["floats", "integers", "collinear", "decimals", "multiples"])
-def test_a_beam_that_holds_all_rows_finds_the_least_loss(kind: str) -> None:
+def test_a_beam_that_holds_all_combinations_finds_the_least_loss(kind: str) -> None:
     for seed in range(20):
         lists = random_lists(kind, seed, most_selections=200)
-        result = lpmert.minimize(lists.nbest, method=Beam(beam=len(lists.losses)))
+        result = lpmert.minimize(lists.nbest, method=Beam(beam=200))
         assert result.loss == pytest.approx(float(best_loss(lists)), abs=1e-12 * np.abs(lists.losses).sum())
         assert result.counters.get("pruned", 0) == 0
 
@@ -56,8 +57,46 @@ def test_the_result_is_no_worse_than_the_initial_weights() -> None:
         assert result.loss <= problem.evaluate(weights).loss
 
 
-def test_rows_are_kept_up_to_the_beam() -> None:
-    result = lpmert.minimize(problem_of(1).nbest, method=Beam(beam=20))
-    assert 0 < result.counters["rows_kept"] < result.counters["rows_in_full"]
-    assert result.counters["rows_kept"] <= 19 * result.counters["lps"]
-    assert result.counters["pruned"] > 0
+def test_the_best_pairs_are_those_of_all_pairs() -> None:
+    rng = np.random.default_rng(3)
+    for sizes in ((1, 1), (4, 7), (30, 20), (50, 1)):
+        halves = []
+        for size in sizes:
+            scores = np.sort(rng.integers(-9, 9, size).astype(float))[::-1]
+            halves.append(Combinations(scores, rng.integers(0, 99, size), rng.integers(-9, 9, (size, 2)).astype(float)))
+        left, right = halves
+        every = np.sort(np.add.outer(left.scores, right.scores).ravel())[::-1]
+        for beam in (1, 2, 5, 17, 10**4):
+            found = best_of_pairs(left, right, beam)
+            assert found.scores.tolist() == every[:beam].tolist()
+            pairs = {
+                (a, int(c + d), *(r + s).tolist())
+                for a0, c, r in zip(*left, strict=True)
+                for b0, d, s in zip(*right, strict=True)
+                for a in [a0 + b0]
+            }
+            assert {(a, int(c), *r.tolist()) for a, c, r in zip(*found, strict=True)} <= pairs
+
+
+def test_no_more_combinations_than_the_beam_are_kept() -> None:
+    problem = problem_of(1)
+    everything = lpmert.minimize(problem.nbest, method=Beam(beam=1)).counters
+    assert everything["lps"] == 0  # the only one is what the weights choose
+    assert everything["pruned"] == 12 * 14
+    assert lpmert.minimize(problem.nbest, method=Beam(beam=20)).counters["pruned"] > 0
+
+
+def test_what_is_attained_is_strictly_best_of_all_rows() -> None:
+    rng = np.random.default_rng(8)
+    seen = set()
+    for _ in range(40):
+        rows = rng.integers(-3, 4, (12, 2)).astype(float)
+        test = AmongBest(rows, core.Corral(2))
+        for k in range(len(rows)):
+            others = np.delete(rows, k, axis=0)
+            weights = test.weights_for(k, np.ones(2))
+            assert (weights is not None) == strictly_feasible((rows[k] - others).tolist())
+            if weights is not None:
+                assert ((rows[k] - others) @ weights > 0).all()
+            seen.add(weights is None)
+    assert seen == {True, False}

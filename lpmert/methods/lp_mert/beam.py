@@ -1,4 +1,4 @@
-"""LP-MERT with a beam: the linear programs see only the rows that score best under the best weights so far.
+"""LP-MERT with a beam: of all combinations of some lists, those that score best under the best weights so far.
 
 Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011, section on beam search.
 """
@@ -6,16 +6,15 @@ Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from lpmert import core
 from lpmert.configurable import option
-from lpmert.errors import IntArray
-from lpmert.methods.lp_mert.attainability import AttainabilityOracle
-from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
+from lpmert.errors import FloatArray, IntArray
 from lpmert.model.canonical import Canonical
 from lpmert.numeric.lists import FEASIBLE, UNDECIDED
 from lpmert.numeric.lp import LinOptimizer
@@ -23,19 +22,21 @@ from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
 _SLICE_LPS = 200
-_SLICE_STEPS = 3000
+_ALONE = np.zeros(1, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Beam(Method):
-    """LP-MERT as a heuristic: of a combination's rows only the best `beam` under the best weights so far are kept.
+    """LP-MERT as a heuristic: of the combinations of two halves, the `beam` with the best scores stay.
 
-    A combination that is not among them itself is dropped. The best weights are replaced whenever a linear program
-    yields better ones, and the search is repeated until a pass leaves them as they are. The result is never worse than
-    the starting weights; it has no bound. Raises `MethodError` for a beam below 1.
+    Scores are those of the best weights so far. Combinations that cost less than what these weights choose are tested
+    in order of cost, by a linear program against all others in the beam; those that it rules out are dropped. Weights
+    that it yields are decoded on all lists. A pass ends with the cheapest attainable combination of all lists; passes
+    are repeated until one leaves the best weights as they are. The result is never worse than the starting weights; it
+    has no bound. Raises `MethodError` for a beam below 1.
     """
 
-    beam: int = option(1000, "rows that are kept of a combination", least=1)
+    beam: int = option(1000, "combinations that are kept of each part of the lists", least=1)
 
     name = "beam"
     proves = False
@@ -44,89 +45,31 @@ class Beam(Method):
         return BeamSearch(self.beam, task.canonical, task.incumbent)
 
 
-class BeamTest:
-    """Tests combinations by linear programs over the best rows under the incumbent's weights."""
+class Combinations(NamedTuple):
+    """Combinations of some lists, the best first: scores [n], costs [n], and the sums of their rows [n, D]."""
 
-    def __init__(self, beam: int, canonical: Canonical, incumbent: Incumbent) -> None:
-        self.sorted_lists = canonical.by_cost
-        self.incumbent = incumbent
-        self._oracle = AttainabilityOracle(self.sorted_lists)
-        self.counters: Counter[str] = Counter(tested=0, lps=0, rows_in_full=0, rows_kept=0, pruned=0)
-        self._beam = beam
-        self._width = canonical.n_features
-        self._selection = np.zeros(canonical.n_lists, dtype=np.int64)
-        self._corral = core.Corral(self._width)
-        self._nothing_known = np.zeros(0, dtype=np.int64)
-        self._score()
+    scores: FloatArray
+    costs: IntArray
+    rows: FloatArray
 
-    def _score(self) -> None:
-        """Score all hypotheses under the incumbent's weights, and count for each those of its list that are better."""
-        self._scored = self.incumbent.weights
-        self._scores = self.sorted_lists.rows @ self._scored
-        starts = np.repeat(self.sorted_lists.offsets[:-1], np.diff(self.sorted_lists.offsets))
-        order = np.lexsort((-self._scores, starts))  # list by list, the best first
-        places, scores = np.arange(len(order)), self._scores[order]
-        new = np.append(True, (scores[1:] != scores[:-1]) | (starts[1:] != starts[:-1]))  # not as good as before
-        self._better = np.empty(len(order), dtype=np.int64)
-        self._better[order] = np.maximum.accumulate(np.where(new, places, 0)) - starts
+    def subset(self, chosen: IntArray) -> Combinations:
+        """Return some of them, by their numbers in order."""
+        return Combinations(self.scores[chosen], self.costs[chosen], self.rows[chosen])
 
-    def test(
-        self,
-        lists: IntArray,
-        cost: int,
-        positions: IntArray,
-        halves: tuple[Combination, Combination] | None = None,
-    ) -> Combination | None:
-        """Return the combination if it is within the beam and strictly best among the rows there."""
-        self.counters["tested"] += 1
-        if self.incumbent.weights is not self._scored:
-            self._score()
-        chosen = self.sorted_lists.offsets[lists] + positions
-        if self._better[chosen].sum() >= self._beam:
-            self.counters["pruned"] += 1
-            return None
-        rows_in_full = int(self._oracle.sizes[lists].sum()) - len(lists)
-        self.counters["lps"] += 1
-        self.counters["rows_in_full"] += rows_in_full
-        self.counters["rows_kept"] += min(rows_in_full, self._beam - 1)
-        near = None if halves is None else halves[0].start
-        if rows_in_full < self._beam:
-            start = self._oracle.decide(lists, positions, near)
-        else:
-            start = self._decide_within(lists, chosen)
-        if start is None:
-            return None
-        self._oracle.keep(start)
-        if start.weights is not None:
-            if rows_in_full < self._beam and len(lists) == len(self._selection):
-                self.incumbent.improve(cost, start.weights, "B")
-            cost_of_all, clear = self._oracle.native.decode_clearly(start.weights, self._selection)
-            if clear:
-                self.incumbent.improve(cost_of_all, start.weights, "B")
-        return Combination(cost, positions, start, self._nothing_known)
 
-    def _decide_within(self, lists: IntArray, chosen: IntArray) -> WarmStart | None:
-        """Solve a linear program over the best rows of the combination, which takes one place in the beam itself."""
-        offsets = self.sorted_lists.offsets
-        others = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in lists.tolist()])
-        mine = np.repeat(chosen, self._oracle.sizes[lists])
-        mine, others = mine[others != mine], others[others != mine]
-        gain = self._scores[others] - self._scores[mine]
-        best = np.sort(np.argsort(-gain, kind="stable")[: self._beam - 1])
-        rows = np.vstack(
-            [np.zeros(self._width), self.sorted_lists.rows[others[best]] - self.sorted_lists.rows[mine[best]]]
-        )
-        offsets, decided = np.array([0, len(rows)]), np.zeros(1, dtype=np.int64)
-        costs, reach = np.zeros(len(rows), dtype=np.int64), np.abs(rows).max(axis=0)
-        one_list = core.Lists(rows, offsets, costs, reach, np.zeros(self._width), np.empty(0))
-        self._corral.restart(self._scored)
-        verdict = core.LeastNorm(one_list).separate(decided, decided, 0, self._corral)
-        if verdict == FEASIBLE:
-            return WarmStart(len(lists), self._corral.point)
-        if verdict == UNDECIDED:
-            answer = LinOptimizer(rows, offsets).solve({0: 0})
-            return WarmStart(len(lists), answer.weights) if answer.attainable else None
-        return None
+def best_of_pairs(left: Combinations, right: Combinations, beam: int) -> Combinations:
+    """Return the pairs of two halves with the best scores.
+
+    No pair of ranks m and n, counted from 1, is better than the m n - 1 others of no larger ranks: so only pairs with
+    m n up to the beam may be among them.
+    """
+    partners = np.minimum(beam // np.arange(1, len(left.scores) + 1), len(right.scores))
+    m = np.repeat(np.arange(len(partners)), partners)
+    n = np.arange(len(m)) - np.repeat(np.cumsum(partners) - partners, partners)
+    scores = left.scores[m] + right.scores[n]
+    best = np.argsort(-scores, kind="stable")[:beam]
+    m, n = m[best], n[best]
+    return Combinations(scores[best], left.costs[m] + right.costs[n], left.rows[m] + right.rows[n])
 
 
 class BeamSearch(Search):
@@ -137,37 +80,99 @@ class BeamSearch(Search):
     def __init__(self, beam: int, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.finished = incumbent.cost == 0
-        self._test = BeamTest(beam, canonical, incumbent)
-        self._passes = 0
-        self._n_lists = canonical.n_lists
-        self._begin_pass()
-
-    def _begin_pass(self) -> None:
-        self._began_with = self.incumbent.cost
-        self._passes += 1
-        streams: list[Stream] = [OneList(s, self._test) for s in range(self._n_lists)]
-        self._root = balanced_tree(streams, lambda left, right: TwoHalves(left, right, self._test, lazy=True))
+        self._beam = beam
+        self._lists = canonical.by_cost
+        self._native = self._lists.native()
+        self._corral = core.Corral(canonical.n_features)
+        self._selection = np.zeros(canonical.n_lists, dtype=np.int64)
+        self._counts: Counter[str] = Counter(lps=0, attained=0, pruned=0, passes=0)
+        self._began_with = incumbent.cost
+        self._weights, self._scores = incumbent.weights, np.empty(0)
+        self._pass = self._run_pass()
 
     @property
     def nodes(self) -> int:
-        return self._test.counters["tested"]
+        return self._counts["lps"]
 
     @property
     def lps(self) -> int:
-        return self._test.counters["lps"]
+        return self._counts["lps"]
 
     def counters(self) -> Mapping[str, int]:
-        return {"nodes": self.nodes, **self._test.counters, "passes": self._passes}
+        """Return what was counted; pruned: combinations beyond the beam, of which both halves were kept."""
+        return {"nodes": self.nodes, **self._counts}
 
     def advance(self) -> None:
         stop = self.lps + _SLICE_LPS
-        for _ in range(_SLICE_STEPS):
-            if self.finished or self.lps >= stop:
-                return
+        while not self.finished and self.lps < stop:
             checkpoint()
-            self._root.get_next_best()
-            if self._root.found or self._root.bound >= self.incumbent.cost:
-                if self.incumbent.cost == self._began_with:
-                    self.finished = True
-                else:
-                    self._begin_pass()
+            if next(self._pass, self._pass) is self._pass:  # a pass has ended
+                self.finished = self.incumbent.cost in (0, self._began_with)
+                self._pass = self._run_pass()
+
+    def _run_pass(self) -> Generator[None, None, None]:
+        """Combine all lists once; yields after each linear program and each list."""
+        self._counts["passes"] += 1
+        self._began_with, self._weights = self.incumbent.cost, self.incumbent.weights
+        self._scores = self._lists.rows @ self._weights
+        root = yield from self._combined(0, len(self._selection))
+        yield from self._tested(root, is_root=True)
+
+    def _combined(self, first: int, last: int) -> Generator[None, None, Combinations]:
+        """Return the best combinations of the lists from first up to, not including, last, halved as published."""
+        if last - first > 1:
+            middle = (first + last + 1) // 2
+            left = yield from self._combined(first, middle)
+            right = yield from self._combined(middle, last)
+            left, right = (yield from self._tested(left)), (yield from self._tested(right))
+            found = best_of_pairs(left, right, self._beam)
+            self._counts["pruned"] += len(left.scores) * len(right.scores) - len(found.scores)
+            return found
+        begin, end = self._lists.offsets[first : first + 2].tolist()
+        best = begin + np.argsort(-self._scores[begin:end], kind="stable")
+        self._counts["pruned"] += max(0, end - begin - self._beam)
+        yield
+        best = best[: self._beam]
+        return Combinations(self._scores[best], self._lists.costs[best], self._lists.rows[best])
+
+    def _tested(self, given: Combinations, *, is_root: bool = False) -> Generator[None, None, Combinations]:
+        """Return those not ruled out; the first is what the best weights choose. At the root the cheapest ends it."""
+        test = None
+        dropped: list[int] = []
+        for k in np.argsort(given.costs, kind="stable").tolist():
+            if given.costs[k] >= (self.incumbent.cost if is_root else given.costs[0]):
+                break
+            test = test or AmongBest(given.rows, self._corral)
+            self._counts["lps"] += 1
+            weights = test.weights_for(k, self._weights)
+            yield
+            if weights is None:
+                dropped.append(k)
+                continue
+            self._counts["attained"] += 1
+            cost, clear = self._native.decode_clearly(weights, self._selection)
+            if clear:
+                self.incumbent.improve(cost, weights, "B")
+            if is_root:
+                break
+        return given.subset(np.delete(np.arange(len(given.scores)), dropped)) if dropped else given
+
+
+class AmongBest:
+    """Linear programs: which weights give one of these rows [n, D] the strictly best score of all?"""
+
+    def __init__(self, rows: FloatArray, corral: core.Corral) -> None:
+        width = rows.shape[1]
+        self._rows, self._corral = rows, corral
+        self._offsets = np.array([0, len(rows)])
+        costs, reach = np.zeros(len(rows), dtype=np.int64), np.abs(rows).max(axis=0)
+        self._lists = core.Lists(rows, self._offsets, costs, reach, np.zeros(width), np.empty(0))
+        self._least_norm = core.LeastNorm(self._lists)
+
+    def weights_for(self, k: int, near: FloatArray) -> FloatArray | None:
+        """Return weights [D] for which row k is best, or `None`; near: where the search for them begins."""
+        self._corral.restart(near)
+        verdict = self._least_norm.separate(_ALONE, np.array([k]), 0, self._corral)
+        if verdict == UNDECIDED:
+            return LinOptimizer(self._rows, self._offsets).solve({0: k}).weights
+        return self._corral.point.copy() if verdict == FEASIBLE else None

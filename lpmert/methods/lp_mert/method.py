@@ -60,7 +60,8 @@ class LpMert(Method):
     incumbent is left, and now and then completes one greedily. A chain begins with the lists with the fewest
     candidates, so that what is looked at ahead is known early. The cosine_test "published" asks the weights of the cell
     with the largest product with the centre, which can miss cells that reach into the cap, so that the result has no
-    bound; "exact" projects.
+    bound; "exact" projects. A cosine below 0 is searched in pieces without one, whatever
+    the test.
     """
 
     published: bool = option(False, "Algorithms 1 and 2 to the letter; no other option applies")

@@ -1,0 +1,154 @@
+"""The least loss within a cosine below 0: all weights but those of a round cone, in convex pieces.
+
+What is left is a half-space, and a part behind it that is not convex. Pieces of that part are searched for less than is
+known; where the best weights of one lie in the round cone, a polyhedral one around them and within it is cut out. Lemma
+G8 of `proofs/regions.md`. Source: H. Tuy, Convex programs with an additional reverse convex constraint, JOTA 52, 1987.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import inf, sqrt
+
+import numpy as np
+
+from lpmert.errors import FloatArray, LimitError, RegionError
+from lpmert.model.canonical import CallerWeights
+from lpmert.model.problem import Problem
+from lpmert.model.reduction import NoInsideError
+from lpmert.model.region import Linear, Region
+from lpmert.numeric.rational import solve_integers, to_integers
+from lpmert.result import Limits, Result, Status
+from lpmert.search.cutoff import search_below
+from lpmert.search.method import Method
+from lpmert.system.deadline import Deadline
+from lpmert.values import weights_array
+
+_INWARD = 0.999
+"""Where the corners of a cone that is cut out lie, as a share of the way from the axis to the rim."""
+
+
+def solve_beyond(
+    method: Method, make: Callable[[Region], Problem], region: Region, limits: Limits, seed: int, deadline: Deadline
+) -> Result:
+    """Return the least loss in a region with a cosine between -1 and 0, and prove it as far as the limits allow.
+
+    make: the problem within another region. Raises as `lpmert.minimize`, and `LimitError` if no weights were met.
+    """
+    whole = make(replace(region, cosine=None, around=None))
+    cone = RoundCone(weights_array(region.around, whole.names), float(region.cosine or 0.0))
+    if not cone.centre.any():
+        raise RegionError("the weights given as around are all 0")
+    _ = whole.canonical.interior  # raises where the other limits contradict each other
+    best: Result | None = None
+    closed, counters = inf, {"pieces": 0, "nodes": 0}
+    pieces: list[tuple[float, int, list[FloatArray]]] = [(-inf, 0, [cone.centre]), (-inf, 1, [-cone.centre])]
+    ended = True
+    while pieces and ended and pieces[0][0] < (inf if best is None else best.loss):
+        bound, _, rows = heapq.heappop(pieces)
+        counters["pieces"] += 1
+        least = inf if best is None else best.loss
+        try:
+            problem = make(within(region, rows, whole.names))
+            found = search_below(problem, least, method, replace(limits, time_limit=deadline.left), seed)
+        except NoInsideError:
+            continue
+        ended, bound = found.ended, max(bound, found.bound)
+        result = found.result
+        if result is not None:
+            counters["nodes"] += result.counters.get("nodes", 0)
+            if not cone.holds(result.weights):
+                best = result
+            elif ended:
+                cut = cone.polyhedral(result.weights)
+                if cut is not None:
+                    for k, facet in enumerate(cut):
+                        more = [*rows, *cut[:k], -facet]
+                        heapq.heappush(pieces, (bound, counters["pieces"] * (len(cut) + 2) + k, more))
+                    continue
+        closed = min(closed, bound)
+    if best is None:
+        raise LimitError("no weights within the cosine were met before the search ended; allow more time")
+    lower = min(closed, best.loss, *(bound for bound, *_ in pieces))
+    if not ended:
+        late = deadline.limit is not None and deadline.seconds >= deadline.limit
+        status = Status.TIME_LIMIT if late else Status.INTERRUPTED
+        status = Status.MEMORY_LIMIT if deadline.out_of_memory else status
+    elif lower == -inf:
+        status = Status.HEURISTIC
+    else:
+        status = Status.OPTIMAL if lower == best.loss else Status.OPTIMAL_TO_TOLERANCE
+    cosine = f"cosine >= {cone.cosine:g}"
+    told = {**whole.distances(CallerWeights(best.weights)), cosine: cone.cosine_of(best.weights) - cone.cosine}
+    return replace(
+        best,
+        lower_bound=None if lower == -inf else lower,
+        status=status,
+        signature=f"{whole.metric.signature}|ties:{whole.ties}|{region.signature}",
+        region=told,
+        limiting=tuple(label for label in best.limiting if label in told),
+        cell=None,
+        counters=counters,
+        trace=(),
+    ).with_seconds(total=deadline.seconds)
+
+
+def within(region: Region, rows: Sequence[FloatArray], names: Sequence[str]) -> Region:
+    """Return the part of a region, its cosine aside, where no row [D] has a negative product."""
+    limits = [Linear(dict(zip(names, row.tolist(), strict=True)), lower=0) for row in rows]
+    return replace(region, cosine=None, around=None, linear=[*region.linear, *limits])
+
+
+class RoundCone:
+    """The weights [D] with a cosine below a negative one with a centre: an open convex cone."""
+
+    def __init__(self, centre: FloatArray, cosine: float) -> None:
+        self.centre, self.cosine = centre, cosine
+        self._exact = [Fraction(value) for value in centre.tolist()]
+        self._square = Fraction(cosine) ** 2 * sum(value * value for value in self._exact)
+
+    def cosine_of(self, weights: FloatArray) -> float:
+        return float(weights @ self.centre / np.linalg.norm(weights) / np.linalg.norm(self.centre))
+
+    def holds(self, weights: FloatArray | Sequence[Fraction]) -> bool:
+        """Whether it contains weights, in exact arithmetic."""
+        exact = [Fraction(value) for value in weights]
+        product = sum(a * b for a, b in zip(self._exact, exact, strict=True))
+        return product < 0 and product * product > self._square * sum(value * value for value in exact)
+
+    def polyhedral(self, weights: FloatArray) -> FloatArray | None:
+        """Return normals [D, D] of a cone within this one, with these weights inside; `None` if rounding forbids.
+
+        Its rays lead to the corners of a regular simplex around the axis, the first of them beyond the weights.
+        """
+        n = len(weights)
+        axis = -self.centre / np.linalg.norm(self.centre)
+        height = float(weights @ axis)
+        aside = weights / height - axis
+        opening = sqrt(1.0 - self.cosine**2) / -self.cosine
+        out = max(_INWARD, (1.0 + float(np.linalg.norm(aside)) / opening) / 2.0)
+        # Of a basis whose first direction is the axis and whose second leads to the weights: what lies across the axis.
+        basis = np.linalg.qr(np.vstack([axis, aside, np.eye(n)]).T)[0].T[1:]
+        basis *= np.where(basis @ aside < 0.0, -1.0, 1.0)[:, None]
+        rays = axis + out * opening * regular_simplex(n) @ basis
+        try:
+            normals = np.linalg.inv(rays).T
+        except np.linalg.LinAlgError:
+            return None
+        if not (normals @ weights > 0.0).all():
+            return None
+        whole = to_integers(normals, by_row=True)
+        exact = [solve_integers(whole, [int(i == k) for i in range(n)]) for k in range(n)]
+        return normals if all(ray is not None and self.holds(ray) for ray in exact) else None
+
+
+def regular_simplex(n: int) -> FloatArray:
+    """Return the n corners [n, n - 1] of a regular simplex on the unit sphere; the first is the first unit vector."""
+    corners = np.zeros((n, n - 1))
+    for k in range(n - 1):
+        corners[k, k] = sqrt(1.0 - float(corners[k, :k] @ corners[k, :k]))
+        corners[k + 1 :, k] = (-1.0 / (n - 1) - float(corners[k, :k] @ corners[k + 1, :k])) / corners[k, k]
+    return corners

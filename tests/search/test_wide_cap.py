@@ -1,0 +1,110 @@
+"""Cosines below 0: exact in convex pieces, held to enumeration."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from oracle import Lists, best_within
+from problems import around, lists_in_a_cap
+from searches import many_more
+
+import lpmert
+from lpmert import MethodError, Region, RegionError, Status
+from lpmert.search.wide_cap import RoundCone, regular_simplex
+
+pytestmark = pytest.mark.usefixtures("poor_start")
+
+WIDE = (-0.05, -0.28, -0.6, -0.9, -0.99)
+
+
+def wide(seed: int) -> tuple[Lists, np.ndarray, float]:
+    lists, centre, _ = lists_in_a_cap(seed)
+    return lists, centre, WIDE[seed % len(WIDE)]
+
+
+@pytest.mark.parametrize("seeds", [range(40), many_more(range(2000, 2400))])
+def test_the_least_loss_within_a_cosine_below_0_is_found_and_proved(seeds: range) -> None:
+    cut = 0
+    for seed in seeds:
+        lists, centre, cosine = wide(seed)
+        if lists.features.shape[1] > 3:
+            continue
+        least = best_within(lists, centre, cosine)
+        region = Region(cosine=cosine, around=around(lists, centre))
+        for method in ("auto", "lp-mert", "choices"):
+            result = lpmert.minimize(lists.nbest, region=region, method=method)
+            assert (result.loss, result.lower_bound, result.status) == (least, least, Status.OPTIMAL)
+            assert result.weights @ centre / np.linalg.norm(result.weights) / np.linalg.norm(centre) >= cosine - 1e-12
+            assert lpmert.evaluate(lists.nbest, result.weights).loss == least
+            cut += result.counters["pieces"] > 2
+    assert cut
+
+
+def test_what_is_cut_out_lies_in_the_cone_and_holds_the_weights() -> None:
+    rng = np.random.default_rng(4)
+    for width in (1, 2, 3, 5, 9):
+        for cosine in WIDE:
+            cone = RoundCone(rng.normal(size=width), cosine)
+            for _ in range(20):
+                weights = rng.normal(size=width)
+                weights -= 3 * rng.random() * cone.centre
+                if not cone.holds(weights):
+                    continue
+                normals = cone.polyhedral(weights)
+                assert normals is not None
+                assert (normals @ weights > 0).all()
+                points = rng.dirichlet(np.ones(width), 200) @ np.linalg.inv(normals).T
+                assert all(cone.holds(point) for point in points)
+
+
+def test_the_cone_is_told_exactly() -> None:
+    cone = RoundCone(np.ones(4), -0.5)
+    least = Fraction(1, 10**30)
+    assert not cone.holds([Fraction(-1), Fraction(0), Fraction(0), Fraction(0)])  # the cosine is -1/2 itself
+    assert cone.holds([Fraction(-1), -least, Fraction(0), Fraction(0)])
+    assert not cone.holds([Fraction(-1), least, Fraction(0), Fraction(0)])
+    assert not cone.holds([Fraction(1)] * 4)
+
+
+def test_corners_of_a_simplex_are_as_far_from_each_other() -> None:
+    for n in (2, 3, 8):
+        products = regular_simplex(n) @ regular_simplex(n).T
+        assert np.allclose(products, np.eye(n) * (1 + 1 / (n - 1)) - 1 / (n - 1))
+
+
+def test_limits_hold_beside_the_cosine() -> None:
+    lists, centre, _ = wide(7)
+    first = lists.nbest.names[0]
+    region = Region(bounds={first: (None, 0)}, cosine=-0.28, around=around(lists, centre))
+    result = lpmert.minimize(lists.nbest, region=region)
+    assert result.by_name[first] <= 0
+    assert min(result.region.values()) >= 0
+    assert "cosine>=-0.28" in result.signature
+
+
+def test_what_a_cosine_below_0_does_not_go_with_says_so() -> None:
+    lists, centre, _ = wide(2)
+    region = Region(cosine=-0.28, around=around(lists, centre))
+    with pytest.raises(MethodError, match="proves nothing"):
+        lpmert.minimize(lists.nbest, region=region, method="och")
+    with pytest.raises(RegionError, match="time and memory"):
+        lpmert.minimize(lists.nbest, region=region, gap=0.1)
+    with pytest.raises(RegionError, match=r"only lpmert\.minimize"):
+        lpmert.check(lists.nbest, centre, region=region)
+    with pytest.raises(RegionError, match="all 0"):
+        lpmert.minimize(lists.nbest, region=Region(cosine=-0.28, around=np.zeros(len(centre))))
+
+
+def test_a_search_that_ends_early_claims_no_bound_above_the_least_loss() -> None:
+    for seed in range(6):
+        lists, centre, cosine = wide(seed)
+        if lists.features.shape[1] > 3:
+            continue
+        region = Region(cosine=cosine, around=around(lists, centre))
+        result = lpmert.minimize(lists.nbest, region=region, time_limit=0)
+        least = best_within(lists, centre, cosine)
+        assert result.lower_bound is None or result.lower_bound <= least
+        assert result.loss >= least
+        assert result.status in (Status.OPTIMAL, Status.TIME_LIMIT)
