@@ -1,7 +1,5 @@
 """The command line, called within this process or started as one of its own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -419,7 +419,6 @@ def assert_to_tolerance(
 
     loss: that of a selection, which counts from 0 in each list; losses closer than the slack are the same.
     """
-    assert result.lower_bound is not None
     assert abs(result.lower_bound - float(least)) <= slack
     assert least <= result.loss + slack
     for selection in product(*(_standing(lists, begin, end, ties) for begin, end in lists.ranges())):

@@ -3,8 +3,6 @@
 Tests that need it are skipped without it.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import lzma
@@ -105,7 +103,6 @@ def asr_lattices() -> Path:
 
 
 def _lines(name: str) -> list[str]:
-    assert SHARED_DATA is not None
     path = SHARED_DATA / name
     with (gzip if path.suffix == ".gz" else lzma).open(path, "rt", encoding="utf-8", newline="") as file:
         return [line.rstrip("\r\n") for line in file]

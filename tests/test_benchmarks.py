@@ -1,7 +1,5 @@
 """The benchmarks find what they race against, say so when they cannot, and report what they measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -297,7 +295,6 @@ def test_the_chosen_number_of_features_is_that_which_costs_least_on_lists_held_o
     lists = NBest(np.column_stack([-losses, rng.normal(size=(90, 2))]), list(range(0, 91, 3)), losses)
     answer = features.CHOSEN.solve(Halves(lists, lists), HeldOut(), 0, 20.0)
     assert answer.counters == {"features": 1}
-    assert answer.weights is not None
     assert answer.weights[0] > 0.0
     assert not answer.weights[1:].any()
 

@@ -1,7 +1,5 @@
 """The best-of-N example: its scores are what they say, its programs run, and its page shows what they print."""
 
-from __future__ import annotations
-
 import ast
 import gzip
 import json

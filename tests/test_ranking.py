@@ -1,7 +1,5 @@
 """Weights that rank best are those that exact arithmetic finds among all orders of the documents."""
 
-from __future__ import annotations
-
 import lzma
 from collections.abc import Iterator
 from fractions import Fraction
@@ -171,7 +169,6 @@ def test_the_curve_has_the_value_of_every_cell() -> None:
     lists = random_lists(3, 2, decimals=True, sizes=(6, 5))
     for nonnegative in (True, False):
         curve = maximize(lists, "ndcg@4", nonnegative=nonnegative).curve
-        assert curve is not None
         exact = Exact(lists)
         for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
             assert found == pytest.approx(exact.worst("ndcg@4", tuple(map(Fraction, weights))), abs=1e-11)
@@ -189,7 +186,6 @@ def test_long_lists_have_the_value_of_every_cell() -> None:
     features = np.round(random.normal(size=(90, 2)), 1)
     lists = Judged(features, np.array([0, 60, 90]), np.arange(90) % 4 * (random.random(90) < 0.3))
     curve = maximize(lists, "ndcg@3").curve
-    assert curve is not None
     exact = Exact(lists)
     for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
         assert found == pytest.approx(exact.worst("ndcg@3", tuple(map(Fraction, weights))), abs=1e-11)
@@ -208,7 +204,6 @@ def test_directions_that_rounding_cannot_tell_apart_are_told_apart() -> None:
         features = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0 + step, 0.0]]
         lists = Judged([*features, [1 / 3, 1 / 7]], [0, 2, 4, 5], [1, 0, 1, 0, 0])
         curve = maximize(lists, "mrr@2").curve
-        assert curve is not None
         assert curve.values.max() == pytest.approx(best, abs=1e-11)
         assert len(curve.values) == cells
 
@@ -515,7 +510,6 @@ def test_lists_that_cannot_be_ranked_are_refused(
 @cache
 def lambdarank(*columns: int) -> Judged:
     """Its 201 queries with these features, and of documents with equal features in a query the first one."""
-    assert SHARED_DATA is not None
     folder = SHARED_DATA / "lightgbm-lambdarank"
     with lzma.open(folder / "rank.train.query.xz", "rt") as file:
         sizes = [int(line) for line in file]

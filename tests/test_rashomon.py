@@ -1,7 +1,5 @@
 """Near-optimal weights as cones: against every arc of two weights in fractions, and all selections of three."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cmp_to_key

@@ -1,7 +1,5 @@
 """Weights used: what they pick from lists without losses, in every format, by single hypotheses and by votes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The benchmark of scale measures what it says: stages of one search, fitted growth, one worker and two."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

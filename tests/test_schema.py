@@ -1,7 +1,5 @@
 """What commands and results write as JSON is what `lpmert schema` says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The shell commands in docs/speech.md, lattices.md and translation.md work on the example files, one by one."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

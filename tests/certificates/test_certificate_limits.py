@@ -1,7 +1,5 @@
 """Certificates are written and checked within limits; work that they end says how far it was, and claims nothing."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from math import inf

@@ -1,7 +1,5 @@
 """The checker accepts the certificates of all engines, refuses changed ones, and trusts none of the engines' code."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

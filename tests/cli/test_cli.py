@@ -1,7 +1,5 @@
 """The command line: exit codes, messages, output files, and what Ctrl-C and limits leave behind."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -105,7 +103,6 @@ def test_the_help_of_a_command_fits_a_screen_and_names_the_way_to_the_rest(comma
     assert "more options: lpmert " in short
     assert f"    lpmert {command} " in short, "an example"
     known = main.get_command(click.Context(main), command)
-    assert known is not None
     options = {max(one.opts, key=len) for one in known.params if isinstance(one, click.Option)}
     assert {option for option in options if option.startswith("--")} <= set(re.findall(r"--[a-z-]+", whole))
     assert {one.group for one in known.params if isinstance(one, Option) and one.name == "as_json"} <= {"Output"}

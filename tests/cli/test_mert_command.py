@@ -1,7 +1,5 @@
 """`lpmert mert` takes the place of Moses' `mert` in scripts, and files of weights keep what the weights do."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -127,7 +125,6 @@ def test_the_proved_least_errors_are_reached_and_written_as_moses_does(here: Pat
     assert np.abs(weights).sum() == pytest.approx(1, abs=1e-5)
     total = nbest.statistics[nbest.offsets[:-1], 1].sum()
     found = BEST_POINT.search(outcome.stderr)
-    assert found is not None
     assert list(map(float, found[1].split())) == weights.tolist()
     assert float(found[2]) == pytest.approx(1 - best / total, abs=1e-6)
     assert "proved optimal" in outcome.stderr
@@ -162,7 +159,6 @@ def test_bleu_is_what_sacrebleu_would_give_and_no_random_weights_beat_it(here: P
     outcome = run(*FLAGS[:6], "-v", "0")
     assert outcome.exit_code == 0, outcome.stderr
     found = BEST_POINT.search(outcome.stderr)
-    assert found is not None
 
     def bleu(weights: np.ndarray) -> float:
         scores = (nbest.dense_features() @ weights).reshape(8, 5)
@@ -173,7 +169,6 @@ def test_bleu_is_what_sacrebleu_would_give_and_no_random_weights_beat_it(here: P
 
     assert bleu(written(here)) == pytest.approx(float(found[2]), abs=1e-6)
     local = re.search(r"Line searches from 20 random points: (\d\.\d+)", outcome.stderr)
-    assert local is not None
     assert float(found[2]) >= float(local[1])
     assert max(bleu(weights) for weights in rng.normal(size=(2000, 3))) <= float(found[2]) + 1e-6
 
@@ -507,7 +502,6 @@ def test_chrf_of_moses_is_proved_and_its_score_is_that_of_moses(here: Path, beta
         return float((1 + squared) * precision * recall / (squared * precision + recall))
 
     found = BEST_POINT.search(outcome.stderr)
-    assert found is not None
     assert float(found[2]) == pytest.approx(chrf(written(here)), abs=1e-6)
     assert max(chrf(weights) for weights in rng.normal(size=(3000, 3))) <= float(found[2]) + 1e-6
     assert "proved optimal" in outcome.stderr
@@ -537,7 +531,6 @@ def test_per_of_moses_is_proved_and_its_score_is_that_of_moses(here: Path) -> No
         return float((correct - max(0.0, length - reference)) / reference)
 
     found = BEST_POINT.search(outcome.stderr)
-    assert found is not None
     assert float(found[2]) == pytest.approx(score(written(here)), abs=1e-6)
     assert max(score(weights) for weights in rng.normal(size=(3000, 3))) <= float(found[2]) + 1e-6
     assert "proved optimal" in outcome.stderr

@@ -1,7 +1,5 @@
 """Whatever a user passes, messages stay short, and files are not overwritten by what is made of them."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -56,7 +54,6 @@ def test_help_shows_no_default_that_is_nothing(command: str) -> None:
 @pytest.mark.parametrize("command", main.list_commands(click.Context(main)))
 def test_a_huge_argument_is_not_echoed(table: str, command: str, form: str) -> None:
     known = main.get_command(click.Context(main), command)
-    assert known is not None
     options = [one.opts[-1] for one in known.params if isinstance(one, click.Option) and not one.is_flag]
     needed = ALONE[command] if command in ALONE else [*columns(table), *NEEDED.get(command, [])]
     for given in ([form.format(HUGE)], *([*needed, option, form.format(HUGE)] for option in [*options, "--unknown"])):

@@ -1,7 +1,5 @@
 """`lpmert pareto` and `solve --budget`: what they print is what the library finds."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -33,7 +31,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_pareto_prints_the_front_of_a_feature_or_of_another_column(table: Path) -> None:
-    lists = lpmert.read(table, **COLUMNS)  # type: ignore[arg-type]
+    lists = lpmert.read(table, **COLUMNS)
     others = lpmert.read(table, segment="question", features=["a", "b"], loss="c").statistics[:, 0]
     for column, numbers in (("b", "b"), ("c", others)):
         found = lpmert.pareto(lists, numbers, name=column)
@@ -57,7 +55,7 @@ def test_pareto_says_what_time_left_open(table: Path) -> None:
 
 
 def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path) -> None:
-    lists = lpmert.read(table, **COLUMNS)  # type: ignore[arg-type]
+    lists = lpmert.read(table, **COLUMNS)
     least = lpmert.pareto(lists, "b").points[-1]
     document = json.loads(run("solve", table, *FEWER, "--budget", f"b={least.sums['b']}", "--json", "-q").stdout)
     assert document["loss"] == document["lower_bound"] == least.loss
@@ -96,9 +94,8 @@ def test_a_front_is_drawn(table: Path, tmp_path: Path) -> None:
 
 
 def test_solve_prints_whole_weights_that_choose_as_well(table: Path) -> None:
-    lists = lpmert.read(table, **COLUMNS)  # type: ignore[arg-type]
+    lists = lpmert.read(table, **COLUMNS)
     found = lpmert.whole_weights(lists, lpmert.minimize(lists))
-    assert found is not None
     assert json.loads(run("solve", table, *FEWER, "--json", "-q").stdout)["whole"] == found
     text = ", ".join(f"{name} {value}" for name, value in found.items())
     assert f"in whole numbers {text}: the choices are as good" in run("solve", table, *FEWER, "-q").stdout

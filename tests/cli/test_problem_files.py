@@ -1,7 +1,5 @@
 """A problem that is written once, in a file, is the problem that the options say."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

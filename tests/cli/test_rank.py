@@ -1,7 +1,5 @@
 """`lpmert rank`: what it prints and writes is what the library finds, and wrong usage is told before the search."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -39,9 +37,7 @@ def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> Non
     best = found.result.score
     assert f"recall@5      {best:.6f}" in lines
     for label, value in (("these weights", found.other), ("equal weights", found.equal), ("grid         ", found.grid)):
-        assert value is not None
         assert f"{label} {value:.6f} ({value - best:+.6f})" in done.stdout
-    assert found.unseen is not None
     assert f"about {found.unseen.best:.4f}, equal weights {found.unseen.equal:.4f}" in done.stdout
     assert "a grade gains" not in done.stdout
     assert (

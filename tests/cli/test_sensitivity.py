@@ -1,7 +1,5 @@
 """`lpmert subsets`, `ranges` and `leave-one-out`: what they print is what the library finds."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Comparisons: judged by decoding, reproducible, never below the optimum; significance; stability; the command."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Cross-validation in comparisons: nothing leaks into a fit, intervals allow for overlap, and everything is shown."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

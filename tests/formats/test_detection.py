@@ -1,7 +1,5 @@
 """Which format a file has, which columns and options it takes, what it is compared with: told, or asked for once."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -271,7 +269,7 @@ def test_real_tables_say_what_they_need(name: str) -> None:
     sizes = SHARED_TABLES[name]
     if sizes is not None:
         suggestion = {option: value for option, value in caught.value.suggestion.items() if option != "metric"}
-        nbest = read(SHARED_DATA / name, **suggestion)  # type: ignore[arg-type]
+        nbest = read(SHARED_DATA / name, **suggestion)
         assert (nbest.n_lists, nbest.n_hypotheses) == sizes
 
 

@@ -1,7 +1,5 @@
 """Every input may be a pipe with a name, as shells make of <(command): it is looked at often, and read once."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """What files of each format mean: features, statistics, texts and lists, told by hand or by the papers of the data."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma
@@ -315,7 +313,6 @@ def test_sets_of_answers_are_told_from_tables_by_their_keys(tmp_path: Path) -> N
 def test_pools_of_runs_have_the_counts_of_their_readme(
     tmp_path: Path, pool: str, references: int, hypotheses: int
 ) -> None:
-    assert SHARED_DATA is not None
     folder = SHARED_DATA / "moses-mert-pools"
     runs: dict[str, list[str]] = {}
     with lzma.open(folder / f"{pool}.nbest-by-run.txt.xz", "rt", encoding="utf-8") as lines:
@@ -337,7 +334,6 @@ def test_pools_of_runs_have_the_counts_of_their_readme(
 def test_lists_with_edits_have_the_figures_of_their_readme(
     data: str, lists: int, hypotheses: int, features: int, units: str, first: float, oracle: float
 ) -> None:
-    assert SHARED_DATA is not None
     nbest = read(SHARED_DATA / data / "nbest.txt.gz", "moses", last_field=True)
     assert (nbest.n_lists, nbest.n_hypotheses, nbest.n_features) == (lists, lists * hypotheses, features)
     references = read_text(SHARED_DATA / data / "refs.txt.gz").splitlines()

@@ -1,7 +1,5 @@
 """One table of formats: what is written is read back exactly, whatever it is called, packed, piped or converted to."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -415,7 +413,6 @@ REAL: dict[str, dict[str, Any]] = {
 @needs_shared
 @pytest.mark.parametrize("name", REAL)
 def test_real_lists_written_in_any_format_are_read_without_options(tmp_path: Path, name: str) -> None:
-    assert SHARED_DATA is not None
     options = {what: SHARED_DATA / value if what == "references" else value for what, value in REAL[name].items()}
     nbest = read(SHARED_DATA / name, **options).restrict(slice(30))
     for kind in FORMATS:

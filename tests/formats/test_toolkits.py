@@ -1,7 +1,5 @@
 """Settings of toolkits choose what the weights choose, by the formulas of the toolkits; files are kept up to date."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

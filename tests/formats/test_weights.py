@@ -1,7 +1,5 @@
 """Weights mean the same whatever form they come in: in every command, in Python, and in the files of other tools."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -146,7 +144,7 @@ def test_commands_take_files_and_texts(tmp_path: Path, table: list[str], form: s
 )
 def test_weights_that_do_not_fit_say_what_there_is(given: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        lpmert.check(LISTS, given)  # type: ignore[arg-type]
+        lpmert.check(LISTS, given)
 
 
 def test_what_is_no_text_stays_as_it_is() -> None:

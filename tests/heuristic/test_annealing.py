@@ -1,7 +1,5 @@
 """Expected losses and their gradients are right, and annealing ends near the optimum, never below."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise, product

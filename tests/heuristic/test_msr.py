@@ -1,7 +1,5 @@
 """Line searches along sparse features are exact, selection follows its formula, and training ends below its start."""
 
-from __future__ import annotations
-
 import gzip
 from itertools import groupby, pairwise
 
@@ -64,7 +62,6 @@ def test_the_loss_between_two_thresholds_is_that_of_decoding_there(metric: str |
         search.move(feature, float(rng.normal()))
     for feature in range(1, lists.n_features):
         line = search.line(feature)
-        assert line is not None
         ends = np.concatenate([[line.thresholds[0] - 1], line.thresholds, [line.thresholds[-1] + 1]])
         assert (np.diff(line.thresholds) >= 0).all()
         middles = (ends[1:] + ends[:-1]) / 2
@@ -100,7 +97,6 @@ def test_a_line_of_real_numbers_has_the_breakpoints_of_the_upper_envelope() -> N
     nbest = NBest(features, np.array([0, 3, 6]), np.array([0.2, 0.1, 0.3, 0.1, 0.2, 0.3]))
     lists, _ = sparse_lists(nbest, "loss", None)
     line = SparseLineSearch(lists).line(1)
-    assert line is not None
     assert line.thresholds == pytest.approx([-1.0, 1.0, 3.0])
     assert line.losses == pytest.approx([0.3, 0.2, 0.4, 0.3])
 
@@ -145,7 +141,6 @@ def test_the_smoothed_loss_prefers_a_wide_interval_to_a_narrow_better_one() -> N
     nbest = NBest(features[[0, 1, 3, 4, 5, 6]], np.array([0, 2, 4, 6]), losses[[0, 1, 3, 4, 5, 6]])
     search = SparseLineSearch(sparse_lists(nbest, "loss", None)[0])
     line = search.line(1)
-    assert line is not None
     assert line.at(np.array([0.0, 1.5, 2.5])).tolist() == [3.0, 2.0, 1.0]
     assert search.best_weight(1, 0.06) == pytest.approx(2.06)
 
@@ -284,7 +279,6 @@ def test_the_base_feature_is_named_or_the_first_one() -> None:
 
 def kana_kanji() -> NBest:
     """Character edits of 20-best conversions; log probability, then counts of words and word pairs."""
-    assert SHARED_DATA is not None
     names: dict[str, int] = {"trigram": 0}
     keys, edits, columns, values, starts = [], [], [], [], [0]
     with gzip.open(SHARED_DATA / "ime-kkc" / "nbest.txt.gz", "rt", encoding="utf-8") as file:

@@ -1,7 +1,5 @@
 """The averaged perceptron and boosting do what their papers' algorithms, written down plainly, do."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

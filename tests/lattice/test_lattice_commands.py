@@ -1,7 +1,5 @@
 """Lattices on the command line: the same commands as for lists, and what is refused there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

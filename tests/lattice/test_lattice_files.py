@@ -1,7 +1,5 @@
 """Whole lattices from files: read in bulk or line by line with one outcome, from folders and archives, or refused."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile
@@ -50,7 +48,6 @@ def links(parts: slf.Links) -> list[tuple[object, ...]]:
 
 def same_both_ways(text: str) -> None:
     plain = slf._plain(GraphText("x", text))
-    assert plain is not None
     in_bulk, by_line = slf._links(*plain), slf._links(*slf._careful(GraphText("x", text)))
     assert links(in_bulk) == links(by_line)
     assert (in_bulk.start, in_bulk.end) == (by_line.start, by_line.end)

@@ -1,7 +1,5 @@
 """Metrics, losses and regions on lattices: they end where N-best lists of all paths end; equal lattices end alike."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The optimum over all paths of lattices, against all of them one by one in exact arithmetic that shares no code."""
 
-from __future__ import annotations
-
 from time import process_time
 
 import numpy as np
@@ -95,5 +93,4 @@ def test_lattices_with_hundreds_of_features_keep_to_the_time_limit() -> None:
     result = lpmert.minimize(lattices, metric="wer", time_limit=0.5)
     assert process_time() - began < 10.0
     assert result.status is Status.TIME_LIMIT
-    assert result.lower_bound is not None
     assert 0.0 <= result.lower_bound <= result.loss

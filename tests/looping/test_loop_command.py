@@ -1,7 +1,5 @@
 """`lpmert loop`: from a file to weights, and on after a kill at any moment."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """What is proved of costs below a ratio metric holds of the metric: no selection undercuts it, and bounds only rise."""
 
-from __future__ import annotations
-
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
@@ -103,9 +101,7 @@ def best_of_each(nbest: NBest) -> float:
 @needs_shared
 @pytest.mark.slow
 def test_no_weights_choose_500_translations_as_good_as_the_best_of_each() -> None:
-    assert SHARED_DATA is not None
     folder = SHARED_DATA / "swahili-mert-100best"
     nbest = read_moses(folder / "run7.nbest.txt.xz", statistics=folder / "run7.bleustats.txt.xz")
     result = lpmert.minimize(nbest, metric="bleu", time_limit=60)
-    assert result.lower_bound is not None
     assert best_of_each(nbest) < result.lower_bound < result.loss

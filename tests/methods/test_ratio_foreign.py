@@ -1,7 +1,5 @@
 """Metrics that are not the package's own: every engine proves what brute force finds, or the metric is refused."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

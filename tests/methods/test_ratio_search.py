@@ -1,7 +1,5 @@
 """The exact methods prove ratio metrics: they find the loss that brute force in exact arithmetic finds."""
 
-from __future__ import annotations
-
 import lzma
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Searches in subspaces never make weights worse, count them on the real features, and end."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Questions that nobody meant to ask are noticed, and no real data set is taken for one."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

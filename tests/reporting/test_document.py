@@ -1,7 +1,5 @@
 """The shell commands in docs/report.md work, one after the other, and make what the page says."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

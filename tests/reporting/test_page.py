@@ -1,7 +1,5 @@
 """The page holds the numbers that an independent computation gives, and texts stay texts."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import itertools
@@ -76,7 +74,6 @@ class TestNumbers:
         rng = np.random.default_rng(0)
         nbest = lpmert.NBest(rng.normal(size=(2000, 8)), np.arange(101) * 20, rng.integers(0, 9, 2000))
         result = lpmert.minimize(nbest, node_limit=1)
-        assert result.lower_bound is not None
         assert result.lower_bound < result.loss
         lpmert.report(result, tmp_path / "r.html")
         (heading,) = parts(tmp_path / "r.html").texts["h1"]
@@ -100,7 +97,7 @@ class TestNumbers:
         drawn: dict[tuple[str, str], dict[str, np.ndarray]] = {}
         draw = pictures.surface
 
-        def spy(found, names, marks, *rest):  # type: ignore[no-untyped-def]
+        def spy(found, names, marks, *rest):
             drawn.setdefault(names, marks)
             return draw(found, names, marks, *rest)
 
@@ -342,7 +339,7 @@ class TestTime:
 
         def press(*arguments: object) -> object:
             signal.raise_signal(signal.SIGINT)
-            return whole(*arguments)  # type: ignore[arg-type]
+            return whole(*arguments)
 
         monkeypatch.setattr("lpmert.formats.tables._Table.collected", press)
         outcome = run("report", path, "--data", tmp_path / "x.tsv", "-o", page)
@@ -486,10 +483,8 @@ def test_lattices_show_their_paths_and_texts(tmp_path: Path) -> None:
 class TestResults:
     def test_a_result_knows_what_it_was_started_from(self, tmp_path: Path) -> None:
         result = lpmert.minimize(LISTS, initial_weights={"lm": 2, "am": 1, "words": 0})
-        assert result.initial is not None
         assert result.initial.tolist() == [1, 2, 0]
         result.save(tmp_path / "r.json")
         again = lpmert.Result.load(tmp_path / "r.json")
-        assert again.initial is not None
         assert again.initial.tolist() == [1, 2, 0]
         assert lpmert.minimize(LISTS).initial is None

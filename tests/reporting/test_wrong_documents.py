@@ -1,7 +1,5 @@
 """Outcomes with a wrong type, a missing key or a huge number in them: a page, or an error with the name of the file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Fractions of sums: every exact method finds and proves the least F_beta loss, precision and recall."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -49,7 +47,6 @@ def assert_least(result: Result, nbest: NBest, metric: LinearFraction, least: Fr
     total = nbest.statistics[nbest.offsets[:-1] + result.selection].sum(axis=0).tolist()
     own = exact_loss(metric, total)
     assert result.loss == float(own)
-    assert result.lower_bound is not None
     if result.status is Status.OPTIMAL:
         assert own == least
         assert result.lower_bound == result.loss
@@ -87,7 +84,6 @@ def test_nothing_in_the_denominator_costs_one_and_is_found_where_that_is_the_lea
             result = lpmert.minimize(nbest, metric=WER, method=method)
             assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, float(least), float(least))
             stopped = lpmert.minimize(nbest, metric=WER, method=method, node_limit=0)
-            assert stopped.lower_bound is not None
             assert stopped.lower_bound <= float(least) <= stopped.loss
         least = min(exact_loss(WER, total) for total in inside)
         result = lpmert.minimize(nbest, metric=WER, region=Region(nonnegative=True))
@@ -151,7 +147,6 @@ def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
     GivenUp.weights = problem.to_canonical(best.weights)
     start = np.ones(4)
     loss = problem.attained_loss(problem.to_caller(start))
-    assert loss is not None
     assert loss > best.loss
     assert form.totals.fraction is not None
     incumbent = Incumbent(form.cost_of_loss(loss), start, "I")
@@ -160,7 +155,6 @@ def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
     assert outcome.status is Status.TIME_LIMIT
     assert form.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
     assert problem.attains(problem.to_caller(outcome.weights), outcome.cost)
-    assert outcome.lower_bound is not None
     assert form.loss_of(outcome.lower_bound) <= best.loss
 
 

@@ -1,7 +1,5 @@
 """The options of methods: stated once, checked, and set alike from Python and from the command line."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from dataclasses import replace
@@ -143,14 +141,14 @@ def test_numbers_of_numpy_are_taken_and_those_of_another_kind_refused() -> None:
     assert Pro(variance=2).settings() == Pro(variance=2.0).settings()
     for wrong in ({"restarts": True}, {"restarts": 2.0}, {"walk_share": "0.5"}, {"directions": 1}, {"restarts": None}):
         with pytest.raises(MethodError, match=f"option {next(iter(wrong))} of method 'och' must be"):
-            Och(**wrong)  # type: ignore[arg-type]
+            Och(**wrong)
     for wrong in ({"lazy": 1}, {"lazy": "yes"}):
         with pytest.raises(MethodError, match="option lazy"):
-            LpMert(**wrong)  # type: ignore[arg-type]
+            LpMert(**wrong)
     assert Och(restarts=10**400).restarts == 10**400
     with pytest.raises(MethodError, match="option walk_share"):
         Och(walk_share=10**400)
-    assert LpMert(lazy=np.bool_(False)).lazy is False  # type: ignore[arg-type]
+    assert LpMert(lazy=np.bool_(False)).lazy is False
 
 
 def test_a_comparison_takes_options_for_each_method_and_for_the_optimum(table: str) -> None:
@@ -241,7 +239,7 @@ def test_a_method_without_declared_options_has_those_of_its_fields() -> None:
 
     assert Plain().configured({"times": "2"}).times == 2
     with pytest.raises(MethodError, match="whole number"):
-        Plain(times=1.5)  # type: ignore[arg-type]
+        Plain(times=1.5)
     with pytest.raises(MethodError, match="from Python only"):
         Plain().configured({"extra": "x"})
     nbest = lpmert.NBest(np.eye(2), [0, 2], [[0.0], [1.0]])

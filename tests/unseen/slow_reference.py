@@ -1,7 +1,5 @@
 """Averages by plain decoding on the sphere of weights: shares no code with the sampler."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Averages of weights: exact in the plane, near the exact mean beyond it, inside the region, the same for any jobs."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from math import inf
@@ -155,7 +153,6 @@ def test_in_space_the_average_comes_near_the_mean_of_decoding_everywhere(kind, n
     expected = mean_on_sphere(features, offsets, statistics, metric, temperature, basis, inside_of(name))
     found = problem.to_caller(average.weights)
     assert problem.inside(found, strictly=True)
-    assert average.agreement is not None
     assert average.agreement > 0.99
     into_sphere = np.linalg.inv(basis)
     assert cosine(into_sphere @ found, into_sphere @ expected) > 0.999

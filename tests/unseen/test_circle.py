@@ -1,7 +1,5 @@
 """The pieces of a great circle: what decoding gives at any angle, and nothing outside of the region."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Leave-one-out: against all selections that weights attain, in exact arithmetic."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

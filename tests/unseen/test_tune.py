@@ -1,7 +1,5 @@
 """The function and the command `tune`: what they answer, recommend, show and write, and that limits hold."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time
