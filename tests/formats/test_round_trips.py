@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from commands import run
+from commands import loss_of, run, succeeded
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import examples
@@ -150,15 +150,8 @@ def test_converted_there_and_back_every_number_name_and_text_is_the_same(tmp_pat
     expected = of_kind(kind, features=[*small().dense_features()[:-1].tolist(), [2.0**53, 1e-300]])
     write(expected, files[0])
     for source, target, to in zip(files, files[1:], (kind, "npz"), strict=False):
-        outcome = run("convert", source, target, "--to", to)
-        assert outcome.exit_code == 0, outcome.output
+        succeeded("convert", source, target, "--to", to)
     assert same(read(files[2]), expected)
-
-
-def loss_of(*arguments: object) -> float:
-    outcome = run(*arguments, "--json", "--quiet")
-    assert outcome.exit_code == 0, outcome.output
-    return float(json.loads(outcome.stdout)["loss"])
 
 
 @WRITTEN
@@ -171,8 +164,7 @@ def test_every_command_opens_every_format(tmp_path: Path, kind: str) -> None:
     assert loss_of("evaluate", *path, "--weights", tmp_path / "r.json") == optimum(nbest)
     checked = run("check", *path, "--weights", tmp_path / "r.json", "--json", "-q")
     assert json.loads(checked.stdout)["excess"] == 0
-    compared = run("compare", *path, "--methods", "och", "--seeds", "1", "--json", "-q")
-    assert compared.exit_code == 0, compared.output
+    succeeded("compare", *path, "--methods", "och", "--seeds", "1", "--json", "-q")
     assert (
         run("verify", tmp_path / "c.json", *path)
         .stdout.splitlines()[-1]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import environment, run
+from commands import environment, succeeded
 from pages import parts
 from shared import ROOT
 
@@ -23,8 +23,7 @@ def test_shell_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monk
     for command in commands:
         program, *arguments = shlex.split(command)
         if program == "lpmert":
-            outcome = run(*arguments)
-            assert outcome.exit_code == 0, outcome.output
+            succeeded(*arguments)
         else:
             assert program == "python3"
             done = subprocess.run(

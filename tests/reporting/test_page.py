@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from commands import run
+from commands import refusal, run, succeeded
 from late import Late
 from pages import HOSTILE, hostile_lists, parts
 
@@ -154,9 +154,9 @@ class TestOtherData:
         second = written(tmp_path / "b", LISTS.restrict([0, 1]))
         with pytest.raises(lpmert.DataError, match=rf"{re.escape(str(second))}: is about other lists than .*r\.json"):
             lpmert.report([first, second], tmp_path / "r.html")
-        other = run("report", first, "--data", tmp_path / "b" / "lists.npz", "-o", tmp_path / "r.html")
-        assert other.exit_code == 1
-        assert "b/lists.npz: other lists than those of" in other.stderr
+        assert "b/lists.npz: other lists than those of" in refusal(
+            "report", first, "--data", tmp_path / "b" / "lists.npz", "-o", tmp_path / "r.html"
+        )
         assert not (tmp_path / "r.html").exists()
 
     def test_another_metric_is_refused(self, tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ class TestOtherData:
                 lpmert.report(result, tmp_path / "r.html", data=LISTS, pairs=[pair])
 
     def test_flags_about_lists_need_lists(self, tmp_path: Path) -> None:
-        outcome = run("report", written(tmp_path), "-o", tmp_path / "r.html", "--surface", "am,lm")
-        assert outcome.exit_code == 2
-        assert "give --data" in outcome.stderr
+        assert "give --data" in refusal(
+            "report", written(tmp_path), "-o", tmp_path / "r.html", "--surface", "am,lm", code=2
+        )
 
     def test_the_page_does_not_take_the_place_of_a_result(self, tmp_path: Path) -> None:
         path = written(tmp_path)
@@ -411,8 +411,7 @@ def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
     methods = ["--methods", "och,grid", "--seeds", "2", "--cv", "2", "--repeat", "1"]
     assert run("compare", *flags, *methods, "-o", tmp_path / "m.json").exit_code == 0
     files = [tmp_path / name for name in ("c.json", "t.json", "m.json")]
-    outcome = run("report", *files, "--data", tmp_path / "x.npz", "-o", tmp_path / "r.html")
-    assert outcome.exit_code == 0, outcome.output
+    succeeded("report", *files, "--data", tmp_path / "x.npz", "-o", tmp_path / "r.html")
     page = parts(tmp_path / "r.html")
     assert {"Compared", "On unseen lists", "Results", "Progress", "Which lists change"} <= set(page.texts["h2"])
     checked, tuned, compared = (json.loads(file.read_text()) for file in files)
@@ -453,8 +452,7 @@ def test_the_page_speaks_of_losses_as_the_terminal_does(
             values = [rows[columns[0]][row], *(["5"] if len(columns) > 1 else [])]
             file.write("\t".join([str(row // 2), own, *values]) + "\n")
     data = [tmp_path / "x.tsv", "--segment", "list", "--features", "a,b", *options]
-    shown = run("solve", *data, "--report", tmp_path / "r.html")
-    assert shown.exit_code == 0, shown.output
+    shown = succeeded("solve", *data, "--report", tmp_path / "r.html")
     terminal = dict(line.split(maxsplit=1) for line in shown.stdout.splitlines() if line.startswith(name))
     page = parts(tmp_path / "r.html")
     assert page.texts["h1"] == [f"Proved: no weights do better than {name} {terminal[name]}."]
