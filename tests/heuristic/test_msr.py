@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import decoded, directions_of_the_plane
 from problems import random_lists
 from scipy.sparse import csr_array
 from shared import SHARED_DATA, needs_shared
@@ -45,9 +46,8 @@ def f_nbest(seed: int) -> NBest:
 
 def loss_at(lists: SparseLists, weights: FloatArray) -> float:
     """Decoding, written down once more."""
-    scores = lists.base + lists.by_feature.toarray() @ weights
-    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(lists.offsets)]
-    return lists.metric.loss(lists.statistics[chosen].sum(axis=0))
+    rows = np.column_stack([lists.base, lists.by_feature.toarray()])
+    return lists.metric.loss(lists.statistics[decoded(rows, lists.offsets, [1.0, *weights])].sum(axis=0))
 
 
 CASES: list[tuple[str | Metric, NBest]] = [("loss", sparse_nbest(0)), ("loss", sparse_nbest(1)), (f_beta(), f_nbest(2))]
@@ -167,9 +167,7 @@ def test_leaving_out_constant_entries_changes_no_choice(seed: int) -> None:
     weights[base] = 0.0
     full = weights.copy()
     full[base] = 1.0
-    scores = dense @ full
-    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
-    assert lists.decoded_loss(weights) == nbest.statistics[chosen].sum()
+    assert lists.decoded_loss(weights) == nbest.statistics[decoded(dense, nbest.offsets, full)].sum()
 
 
 def candidates(gains: list[float], benefits: list[list[int]]) -> Candidates:
@@ -251,20 +249,8 @@ def test_with_two_features_and_no_smoothing_to_speak_of_the_better_half_of_the_p
             continue
         features = nbest.dense_features()
         result = solve(MinimumSampleRisk(smoothing=1e-9), Problem(nbest))
-        slopes = []
-        for a, b in pairwise(nbest.offsets):
-            for i in range(a, b):
-                for j in range(a, i):
-                    x, y = features[i] - features[j]
-                    slopes.append(-x / y)
-        slopes.sort()
-        points = [slopes[0] - 1, *((p + q) / 2 for p, q in pairwise(slopes)), slopes[-1] + 1]
-        sign = np.sign(result.weights[0])
-        losses = []
-        for point in points:
-            scores = features @ [sign, sign * point]
-            chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
-            losses.append(nbest.statistics[chosen].sum())
+        half = [w for w in directions_of_the_plane(features, nbest.offsets) if w[0] * result.weights[0] > 0]
+        losses = [nbest.statistics[decoded(features, nbest.offsets, w)].sum() for w in half]
         assert result.loss == pytest.approx(min(losses))
 
 

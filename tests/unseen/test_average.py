@@ -7,8 +7,8 @@ from math import inf
 import numpy as np
 import pytest
 from long_searches import with_workers
+from oracle import decoded
 from slow_reference import (
-    chosen_rows,
     cosine,
     energy,
     gibbs,
@@ -99,7 +99,7 @@ def test_in_the_plane_other_averages_are_exact_too(kind, temperature, within):
     scale = unit(metric, features, offsets, statistics, start)
     most = inf
     if within is not None:
-        most = energy(metric, statistics, chosen_rows(features, offsets, start)) + within * scale
+        most = energy(metric, statistics, decoded(features, offsets, start)) + within * scale
 
     def density(level, least):
         return 0.0 if level > most else np.exp((least - level) / (temperature * scale))
@@ -214,7 +214,7 @@ def test_lists_without_a_choice_are_left_as_they_are():
 def test_what_a_list_contributes(kind):
     features, offsets, statistics = random_lists(2, kind=kind)
     metric = metric_by_name(kind)
-    rows = chosen_rows(features, offsets, np.array([1.0, -0.3]))
+    rows = decoded(features, offsets, np.array([1.0, -0.3]))
     values = switched(metric, statistics, offsets, statistics[rows])
     for row in range(len(values)):
         other = rows.copy()
