@@ -1,6 +1,5 @@
 """Weights that rank best are those that exact arithmetic finds among all orders of the documents."""
 
-import lzma
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
@@ -10,7 +9,7 @@ from math import log2
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from shared import SHARED_DATA, needs_shared
+from shared import lambdarank, needs_shared
 
 import lpmert
 from lpmert import DataError, MetricError, Status, core
@@ -508,23 +507,18 @@ def test_lists_that_cannot_be_ranked_are_refused(
 
 
 @cache
-def lambdarank(*columns: int) -> Judged:
-    """Its 201 queries with these features, and of documents with equal features in a query the first one."""
-    folder = SHARED_DATA / "lightgbm-lambdarank"
-    with lzma.open(folder / "rank.train.query.xz", "rt") as file:
-        sizes = [int(line) for line in file]
-    with lzma.open(folder / "rank.train.svm.xz", "rt") as file:
-        lines = iter([line.split() for line in file])
-    features, offsets, grades = [], [0], []
-    for size in sizes:
+def judged(*columns: int) -> Judged:
+    """Web search with these features, and of documents with equal features in a query the first one."""
+    features, ends, every = lambdarank()
+    rows, offsets, grades = [], [0], []
+    for begin, end in pairwise(ends):
         own: dict[tuple[float, ...], float] = {}
-        for grade, *pairs in (next(lines) for _ in range(size)):
-            values = dict(pair.split(":") for pair in pairs)
-            own.setdefault(tuple(float(values.get(str(column), 0)) for column in columns), float(grade))
-        features += list(own)
+        for row, grade in zip(features[begin:end, columns].tolist(), every[begin:end].tolist(), strict=True):
+            own.setdefault(tuple(row), grade)
+        rows += list(own)
         grades += list(own.values())
         offsets.append(len(grades))
-    return Judged(np.array(features), offsets, grades)
+    return Judged(np.array(rows), offsets, grades)
 
 
 @needs_shared
@@ -541,7 +535,7 @@ def lambdarank(*columns: int) -> Judged:
     ],
 )
 def test_web_search_is_ranked_as_another_program_proved(columns: tuple[int, ...], metric: str, optimum: float) -> None:
-    lists = lambdarank(*columns)
+    lists = judged(*columns)
     result = maximize(lists, metric)
     assert result.status is Status.OPTIMAL
     assert result.score == pytest.approx(optimum, abs=5e-7)

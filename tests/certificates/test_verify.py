@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from certificates import base, random_nbest
-from commands import run
+from commands import refusal, run, succeeded
 from oracle import Lists, best_loss
 from problems import random_lists
 from shared import ROOT, librispeech, needs_shared, swahili, train_choices
@@ -76,7 +76,7 @@ def with_limits(lists: Lists, rows: list[list[float]]) -> Lists:
 class TestShared:
     @needs_shared
     def test_two_features_of_librispeech(self, path: Path) -> None:
-        assert proved(path, librispeech(("decoder", "lm"))) == 1779
+        assert proved(path, librispeech().select_features(["decoder", "lm"])) == 1779
 
     @needs_shared
     @pytest.mark.slow
@@ -259,14 +259,12 @@ class TestCommand:
         """A table, and the certificate that `lpmert solve` writes about it."""
         table, certificate = tmp_path / "lists.tsv", tmp_path / "cert.json"
         table.write_text(self.TABLE)
-        solved = run("solve", str(table), *self.COLUMNS, "--certificate", str(certificate), "--quiet")
-        assert solved.exit_code == 0, solved.output
+        succeeded("solve", str(table), *self.COLUMNS, "--certificate", str(certificate), "--quiet")
         return str(table), str(certificate)
 
     def test_a_certificate_that_holds(self, files: tuple[str, str]) -> None:
         table, certificate = files
-        outcome = run("verify", certificate, table, *self.COLUMNS)
-        assert outcome.exit_code == 0, outcome.output
+        outcome = succeeded("verify", certificate, table, *self.COLUMNS)
         assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 2 is the least")
         found = json.loads(run("verify", certificate, table, *self.COLUMNS, "--json").stdout)
         assert (found["loss"], found["lower_bound"], found["proved"]) == (2.0, 2.0, True)
@@ -275,25 +273,22 @@ class TestCommand:
         table, certificate = tmp_path / "counts.tsv", tmp_path / "cert.json"
         table.write_text(self.COUNTS)
         columns = ("--segment", "list", "--features", "am,lm", "--statistics", "match,predicted,gold", "--metric", "f1")
-        solved = run("solve", str(table), *columns, "--certificate", str(certificate), "--quiet")
-        assert solved.exit_code == 0, solved.output
-        outcome = run("verify", str(certificate), str(table), *columns)
-        assert outcome.exit_code == 0, outcome.output
+        succeeded("solve", str(table), *columns, "--certificate", str(certificate), "--quiet")
+        outcome = succeeded("verify", str(certificate), str(table), *columns)
         assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 0.2 is the least (metric:f1")
 
     def test_a_changed_certificate_is_refused_with_a_code_of_its_own(self, files: tuple[str, str]) -> None:
         table, certificate = files
         text = Path(certificate).read_text()
         Path(certificate).write_text(text.replace('"2"', '"1"'))
-        outcome = run("verify", certificate, table, *self.COLUMNS)
-        assert outcome.exit_code == 5
-        assert f"certificate refused: {certificate}:1: the weights lose 2, not 1" in outcome.stderr
+        assert f"certificate refused: {certificate}:1: the weights lose 2, not 1" in refusal(
+            "verify", certificate, table, *self.COLUMNS, code=5
+        )
 
     def test_a_search_that_was_stopped_leaves_no_certificate(self, files: tuple[str, str], tmp_path: Path) -> None:
         other = tmp_path / "other.json"
         arguments = (files[0], *self.COLUMNS, "--target", "100", "--certificate", str(other))
-        outcome = run("solve", *arguments)
-        assert outcome.exit_code == 0
+        outcome = succeeded("solve", *arguments)
         assert "no certificate written" in outcome.stderr
         assert not other.exists()
 

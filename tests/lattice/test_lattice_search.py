@@ -5,7 +5,7 @@ from time import process_time
 import numpy as np
 import pytest
 from graph_problems import Drawn
-from shared import asr_lattices, needs_shared
+from shared import needs_shared, shared
 
 import lpmert
 from lpmert import Region, Status
@@ -50,7 +50,7 @@ def test_the_least_errors_of_a_recogniser_are_those_of_an_independent_search(
     n_lattices: int, errors: int, most: int | None
 ) -> None:
     """The figures are those of a search of its own, in its data's description, by plain dominance at the rays."""
-    folder = asr_lattices()
+    folder = shared("asr-lattices")
     silent = ["<sil>", "[NOISE]", "[SPEECH]"]
     whole = lpmert.load_lattices(folder / "lattices.tar.xz", folder / "references.tsv.gz", silent=silent, variants=True)
     lattices = part_of(whole, n_lattices)

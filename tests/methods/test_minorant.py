@@ -8,13 +8,13 @@ from math import nextafter, prod
 import numpy as np
 import pytest
 from problems import KINDS, random_lists
-from shared import SHARED_DATA, needs_shared
+from shared import needs_shared
 from test_ratio_search import METRICS, counts
 
 import lpmert
+from benchmarks import datasets
 from lpmert import NBest
 from lpmert.core import height_limit, lay_minorant, loss_of_height, loss_of_total
-from lpmert.formats.moses import read_moses
 from lpmert.methods.choices.ratio import UNIT, cost_of_height, oracle_height, ratio_lists
 from lpmert.metrics.base import BLEU, PER
 from lpmert.model.canonical import CanonicalWeights
@@ -101,7 +101,6 @@ def best_of_each(nbest: NBest) -> float:
 @needs_shared
 @pytest.mark.slow
 def test_no_weights_choose_500_translations_as_good_as_the_best_of_each() -> None:
-    folder = SHARED_DATA / "swahili-mert-100best"
-    nbest = read_moses(folder / "run7.nbest.txt.xz", statistics=folder / "run7.bleustats.txt.xz")
+    nbest = datasets.swahili_counts()
     result = lpmert.minimize(nbest, metric="bleu", time_limit=60)
     assert best_of_each(nbest) < result.lower_bound < result.loss
