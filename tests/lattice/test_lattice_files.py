@@ -118,26 +118,7 @@ def test_whatever_is_not_regular_is_left_to_the_reader_of_lines(old: str, new: s
     assert slf._plain(GraphText("x", text)) is None
 
 
-PIECES = (
-    b"J=",
-    b"S=1",
-    b"E=9",
-    b" ",
-    b"\n",
-    b"\t",
-    b"a=",
-    b"=",
-    b"-",
-    b"1",
-    b".",
-    b"0",
-    b"5",
-    b"e",
-    b"#",
-    b"W=a",
-    b"\xff",
-    b"",
-)
+PIECES = (*b"J= S=1 E=9 a= = - 1 . 0 5 e # W=a \xff".split(), b" ", b"\n", b"\t", b"")
 
 
 @examples(150)
