@@ -250,12 +250,3 @@ def test_what_has_no_cones_is_refused() -> None:
         lpmert.rashomon_set(_lists(0, 2), most_cones=0)
     with pytest.raises(DataError, match="0 or more, or a share"):
         lpmert.rashomon_set(_lists(0, 2), slack="some")
-
-
-def test_what_was_found_is_plain_data() -> None:
-    found = lpmert.rashomon_set(_lists(0, 2), slack=1.0)
-    plain = found.to_dict()
-    assert plain["share"] == list(found.share)
-    assert plain["unchanged"] == list(found.unchanged)
-    assert "inner" not in plain
-    assert found.to_json().startswith("{")

@@ -134,6 +134,8 @@ def test_what_cannot_be_searched_is_said() -> None:
         lpmert.best_subsets(_wide(3), at_most=0)
     with pytest.raises(RegionError, match="at most 1 feature"):
         lpmert.best_subsets(_wide(3), at_most=1, region=Region(fixed={"f0": 1.0, "f1": 0.5}))
+    with pytest.raises(KeyError):
+        lpmert.best_subsets(_wide(3))[4]
 
 
 def test_a_feature_that_the_region_fixes_is_in_every_set() -> None:
@@ -173,16 +175,6 @@ def test_a_method_that_proves_nothing_searches_each_set_once_and_has_no_bound() 
 def test_the_least_is_the_same_for_any_number_of_jobs() -> None:
     one, two = (lpmert.best_subsets(_wide(5), at_most=3, jobs=jobs) for jobs in (1, 2))
     assert [list(a.result.weights) for a in one.subsets] == [list(b.result.weights) for b in two.subsets]
-
-
-def test_what_was_found_is_plain_data() -> None:
-    found = lpmert.best_subsets(_wide(3))
-    plain = found.to_dict()
-    assert [(one["size"], one["result"]["loss"]) for one in plain["subsets"]] == [
-        (one.size, one.result.loss) for one in found.subsets
-    ]
-    with pytest.raises(KeyError):
-        found[4]
 
 
 def _tightened(larger: float, *, ties: str = "worst", region: Region | None = None, tied_lists: int = 0) -> Subset:

@@ -54,14 +54,18 @@ def boxed(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, str]:
     return nbest, place.read_text()
 
 
+def before_last(found: Document, path: tuple[Any, ...]) -> Any:
+    place: Any = found
+    for key in path[:-1]:
+        place = key(place) if callable(key) else place[key]
+    return place
+
+
 def put(*path: Any, to: object = None) -> Change:
     """Return the change that sets one value: keys and numbers lead to it, and functions go on from what is there."""
 
     def apply(found: Document) -> None:
-        place: Any = found
-        for key in path[:-1]:
-            place = key(place) if callable(key) else place[key]
-        place[path[-1]] = to
+        before_last(found, path)[path[-1]] = to
 
     return apply
 
@@ -70,10 +74,7 @@ def drop(*path: Any) -> Change:
     """Return the change that deletes one value."""
 
     def apply(found: Document) -> None:
-        place: Any = found
-        for key in path[:-1]:
-            place = key(place) if callable(key) else place[key]
-        del place[path[-1]]
+        del before_last(found, path)[path[-1]]
 
     return apply
 

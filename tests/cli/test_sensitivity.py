@@ -38,7 +38,9 @@ def test_subsets_prints_the_best_features_of_each_size(table: Path) -> None:
         assert row.split() == [str(one.size), *one.features, *[f"{one.result.loss:g}"] * 2]
     assert "proved for each size" in done.stdout
     plain = json_of("subsets", table, *OPTIONS, "--at-most", "2")
-    assert [one["result"]["loss"] for one in plain["subsets"]] == [one.result.loss for one in found.subsets[:2]]
+    assert [(one["size"], one["result"]["loss"]) for one in plain["subsets"]] == [
+        (one.size, one.result.loss) for one in found.subsets[:2]
+    ]
     assert plain["complete"] is True
 
 
@@ -71,9 +73,10 @@ def test_ranges_tells_how_large_the_set_is_with_cones(table: Path) -> None:
     low, high = (f"{100 * share:.3g}" for share in cones.share)
     assert f"{low} to {high} % of all directions" in done.stdout
     assert f"{len(cones.unchanged)} of 3 surely choose the same" in done.stdout
-    found = run("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--cones", "--json", "-q")
-    plain = json.loads(found.stdout)["cones"]
+    plain = json_of("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--cones")["cones"]
     assert (plain["share"], plain["centre"]) == (list(cones.share), cones.centre)
+    assert plain["unchanged"] == list(cones.unchanged)
+    assert "inner" not in plain
 
 
 def test_leave_one_out_prints_the_lists_that_cost_more(table: Path) -> None:
@@ -89,6 +92,7 @@ def test_leave_one_out_prints_the_lists_that_cost_more(table: Path) -> None:
     assert "proved: each list" in done.stdout
     plain = json_of("leave-one-out", table, *OPTIONS)
     assert [one["most"] for one in plain["lists"]] == found.most.tolist()
+    assert plain["loss"] == found.loss
 
 
 def test_leave_one_out_says_what_time_left_open(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

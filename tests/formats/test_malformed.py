@@ -605,7 +605,6 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     # the order of a set of strings is another in each process
     (f"^source {NO_SET}", lambda: read({"y.tsv"})),
     (f"^features {NO_SET}", lambda: read("y.tsv", features={"a", "b"})),
-    (f"^features {NO_SET}", lambda: read("y.tsv", features={"a", "b"})),
     (f"^statistics {NO_SET}", lambda: read("y.tsv", statistics={"loss"})),
     (f"^references {NO_SET}", lambda: read("y.tsv", text="text", references={"y.tsv"})),
     (f"^names {NO_SET}", lambda: TWO.select_features({"a", "b"})),

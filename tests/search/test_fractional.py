@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from oracle import attainable_totals
-from problems import WER, fractions_loss
+from problems import WER, fractions_loss, random_nbest
 from problems import random_lists as lists_of_kind
 from searches import FRACTIONS
 
@@ -23,11 +23,7 @@ pytestmark = pytest.mark.usefixtures("poorest_start")
 
 
 def larger(seed: int) -> NBest:
-    rng = np.random.default_rng(seed)
-    predicted = rng.integers(1, 9, 600)
-    gold = np.repeat(rng.integers(1, 9, 60), 10)
-    match = np.minimum(np.minimum(predicted, gold), rng.integers(0, 9, 600))
-    return NBest(rng.normal(size=(600, 4)), np.arange(0, 601, 10), np.column_stack([match, predicted, gold]))
+    return random_nbest(seed, lists=60, size=10, dimension=4, kind="f1")
 
 
 def test_methods_that_need_a_sum_over_lists_say_so() -> None:
