@@ -150,13 +150,13 @@ def test_no_drawn_weights_near_the_optimum_lie_outside_of_what_is_possible(regio
     lists = _lists(7, 3, 20)
     found = lpmert.near_optimal(lists, slack=2.0, region=region)
     fixed = found.scale.split(" = ")[0]
-    rng = np.random.default_rng(0)
+    rng, problem = np.random.default_rng(0), lpmert.Problem(lists, region=region)
     near = 0
     for _ in range(600):
         drawn = found.optimum.weights + rng.normal(size=3) * rng.choice([0.05, 0.3])
         drawn *= (1.0 / drawn.sum()) if fixed == "sum" else found[fixed].weight / drawn[lists.names.index(fixed)]
-        at = lpmert.evaluate(lists, drawn, region=region)
-        if at.loss > found.most or at.tied_lists or not at.inside or not np.isfinite(drawn).all():
+        at = problem.evaluate(drawn)
+        if at.loss > found.most or at.tied_lists or not problem.inside(drawn) or not np.isfinite(drawn).all():
             continue
         if fixed == "sum" or np.sign(drawn[lists.names.index(fixed)]) == np.sign(found[fixed].weight):
             near += 1
