@@ -4,8 +4,6 @@ Those in certificates_schema2/ stay as they are, so that what one version wrote 
 gets a folder of its own. `python tests/certificates.py` writes those that are not there.
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,6 @@
 """The command line, called within this process or started as one of its own."""
 
-from __future__ import annotations
-
+import json
 import os
 import signal
 import subprocess
@@ -22,6 +21,30 @@ COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors"]
 def run(*arguments: object) -> Result:
     """Call the command line here, where tests can replace its parts."""
     return CliRunner().invoke(main, [*map(str, arguments)])
+
+
+def succeeded(*arguments: object) -> Result:
+    """Call a command, which must do what it is asked."""
+    outcome = run(*arguments)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome
+
+
+def json_of(*arguments: object) -> Any:
+    """Call a command, which must do what it is asked; return what it prints as JSON."""
+    return json.loads(succeeded(*arguments, "--json", "-q").stdout)
+
+
+def loss_of(*arguments: object) -> float:
+    """The loss that a command prints."""
+    return float(json_of(*arguments)["loss"])
+
+
+def refusal(*arguments: object, code: int = 1) -> str:
+    """Call a command, which must end with this exit code; return what it says, with single spaces."""
+    outcome = run(*arguments)
+    assert outcome.exit_code == code, outcome.output
+    return " ".join(outcome.stderr.split())
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -1,7 +1,5 @@
 """What holds for all tests."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from typing import Any

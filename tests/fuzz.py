@@ -5,8 +5,6 @@ Run as a program, it looks for a problem that fails, and counts what it has chec
 python tests/fuzz.py --seconds 3600 --seed 1
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import sys
@@ -116,7 +114,7 @@ def run(given: Given, method: str | Method, **settings: object) -> Outcome:
     """Solve a problem and check the result; settings: those of `lpmert.minimize`."""
     settings = {"time_limit": _SECONDS, **settings}
     try:
-        result = lpmert.minimize(given.data, metric=given.metric, method=method, region=given.region, **settings)  # type: ignore[arg-type]
+        result = lpmert.minimize(given.data, metric=given.metric, method=method, region=given.region, **settings)
     except RegionError as error:
         if given.least is not None and "digits" not in str(error):
             raise
@@ -141,7 +139,6 @@ def check_limits(features: str, worth: str, seed: int) -> list[Outcome]:
     """Stop searches early in every way: they never raise, and what they say holds."""
     given = problem(features, worth, seed)
     least = given.least
-    assert least is not None
     early: list[dict[str, object]] = [
         {"node_limit": 1},
         {"node_limit": 4},
@@ -228,7 +225,6 @@ def check_cosine(features: str, worth: str, seed: int) -> list[Outcome]:
         about = f"{given.name}: {method} says {result.status.name} {result.loss!r}, bound {result.lower_bound!r}"
         slack = 0.0 if given.exact else ROUNDING * max((abs(float(value)) for value in seen), default=0.0)
         assert _cosine_reaches(result.weights.tolist(), centre.tolist(), cosine - 1e-12), about
-        assert result.lower_bound is not None
         assert all(result.lower_bound <= float(value) + slack for value in seen), (
             f"{about}, but {min(seen)} is attained"
         )

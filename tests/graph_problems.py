@@ -4,8 +4,6 @@ The twin of `problems.py` for graphs: what links weigh comes from the same kinds
 the same kinds of regions, and `fuzz.py` says what must hold of the results.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -7,8 +7,6 @@ an `LpmertError` or one of our exit codes comes out of it, if it warns, if a mes
 more than some seconds of processor time. The same seed gives the same inputs.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Modules that take long to import, of which collecting tests needs nothing."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

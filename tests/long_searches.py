@@ -1,7 +1,5 @@
 """Searches over small problems that go the way of long ones: in many units of work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path

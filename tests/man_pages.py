@@ -1,7 +1,5 @@
 """Writes what shells need, from the commands themselves: `python tests/man_pages.py`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

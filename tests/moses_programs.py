@@ -5,8 +5,6 @@ moses.ini names. Run as `python moses_programs.py decoder|extractor|evaluator ..
 gives to Moses' programs.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """Damaged files: each is read whole, or refused with an error that names it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -315,6 +315,21 @@ def exact_decode(lists: Lists, weights: FloatArray, ties: str = "first") -> tupl
     return winners, tied
 
 
+def decoded(features: FloatArray, offsets: Sequence[int], weights: Any) -> IntArray:
+    """The row that plain floating point chooses from each list, the first of equal scores."""
+    scores = features @ np.asarray(weights)
+    return np.array([begin + int(np.argmax(scores[begin:end])) for begin, end in pairwise(offsets)])
+
+
+def directions_of_the_plane(features: FloatArray, offsets: Sequence[int]) -> Iterator[FloatArray]:
+    """One direction between any two neighbours at which hypotheses of a list tie: of two features, all choices."""
+    steps = [features[begin:end, None] - features[begin:end] for begin, end in pairwise(offsets)]
+    x, y = np.concatenate([step.reshape(-1, 2)[step.any(axis=2).ravel()] for step in steps]).T
+    angles = np.unique(np.arctan2(x, -y) % (2 * np.pi))
+    for middle in (angles + np.append(angles[1:], angles[0] + 2 * np.pi)) / 2:
+        yield np.array([np.cos(middle), np.sin(middle)])
+
+
 def clear_winners(lists: SortedLists, weights: Sequence[Fraction]) -> list[int] | None:
     """The row that is strictly best in every list in exact arithmetic, `None` if hypotheses tie for a best place."""
     chosen = []
@@ -419,7 +434,6 @@ def assert_to_tolerance(
 
     loss: that of a selection, which counts from 0 in each list; losses closer than the slack are the same.
     """
-    assert result.lower_bound is not None
     assert abs(result.lower_bound - float(least)) <= slack
     assert least <= result.loss + slack
     for selection in product(*(_standing(lists, begin, end, ties) for begin, end in lists.ranges())):

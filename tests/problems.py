@@ -3,8 +3,6 @@
 `fuzz.py` says what must hold of their results.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

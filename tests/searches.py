@@ -1,7 +1,5 @@
 """How searches are begun and watched in tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -45,7 +43,6 @@ def assert_closes_on(optimum: float, search: Search, form: Canonical) -> None:
     bounds, losses = [], []
     while not search.finished:
         search.advance()
-        assert search.lower_bound is not None
         bounds.append(form.loss_of(search.lower_bound))
         losses.append(form.loss_of(search.incumbent.cost))
     assert all(a <= b for a, b in pairwise(bounds))

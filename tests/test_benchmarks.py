@@ -1,22 +1,19 @@
 """The benchmarks find what they race against, say so when they cannot, and report what they measured."""
 
-from __future__ import annotations
-
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from itertools import combinations, pairwise
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from oracle import decoded, directions_of_the_plane
+from problems import bleu_loss, f_loss
 from shared import needs_shared
 
 from benchmarks import datasets
 from benchmarks.__main__ import main
-from benchmarks.halves import Halves, HeldOut
 from benchmarks.harness import (
     Answer,
     Benchmark,
@@ -24,36 +21,12 @@ from benchmarks.harness import (
     Task,
     contradictions,
     disagreements,
-    present_version,
 )
 from benchmarks.lists import Loss
-from benchmarks.rows import Row, keep_row, read_rows
+from benchmarks.rows import Row, read_rows
 from benchmarks.runner import Wishes, run
-from benchmarks.suites import NAMES, benchmark, features, quick, targets, unseen
-from lpmert.comparing.runs import corrected_reach
-from lpmert.errors import FloatArray
+from benchmarks.suites import NAMES, benchmark, quick, targets, unseen
 from lpmert.model.nbest import NBest
-
-
-def test_a_target_is_met_by_what_its_rows_show_and_by_nothing_else() -> None:
-    def met(target: targets.Target, *rows: dict[str, Any]) -> str:
-        name = {"dataset": target.dataset.name, "solver": "auto", "counters": {"lists": 4, "features": 2}}
-        (shown,) = targets.table([row_of(seed=seed, **name, **row) for seed, row in enumerate(rows)]).rows
-        return shown[-1]
-
-    def took(wall: float, processor: float, status: str = "optimal") -> dict[str, Any]:
-        return {"status": status, "seconds": wall, "processor_seconds": processor}
-
-    quick, ever, gap = (targets.TARGETS[k] for k in (0, 7, 11))
-    assert (quick.seconds, ever.seconds, ever.gap, gap.gap) == (0.2, None, None, 0.25)
-    assert met(quick, took(0.1, 0.1), took(9.0, 9.0), took(0.2, 0.2)) == "met"
-    assert met(quick, took(0.1, 0.1), took(0.3, 0.1), took(0.3, 0.1)) == "missed"  # as slow as whoever waits sees it
-    assert met(quick, took(0.1, 0.3), took(0.1, 0.3), took(0.1, 0.1)) == "missed"
-    assert met(quick, took(0.1, 0.1), took(0.1, 0.1), took(0.1, 0.1, "time_limit")) == "missed"
-    assert met(ever, {**took(50.0, 50.0), "objective": "bleu"}) == "met"
-    assert met(ever, {**took(50.0, 50.0, "time_limit"), "objective": "bleu"}) == "missed"
-    for width, answer in ((0.24, "met"), (0.25, "missed"), (None, "missed")):
-        assert met(gap, {**took(60.0, 60.0, "time_limit"), "gap_rel": width}) == answer
 
 
 def row_of(**fields: object) -> Row:
@@ -86,30 +59,24 @@ TOY = NBest([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0], [1.0, 1.0]], [0, 2, 4], [0.0, 2
 
 @dataclass
 class Guess:
-    """A solver that answers with fixed weights, whatever it claims, and counts its calls."""
+    """A solver that answers with fixed weights, whatever it claims."""
 
     weights: tuple[float, float]
-    status: str = "optimal"
     lower_bound: float | None = None
-    reason: str | None = None
-    calls: list[str] = field(default_factory=list)
     name: str = "guess"
 
-    def skip(self, _data: NBest, _objective: Loss) -> str | None:
-        return self.reason
+    def skip(self, _data: NBest, _objective: Loss) -> None: ...
 
-    def warm_up(self) -> None:
-        self.calls.append("warm up")
+    def warm_up(self) -> None: ...
 
     def solve(self, _data: NBest, _objective: Loss, _seed: int, _time_limit: float) -> Answer:
-        self.calls.append("solve")
-        return Answer(np.array(self.weights), self.status, self.lower_bound)
+        return Answer(np.array(self.weights), "optimal", self.lower_bound)
 
 
-def toy_benchmark(solver: Guess, optimum: float | None = None, **settings: Any) -> Benchmark:
+def toy_benchmark(solver: Guess, optimum: float | None = None) -> Benchmark:
     dataset = Dataset("toy", lambda: TOY)
     task = Task(dataset, Loss(), solver, time_limit=10.0, optimum=optimum)
-    return Benchmark("toy", "Toy", lambda: [task], lambda _: [], **settings)
+    return Benchmark("toy", "Toy", lambda: [task], lambda _: [])
 
 
 def test_the_harness_not_the_solver_says_what_weights_cost(tmp_path: Path) -> None:
@@ -118,29 +85,6 @@ def test_the_harness_not_the_solver_says_what_weights_cost(tmp_path: Path) -> No
     (row,) = read_rows(tmp_path / "toy.jsonl").values()
     assert row.loss == 3.0
     assert row.gap_abs == 3.0
-
-
-@pytest.mark.parametrize(
-    ("settings", "status", "runs"),
-    [
-        (
-            {},
-            "optimal",
-            [({}, 1), ({}, 1), ({"again": True}, 2), ({"again_above": 1e9}, 2), ({"again_above": -1.0}, 3)],
-        ),
-        ({"resumes": False}, "optimal", [({}, 1), ({}, 2)]),
-        ({}, "time_limit", [({"time_limit": 1.0}, 1), ({"time_limit": 1.0}, 1), ({"time_limit": 2.0}, 2)]),
-    ],
-    ids=["where that is asked for", "where nothing is resumed", "where the limit was lower"],
-)
-def test_a_row_is_measured_again_only(
-    settings: dict[str, Any], status: str, runs: list[tuple[dict[str, Any], int]], tmp_path: Path
-) -> None:
-    solver = Guess((1.0, 0.0), status=status)
-    for wishes, solved in runs:
-        run(toy_benchmark(solver, **settings), Wishes(**wishes), tmp_path, print)
-        assert solver.calls.count("solve") == solved, wishes
-    assert len(read_rows(tmp_path / "toy.jsonl")) == 1
 
 
 @pytest.mark.parametrize(
@@ -163,14 +107,6 @@ def test_what_contradicts_a_known_optimum_is_found(
     assert (expected in found[0]) if expected else not found
 
 
-def test_rows_survive_being_written_and_read(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    rows = [row_of(), row_of(solver="two", details={"parts": {"search": 0.25}, "list": [1.0, None]}, loss=None)]
-    for row in rows:
-        keep_row(path, row)
-    assert list(read_rows(path).values()) == rows
-
-
 def test_generated_lists_are_the_same_everywhere() -> None:
     # first raw bits of PCG64(0), from which the first feature is made by hand
     raw = int(np.random.PCG64(0).random_raw(1)[0])
@@ -179,6 +115,27 @@ def test_generated_lists_are_the_same_everywhere() -> None:
     assert nbest.features[0, 0] == (sum(pieces) - 4 * 2**15) / 2**16
     assert nbest.n_lists == 4
     assert nbest.n_hypotheses == 12
+
+
+def test_a_target_is_met_by_what_its_rows_show_and_by_nothing_else() -> None:
+    def met(target: targets.Target, *rows: dict[str, Any]) -> str:
+        name = {"dataset": target.dataset.name, "solver": "auto", "counters": {"lists": 4, "features": 2}}
+        (shown,) = targets.table([row_of(seed=seed, **name, **row) for seed, row in enumerate(rows)]).rows
+        return shown[-1]
+
+    def took(wall: float, processor: float, status: str = "optimal") -> dict[str, Any]:
+        return {"status": status, "seconds": wall, "processor_seconds": processor}
+
+    quick, ever, gap = (targets.TARGETS[k] for k in (0, 7, 11))
+    assert (quick.seconds, ever.seconds, ever.gap, gap.gap) == (0.2, None, None, 0.25)
+    assert met(quick, took(0.1, 0.1), took(9.0, 9.0), took(0.2, 0.2)) == "met"
+    assert met(quick, took(0.1, 0.1), took(0.3, 0.1), took(0.3, 0.1)) == "missed"  # as slow as whoever waits sees it
+    assert met(quick, took(0.1, 0.3), took(0.1, 0.3), took(0.1, 0.1)) == "missed"
+    assert met(quick, took(0.1, 0.1), took(0.1, 0.1), took(0.1, 0.1, "time_limit")) == "missed"
+    assert met(ever, {**took(50.0, 50.0), "objective": "bleu"}) == "met"
+    assert met(ever, {**took(50.0, 50.0, "time_limit"), "objective": "bleu"}) == "missed"
+    for width, answer in ((0.24, "met"), (0.25, "missed"), (None, "missed")):
+        assert met(gap, {**took(60.0, 60.0, "time_limit"), "gap_rel": width}) == answer
 
 
 def test_every_task_of_every_benchmark_has_a_key_of_its_own() -> None:
@@ -206,58 +163,15 @@ def test_every_method_still_proves_the_known_optima(wishes: tuple[str, ...], lea
     assert found.output.count(": optimal") > least
 
 
-def _bleu_of(counts: FloatArray) -> float:
-    shares = [counts[2 * k] / counts[2 * k + 1] for k in range(4)]
-    return float(np.prod(shares) ** 0.25 * math.exp(min(0.0, 1 - counts[8] / counts[1])))
-
-
-def _f1_of(counts: FloatArray) -> float:
-    return float(2 * counts[0] / (counts[1] + counts[2]))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("objective", "score"), [(quick.BLEU, _bleu_of), (quick.F1, _f1_of)])
-def test_optima_of_ratios_are_those_of_every_direction_of_the_plane(
-    objective: Loss, score: Callable[[FloatArray], float]
-) -> None:
+@pytest.mark.parametrize(("objective", "loss"), [(quick.BLEU, bleu_loss), (quick.F1, f_loss(Fraction(1)))])
+def test_optima_of_ratios_are_those_of_every_direction_of_the_plane(objective: Loss, loss: Any) -> None:
     ((dataset, _, optimum, _),) = [case for case in quick.CASES if case[1] is objective]
     nbest = dataset.load()
-    features, offsets = nbest.dense_features(), nbest.offsets
-    turns = {
-        (math.atan2(difference[0], -difference[1]) + half) % (2 * math.pi)
-        for first, last in pairwise(offsets.tolist())
-        for i, j in combinations(range(first, last), 2)
-        for difference in (features[i] - features[j],)
-        for half in (0.0, math.pi)
-    }
-    angles = sorted(turns)
-    angles.append(angles[0] + 2 * math.pi)
-    least = 1.0
-    for one, other in pairwise(angles):
-        scores = features @ [math.cos((one + other) / 2), math.sin((one + other) / 2)]
-        chosen = [first + int(np.argmax(scores[first:last])) for first, last in pairwise(offsets.tolist())]
-        least = min(least, 1 - score(nbest.statistics[chosen].sum(axis=0)))
-    assert optimum == pytest.approx(least, abs=1e-12)
-
-
-def test_an_interrupted_run_is_neither_kept_nor_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.runner.measure", lambda _: row_of(status="interrupted"))
-    with pytest.raises(KeyboardInterrupt):
-        run(toy_benchmark(Guess((1.0, 0.0))), Wishes(), tmp_path, print)
-    assert not list(tmp_path.iterdir())
-
-
-def test_runs_that_waited_for_the_processor_and_rows_of_other_commits_are_measured_again() -> None:
-    (task,) = toy_benchmark(Guess((1.0, 0.0))).tasks()
-    for wishes, row, accepted in (
-        ({}, {"seconds": 10.0, "processor_seconds": 9.0}, True),
-        ({}, {"seconds": 10.0, "processor_seconds": 4.0}, False),
-        ({}, {"seconds": 0.4, "processor_seconds": 0.0}, True),
-        ({}, {"version": "0.0 abc"}, True),
-        ({"again_older": True}, {"version": "0.0 abc"}, False),
-        ({"again_older": True}, {"version": present_version()}, True),
-    ):
-        assert Wishes(**wishes).accept(task, row_of(**row)) is accepted, row
+    lists = nbest.dense_features(), nbest.offsets
+    chosen = (decoded(*lists, weights) for weights in directions_of_the_plane(*lists))
+    least = min(loss([*map(int, nbest.statistics[rows].sum(axis=0))]) for rows in chosen)
+    assert optimum == pytest.approx(float(least), abs=1e-12)
 
 
 def test_proofs_that_disagree_are_told() -> None:
@@ -272,34 +186,6 @@ def test_proofs_that_disagree_are_told() -> None:
         (text,) = disagreements([proof, wrong], 1e-9)
         assert "two" in text
     assert not list(disagreements([proof, replace(fine, loss=2.0, dataset="another")], 1e-9))
-
-
-def test_differences_on_unseen_lists_are_paired_by_split_and_their_interval_allows_for_overlap() -> None:
-    source = unseen.SOURCES[0]
-    losses = {unseen.BASELINE: [10.0, 20.0, 30.0], unseen.AVERAGED.name: [9.0, 20.0, 33.0]}
-    rows = [
-        row_of(dataset=unseen.split(source, number).name, solver=solver, details={"held_out_loss": loss})
-        for solver, own in losses.items()
-        for number, loss in enumerate(own)
-    ]
-    found = unseen.differences(rows, source, unseen.AVERAGED.name)
-    assert found == pytest.approx([-5.0, 0.0, 15.0])  # of a mean of 20
-    deviation = math.sqrt(((-5 - 10 / 3) ** 2 + (10 / 3) ** 2 + (15 - 10 / 3) ** 2) / 2)
-    assert corrected_reach(np.array(found), 0.5) == pytest.approx(
-        4.302653 * deviation * math.sqrt(1 / 3 + 0.5)
-    )  # t of 2 degrees
-
-
-def test_the_chosen_number_of_features_is_that_which_costs_least_on_lists_held_out() -> None:
-    """One feature tells the best hypothesis of every list, and the others are noise."""
-    rng = np.random.default_rng(0)
-    losses = np.tile([0.0, 1.0, 2.0], 30)
-    lists = NBest(np.column_stack([-losses, rng.normal(size=(90, 2))]), list(range(0, 91, 3)), losses)
-    answer = features.CHOSEN.solve(Halves(lists, lists), HeldOut(), 0, 20.0)
-    assert answer.counters == {"features": 1}
-    assert answer.weights is not None
-    assert answer.weights[0] > 0.0
-    assert not answer.weights[1:].any()
 
 
 @needs_shared

@@ -1,7 +1,5 @@
 """The best-of-N example: its scores are what they say, its programs run, and its page shows what they print."""
 
-from __future__ import annotations
-
 import ast
 import gzip
 import json
@@ -12,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import run
+from commands import succeeded
 from shared import ROOT
 
 import lpmert
@@ -98,9 +96,7 @@ def test_the_page_shows_what_the_comparison_prints() -> None:
 def test_the_commands_of_the_page_run() -> None:
     (block,) = re.findall(r"^```sh\n(.*?)^```", (FOLDER / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     solve, tune, _ = block.splitlines()
-    found = run(*solve.replace("examples/", f"{ROOT}/examples/").split()[1:])
-    assert found.exit_code == 0, found.output
+    found = succeeded(*solve.replace("examples/", f"{ROOT}/examples/").split()[1:])
     assert "proved optimal" in found.stdout
     assert "105" in found.stdout
-    found = run(*tune.replace("examples/", f"{ROOT}/examples/").split()[1:], "--quick")
-    assert found.exit_code == 0, found.output
+    succeeded(*tune.replace("examples/", f"{ROOT}/examples/").split()[1:], "--quick")

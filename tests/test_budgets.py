@@ -1,7 +1,5 @@
 """Budgets and fronts: against all attainable selections, enumerated in fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
@@ -130,7 +128,6 @@ def test_time_leaves_points_that_hold_and_a_front_that_is_not_complete() -> None
     assert not found.complete
     assert found.seconds < 5.0
     for one in found.points:
-        assert one.lower_bound is not None
         assert one.lower_bound <= one.loss
     with pytest.raises(LimitError, match=r"before the search ended, the least sum was \d+;"):
         lpmert.within_budget(nbest, second, 3000, time_limit=0.3)

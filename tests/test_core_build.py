@@ -1,7 +1,5 @@
 """How the core is compiled: with either compiler, with ziglang, again when it has changed, and with all checks."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

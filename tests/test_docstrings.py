@@ -1,7 +1,5 @@
 """The docstrings of the public functions and classes: complete, in numpydoc's sections, with examples that run."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import re

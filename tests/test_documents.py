@@ -1,7 +1,5 @@
 """The commands and examples in README.md and docs/ do what these say."""
 
-from __future__ import annotations
-
 import doctest
 import math
 import pkgutil

@@ -1,7 +1,5 @@
 """Fused scores are worth what trec_eval and ranx say, and the best weights stand beside what usual ones are worth."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from itertools import product
@@ -164,7 +162,6 @@ def test_cross_validation_judges_weights_on_queries_that_they_were_not_fitted_to
     random = np.random.default_rng(0)
     lists = lists_of(4, 2, queries=20)
     found = fuse(lists, "mrr@3", folds=4, seed=5).unseen
-    assert found is not None
     counted = [q for q in range(20) if lists.relevance[8 * q : 8 * q + 8].any()]
     values = []
     for part in np.array_split(np.random.default_rng(5).permutation(counted), 4):
@@ -175,7 +172,6 @@ def test_cross_validation_judges_weights_on_queries_that_they_were_not_fitted_to
     assert (found.best, found.equal, found.folds) == (pytest.approx(best), pytest.approx(equal), 4)
     noise = Judged(random.normal(size=(200, 2)), np.arange(0, 201, 10), random.random(200) < 0.2)
     known = fuse(noise, "ndcg-exp@5", folds=5).unseen
-    assert known is not None
     assert known.verdict == "on unseen queries equal weights may be as good"
     with pytest.raises(DataError, match="in 21 parts needs as many queries that count, not 16"):
         fuse(noise, "ndcg-exp@5", folds=21)
@@ -186,7 +182,6 @@ def test_a_feature_that_equal_weights_drown_is_found_on_unseen_queries() -> None
     relevance = (random.random(600) < 0.2).astype(float)
     features = np.column_stack([relevance + random.normal(size=600) / 10, 10 * random.normal(size=600)])
     found = fuse(Judged(features, np.arange(0, 601, 10), relevance), "ndcg-exp@5", folds=5).unseen
-    assert found is not None
     assert found.verdict == "on unseen queries they beat equal weights"
     assert Unseen(0.5, 0.7, 0.1, 5).verdict == "on unseen queries equal weights are better"
 
@@ -218,7 +213,7 @@ def test_json_holds_all_of_it() -> None:
     assert (plain["score"], plain["bound"], plain["status"]) == (found.result.score, found.result.bound, "optimal")
     assert plain["alone"] == found.alone
     assert plain["grid"] == {"score": found.grid, "points": 11, "of": 11}
-    assert plain["unseen"]["best"] == found.unseen.best  # type: ignore[union-attr]
+    assert plain["unseen"]["best"] == found.unseen.best
 
 
 # Pictures and settings
@@ -232,7 +227,7 @@ def test_the_picture_of_two_features_shows_the_curve_and_the_best_weights(tmp_pa
     figure = pictures.fusion(found)
     (axes,) = figure.axes
     (steps,), (mark, *_) = axes.patches, axes.lines
-    values, edges, _ = steps.get_data()  # type: ignore[attr-defined]
+    values, edges, _ = steps.get_data()
     place = int(np.searchsorted(edges, mark.get_xdata()[0])) - 1
     assert values[place] == pytest.approx(found.result.score, abs=1e-10)
     assert (np.diff(edges) > 0).all()

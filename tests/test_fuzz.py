@@ -1,7 +1,5 @@
 """Random problems of every kind, solved in every way, against exact arithmetic: `fuzz.py` says what must hold."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """What nobody means to do and everybody does: damaged files, pipes, two runs at once, too little memory, odd names."""
 
-from __future__ import annotations
-
 import json
 import os
 import warnings

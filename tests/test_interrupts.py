@@ -1,7 +1,5 @@
 """The first signal only asks a search to end; the second one ends the process at once."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

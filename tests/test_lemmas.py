@@ -1,7 +1,5 @@
 """Lemmas and counterexamples of the proofs hold in numbers, and the functions that rely on them agree."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations, product
 
@@ -489,7 +487,6 @@ def test_limits_in_whole_numbers_rule_out_no_weights_of_the_cone() -> None:
             exact = [sum(Fraction(a) * w for a, w in zip(row, weights, strict=True)) for row in limits.tolist()]
             if min(exact) > 0:
                 kept += 1
-                assert box is not None
                 assert (box[0] <= weights).all()
                 assert (weights <= box[1]).all()
                 assert (whole @ np.array(weights) > -size * width).all()

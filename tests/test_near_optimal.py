@@ -1,7 +1,5 @@
 """Ranges of near-optimal weights: against every interval of two weights in fractions, and against drawn weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -152,13 +150,13 @@ def test_no_drawn_weights_near_the_optimum_lie_outside_of_what_is_possible(regio
     lists = _lists(7, 3, 20)
     found = lpmert.near_optimal(lists, slack=2.0, region=region)
     fixed = found.scale.split(" = ")[0]
-    rng = np.random.default_rng(0)
+    rng, problem = np.random.default_rng(0), lpmert.Problem(lists, region=region)
     near = 0
     for _ in range(600):
         drawn = found.optimum.weights + rng.normal(size=3) * rng.choice([0.05, 0.3])
         drawn *= (1.0 / drawn.sum()) if fixed == "sum" else found[fixed].weight / drawn[lists.names.index(fixed)]
-        at = lpmert.evaluate(lists, drawn, region=region)
-        if at.loss > found.most or at.tied_lists or not at.inside or not np.isfinite(drawn).all():
+        at = problem.evaluate(drawn)
+        if at.loss > found.most or at.tied_lists or not problem.inside(drawn) or not np.isfinite(drawn).all():
             continue
         if fixed == "sum" or np.sign(drawn[lists.names.index(fixed)]) == np.sign(found[fixed].weight):
             near += 1
@@ -205,7 +203,7 @@ def test_weights_that_a_thin_cell_keeps_out_of_scale_count_in_scale(
     wanted = lpmert.near_optimal(lists, slack=1.0, region=region)
 
     def out_of_scale(*arguments: object) -> Below:
-        found = search_below(*arguments)  # type: ignore[arg-type]
+        found = search_below(*arguments)
         return replace(found, result=None if found.result is None else found.result.times(0.25))
 
     monkeypatch.setattr("lpmert.ranges.search_below", out_of_scale)
@@ -228,7 +226,7 @@ def test_what_cannot_be_asked_is_said() -> None:
     lists = _lists(1, 3)
     for slack in (-1, "-1%", "many", None, inf, "inf%"):
         with pytest.raises(DataError, match="0 or more, or a share: 1%"):
-            lpmert.near_optimal(lists, slack=slack)  # type: ignore[arg-type]
+            lpmert.near_optimal(lists, slack=slack)
     for precision in (0.0, 1.0):
         with pytest.raises(DataError, match="precision must be between 0 and 1"):
             lpmert.near_optimal(lists, precision=precision)

@@ -1,7 +1,5 @@
 """The notebooks run as programs, print what they are about, and draw their pictures."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Files that change while they are read, too little memory, and sizes that nobody plans for."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
@@ -180,7 +178,7 @@ def test_pyarrow_that_cannot_be_loaded_is_not_called_missing(tmp_path: Path, mon
     def broken(name: str, *rest: object, **more: object) -> object:
         if name.startswith("pyarrow"):
             raise ImportError("libarrow.so: cannot allocate memory")
-        return real(name, *rest, **more)  # type: ignore[arg-type]
+        return real(name, *rest, **more)
 
     monkeypatch.setattr("builtins.__import__", broken)
     with pytest.raises(DataError, match="cannot be loaded: libarrow"):

@@ -1,7 +1,5 @@
 """What the package offers by name: everything in its stubs is there, found where it is first used."""
 
-from __future__ import annotations
-
 import ast
 from importlib import import_module
 from pathlib import Path
@@ -67,6 +65,6 @@ def test_what_is_no_lists_is_told_with_the_remedy(given: Any, tmp_path: Path) ->
         with pytest.raises(DataError, match=remedy):
             call()
     with pytest.raises(MethodError, match=r"averaging must be an lpmert\.methods\.Averaging, or None; got 'average'"):
-        lpmert.tune(LISTS, averaging="average")  # type: ignore[arg-type]
+        lpmert.tune(LISTS, averaging="average")
     with pytest.raises(DataError, match="results must be a sequence, not 5"):
-        lpmert.report(5, tmp_path / "x.html")  # type: ignore[arg-type]
+        lpmert.report(5, tmp_path / "x.html")

@@ -1,7 +1,5 @@
 """The proofs name functions, tests and theorems that exist, and Coq accepts them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,8 +1,5 @@
 """Weights that rank best are those that exact arithmetic finds among all orders of the documents."""
 
-from __future__ import annotations
-
-import lzma
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
@@ -12,7 +9,7 @@ from math import log2
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from shared import SHARED_DATA, needs_shared
+from shared import lambdarank, needs_shared
 
 import lpmert
 from lpmert import DataError, MetricError, Status, core
@@ -175,7 +172,6 @@ def test_the_curve_has_the_value_of_every_cell() -> None:
     lists = random_lists(3, 2, decimals=True, sizes=(6, 5))
     for nonnegative in (True, False):
         curve = maximize(lists, "ndcg-exp@4", nonnegative=nonnegative).curve
-        assert curve is not None
         exact = Exact(lists)
         for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
             assert found == pytest.approx(exact.worst("ndcg-exp@4", tuple(map(Fraction, weights))), abs=1e-11)
@@ -193,7 +189,6 @@ def test_long_lists_have_the_value_of_every_cell() -> None:
     features = np.round(random.normal(size=(90, 2)), 1)
     lists = Judged(features, np.array([0, 60, 90]), np.arange(90) % 4 * (random.random(90) < 0.3))
     curve = maximize(lists, "ndcg-exp@3").curve
-    assert curve is not None
     exact = Exact(lists)
     for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
         assert found == pytest.approx(exact.worst("ndcg-exp@3", tuple(map(Fraction, weights))), abs=1e-11)
@@ -212,7 +207,6 @@ def test_directions_that_rounding_cannot_tell_apart_are_told_apart() -> None:
         features = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0 + step, 0.0]]
         lists = Judged([*features, [1 / 3, 1 / 7]], [0, 2, 4, 5], [1, 0, 1, 0, 0])
         curve = maximize(lists, "mrr@2").curve
-        assert curve is not None
         assert curve.values.max() == pytest.approx(best, abs=1e-11)
         assert len(curve.values) == cells
 
@@ -517,24 +511,18 @@ def test_lists_that_cannot_be_ranked_are_refused(
 
 
 @cache
-def lambdarank(*columns: int) -> Judged:
-    """Its 201 queries with these features, and of documents with equal features in a query the first one."""
-    assert SHARED_DATA is not None
-    folder = SHARED_DATA / "lightgbm-lambdarank"
-    with lzma.open(folder / "rank.train.query.xz", "rt") as file:
-        sizes = [int(line) for line in file]
-    with lzma.open(folder / "rank.train.svm.xz", "rt") as file:
-        lines = iter([line.split() for line in file])
-    features, offsets, grades = [], [0], []
-    for size in sizes:
+def judged(*columns: int) -> Judged:
+    """Web search with these features, and of documents with equal features in a query the first one."""
+    features, ends, every = lambdarank()
+    rows, offsets, grades = [], [0], []
+    for begin, end in pairwise(ends):
         own: dict[tuple[float, ...], float] = {}
-        for grade, *pairs in (next(lines) for _ in range(size)):
-            values = dict(pair.split(":") for pair in pairs)
-            own.setdefault(tuple(float(values.get(str(column), 0)) for column in columns), float(grade))
-        features += list(own)
+        for row, grade in zip(features[begin:end, columns].tolist(), every[begin:end].tolist(), strict=True):
+            own.setdefault(tuple(row), grade)
+        rows += list(own)
         grades += list(own.values())
         offsets.append(len(grades))
-    return Judged(np.array(features), offsets, grades)
+    return Judged(np.array(rows), offsets, grades)
 
 
 @needs_shared
@@ -551,7 +539,7 @@ def lambdarank(*columns: int) -> Judged:
     ],
 )
 def test_web_search_is_ranked_as_another_program_proved(columns: tuple[int, ...], metric: str, optimum: float) -> None:
-    lists = lambdarank(*columns)
+    lists = judged(*columns)
     result = maximize(lists, metric)
     assert result.status is Status.OPTIMAL
     assert result.score == pytest.approx(optimum, abs=5e-7)

@@ -1,7 +1,5 @@
 """What is published: a source archive and a wheel, which install with all dependencies that they declare."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -31,7 +29,7 @@ def run(*arguments: object, **options: object) -> str:
     """Run a program; return what it prints."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     settings: dict[str, object] = {"cwd": ROOT.parent, "env": environment, "timeout": 1200} | options
-    done = subprocess.run([*map(str, arguments)], capture_output=True, text=True, check=False, **settings)  # type: ignore[call-overload]
+    done = subprocess.run([*map(str, arguments)], capture_output=True, text=True, check=False, **settings)
     assert done.returncode == 0, done.stdout + done.stderr
     return str(done.stdout)
 
@@ -109,8 +107,6 @@ def test_its_metadata_say_what_the_project_does(archived: Path) -> None:
     top = f"lpmert-{lpmert.__version__}"
     with tarfile.open(one(archived, "*.tar.gz")) as archive:
         metadata, licence = (archive.extractfile(f"{top}/{name}") for name in ("PKG-INFO", "LICENSE"))
-        assert metadata is not None
-        assert licence is not None
         assert licence.read() == (ROOT / "LICENSE").read_bytes()
         metadata = Parser().parsestr(metadata.read().decode())
     assert (metadata["Name"], metadata["Version"]) == ("lpmert", lpmert.__version__)

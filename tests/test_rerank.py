@@ -1,7 +1,5 @@
 """Weights used: what they pick from lists without losses, in every format, by single hypotheses and by votes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -11,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import environment, run
+from commands import environment, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -111,8 +109,7 @@ class TestReading:
         self, tmp_path: Path, name: str, text: str, options: list[str], weights: str, ids: str
     ) -> None:
         (tmp_path / name).write_text(text)
-        plain = run("rerank", str(tmp_path / name), *options, "--weights", weights)
-        assert plain.exit_code == 0, plain.output
+        plain = succeeded("rerank", str(tmp_path / name), *options, "--weights", weights)
         assert plain.stdout == f"{ids[0]}\t5\n{ids[1]}\tx\n"
         assert "2 lists, 5 hypotheses" in plain.stderr
         out = tmp_path / "picks.json"

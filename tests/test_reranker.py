@@ -1,7 +1,5 @@
 """The face for scikit-learn: what its tools ask of estimators, and the same answers as the functions it stands for."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

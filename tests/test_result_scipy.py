@@ -1,7 +1,5 @@
 """A result under the names of SciPy's optimisers says what the result says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import OptimizeResult

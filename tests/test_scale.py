@@ -1,15 +1,11 @@
 """The benchmark of scale measures what it says: stages of one search, fitted growth, one worker and two."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from late import Late
 from long_searches import long_searches
-from shared import needs_shared
 
 import lpmert
 from benchmarks import datasets, scaling
@@ -73,12 +69,3 @@ def test_the_suite_runs_in_a_small_form_and_shows_it(tmp_path: Path, monkeypatch
             assert all(len(row) == len(part.headings) for row in part.rows), part.title
         else:
             part.draw(figures.Figure())
-
-
-@needs_shared
-def test_repeated_lists_are_the_real_ones_again_and_again() -> None:
-    once, thrice = datasets.libri(3).load(), scale.real(3 * 85_920).load()
-    assert thrice.n_hypotheses == 3 * once.n_hypotheses
-    assert np.array_equal(thrice.features[85_920 : 2 * 85_920], once.features)
-    weights = dict.fromkeys(once.names, 1.0)
-    assert lpmert.evaluate(thrice, weights).loss == 3 * lpmert.evaluate(once, weights).loss

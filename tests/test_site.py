@@ -1,7 +1,5 @@
 """The documentation becomes a site: every link leads somewhere, every public name is described, nothing is fetched."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The structure that CONTRIBUTING.md draws holds: imports go down its layers, and there is no circle."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

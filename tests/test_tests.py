@@ -1,7 +1,5 @@
 """Every test asserts something, and those that look at the clock run alone."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

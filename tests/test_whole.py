@@ -1,7 +1,5 @@
 """Whole weights: against every vector of small whole numbers, decoded in whole arithmetic."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -49,7 +47,6 @@ def test_no_smaller_whole_numbers_keep_all_choices_ahead(seed: int, n_features: 
     if not sizes:
         assert found is None
         return
-    assert found is not None
     whole = tuple(found.values())
     assert max(map(abs, whole)) == min(sizes)
     at = lpmert.evaluate(lists.nbest, found)

@@ -2,8 +2,6 @@
 and Dask clusters.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -243,7 +241,6 @@ def test_folds_and_methods_are_searched_alike_by_all_workers(what: str) -> None:
     def found(**settings: object) -> object:
         if what == "folds":
             tuned = lpmert.tune(nbest, folds=4)
-            assert tuned.estimate is not None
             return tuned.weights.tolist(), tuned.estimate.to_dict()
         own = {"own": lambda lists, seed: [1.0, seed, lists.n_lists]}
         named = {"och": Och(restarts=2), "average": "average"}

@@ -1,7 +1,5 @@
 """Lists to write in any format, and files as other programs write them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

@@ -1,7 +1,5 @@
 """Certificates on disk: what is written is read again, and what is no certificate is refused."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from dataclasses import fields

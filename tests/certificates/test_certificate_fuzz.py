@@ -1,7 +1,5 @@
 """Whatever a certificate's file holds, it is refused as such, or what it is found to prove is true."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

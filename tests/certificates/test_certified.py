@@ -3,8 +3,6 @@
 The problems are those of `problems.py` and `graph_problems.py`, whose oracles share no code with engines and checker.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -48,7 +46,6 @@ def certified(given: Given, path: Path, tree: str | None = None, ties: str = "fi
         return "refused"
     found = verify(path, given.data, metric=given.metric, ties=ties)
     least, attained = given.least, given.attained(result.weights.tolist())[0]
-    assert least is not None
     slack = 0 if given.loss is None or given.exact else Fraction(1, 10**12)
     assert abs(found.bound - Fraction(least)) <= slack, given.name
     assert abs(found.loss - Fraction(attained)) <= slack or given.equations, given.name

@@ -1,7 +1,5 @@
 """Certificates of regions with a cosine: what they prove is the least loss inside, and nothing false is accepted."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

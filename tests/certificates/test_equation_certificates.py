@@ -1,7 +1,5 @@
 """Certificates of regions with equations, such as fixed weights: what they prove is the least loss of the region."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

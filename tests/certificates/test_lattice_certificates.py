@@ -1,7 +1,5 @@
 """Certificates of lattices and hypergraphs: what they prove, and that they break where lattices or claims change."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """Parts of a certificate's tree, against fractions: nothing is dropped that could win, no bound is too high."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Proofs that were changed at random never show what is false: a bound above the least loss, or one of other lists."""
 
-from __future__ import annotations
-
 import json
 import random
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Certificates of ratio metrics: what they prove is the least loss, and nothing that was changed is accepted."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Certificates that were changed, or that are about other claims, are refused, with the place where they break."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from fractions import Fraction
@@ -56,14 +54,18 @@ def boxed(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, str]:
     return nbest, place.read_text()
 
 
+def before_last(found: Document, path: tuple[Any, ...]) -> Any:
+    place: Any = found
+    for key in path[:-1]:
+        place = key(place) if callable(key) else place[key]
+    return place
+
+
 def put(*path: Any, to: object = None) -> Change:
     """Return the change that sets one value: keys and numbers lead to it, and functions go on from what is there."""
 
     def apply(found: Document) -> None:
-        place: Any = found
-        for key in path[:-1]:
-            place = key(place) if callable(key) else place[key]
-        place[path[-1]] = to
+        before_last(found, path)[path[-1]] = to
 
     return apply
 
@@ -72,10 +74,7 @@ def drop(*path: Any) -> Change:
     """Return the change that deletes one value."""
 
     def apply(found: Document) -> None:
-        place: Any = found
-        for key in path[:-1]:
-            place = key(place) if callable(key) else place[key]
-        del place[path[-1]]
+        del before_last(found, path)[path[-1]]
 
     return apply
 
@@ -295,7 +294,7 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
         "record that is no object": lambda found: found["tree"].insert(1, [found["tree"].pop(1)]),
         "unknown word in a record": put("tree", 1, "because", to="obvious"),
         **{
-            f"multiplier {value!r}": in_core(2, lambda _, value=value: value)  # type: ignore[misc]
+            f"multiplier {value!r}": in_core(2, lambda _, value=value: value)
             for value in (0, -1, 1.5, 1.0, True, "", "1", None, [1])
         },
         "core negated": core_negated,
@@ -370,7 +369,7 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
     ("pairs",): {"cores dropped": drop(saying("cores", without="branch"), "cores")},
     (*RATIOS, "f1"): {
         **{
-            f"sum {place} {step:+d}": lambda found, place=place, step=step: found["sums"].insert(  # type: ignore[misc]
+            f"sum {place} {step:+d}": lambda found, place=place, step=step: found["sums"].insert(
                 place, found["sums"].pop(place) + step
             )
             for place in range(3)

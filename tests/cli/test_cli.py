@@ -1,7 +1,5 @@
 """The command line: exit codes, messages, output files, and what Ctrl-C and limits leave behind."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -13,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from commands import COLUMNS, TABLE, finished, run
+from commands import COLUMNS, TABLE, finished, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -68,16 +66,14 @@ def found(*arguments: object) -> dict[str, Any]:
 
 def rows(*arguments: object) -> list[list[str]]:
     """Run a command to its end and return the words of the lines of its report."""
-    outcome = run(*arguments)
-    assert outcome.exit_code == 0, outcome.output
+    outcome = succeeded(*arguments)
     return [line.split() for line in outcome.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_reports_or_gives_json_on_stdout_or_in_a_file(table: str, tmp_path: Path, command: str) -> None:
     arguments = [command, table, *COLUMNS, *COMMANDS[command]]
-    shown = run(*arguments)
-    assert shown.exit_code == 0, shown.output
+    shown = succeeded(*arguments)
     assert "2 lists, 4 hypotheses" in shown.stderr
     as_json = [] if command == "train" else ["--json"]
     quiet = run(*arguments, *as_json, "-q")
@@ -105,7 +101,6 @@ def test_the_help_of_a_command_fits_a_screen_and_names_the_way_to_the_rest(comma
     assert "more options: lpmert " in short
     assert f"    lpmert {command} " in short, "an example"
     known = main.get_command(click.Context(main), command)
-    assert known is not None
     options = {max(one.opts, key=len) for one in known.params if isinstance(one, click.Option)}
     assert {option for option in options if option.startswith("--")} <= set(re.findall(r"--[a-z-]+", whole))
     assert {one.group for one in known.params if isinstance(one, Option) and one.name == "as_json"} <= {"Output"}

@@ -4,8 +4,6 @@ Wherever a signal arrives, an outcome file holds either all of an outcome or wha
 and stderr shows no traceback.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@ The script is not here: its calls are made one by one, with the same words and f
 same expressions. Where `LPMERT_MERT_MOSES` names the script itself (scripts/training/mert-moses.pl of Moses), it runs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

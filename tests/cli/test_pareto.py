@@ -1,12 +1,9 @@
 """`lpmert pareto` and `solve --budget`: what they print is what the library finds."""
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
 
 import pytest
-from commands import finished, run
+from commands import finished, json_of, refusal, run, succeeded
 
 import lpmert
 
@@ -33,19 +30,18 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_pareto_prints_the_front_of_a_feature_or_of_another_column(table: Path) -> None:
-    lists = lpmert.read(table, **COLUMNS)  # type: ignore[arg-type]
+    lists = lpmert.read(table, **COLUMNS)
     others = lpmert.read(table, segment="question", features=["a", "b"], loss="c").statistics[:, 0]
     for column, numbers in (("b", "b"), ("c", others)):
         found = lpmert.pareto(lists, numbers, name=column)
         assert len(found.points) > 1
-        done = run("pareto", table, *FEWER, "--second", column, "-q")
-        assert done.exit_code == 0, done.output
+        done = succeeded("pareto", table, *FEWER, "--second", column, "-q")
         head, *rows = done.stdout.splitlines()
         assert head.split() == [column, "errors", "at", "least"]
         shown = [row.split() for row in rows[: len(found.points)]]
         assert shown == [[f"{one.sums[column]:g}", *[f"{one.loss:g}"] * 2] for one in found.points]
         assert "proved: no weights have less of one without more of the other" in done.stdout
-        plain = json.loads(run("pareto", table, *FEWER, "--second", column, "--json", "-q").stdout)
+        plain = json_of("pareto", table, *FEWER, "--second", column)
         assert [one["sums"] for one in plain["points"]] == [dict(one.sums) for one in found.points]
         assert (plain["second"], plain["complete"], plain["every"]) == (column, True, True)
 
@@ -57,18 +53,18 @@ def test_pareto_says_what_time_left_open(table: Path) -> None:
 
 
 def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path) -> None:
-    lists = lpmert.read(table, **COLUMNS)  # type: ignore[arg-type]
+    lists = lpmert.read(table, **COLUMNS)
     least = lpmert.pareto(lists, "b").points[-1]
-    document = json.loads(run("solve", table, *FEWER, "--budget", f"b={least.sums['b']}", "--json", "-q").stdout)
+    document = json_of("solve", table, *FEWER, "--budget", f"b={least.sums['b']}")
     assert document["loss"] == document["lower_bound"] == least.loss
     assert document["sums"] == {"b": least.sums["b"]}
     assert document["region"] == {f"b <= {least.sums['b']:g}": 0.0}
     shown = run("solve", table, *FEWER, "--budget", f"b={least.sums['b']}", "-q").stdout
     assert ["b", f"{least.sums['b']:g}"] in [line.split() for line in shown.splitlines()]
     assert "no weights give a lower loss with b within budget" in shown
-    refused = run("solve", table, *FEWER, "--budget", f"b={least.sums['b'] - 1}")
-    assert refused.exit_code == 1
-    assert f"the least sum of any is {least.sums['b']:g}" in refused.output
+    assert f"the least sum of any is {least.sums['b']:g}" in refusal(
+        "solve", table, *FEWER, "--budget", f"b={least.sums['b'] - 1}"
+    )
 
 
 def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
@@ -78,9 +74,7 @@ def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
         (("--report", "page.html"), "--report is for a single search, without --budget"),
         (("--ties", "worst"), "--ties is for one sum"),
     ):
-        done = run("solve", table, *FEWER, "--budget", "b=3", *more)
-        assert done.exit_code == 2
-        assert message in done.output
+        assert message in refusal("solve", table, *FEWER, "--budget", "b=3", *more, code=2)
     code, _, told = finished("pareto", "-", *FEWER, "--second", "c", stdin=table.open())
     assert code == 2
     assert "stdin cannot be read once more" in told
@@ -88,17 +82,15 @@ def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
 
 def test_a_front_is_drawn(table: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    done = run("pareto", table, *FEWER, "--second", "b", "-q", "--picture", tmp_path / "front.svg")
-    assert done.exit_code == 0, done.output
+    succeeded("pareto", table, *FEWER, "--second", "b", "-q", "--picture", tmp_path / "front.svg")
     drawn = (tmp_path / "front.svg").read_text()
     assert "b, sum at most" in drawn
     assert "best errors" in drawn
 
 
 def test_solve_prints_whole_weights_that_choose_as_well(table: Path) -> None:
-    lists = lpmert.read(table, **COLUMNS)  # type: ignore[arg-type]
+    lists = lpmert.read(table, **COLUMNS)
     found = lpmert.whole_weights(lists, lpmert.minimize(lists))
-    assert found is not None
-    assert json.loads(run("solve", table, *FEWER, "--json", "-q").stdout)["whole"] == found
+    assert json_of("solve", table, *FEWER)["whole"] == found
     text = ", ".join(f"{name} {value}" for name, value in found.items())
     assert f"in whole numbers {text}: the choices are as good" in run("solve", table, *FEWER, "-q").stdout

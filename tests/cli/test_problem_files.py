@@ -1,7 +1,5 @@
 """A problem that is written once, in a file, is the problem that the options say."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -9,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import run
+from commands import refusal, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -36,8 +34,7 @@ def written(folder: Path, text: str) -> str:
 
 
 def solved(*arguments: object) -> dict[str, Any]:
-    outcome = run("solve", *arguments, "--quiet", "--json")
-    assert outcome.exit_code == 0, outcome.output
+    outcome = succeeded("solve", *arguments, "--quiet", "--json")
     document: dict[str, Any] = json.loads(outcome.stdout)
     return {name: document[name] for name in ("loss", "weights", "fingerprint", "region")}
 
@@ -108,8 +105,7 @@ def test_every_command_that_reads_lists_takes_the_file(folder: Path, monkeypatch
     monkeypatch.chdir(folder.parent)
 
     def ran(*arguments: object) -> str:
-        outcome = run(*arguments)
-        assert outcome.exit_code == 0, outcome.output
+        outcome = succeeded(*arguments)
         return outcome.stdout
 
     result, proof = folder / "result.json", folder / "proof.json.gz"
@@ -155,18 +151,14 @@ def test_an_error_names_the_file_and_the_key(folder: Path, line: str) -> None:
 
 
 def test_names_with_commas_are_not_torn(folder: Path) -> None:
-    outcome = run("solve", written(folder, PROBLEM.replace('"am", "lm"', '"am,lm", "x"')))
-    assert outcome.exit_code == 1
-    assert "features: cannot be ['am,lm', 'x']" in outcome.stderr
+    assert "features: cannot be ['am,lm', 'x']" in refusal(
+        "solve", written(folder, PROBLEM.replace('"am", "lm"', '"am,lm", "x"'))
+    )
 
 
 def test_a_file_without_lists_or_with_other_lists_is_refused(folder: Path) -> None:
-    outcome = run("solve", written(folder, 'segment = "utt"\n'))
-    assert outcome.exit_code == 1
-    assert "data is missing" in outcome.stderr
-    outcome = run("solve", written(folder, PROBLEM), folder / "dev.tsv")
-    assert outcome.exit_code == 2
-    assert "give no other DATA beside it" in outcome.stderr
+    assert "data is missing" in refusal("solve", written(folder, 'segment = "utt"\n'))
+    assert "give no other DATA beside it" in refusal("solve", written(folder, PROBLEM), folder / "dev.tsv", code=2)
 
 
 def test_python_reads_lists_and_no_problems(folder: Path) -> None:
@@ -179,9 +171,9 @@ def test_held_out_lists_take_no_references_of_others(folder: Path) -> None:
     path = written(folder, text + 'held-out = "dev.tsv"\nheld-out-references = "dev.ref"')
     shutil.copy(folder / "dev.tsv", folder / "test.tsv")
     assert run("tune", path, "--quick", "-q").exit_code == 0
-    outcome = run("tune", path, "--quick", "-q", "--held-out", folder / "test.tsv")
-    assert outcome.exit_code == 2
-    assert "--held-out needs --held-out-references" in outcome.stderr
+    assert "--held-out needs --held-out-references" in refusal(
+        "tune", path, "--quick", "-q", "--held-out", folder / "test.tsv", code=2
+    )
 
 
 def test_the_file_that_the_page_shows_is_the_example() -> None:

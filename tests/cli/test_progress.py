@@ -1,7 +1,5 @@
 """What the terminal shows: aligned progress lines at the right times, and reports that say no more than was proved."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import math
@@ -56,7 +54,7 @@ def result(**changes: object) -> Result:
         "fingerprint": "0" * 64,
         "seed": 7,
     }
-    return Result(**(values | changes))  # type: ignore[arg-type]
+    return Result(**(values | changes))
 
 
 def printed(reports: Iterable[Progress], capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -332,7 +330,7 @@ def test_reports_fit_the_terminal_and_cut_no_number(columns: int, tables: int, m
     lines = plain(result_report(long, verbose=True)).splitlines()
     assert all(len(line) <= columns for line in lines if line != Status.OPTIMAL.value)
     assert "x" * 150 in piped
-    assert re.search("x+", "".join(line.strip() for line in lines if "x" in line)).group() == "x" * 150  # type: ignore[union-attr]
+    assert re.search("x+", "".join(line.strip() for line in lines if "x" in line)).group() == "x" * 150
     assert {word for word in piped.split() if "x" not in word} == {
         word for line in lines for word in line.split() if "x" not in word
     }

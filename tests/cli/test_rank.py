@@ -1,7 +1,5 @@
 """`lpmert rank`: what it prints and writes is what the library finds, and wrong usage is told before the search."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -11,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import run
+from commands import json_of, refusal, run, succeeded
 from shared import ROOT
 
 from lpmert import fusion, read_judged
@@ -27,10 +25,9 @@ QRELS = ("--qrels", str(FOLDER / "qrels.txt"))
 def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> None:
     lists = read_judged(RUNS, qrels=QRELS[1], normalise="minmax")
     found = fuse(lists, "recall@5", folds=4, other=np.array([1.0, 3.0]))
-    done = run(
+    done = succeeded(
         "rank", *RUNS, *QRELS, "--normalise", "minmax", "--metric", "recall@5", "--cv", "4", "--weights", "1,3", "-q"
     )
-    assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert len(lines) <= 15
     assert lines[0].split() == ["feature", "weight", "alone"]
@@ -39,9 +36,7 @@ def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> Non
     best = found.result.score
     assert f"recall@5      {best:.6f}" in lines
     for label, value in (("these weights", found.other), ("equal weights", found.equal), ("grid         ", found.grid)):
-        assert value is not None
         assert f"{label} {value:.6f} ({value - best:+.6f})" in done.stdout
-    assert found.unseen is not None
     assert f"about {found.unseen.best:.4f}, equal weights {found.unseen.equal:.4f}" in done.stdout
     assert "a grade gains" not in done.stdout
     assert (
@@ -57,7 +52,7 @@ def test_the_json_is_written_and_its_weights_are_read_again(tmp_path: Path) -> N
     done = run("rank", *RUNS, *QRELS, "-o", weights)
     assert (done.exit_code, done.stdout) == (0, "")
     plain = json.loads(weights.read_text())
-    again = json.loads(run("rank", *RUNS, *QRELS, "--weights", weights, "--json", "-q").stdout)
+    again = json_of("rank", *RUNS, *QRELS, "--weights", weights)
     assert again["other"] == again["score"] == plain["score"]
     assert {**again, "other": None, "seconds": 0} == {**plain, "seconds": 0}
 
@@ -67,15 +62,11 @@ def test_runs_have_names_of_their_own(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.txt.gz").write_bytes(gzip.compress(Path(path).read_bytes()))
     files = [tmp_path / name / "run.txt.gz" for name in "ab"]
-    done = run("rank", *files, *QRELS)
-    assert done.exit_code == 1
-    assert "two runs are called 'run'; name them: NAME=FILE" in done.stderr
+    assert "two runs are called 'run'; name them: NAME=FILE" in refusal("rank", *files, *QRELS)
     done = run("rank", f"bm25={files[0]}", f"dense={files[1]}", *QRELS, "--json", "-q")
-    plain = json.loads(run("rank", *RUNS, *QRELS, "--json", "-q").stdout)
+    plain = json_of("rank", *RUNS, *QRELS)
     assert list(json.loads(done.stdout)["weights"].values()) == list(plain["weights"].values())
-    done = run("rank", f"bm25={files[0]}", f"bm25={files[1]}", *QRELS)
-    assert done.exit_code == 2
-    assert "two runs have one name" in done.stderr
+    assert "two runs have one name" in refusal("rank", f"bm25={files[0]}", f"bm25={files[1]}", *QRELS, code=2)
 
 
 def test_settings_of_an_engine_take_the_place_of_the_report(tmp_path: Path) -> None:
@@ -122,15 +113,11 @@ def test_wrong_usage_is_told(options: list[str], code: int, said: str) -> None:
 
 
 def test_what_reads_no_runs_says_what_it_needs(tmp_path: Path) -> None:
-    done = run("rank", *RUNS)
-    assert done.exit_code == 2
-    assert "several DATA are runs, and need --qrels with the grades" in done.stderr
-    done = run("rank", RUNS[0])
-    assert done.exit_code == 1
-    assert "is a run of TREC; give the file of its grades, too: --qrels" in done.stderr
-    done = run("rank", FOLDER / "judged.txt", "--picture", tmp_path / "curve.png")
-    assert done.exit_code == 2
-    assert "--picture draws two features, and there are 3" in done.stderr
+    assert "several DATA are runs, and need --qrels with the grades" in refusal("rank", *RUNS, code=2)
+    assert "is a run of TREC; give the file of its grades, too: --qrels" in refusal("rank", RUNS[0])
+    assert "--picture draws two features, and there are 3" in refusal(
+        "rank", FOLDER / "judged.txt", "--picture", tmp_path / "curve.png", code=2
+    )
     assert not list(tmp_path.iterdir())
 
 

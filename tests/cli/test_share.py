@@ -1,7 +1,5 @@
 """What shells and `man` are given beside the package is up to date, and works."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Comparisons: judged by decoding, reproducible, never below the optimum; significance; stability; the command."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -372,17 +370,18 @@ def table_of(nbest, path):
 
 
 run = partial(commands.run, "compare")
+refusal = partial(commands.refusal, "compare")
+succeeded = partial(commands.succeeded, "compare")
 
 
 def test_the_command_prints_a_table_with_distances_and_held_out_losses(tmp_path):
     data = table_of(random_nbest(1), tmp_path / "dev.tsv")
     table_of(random_nbest(2), tmp_path / "test.tsv")
     (tmp_path / "moses.txt").write_text("0.5 0.25 -0.25\n")
-    found = run(
+    found = succeeded(
         *data, "--methods", "och,grid", "--seeds", 2, "--held-out", tmp_path / "test.tsv",
         "--weights", f"moses={tmp_path / 'moses.txt'}",
     )  # fmt: skip
-    assert found.exit_code == 0, found.output
     lines = found.stdout.splitlines()
     assert lines[-1] == f"optimum: errors {minimize(random_nbest(1)).loss:g}, proved"
     assert " ".join(lines[0].split()) == "errors runs mean best Delta S to optimum held out p time"
@@ -405,10 +404,8 @@ def test_the_command_writes_json_that_says_the_same_as_the_library(tmp_path):
 
 def test_the_command_takes_an_optimum_from_a_file(tmp_path):
     data = table_of(random_nbest(1), tmp_path / "dev.tsv")
-    solved = commands.run("solve", *data, "-q", "-o", tmp_path / "r.json")
-    assert solved.exit_code == 0
-    found = run(*data, "--methods", "grid", "--optimum", tmp_path / "r.json")
-    assert found.exit_code == 0, found.output
+    commands.succeeded("solve", *data, "-q", "-o", tmp_path / "r.json")
+    found = succeeded(*data, "--methods", "grid", "--optimum", tmp_path / "r.json")
     assert "proved" in found.stdout
 
 
@@ -424,17 +421,14 @@ def test_the_command_takes_an_optimum_from_a_file(tmp_path):
 )
 def test_wrong_usage_is_told(tmp_path, arguments, text):
     data = table_of(random_nbest(1), tmp_path / "dev.tsv")
-    found = run(*data, *arguments)
-    assert found.exit_code == 2
-    assert text in found.stderr
+    assert text in refusal(*data, *arguments, code=2)
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\x07b", "\u202eb"])
 def test_names_of_weights_say_nothing_to_a_terminal(tmp_path: Path, name: str) -> None:
     lpmert.write(lpmert.NBest([[1, 0], [0, 1]], [0, 2], [0, 1], names=["a", "b"]), tmp_path / "x.npz")
     arguments = ["--methods", "och", "--seeds", "1", "--weights", f"{name}=1,1"]
-    outcome = run(tmp_path / "x.npz", *arguments)
-    assert outcome.exit_code == 0, outcome.output
+    outcome = succeeded(tmp_path / "x.npz", *arguments)
     assert f"\n{visible(name)}: 1 lists are tied at its best weights" in outcome.stdout
     assert f"{visible(name)}: accuracy 100.00% (0 wrong), " in outcome.stderr
     assert name not in outcome.stdout + outcome.stderr

@@ -1,7 +1,5 @@
 """Comparisons over all paths of lattices: judged by decoding these, by hypotheses that lists of all paths hold too."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -46,7 +44,6 @@ def test_runs_on_lattices_are_judged_over_all_paths(metric: str) -> None:
         here, FAST, metric=metric, seeds=2, held_out=there, weights={"mine": [1, -1, 2]}, optimum_limits=None
     )
     assert [(entry.name, len(entry.runs)) for entry in found.entries] == [*((name, 2) for name in FAST), ("mine", 1)]
-    assert found.optimum is not None
     assert found.optimum.status is Status.OPTIMAL
     assert found.optimum.loss == lpmert.minimize(here, metric=metric).loss
     settings = TEXT_METRICS[metric]
@@ -61,7 +58,6 @@ def test_runs_on_lattices_are_judged_over_all_paths(metric: str) -> None:
             assert run.chosen.tolist() == counted
         rows[entry.name] = entry.best.held_out_chosen
     for entry in found.entries[1:]:
-        assert entry.held_out is not None
         assert entry.held_out.p_value == permutation_test(summed, rows["och"], rows[entry.name])
 
 
@@ -81,7 +77,6 @@ def test_a_comparison_of_lattices_is_that_of_lists_of_all_their_paths() -> None:
 def test_lattices_are_cross_validated() -> None:
     lattices = drawn(4, 8)
     found = lpmert.compare(lattices, {"och": Och(restarts=0)}, seeds=1, cv=4, repeat=1)
-    assert found.unseen is not None
     assert [entry.name for entry in found.unseen.entries] == ["och", "optimum"]
     for entry in found.unseen.entries:
         losses = [run.held_out_loss for run in entry.fits]

@@ -1,12 +1,10 @@
 """Cross-validation in comparisons: nothing leaks into a fit, intervals allow for overlap, and everything is shown."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
-from commands import run
+from commands import json_of, refusal, run, succeeded
 from late import Late
 from problems import noise, random_nbest
 
@@ -264,7 +262,7 @@ class TestCommands:
         assert shown.exit_code in (0, 3), shown.stderr
         for text in ("on unseen", "optimism", "difference", "3-fold cross-validation, 2 times", "\noptimum "):
             assert text in shown.stdout
-        written = json.loads(run("compare", table, *arguments, "--json", "--quiet").stdout)
+        written = json_of("compare", table, *arguments)
         jsonschema.validate(written, schema_of("comparison"))
         assert [entry["name"] for entry in written["cross_validation"]["methods"]] == ["och", "average", "optimum"]
 
@@ -278,15 +276,10 @@ class TestCommands:
         ],
     )
     def test_wrong_usage_is_told(self, table, options, said):
-        shown = run(options[0], table, *options[1:])
-        assert shown.exit_code == 2
-        assert said in shown.stderr
+        assert said in refusal(options[0], table, *options[1:], code=2)
 
     def test_tune_takes_options_of_the_average(self, table):
-        shown = run("tune", table, "--quick", "--set", "average.temperature=10", "--json", "--quiet")
-        assert shown.exit_code == 0, shown.stderr
+        shown = succeeded("tune", table, "--quick", "--set", "average.temperature=10", "--json", "--quiet")
         found = json.loads(shown.stdout)["averaged"]
         assert found["temperature"] == pytest.approx(10 * found["unit"])
-        refused = run("tune", table, "--quick", "--set", "average.warmth=1")
-        assert refused.exit_code == 2
-        assert "lpmert methods average" in refused.stderr
+        assert "lpmert methods average" in refusal("tune", table, "--quick", "--set", "average.warmth=1", code=2)

@@ -1,7 +1,5 @@
 """Lines that the core reads at once are those that Python reads one by one: the same bits, the same words on faults."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
@@ -73,7 +71,7 @@ def check_same(path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> list
     taken: list[bool] = []
 
     def counted(*arguments: object) -> object:
-        found = read_alike(*arguments)  # type: ignore[arg-type]
+        found = read_alike(*arguments)
         taken.append(found is not None)
         return found
 
@@ -149,7 +147,6 @@ def test_cells_are_filled_in_and_words_are_told_once() -> None:
     cells = [("", Cell.WORD, "id"), ("\t", Cell.NUMBER, "number"), ("\t", Cell.TEXT, None)]
     data = b"u\t2.5\tsome\r\nu\t-35e-1\t\nv\t+.5\t\xc4\x81"
     found = template(Style.EXACT, *cells, refused="\t").read(Bytes(1, data))
-    assert found is not None
     assert found.runs("id", found.words) == (["u", "v"], [2, 1])
     assert found.texts == ["some", "", "\u0101"]
     np.testing.assert_array_equal(found.column("number"), [2.5, -3.5, 0.5])
@@ -181,7 +178,6 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
 def test_numbers_are_the_nearest_doubles(word: str) -> None:
     for style in Style:
         found = template(style, ("", Cell.NUMBER)).read(Bytes(1, f"{word}\n".encode()))
-        assert found is not None
         assert found.numbers[0, 0] == float(Fraction(word))
 
 
@@ -202,7 +198,6 @@ def test_a_column_that_is_words_too_stays_as_it_is_written(
     found = lpmert.read(path, segment=segment, features="a", loss="errors", text=text)
     assert found.features[:, 0].tolist() == [number // 3 for number in range(60)]
     assert list(found.list_ids) == [f"{'u' if segment == 'list' else '00'}{number}" for number in range(20)]
-    assert found.texts is not None
     assert list(found.texts) == [f"00{number // 3}" if text == "a" else "x" for number in range(60)]
 
 

@@ -1,7 +1,5 @@
 """Which format a file has, which columns and options it takes, what it is compared with: told, or asked for once."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import run
+from commands import json_of, loss_of, refusal, run, succeeded
 from hypothesis import given
 from hypothesis import strategies as st
 from late import Late
@@ -27,12 +25,6 @@ from lpmert.registry import FORMATS as REGISTERED
 parquet = Late("pyarrow.parquet")
 
 convert = partial(run, "convert")
-
-
-def loss_of(*arguments: object) -> float:
-    outcome = run(*arguments, "--json", "--quiet")
-    assert outcome.exit_code == 0, outcome.output
-    return float(json.loads(outcome.stdout)["loss"])
 
 
 @pytest.mark.parametrize(
@@ -54,7 +46,7 @@ def test_names_of_statistics_tell_the_metric(tmp_path: Path, kind: str, names: t
         numbers[:, 1] = 9
     nbest = small(statistics=numbers, statistic_names=names)
     write(nbest, tmp_path / FILES[kind], kind)
-    found = json.loads(run("solve", tmp_path / FILES[kind], "--json", "-q").stdout)
+    found = json_of("solve", tmp_path / FILES[kind])
     assert f"|metric:{metric}|" in found["signature"]
     assert found["success"]
 
@@ -82,8 +74,7 @@ def test_one_message_says_all_that_is_needed_and_gives_a_command_that_works(tmp_
         assert part in outcome.stderr
     command = outcome.stderr.strip().splitlines()[-1]
     assert command.split()[0] == "lpmert"
-    again = run(*shlex.split(command)[1:])
-    assert again.exit_code == 0, again.output
+    again = succeeded(*shlex.split(command)[1:])
     assert json.loads(again.stdout)["loss"] == 0
     assert set(json.loads(again.stdout)["weights"]) == {"decoder", "lm"}
 
@@ -271,7 +262,7 @@ def test_real_tables_say_what_they_need(name: str) -> None:
     sizes = SHARED_TABLES[name]
     if sizes is not None:
         suggestion = {option: value for option, value in caught.value.suggestion.items() if option != "metric"}
-        nbest = read(SHARED_DATA / name, **suggestion)  # type: ignore[arg-type]
+        nbest = read(SHARED_DATA / name, **suggestion)
         assert (nbest.n_lists, nbest.n_hypotheses) == sizes
 
 
@@ -420,9 +411,7 @@ def test_json_lines_of_hypotheses_and_of_lists_are_told_apart(tmp_path: Path) ->
 
 def test_candidates_of_another_form_are_read_by_their_keys(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text(DIALECTS["candidates a line"][0])
-    outcome = run("solve", tmp_path / "x.jsonl", "-q")
-    assert outcome.exit_code == 1
-    assert "candidates.am, candidates.lm, candidates.errors" in outcome.stderr
+    assert "candidates.am, candidates.lm, candidates.errors" in refusal("solve", tmp_path / "x.jsonl", "-q")
     flags = ["--features", "candidates.[al]m", "--loss", "candidates.errors", "--segment", "utt", "--json", "-q"]
     found = run("solve", tmp_path / "x.jsonl", *flags)
     assert json.loads(found.stdout)["loss"] == 2, found.output

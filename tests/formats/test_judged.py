@@ -1,7 +1,5 @@
 """Judged documents are read as they are written: runs and grades, LETOR's lines, tables; what is missing is said."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import runpy

@@ -1,7 +1,5 @@
 """No file takes more memory than its reader allows, and no message quotes more of it than can be read."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import subprocess
@@ -248,7 +246,7 @@ class TestQuotes:
         for header in (f"s\ta\t{long}\t{long}", "\t".join(f"{long}{k}" for k in range(9)), f"s\ta\t{long}"):
             path.write_text(f"{header}\n0\t1\t2\n")
             with pytest.raises(DataError) as caught:
-                lpmert.read(path, **COLUMNS)  # type: ignore[arg-type]
+                lpmert.read(path, **COLUMNS)
             assert len(str(caught.value)) < len(str(path)) + 3 * MOST
 
     def test_no_error_of_ours_fills_the_screen(self) -> None:

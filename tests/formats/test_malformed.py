@@ -1,7 +1,5 @@
 """One table of malformed files: each is refused with the file, the line and the remedy; so are damaged ones."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -607,7 +605,6 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     # the order of a set of strings is another in each process
     (f"^source {NO_SET}", lambda: read({"y.tsv"})),
     (f"^features {NO_SET}", lambda: read("y.tsv", features={"a", "b"})),
-    (f"^features {NO_SET}", lambda: read("y.tsv", features={"a", "b"})),
     (f"^statistics {NO_SET}", lambda: read("y.tsv", statistics={"loss"})),
     (f"^references {NO_SET}", lambda: read("y.tsv", text="text", references={"y.tsv"})),
     (f"^names {NO_SET}", lambda: TWO.select_features({"a", "b"})),
@@ -619,7 +616,7 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     (f"^groups {NO_SET}", lambda: lpmert.tune(TWO, groups={"x", "y"})),
     (f"^names {NO_SET}",
      lambda: lpmert.Lattices([[1.0, 2.0]], [0, 1], [0], [1], words=["a"], references=["a"], names={"a", "b"})),
-    *((f"^references {NO_SET}", lambda own=own: lpmert.Lattices([[1.0]], [0, 1], [0], [1], ["a"], own))  # type: ignore[misc]
+    *((f"^references {NO_SET}", lambda own=own: lpmert.Lattices([[1.0]], [0, 1], [0], [1], ["a"], own))
       for own in ({"a"}, [{"a", "b"}])),
     ("^references must be a sequence, not a mapping", lambda: measure_texts(TWO, {"x": "a", "y": "b"}, "wer")),
     ("^references must be a sequence, not a mapping",

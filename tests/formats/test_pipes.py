@@ -1,7 +1,5 @@
 """Every input may be a pipe with a name, as shells make of <(command): it is looked at often, and read once."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -14,7 +12,7 @@ from threading import Thread
 
 import pytest
 from click.testing import CliRunner
-from commands import run
+from commands import loss_of
 from shared import ROOT
 
 import lpmert
@@ -46,14 +44,8 @@ def piped(content: bytes) -> Iterator[str]:
         writer.join()
 
 
-def loss(*words: object) -> float:
-    outcome = run(*words, "--json")
-    assert outcome.exit_code == 0, outcome.output
-    return float(json.loads(outcome.stdout)["loss"])
-
-
 def test_references_come_through_standard_input() -> None:
-    expected = loss("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
+    expected = loss_of("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
     words = ["evaluate", str(LATTICES), "--references", "-", *WEIGHTS, "--json"]
     outcome = CliRunner().invoke(main, words, input=TEXT.read_bytes())
     assert outcome.exit_code == 0, outcome.output
@@ -61,9 +53,9 @@ def test_references_come_through_standard_input() -> None:
 
 
 def test_references_of_lattices_come_through_a_pipe() -> None:
-    expected = loss("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
+    expected = loss_of("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
     with piped(TEXT.read_bytes()) as pipe:
-        assert loss("evaluate", LATTICES, "--references", pipe, *WEIGHTS) == expected
+        assert loss_of("evaluate", LATTICES, "--references", pipe, *WEIGHTS) == expected
     with piped(TEXT.read_bytes()) as pipe:
         assert lpmert.evaluate(lpmert.load_lattices(LATTICES, pipe), [1, 9.5, 0]).loss == expected
     with piped(TEXT.read_bytes()) as pipe:
@@ -81,21 +73,21 @@ def archive() -> bytes:
 
 def test_lattices_come_through_a_pipe(tmp_path: Path) -> None:
     with piped(archive()) as pipe:
-        assert loss("evaluate", pipe, "--references", TEXT, *WEIGHTS) == loss(
+        assert loss_of("evaluate", pipe, "--references", TEXT, *WEIGHTS) == loss_of(
             "evaluate", LATTICES, "--references", TEXT, *WEIGHTS
         )
     one, text = LATTICES / "u03.slf.gz", tmp_path / "text"
-    expected = loss("evaluate", one, "--references", TEXT, "--partial", *WEIGHTS)
+    expected = loss_of("evaluate", one, "--references", TEXT, "--partial", *WEIGHTS)
     for content in (one.read_bytes(), gzip.decompress(one.read_bytes())):
         with piped(content) as pipe:
             text.write_text(TEXT.read_text().replace("u03 ", f"{Path(pipe).name} "))  # the file has no name of its own
-            assert loss("evaluate", pipe, "--references", text, "--partial", *WEIGHTS) == expected
+            assert loss_of("evaluate", pipe, "--references", text, "--partial", *WEIGHTS) == expected
 
 
 def test_weights_come_through_a_pipe() -> None:
     with piped(b"acoustic 1\nlm 9.5\nwords 0\n") as pipe:
-        found = loss("evaluate", LATTICES, "--references", TEXT, "--weights", pipe)
-    assert found == loss("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
+        found = loss_of("evaluate", LATTICES, "--references", TEXT, "--weights", pipe)
+    assert found == loss_of("evaluate", LATTICES, "--references", TEXT, *WEIGHTS)
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "moses", "parquet", "npz", "tsv.gz", "jsonl.zst"])
@@ -104,10 +96,10 @@ def test_lists_of_every_kind_come_through_a_pipe(ending: str, tmp_path: Path) ->
     file = tmp_path / f"lists.{ending}"
     lpmert.write(lists, file, "moses" if ending == "moses" else None)
     weights = ("--weights", ",".join("1" for _ in lists.names))
-    expected = loss("evaluate", file, *weights)
+    expected = loss_of("evaluate", file, *weights)
     with piped(file.read_bytes()) as pipe:
         kind = {"csv": "csv", "tsv": "tsv", "tsv.gz": "tsv"}.get(ending)
-        assert loss("evaluate", pipe, *(() if kind is None else ("--from", kind)), *weights) == expected
+        assert loss_of("evaluate", pipe, *(() if kind is None else ("--from", kind)), *weights) == expected
 
 
 def test_a_pipe_is_kept_only_as_long_as_one_call(tmp_path: Path) -> None:

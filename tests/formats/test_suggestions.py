@@ -1,7 +1,5 @@
 """Where a table does not say which columns are what, the columns that an error proposes are the right ones."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path
@@ -198,5 +196,4 @@ REAL = {
 @needs_shared
 @pytest.mark.parametrize("name", REAL)
 def test_columns_of_real_tables_are_those_that_their_pages_describe(name: str) -> None:
-    assert SHARED_DATA is not None
     assert needed(SHARED_DATA / name).suggestion == REAL[name]

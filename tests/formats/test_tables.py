@@ -1,7 +1,5 @@
 """Tables in files and in memory: which columns count, how rows become lists, and what is refused; files are whole."""
 
-from __future__ import annotations
-
 import builtins
 import io
 import os
@@ -36,7 +34,7 @@ def test_missing_extra_is_named(
     def refuse(wanted: str, *arguments: object) -> object:
         if wanted.split(".")[0] == module:
             raise ModuleNotFoundError(wanted)
-        return original(wanted, *arguments)  # type: ignore[arg-type]
+        return original(wanted, *arguments)
 
     content = {"zstandard": PACKINGS[".zst"](b"x"), "pyarrow": parquet()}[module]
     monkeypatch.setattr(builtins, "__import__", refuse)

@@ -1,14 +1,12 @@
 """Settings of toolkits choose what the weights choose, by the formulas of the toolkits; files are kept up to date."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import run
+from commands import loss_of, run, succeeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -131,21 +129,12 @@ class TestCommand:
         given = ["--segment", "utt", "--features", "acoustic,lm,words", "--loss", "errors"]
         return [str(tmp_path / "dev.tsv"), *given, "--bounds", "acoustic:0..,lm:0.."]
 
-    def best(self, table: list[str]) -> float:
-        loss: float = json.loads(run("solve", *table, "--json").stdout)["loss"]
-        return loss
-
-    def loss_of(self, table: list[str], weights: str) -> float:
-        loss: float = json.loads(run("check", *table, "--weights", weights, "--json").stdout)["loss"]
-        return loss
-
     @pytest.mark.parametrize("form", ["kaldi", "pocketsphinx"])
     def test_settings_are_written_to_stdout(self, table: list[str], form: str) -> None:
-        outcome = run("solve", *table, "--write", form)
-        assert outcome.exit_code == 0, outcome.output
+        outcome = succeeded("solve", *table, "--write", form)
         found = {name.lstrip("-"): value for name, value in parsed(outcome.stdout).items()}
         weights = TOOLKITS[form].weights(found, 1.0)
-        assert self.loss_of(table, json.dumps(weights)) == self.best(table)
+        assert loss_of("check", *table, "--weights", json.dumps(weights)) == loss_of("solve", *table)
 
     @pytest.mark.parametrize(
         ("name", "write"), [("weights.txt", None), ("w", "numbers"), ("w", None), ("w.json", None)]
@@ -154,9 +143,8 @@ class TestCommand:
         self, table: list[str], tmp_path: Path, name: str, write: str | None
     ) -> None:
         path = tmp_path / name
-        outcome = run("solve", *table, "--weights-out", path, *([] if write is None else ["--write", write]))
-        assert outcome.exit_code == 0, outcome.output
-        assert self.loss_of(table, str(path)) == self.best(table)
+        succeeded("solve", *table, "--weights-out", path, *([] if write is None else ["--write", write]))
+        assert loss_of("check", *table, "--weights", str(path)) == loss_of("solve", *table)
         words = path.read_text().split()
         if name == "weights.txt":
             assert len(words) == 3

@@ -1,13 +1,11 @@
 """Weights mean the same whatever form they come in: in every command, in Python, and in the files of other tools."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import run
+from commands import refusal, succeeded
 
 import lpmert
 from lpmert import DataError, NBest, Region
@@ -58,9 +56,7 @@ def test_only_a_file_of_three_lines_is_an_init_opt(tmp_path: Path, text: str) ->
     with pytest.raises(DataError, match=r"6 numbers for 2 features \(a, b\)"):
         given_weights(text).of_features(["a", "b"])
     lpmert.write(NBest([[1, 0], [0, 1]], [0, 2], [0, 1], names=["a", "b"]), tmp_path / "x.tsv")
-    outcome = run("evaluate", tmp_path / "x.tsv", "--weights", text)
-    assert outcome.exit_code == 2
-    assert "6 numbers for 2 features (a, b)" in outcome.output
+    assert "6 numbers for 2 features (a, b)" in refusal("evaluate", tmp_path / "x.tsv", "--weights", text, code=2)
     (tmp_path / "w").write_text("1 2 3 4 5 6\n")
     with pytest.raises(DataError, match=r"w: 6 numbers for 2 features"):
         read_weights(tmp_path / "w").of_features(["a", "b"])
@@ -118,14 +114,11 @@ def test_commands_take_files_and_texts(tmp_path: Path, table: list[str], form: s
     texts = {"words": "1.25,-2.5,.75,-.5", "JSON": FORMS["object"]}
     texts["pairs"] = "tm_pt_0=-2.5,lm_0=1.25, WordPenalty=-0.5 ,tm_pt_1=0.75"
     weights = texts.get(form) or str(tmp_path / "w")
-    found = run("check", *table, "--json", "--weights", weights)
-    assert found.exit_code == 0, found.output
+    found = succeeded("check", *table, "--json", "--weights", weights)
     assert json.loads(found.stdout)["weights"] == dict(zip(NAMES, VALUES, strict=True))
     for more in (["--initial-weights", weights], ["--cosine", "0.5", "--around", weights]):
-        outcome = run("solve", *table, "--json", *more)
-        assert outcome.exit_code == 0, outcome.output
-    compared = run("compare", *table, "--methods", "grid", "--weights", f"mine={weights}", "--json")
-    assert compared.exit_code == 0, compared.output
+        succeeded("solve", *table, "--json", *more)
+    compared = succeeded("compare", *table, "--methods", "grid", "--weights", f"mine={weights}", "--json")
     (entry,) = (one for one in json.loads(compared.stdout)["methods"] if one["name"] == "mine")
     assert list(entry["runs"][0]["weights"].values()) == VALUES
 
@@ -146,7 +139,7 @@ def test_commands_take_files_and_texts(tmp_path: Path, table: list[str], form: s
 )
 def test_weights_that_do_not_fit_say_what_there_is(given: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        lpmert.check(LISTS, given)  # type: ignore[arg-type]
+        lpmert.check(LISTS, given)
 
 
 def test_what_is_no_text_stays_as_it_is() -> None:

@@ -1,7 +1,5 @@
 """Expected losses and their gradients are right, and annealing ends near the optimum, never below."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise, product
@@ -9,6 +7,7 @@ from math import inf
 
 import numpy as np
 import pytest
+from oracle import decoded, directions_of_the_plane
 from problems import random_lists
 from searches import many_more
 from shared import librispeech, needs_shared, train_choices
@@ -103,25 +102,9 @@ def in_the_plane(name: str, seed: int) -> tuple[NBest, float]:
     """Lists with two features, and their least loss."""
     lists = random_lists_of(METRICS[name], seed, n_lists=10, size=5)
     nbest = NBest(lists.features[:, :2], lists.offsets, lists.statistics)
-    return nbest, best_in_the_plane(nbest, METRICS[name])
-
-
-def best_in_the_plane(nbest: NBest, metric: Metric) -> float:
-    """The least loss at any angle between two at which some pair of hypotheses ties."""
-    features, offsets = nbest.dense_features(), nbest.offsets
-    angles = [0.0]
-    for a, b in pairwise(offsets):
-        differences = (features[a:b, None] - features[None, a:b]).reshape(-1, 2)
-        differences = differences[differences.any(axis=1)]
-        angles += (np.arctan2(differences[:, 0], -differences[:, 1]) % (2 * np.pi)).tolist()
-    angles = sorted(set(angles))
-    middles = (np.array(angles) + np.array([*angles[1:], angles[0] + 2 * np.pi])) / 2
-    losses = []
-    for angle in middles:
-        scores = features @ [np.cos(angle), np.sin(angle)]
-        chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(offsets)]
-        losses.append(metric.loss(nbest.statistics[chosen].sum(axis=0)))
-    return min(losses)
+    features, offsets, metric = nbest.dense_features(), nbest.offsets, METRICS[name]
+    chosen = (decoded(features, offsets, weights) for weights in directions_of_the_plane(features, offsets))
+    return nbest, min(metric.loss(nbest.statistics[rows].sum(axis=0)) for rows in chosen)
 
 
 @pytest.mark.parametrize("names", [["f1"], many_more([*METRICS])], ids=["one", "all"])

@@ -1,7 +1,5 @@
 """Maximum likelihood is at the one optimum of its objective, which other software finds too."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

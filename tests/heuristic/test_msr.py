@@ -1,7 +1,5 @@
 """Line searches along sparse features are exact, selection follows its formula, and training ends below its start."""
 
-from __future__ import annotations
-
 import gzip
 from itertools import groupby, pairwise
 
@@ -9,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import decoded, directions_of_the_plane
 from problems import random_lists
 from scipy.sparse import csr_array
 from shared import SHARED_DATA, needs_shared
@@ -55,9 +54,8 @@ def f_nbest(seed: int) -> NBest:
 
 def loss_at(lists: SparseLists, weights: FloatArray) -> float:
     """Decoding, written down once more."""
-    scores = lists.base + lists.by_feature.toarray() @ weights
-    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(lists.offsets)]
-    return lists.metric.loss(lists.statistics[chosen].sum(axis=0))
+    rows = np.column_stack([lists.base, lists.by_feature.toarray()])
+    return lists.metric.loss(lists.statistics[decoded(rows, lists.offsets, [1.0, *weights])].sum(axis=0))
 
 
 CASES: list[tuple[str | Metric, NBest]] = [("loss", sparse_nbest(0)), ("loss", sparse_nbest(1)), (f_beta(), f_nbest(2))]
@@ -72,7 +70,6 @@ def test_the_loss_between_two_thresholds_is_that_of_decoding_there(metric: str |
         search.move(feature, float(rng.normal()))
     for feature in range(1, lists.n_features):
         line = search.line(feature)
-        assert line is not None
         ends = np.concatenate([[line.thresholds[0] - 1], line.thresholds, [line.thresholds[-1] + 1]])
         assert (np.diff(line.thresholds) >= 0).all()
         middles = (ends[1:] + ends[:-1]) / 2
@@ -108,7 +105,6 @@ def test_a_line_of_real_numbers_has_the_breakpoints_of_the_upper_envelope() -> N
     nbest = NBest(features, np.array([0, 3, 6]), np.array([0.2, 0.1, 0.3, 0.1, 0.2, 0.3]))
     lists, _ = sparse_lists(nbest, "loss", None)
     line = SparseLineSearch(lists).line(1)
-    assert line is not None
     assert line.thresholds == pytest.approx([-1.0, 1.0, 3.0])
     assert line.losses == pytest.approx([0.3, 0.2, 0.4, 0.3])
 
@@ -153,7 +149,6 @@ def test_the_smoothed_loss_prefers_a_wide_interval_to_a_narrow_better_one() -> N
     nbest = NBest(features[[0, 1, 3, 4, 5, 6]], np.array([0, 2, 4, 6]), losses[[0, 1, 3, 4, 5, 6]])
     search = SparseLineSearch(sparse_lists(nbest, "loss", None)[0])
     line = search.line(1)
-    assert line is not None
     assert line.at(np.array([0.0, 1.5, 2.5])).tolist() == [3.0, 2.0, 1.0]
     assert search.best_weight(1, 0.06) == pytest.approx(2.06)
 
@@ -180,9 +175,7 @@ def test_leaving_out_constant_entries_changes_no_choice(seed: int) -> None:
     weights[base] = 0.0
     full = weights.copy()
     full[base] = 1.0
-    scores = dense @ full
-    chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
-    assert lists.decoded_loss(weights) == nbest.statistics[chosen].sum()
+    assert lists.decoded_loss(weights) == nbest.statistics[decoded(dense, nbest.offsets, full)].sum()
 
 
 def candidates(gains: list[float], benefits: list[list[int]]) -> Candidates:
@@ -264,20 +257,8 @@ def test_with_two_features_and_no_smoothing_to_speak_of_the_better_half_of_the_p
             continue
         features = nbest.dense_features()
         result = solve(MinimumSampleRisk(smoothing=1e-9), Problem(nbest))
-        slopes = []
-        for a, b in pairwise(nbest.offsets):
-            for i in range(a, b):
-                for j in range(a, i):
-                    x, y = features[i] - features[j]
-                    slopes.append(-x / y)
-        slopes.sort()
-        points = [slopes[0] - 1, *((p + q) / 2 for p, q in pairwise(slopes)), slopes[-1] + 1]
-        sign = np.sign(result.weights[0])
-        losses = []
-        for point in points:
-            scores = features @ [sign, sign * point]
-            chosen = [a + int(np.argmax(scores[a:b])) for a, b in pairwise(nbest.offsets)]
-            losses.append(nbest.statistics[chosen].sum())
+        half = [w for w in directions_of_the_plane(features, nbest.offsets) if w[0] * result.weights[0] > 0]
+        losses = [nbest.statistics[decoded(features, nbest.offsets, w)].sum() for w in half]
         assert result.loss == pytest.approx(min(losses))
 
 
@@ -292,7 +273,6 @@ def test_the_base_feature_is_named_or_the_first_one() -> None:
 
 def kana_kanji() -> NBest:
     """Character edits of 20-best conversions; log probability, then counts of words and word pairs."""
-    assert SHARED_DATA is not None
     names: dict[str, int] = {"trigram": 0}
     keys, edits, columns, values, starts = [], [], [], [], [0]
     with gzip.open(SHARED_DATA / "ime-kkc" / "nbest.txt.gz", "rt", encoding="utf-8") as file:

@@ -1,7 +1,5 @@
 """PRO samples and ranks pairs, MIRA moves between hope and fear, as their papers say."""
 
-from __future__ import annotations
-
 from math import inf
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A prior is chosen by what its fits cost on the lists left out, and counts features in units of their spread."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize

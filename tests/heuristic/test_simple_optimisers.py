@@ -1,7 +1,5 @@
 """Nelder-Mead, CMA-ES, grid, random search and TPE: what all comparators promise, and what each one does."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

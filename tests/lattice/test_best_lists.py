@@ -1,7 +1,5 @@
 """The best hypotheses of lattices, held to all of their paths in exact arithmetic."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -134,12 +132,12 @@ def test_derivations_deep_and_many_are_ranked_without_listing_them() -> None:
 )
 def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(lpmert.LpmertError, match=message):
-        lpmert.n_best(drawn(1), **{"weights": [1.0, 1.0], **arguments})  # type: ignore[arg-type]
+        lpmert.n_best(drawn(1), **{"weights": [1.0, 1.0], **arguments})
 
 
 def test_lists_are_no_lattices() -> None:
     with pytest.raises(DataError, match=r"made of Lattices or Hypergraphs.* and not of NBest"):
-        lpmert.n_best(lpmert.NBest([[1.0]], [0, 1], [[0]]), [1.0])  # type: ignore[arg-type]
+        lpmert.n_best(lpmert.NBest([[1.0]], [0, 1], [[0]]), [1.0])
 
 
 def parallel(words: int, links: int = 4) -> lpmert.Lattices:

@@ -1,7 +1,5 @@
 """Hypergraphs: what is refused, and the optimum over all derivations, against these one by one in exact arithmetic."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

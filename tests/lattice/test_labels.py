@@ -1,7 +1,5 @@
 """What is left of the paths of a lattice in a cone: nothing that wins there is lost, and little else stays."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

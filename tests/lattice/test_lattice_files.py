@@ -1,7 +1,5 @@
 """Whole lattices from files: read in bulk or line by line with one outcome, from folders and archives, or refused."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile
@@ -50,7 +48,6 @@ def links(parts: slf.Links) -> list[tuple[object, ...]]:
 
 def same_both_ways(text: str) -> None:
     plain = slf._plain(GraphText("x", text))
-    assert plain is not None
     in_bulk, by_line = slf._links(*plain), slf._links(*slf._careful(GraphText("x", text)))
     assert links(in_bulk) == links(by_line)
     assert (in_bulk.start, in_bulk.end) == (by_line.start, by_line.end)
@@ -121,26 +118,7 @@ def test_whatever_is_not_regular_is_left_to_the_reader_of_lines(old: str, new: s
     assert slf._plain(GraphText("x", text)) is None
 
 
-PIECES = (
-    b"J=",
-    b"S=1",
-    b"E=9",
-    b" ",
-    b"\n",
-    b"\t",
-    b"a=",
-    b"=",
-    b"-",
-    b"1",
-    b".",
-    b"0",
-    b"5",
-    b"e",
-    b"#",
-    b"W=a",
-    b"\xff",
-    b"",
-)
+PIECES = (*b"J= S=1 E=9 a= = - 1 . 0 5 e # W=a \xff".split(), b" ", b"\n", b"\t", b"")
 
 
 @examples(150)

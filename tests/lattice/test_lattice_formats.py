@@ -1,7 +1,5 @@
 """Lattices and hypergraphs in the formats of other tools: what each file means, told by hand, and what is refused."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import math

@@ -1,7 +1,5 @@
 """What lattices take of memory is known before it is taken, and a limit that is too low is said to be."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager

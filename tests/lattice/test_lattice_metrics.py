@@ -1,7 +1,5 @@
 """Metrics, losses and regions on lattices: they end where N-best lists of all paths end; equal lattices end alike."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -71,6 +69,3 @@ def test_links_have_losses_that_add_up() -> None:
         lpmert.minimize(lattices, metric="wer")
     with pytest.raises(DataError, match="whole numbers"):
         Lattices(features, [0, 4], [0, 0, 1, 1], [1, 1, 2, 2], ["a", "b", "c", None], losses=[3, 1, -4, 2])
-
-
-# Lattices that hold the same hypotheses

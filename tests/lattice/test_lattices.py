@@ -1,14 +1,12 @@
 """Lattices as arrays: what is refused, what is left out, and that the sums along paths are exact."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lpmert import DataError, Lattices, MethodError, MetricError, NBest, Region, RegionError, evaluate, minimize
+from lpmert import DataError, Lattices, MethodError, MetricError, Region, RegionError, evaluate, minimize
 from lpmert.methods import Choices
 from lpmert.metrics.text import EditTexts
 
@@ -142,30 +140,3 @@ def test_what_lattices_cannot_take_is_refused(settings: dict[str, Any], error: t
     words = ["a", "b c", "d"]  # two edits for three words of the reference are no whole number
     with pytest.raises(error, match=message):
         minimize(built(words=words, references=["x y d"]), **settings)
-
-
-@pytest.mark.parametrize("metric", ["wer", "cer", "ter", EditTexts(lowercase=True)])
-def test_metrics_on_texts_count_as_on_lists_of_all_paths(metric: Any) -> None:
-    from lpmert.model.converters import measure_texts
-
-    lattices = built(words=["ab", "B a", "c"], references=[["ab c d", "b a"]])
-    texts = ["ab c", "B a c"]
-    rows = [[1.5, 0.25], [0.5, 1.25]]
-    lists, summed = measure_texts(NBest(rows, [0, 2], [0, 0], texts=texts), [["ab c d", "b a"]], metric)
-    for weights in ([1.0, 0.0], [0.0, 1.0]):
-        assert evaluate(lattices, weights, metric=metric).loss == evaluate(lists, weights, metric=summed).loss
-    assert minimize(lattices, metric=metric).loss == minimize(lists, metric=summed).loss
-
-
-def test_limits_end_a_search_with_a_loss_and_a_bound_that_hold() -> None:
-    rng = np.random.default_rng(5)
-    n = 30
-    sources, targets = np.repeat(np.arange(n), 4), np.repeat(np.arange(1, n + 1), 4)
-    words = rng.choice(["a", "b", "c"], size=4 * n).tolist()
-    features = rng.normal(size=(4 * n, 4))
-    lattices = Lattices(features, [0, 4 * n], sources, targets, words, [" ".join(["a"] * n)])
-    for limits in ({"time_limit": 0.0}, {"time_limit": 0.5}, {"node_limit": 3}):
-        result = minimize(lattices, **limits)
-        assert result.loss == evaluate(lattices, result.weights).loss
-        assert result.lower_bound is not None
-        assert 0 <= result.lower_bound <= result.loss

@@ -1,7 +1,5 @@
 """Cones that cover a region."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Line searches: the values other tools assert, brute force, and descents that find planted weights."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Line searches over all paths of lattices, held to brute force over the paths."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import pairwise
 

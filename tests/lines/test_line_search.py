@@ -1,7 +1,5 @@
 """Exact line searches: values that other tools assert, brute force over all breakpoints, limits, whole descents."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Restarts: when they end, what is reproduced, how limits stop them, and the stabilised search of a tuning loop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

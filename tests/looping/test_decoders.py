@@ -1,7 +1,5 @@
 """Decoders that are programs: what they get, what they give, and how they fail."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -107,7 +105,6 @@ def test_an_input_without_hypotheses_counts_by_what_the_worker_shows() -> None:
     with worker("empty") as decoder:
         found = decoder.decode(START, 3)
         assert "u3" not in found.lists.list_ids
-        assert found.own is not None
         assert found.own["u3"] == ""
         looped = lpmert.loop(decoder, START, references=REFERENCES, n=3, iterations=1)
     others = decoded(ALL, START, 1)

@@ -1,7 +1,5 @@
 """The folder of a loop: what goes on with it must be the same loop, and what was changed in it is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading
@@ -49,7 +47,7 @@ def test_a_folder_that_cannot_be_written_for_a_while_loses_neither_weights_nor_i
             aside.rename(folder)
         return decode(weights, n)
 
-    toy.decode = breaking  # type: ignore[method-assign]
+    toy.decode = breaking
     found = lpmert.loop(toy, START, references=toy.references, n=3, folder=folder)
     assert found.by_name == without.by_name
     said = [one.message for one in caplog.records if one.levelname == "ERROR"]
@@ -214,7 +212,7 @@ def test_inputs_that_lose_their_hypotheses_are_named() -> None:
     class Cut(Toy):
         def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
             lists = super().decode(weights, n).lists
-            own = {name: lists.texts[row] for name, row in zip(lists.list_ids, lists.offsets, strict=False)}  # type: ignore[index]
+            own = {name: lists.texts[row] for name, row in zip(lists.list_ids, lists.offsets, strict=False)}
             return lpmert.Decoded(lists.restrict(slice(0, 10)) if len(self.asked) > 1 else lists, own)
 
     toy = Cut()

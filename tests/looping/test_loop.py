@@ -1,7 +1,5 @@
 """The loop: what it must find with a decoder that knows all hypotheses, what it must notice, and when it ends."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -70,7 +68,7 @@ def test_that_no_weights_are_better_is_only_said_if_it_is_proved() -> None:
     best = lpmert.minimize(nbest_of(toy.all, toy.references)).loss
     said = {}
     for name, options in {"proof": {}, "line search": {"method": "och"}, "no time": {"search_seconds": 0.0}}.items():
-        found = lpmert.loop(Toy(), first, references=toy.references, n=30, **options)  # type: ignore[arg-type]
+        found = lpmert.loop(Toy(), first, references=toy.references, n=30, **options)
         assert (len(found.iterations), found.loss) == (1, best)
         said[name] = found.reason
     assert said["proof"] == "no weights are better on the pool"
@@ -124,7 +122,6 @@ def test_losses_are_in_the_unit_of_the_metric() -> None:
     found = lpmert.loop(toy, START, references=toy.references, held_out=toy, held_out_references=toy.references, n=4)
     one = found.iterations[0]
     shown = f"{100 * one.loss / 60:.2f}% ({one.loss:g} errors)"  # 12 lists of 5 words
-    assert one.held_out_unit is not None
     assert (one.unit.name, one.unit.text(one.loss)) == ("WER", shown)
     assert (one.held_out_loss, one.held_out_unit.text(one.loss)) == (one.loss, shown)
     assert f"{shown} at first" in str(found)
@@ -207,7 +204,6 @@ def test_a_step_that_the_decoder_does_not_confirm_is_halved_until_it_does(method
         else:
             vectors = [np.array([*weights.values()]) for weights in (one.weights, after.weights, centre.weights)]
             apart = steps.angle_between(vectors[0], vectors[2])
-            assert one.angle is not None
             assert one.angle <= apart / 2 + 1e-9
             assert steps.angle_between(vectors[1], vectors[2]) <= one.angle + 1e-6
     assert any("shows other words" in text for text in found.warnings)
@@ -289,7 +285,7 @@ def test_held_out_inputs_are_decoded_but_nothing_is_fitted_to_them() -> None:
 def test_the_loop_ends_once_nothing_is_gained_any_more() -> None:
     toy, others = Toy(0), Toy(9)
     others.references = dict.fromkeys(others.references, "none of all these words here")
-    others.lists = lambda weights, n: Toy.lists(Toy(9), weights, n)  # type: ignore[method-assign]
+    others.lists = lambda weights, n: Toy.lists(Toy(9), weights, n)
     found = lpmert.loop(
         toy, START, references=toy.references, n=2, held_out=others, held_out_references=others.references, patience=1
     )

@@ -1,7 +1,5 @@
 """What cannot be meant is refused before anything is decoded, and leaves no folder behind."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any
@@ -98,9 +96,9 @@ LISTS = Toy().lists(START, 3)
     [
         (None, r"iteration 1: decode must return an lpmert\.Decoded, not None"),
         (LISTS, r"iteration 1: decode must return an lpmert\.Decoded, not NBest"),
-        (lpmert.Decoded(None), r"the lists of an lpmert\.Decoded must be an lpmert\.NBest, not None"),  # type: ignore[arg-type]
-        (lpmert.Decoded(LISTS, "x"), r"own of an lpmert\.Decoded must be texts by the names of lists, or None"),  # type: ignore[arg-type]
-        (lpmert.Decoded(LISTS, dict.fromkeys(LISTS.list_ids)), r"own of an lpmert\.Decoded must be texts by the names"),  # type: ignore[arg-type]
+        (lpmert.Decoded(None), r"the lists of an lpmert\.Decoded must be an lpmert\.NBest, not None"),
+        (lpmert.Decoded(LISTS, "x"), r"own of an lpmert\.Decoded must be texts by the names of lists, or None"),
+        (lpmert.Decoded(LISTS, dict.fromkeys(LISTS.list_ids)), r"own of an lpmert\.Decoded must be texts by the names"),
     ],
 )
 def test_what_a_decoder_may_not_return_is_told_with_the_iteration(given: Any, message: str) -> None:

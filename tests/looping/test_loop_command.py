@@ -1,7 +1,5 @@
 """`lpmert loop`: from a file to weights, and on after a kill at any moment."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -10,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import finished, run, start
+from commands import finished, json_of, refusal, run, start
 from looping.test_decoders import CONFIG, START, TOY, written
 from looping.toy import decoded, universe
 from shared import ROOT
@@ -42,7 +40,7 @@ def test_the_example_ends_at_the_optimum_of_all_lists(tmp_path: Path) -> None:
 def test_what_is_shown_is_in_the_unit_of_the_metric(tmp_path: Path) -> None:
     config = written(tmp_path, CONFIG.replace("n = 4", 'n = 4\nmetric = "bleu"'))
     outcome = run("loop", config, "--forget")
-    found = json.loads(run("loop", config, "--forget", "--json", "-q").stdout)
+    found = json_of("loop", config, "--forget")
     first, best = (found["iterations"][number - 1]["score"] for number in (1, found["best"]))
     assert ["BLEU", f"{first:.2f}", f"{best:.2f}"] in [line.split() for line in outcome.stdout.splitlines()]
     heading, *rows = (line.split() for line in outcome.stderr.splitlines())
@@ -50,7 +48,7 @@ def test_what_is_shown_is_in_the_unit_of_the_metric(tmp_path: Path) -> None:
     assert rows[0][:3] == ["1", f"{first:.2f}", "-"]
     config = written(tmp_path)
     outcome = run("loop", config, "--forget")
-    one = json.loads(run("loop", config, "--forget", "--json", "-q").stdout)["iterations"][0]
+    one = json_of("loop", config, "--forget")["iterations"][0]
     heading, *rows = (line.split() for line in outcome.stderr.splitlines())
     assert heading[:4] == ["Iter", "Errors", "WER", "HeldOut"]
     assert rows[0][1:3] == [f"{one['loss']:g}", f"{100 * one['rate']:.2f}%"]
@@ -65,9 +63,7 @@ def test_what_is_kept_can_be_read_and_used(tmp_path: Path) -> None:
     folder = tmp_path / "toy.loop"
     lists = lpmert.read(folder / "001" / "decoded.npz")
     assert lists.texts == tuple(text for some in decoded(universe()[0], START, 4).values() for text, _ in some)
-    again = run("loop", config)
-    assert again.exit_code == 1
-    assert "has a loop already" in again.stderr
+    assert "has a loop already" in refusal("loop", config)
     resumed = run("loop", config, "--json", "-q", "--resume")
     assert json.loads(resumed.stdout)["iterations"] == found["iterations"]
 

@@ -1,7 +1,5 @@
 """Methods whose result is a choice of their own: the loop decodes next with what they select, whatever that costs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

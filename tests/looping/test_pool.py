@@ -1,7 +1,5 @@
 """Pools: what is the same hypothesis, what is new, and what counts of equal words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The loop with two real decoders, as the examples run them, on little data."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil

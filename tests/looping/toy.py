@@ -4,8 +4,6 @@ As a program: `toy.py worker [TROUBLE]` is a worker, `toy.py command WEIGHTS LIS
 and shows its own outputs on standard output, a line `id words` each.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

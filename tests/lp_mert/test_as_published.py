@@ -1,7 +1,5 @@
 """published=True is the paper's algorithm, program by program, and never claims an optimum that it has not proved."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The beam search never loses against its start, claims no bound, and is exact where the beam holds everything."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from oracle import best_loss, strictly_feasible

@@ -1,7 +1,5 @@
 """LP-MERT finds the least loss with every switch on or off, and its streams hold what the published ones must hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

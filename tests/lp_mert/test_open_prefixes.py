@@ -1,7 +1,5 @@
 """What is open in a chain of streams holds everything that it has not found, once; searches in units lose nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

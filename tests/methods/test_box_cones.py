@@ -1,7 +1,5 @@
 """Boxes in which many boundaries meet become cones over their corners, and nothing is lost by that."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import factorial, inf
 
@@ -129,7 +127,6 @@ def test_where_boxes_stall_simplices_take_over(monkeypatch: pytest.MonkeyPatch) 
         if boxed and not search._task.boxed:
             assert search._stalled == 1
             kept = dict(search.state())
-    assert kept is not None
     assert form.loss_of(search.incumbent.cost) == form.loss_of(search.lower_bound) == expected.loss
     # A search that goes on from what is kept after that is one over simplices from the beginning.
     again = CellsSearch(stalling, form, Incumbent(form.dearest + 1, CanonicalWeights(np.ones(4)), ""))

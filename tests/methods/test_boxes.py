@@ -1,7 +1,5 @@
 """Boxes of weights: what is dropped, charged or closed in one is so at all of its weights, however near to a tie."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 from typing import Any

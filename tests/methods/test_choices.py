@@ -1,7 +1,5 @@
 """The search over selections: the order of looking ahead changes no result; cores, questions and children lose none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Conflicts of lists in a cone or box charge no more than what any weights in it cost, however near to a tie."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from operator import mul
 from typing import Any

@@ -1,7 +1,5 @@
 """All attainable selections: known counts, hulls, and brute force in fractions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations, product
 from math import comb

@@ -1,7 +1,5 @@
 """The mixed-integer program finds what brute force finds, and claims no more than it may."""
 
-from __future__ import annotations
-
 import pytest
 from late import Late
 from oracle import best_loss

@@ -1,7 +1,5 @@
 """The sweep of the plane: exact arithmetic, brute force in fractions, planted cases, and known counts."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Boxes of weights for ratio metrics: no weights of a box have less than its bound and the prices in it say."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,15 +1,14 @@
 """Metrics that are not the package's own: every engine proves what brute force finds, or the metric is refused."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from oracle import attainable_totals
-from problems import random_lists
+from problems import METRICS, bleu_loss, chrf_loss, random_lists
 from searches import FRACTIONS, RATIOS
 
 import lpmert
@@ -53,23 +52,6 @@ class Ratio(Plain):
         return np.array([self._loss(total) for total in totals.tolist()])
 
 
-def bleu(total: list[float]) -> float:
-    matches, totals = total[0:8:2], total[1:8:2]
-    if not all(matches):
-        return 1.0
-    brevity = min(0.0, 1.0 - total[8] / totals[0])
-    return 1.0 - math.exp(brevity + sum(math.log(m / n) for m, n in zip(matches, totals, strict=True)) / 4)
-
-
-def chrf(total: list[float]) -> float:
-    orders = [total[k : k + 3] for k in range(0, len(total), 3) if total[k] and total[k + 1]]
-    if not any(match for _, _, match in orders):
-        return 1.0
-    precision = math.fsum(match / own for own, _, match in orders) / len(orders)
-    recall = math.fsum(match / reference for _, reference, match in orders) / len(orders)
-    return 1.0 - 10 * precision * recall / (9 * precision + recall)
-
-
 def rate(total: list[float]) -> float:
     """(2 errors + 1) / (words + 3 insertions): constants, several columns, losses below and above 1."""
     return (2 * total[0] + 1) / (total[1] + 3 * total[2]) if total[1] + 3 * total[2] else 1.0
@@ -78,26 +60,19 @@ def rate(total: list[float]) -> float:
 RATE = np.array([2.0, 0, 0, 1, 0, 1, 3, 0])
 
 
-def counts(rng: np.random.Generator, n: int, name: str) -> FloatArray:
-    if name == "bleu":
-        totals = np.maximum(rng.integers(4, 9, (n, 1)) - np.arange(4), 0)
-        matches = rng.binomial(totals, 0.7)
-        return np.hstack([np.stack([matches, totals], axis=2).reshape(n, 8), rng.integers(1, 9, (n, 1))]).astype(float)
-    if name == "chrf":
-        sizes = rng.integers(0, 9, (n, 2, 2))
-        return (
-            np.concatenate([sizes, rng.binomial(sizes.min(axis=2), 0.6)[:, :, None]], axis=2)
-            .reshape(n, 6)
-            .astype(float)
-        )
-    return (rng.integers(0, 4, (n, 3)) * rng.integers(0, 2, (n, 3))).astype(np.float64)
+def counts(seed: int, offsets: Any, name: str) -> FloatArray:
+    rng = np.random.default_rng(seed)
+    if name in METRICS:
+        return METRICS[name][2](rng, offsets)
+    shape = offsets[-1], 3
+    return (rng.integers(0, 4, shape) * rng.integers(0, 2, shape)).astype(np.float64)
 
 
 def problems(name: str, seeds: range) -> Any:
     for seed in seeds:
         kind = ("floats", "integers", "duplicates")[seed % 3]
         lists = random_lists(kind, seed, most_lists=4, most_hypotheses=4, most_features=3, most_selections=60)
-        statistics = counts(np.random.default_rng(seed), len(lists.features), name)
+        statistics = counts(seed, lists.offsets, name)
         yield lists, NBest(lists.features, lists.offsets, statistics), attainable_totals(lists, statistics)
 
 
@@ -126,7 +101,7 @@ def test_a_foreign_fraction_is_proved_by_every_engine() -> None:
 
 @pytest.mark.parametrize(
     ("name", "loss", "kind", "parameters"),
-    [("bleu", bleu, BLEU, np.empty(0)), ("chrf", chrf, CHRF, np.array([9.0]))],
+    [("bleu", bleu_loss, BLEU, np.empty(0)), ("chrf", partial(chrf_loss, beta=3.0), CHRF, np.array([9.0]))],
 )
 def test_a_foreign_metric_of_a_known_kind_is_proved_by_every_engine(
     name: str, loss: Callable[[list[float]], float], kind: int, parameters: FloatArray
@@ -141,7 +116,8 @@ def test_a_foreign_metric_of_a_known_kind_is_proved_by_every_engine(
 
 
 def nbest_of(name: str) -> NBest:
-    return NBest(np.eye(12)[:, :3] + np.arange(12)[:, None] % 2, [0, 6, 12], counts(np.random.default_rng(1), 12, name))
+    offsets = [0, 6, 12]
+    return NBest(np.eye(12)[:, :3] + np.arange(12)[:, None] % 2, offsets, counts(1, offsets, name))
 
 
 WRONG: dict[str, tuple[str, Any, str]] = {
@@ -150,18 +126,18 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "a truth value": ("counts", Ratio(rate, True, RATE), "kind True"),
     "the kind of a budget for a fraction": ("counts", Ratio(rate, 4, np.ones(3)), "BUDGET, which takes 2 columns"),
     "the kind of chrF for a fraction": ("counts", Ratio(rate, CHRF, np.array([4.0])), "matches among"),
-    "another formula": ("bleu", Ratio(lambda t: 0.5 * bleu(t), BLEU, np.empty(0)), "formula of its kind"),
+    "another formula": ("bleu", Ratio(lambda t: 0.5 * bleu_loss(t), BLEU, np.empty(0)), "formula of its kind"),
     "a loss that is no number": ("bleu", Ratio(lambda _: math.nan, BLEU, np.empty(0)), "finite"),
     "too few parameters": ("counts", Ratio(rate, FRACTION, RATE[:-1]), "8 finite numbers"),
     "parameters in a list": ("counts", Ratio(rate, FRACTION, RATE.tolist()), "float64 array"),
-    "infinite parameters": ("chrf", Ratio(chrf, CHRF, np.array([math.inf])), "finite numbers"),
-    "a weight below 0": ("chrf", Ratio(chrf, CHRF, np.array([-1.0])), "beta"),
+    "infinite parameters": ("chrf", Ratio(chrf_loss, CHRF, np.array([math.inf])), "finite numbers"),
+    "a weight below 0": ("chrf", Ratio(chrf_loss, CHRF, np.array([-1.0])), "beta"),
     "factors that are not whole": ("counts", Ratio(rate, FRACTION, RATE / 7), "whole numbers.*multiply"),
     "a numerator below 0": ("counts", Ratio(rate, FRACTION, -RATE), "numerator of the loss is -"),
     "a constant below 0": ("counts", Ratio(rate, FRACTION, RATE - np.eye(8)[3] * 2), "constant"),
     "another fraction": ("counts", Ratio(rate, FRACTION, RATE + np.eye(8)[0]), "formula of its kind"),
-    "matches beyond totals": ("counts9", Ratio(bleu, BLEU, np.empty(0)), "matches among"),
-    "too few columns for BLEU": ("counts", Ratio(bleu, BLEU, np.empty(0)), "takes 9"),
+    "matches beyond totals": ("counts9", Ratio(bleu_loss, BLEU, np.empty(0)), "matches among"),
+    "too few columns for BLEU": ("counts", Ratio(bleu_loss, BLEU, np.empty(0)), "takes 9"),
     "losses that do not add up": ("counts", Sum(max, lambda s: s[:, 0]), "is not additive.*omit `losses`"),
     "losses that nearly add up": ("counts", Sum(lambda t: t[0] * (1 + 1e-6), lambda s: s[:, 0]), "is not additive"),
     "losses that are not finite": ("counts", Sum(sum, lambda s: s[:, 0] / 0.0), "one finite number"),
@@ -188,7 +164,7 @@ def test_losses_of_totals_that_differ_from_the_loss_are_refused() -> None:
             return np.full(len(totals), 0.5)
 
     with pytest.raises(MetricError, match="losses_of_totals"):
-        Problem(nbest_of("bleu"), Other(bleu, BLEU, np.empty(0)))
+        Problem(nbest_of("bleu"), Other(bleu_loss, BLEU, np.empty(0)))
 
 
 def test_a_bound_above_an_attained_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,23 +1,20 @@
 """The exact methods prove ratio metrics: they find the loss that brute force in exact arithmetic finds."""
 
-from __future__ import annotations
-
-import lzma
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from oracle import Lists
 from problems import random_lists
-from shared import SHARED_DATA, needs_shared, swahili
+from shared import needs_shared, pool
 
 import lpmert
+from benchmarks import datasets
 from lpmert import NBest, Status
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.choices import Choices
 from lpmert.metrics.ratio import Bleu, Chrf, Per
 from lpmert.metrics.text import BleuTexts
-from lpmert.model.converters import measure_texts
 from lpmert.model.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("poorest_start")
@@ -66,28 +63,11 @@ def test_options_of_selections_are_heeded() -> None:
     assert seen == set(changes)
 
 
-def _grouped(names: str) -> NBest:
-    """The 500 lists of run 7 with their features summed into groups, and their counts."""
-    if SHARED_DATA is None:
-        raise RuntimeError("mark this test with needs_shared")
-    lists = swahili()
-    rows = lists.dense_features()
-    groups = {
-        "lm": rows[:, 7],
-        "tm": rows[:, 10:14].sum(axis=1),
-        "length": rows[:, 8],
-        "reordering": rows[:, :6].sum(axis=1) + 0.2 * rows[:, 6],
-    }
-    with lzma.open(SHARED_DATA / "swahili-mert-100best/run7.bleustats.txt.xz", "rt", encoding="utf-8") as file:
-        statistics = [[float(token) for token in line.split()[1:]] for line in file]
-    return NBest(np.stack([groups[name] for name in names.split(",")], axis=1), lists.offsets, statistics)
-
-
 @needs_shared
-@pytest.mark.parametrize(("names", "bleu"), [("lm,tm", 0.305565), ("lm,tm,length", 0.310015)])
+@pytest.mark.parametrize(("names", "bleu"), [("lm+tm", 0.305565), ("lm+tm+length", 0.310015)])
 def test_corpus_bleu_of_translations_is_proved(names: str, bleu: float) -> None:
     for method in ("cells", "auto"):
-        result = lpmert.minimize(_grouped(names), metric="bleu", method=method)
+        result = lpmert.minimize(datasets.swahili_bleu_groups(names).load(), metric="bleu", method=method)
         assert result.status is Status.OPTIMAL
         assert round(result.score / 100, 6) == bleu
 
@@ -95,35 +75,11 @@ def test_corpus_bleu_of_translations_is_proved(names: str, bleu: float) -> None:
 @needs_shared
 @pytest.mark.slow
 def test_corpus_bleu_of_translations_is_proved_for_four_features() -> None:
-    result = lpmert.minimize(_grouped("lm,tm,length,reordering"), metric="bleu", method="cells")
+    result = lpmert.minimize(
+        datasets.swahili_bleu_groups("lm+tm+length+reordering").load(), metric="bleu", method="cells"
+    )
     assert result.status is Status.OPTIMAL
     assert round(result.score / 100, 6) == 0.323456
-
-
-def _pool(runs: int) -> tuple[NBest, lpmert.metrics.base.Metric]:
-    """The lists of runs 1 to `runs` of news5, merged."""
-    if SHARED_DATA is None:
-        raise RuntimeError("mark this test with needs_shared")
-    folder = SHARED_DATA / "moses-mert-pools"
-    found: dict[str, dict[tuple[str, tuple[float, ...]], None]] = {}
-    with lzma.open(folder / "news5.nbest-by-run.txt.xz", "rt", encoding="utf-8") as file:
-        for line in file:
-            run, key, text, scores, *_ = (part.strip() for part in line.split("|||"))
-            if int(run) <= runs:
-                vector = tuple(float(token) for token in scores.split() if not token.endswith(":"))
-                found.setdefault(key, {})[text, vector] = None
-    lists = [list(found[key]) for key in sorted(found, key=int)]
-    references = []
-    for number in range(3):
-        with lzma.open(folder / f"news5.reference.{number}.xz", "rt", encoding="utf-8") as file:
-            references.append([line.rstrip("\n") for line in file])
-    nbest = NBest(
-        [vector for one in lists for _, vector in one],
-        np.cumsum([0, *(len(one) for one in lists)]),
-        np.zeros(sum(len(one) for one in lists)),
-        texts=[text for one in lists for text, _ in one],
-    )
-    return measure_texts(nbest, list(zip(*references, strict=True)), BleuTexts(tokenize="none"))
 
 
 FOUND_BY_MOSES = (0.384774, 0.410349, 0.410349, 0.410349, 0.411710, 0.410349, 0.406334)
@@ -132,8 +88,8 @@ FOUND_BY_MOSES = (0.384774, 0.410349, 0.410349, 0.410349, 0.411710, 0.410349, 0.
 @needs_shared
 @pytest.mark.parametrize("runs", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 8))])
 def test_many_features_on_few_lists_are_proved_and_no_worse_than_what_moses_found(runs: int) -> None:
-    nbest, metric = _pool(runs)
-    result = lpmert.minimize(nbest, metric=metric, time_limit=300)
+    nbest = pool("news5", runs, metric=BleuTexts(tokenize="none"))
+    result = lpmert.minimize(nbest, metric="bleu", time_limit=300)
     assert result.status is Status.OPTIMAL
     assert result.score / 100 >= FOUND_BY_MOSES[runs - 1]
-    assert Problem(nbest, metric).evaluate(result.weights).loss == result.loss
+    assert Problem(nbest, "bleu").evaluate(result.weights).loss == result.loss

@@ -1,7 +1,5 @@
 """Statistics from texts: what sacrebleu, jiwer's definitions and recorded runs say of the same texts."""
 
-from __future__ import annotations
-
 import lzma
 import sys
 from collections.abc import Callable
@@ -322,7 +320,6 @@ def lines_of(path: Path) -> list[str]:
 @cache
 def first_hypotheses(data: str) -> tuple[list[str], list[str]]:
     """Return the first hypothesis of every list and its reference."""
-    assert SHARED_DATA is not None
     folder = SHARED_DATA / data
     first: dict[str, str] = {}
     if data.startswith("swahili"):

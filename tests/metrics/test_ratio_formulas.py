@@ -1,7 +1,5 @@
 """Formulas of ratio metrics: losses, heights, and linear bounds that never lie above the height."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -52,7 +50,7 @@ def test_classification_names_the_intercept_last() -> None:
     ],
 )
 def test_larger_label_is_positive(labels: object) -> None:
-    nbest = from_classification([[1.0], [2.0], [3.0]], labels)  # type: ignore[arg-type]
+    nbest = from_classification([[1.0], [2.0], [3.0]], labels)
     assert nbest.statistics[:, 0].tolist() == [1, 0, 0, 1, 1, 0]
     assert nbest.dense_features()[::2].tolist() == [[0, 0]] * 3
 
@@ -79,7 +77,7 @@ def test_one_usual_label_is_enough(label: int, losses: list[int]) -> None:
 )
 def test_unusable_classification_data_are_refused(features: object, labels: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        from_classification(features, labels)  # type: ignore[arg-type]
+        from_classification(features, labels)
 
 
 def test_names_must_fit_the_features() -> None:
@@ -89,7 +87,7 @@ def test_names_must_fit_the_features() -> None:
         ({"a", "b"}, "names must be a sequence, not a set"),
     ):
         with pytest.raises(DataError, match=message):
-            from_classification([[1, 2]], [1], names=names)  # type: ignore[arg-type]
+            from_classification([[1, 2]], [1], names=names)
     with pytest.raises(DataError, match="'intercept' twice"):
         from_classification([[1, 2]], [1], names=["a", "intercept"])
 
@@ -121,7 +119,7 @@ def test_choices_keep_alternatives_in_order() -> None:
 )
 def test_unusable_choices_are_refused(cases: object, chosen: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        from_choices([[1.0], [2.0], [3.0], [4.0]], cases, chosen)  # type: ignore[arg-type]
+        from_choices([[1.0], [2.0], [3.0], [4.0]], cases, chosen)
 
 
 @pytest.mark.parametrize("groups", [["1", 1], np.array(["1", 1], dtype=object)])

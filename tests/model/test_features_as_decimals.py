@@ -1,7 +1,5 @@
 """Features that are decimals mean these decimals, and everything is as exact for them as for whole numbers."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The canonical form as a value of its own: what is derived from it, and that it is all that a method takes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Rows with the same feature vector: found by sorting one key for each row, or where that fails the rows themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Many hypotheses: only those that may win are kept, and everything comes out as if all were."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from itertools import pairwise

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 import sys
@@ -28,7 +26,7 @@ def small(**changes: object) -> NBest:
         "names": ["am", "lm"],
         "list_ids": ["a", "b"],
     }
-    return NBest(**{**given, **changes})  # type: ignore[arg-type]
+    return NBest(**{**given, **changes})
 
 
 def contents(nbest: NBest) -> dict[str, list[tuple[object, ...]]]:
@@ -81,7 +79,7 @@ def test_arrays_are_copied_and_read_only() -> None:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
     with pytest.raises(dataclasses.FrozenInstanceError):
-        nbest.names = ()  # type: ignore[misc]
+        nbest.names = ()
 
 
 def test_integers_and_lists_are_taken_as_float64() -> None:
@@ -179,7 +177,7 @@ def test_restrict_takes_indices_masks_and_slices() -> None:
 )
 def test_restrict_refuses_what_is_no_choice_of_lists(lists: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        small().restrict(lists)  # type: ignore[arg-type]
+        small().restrict(lists)
 
 
 def test_select_features_keeps_the_order_asked_for() -> None:

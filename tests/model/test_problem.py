@@ -1,7 +1,5 @@
 """Canonical form keeps every selection's loss; evaluation agrees with exact arithmetic, ties included."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import pairwise, product
 

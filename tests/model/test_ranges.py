@@ -1,7 +1,5 @@
 """How far one weight alone may move, and decoding that remembers what it was asked last."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray

@@ -1,7 +1,5 @@
 """Regions: limits on the weights are kept to by every method, and contradictions are named."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -115,7 +113,7 @@ def test_comparators_keep_to_a_region_that_leaves_nothing_to_choose(method: str)
 
 def test_something_else_than_a_region_is_refused() -> None:
     with pytest.raises(RegionError, match=r"lpmert\.Region"):
-        lpmert.minimize(grid_of_pairs(0).nbest, region={"feature1": 1.0})  # type: ignore[arg-type]
+        lpmert.minimize(grid_of_pairs(0).nbest, region={"feature1": 1.0})
 
 
 def test_check_says_whether_weights_are_inside() -> None:

@@ -1,7 +1,5 @@
 """Numbers of numpy are taken like those of Python, booleans nowhere; weights by name like those in order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Cones that are too thin for double precision are called so; nothing is raised."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lpmert.numeric.cone import outer_normals

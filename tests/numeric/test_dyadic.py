@@ -1,7 +1,5 @@
 """Numbers that are multiples of a power of two, and their products."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

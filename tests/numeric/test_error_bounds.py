@@ -1,7 +1,5 @@
 """The error bounds of the core at their edge: where rounding decides, verdicts without their bound are wrong."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction

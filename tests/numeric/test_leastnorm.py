@@ -1,7 +1,5 @@
 """Verdicts of the small cone programs are never wrong, and seldom missing on generic data."""
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """LinOptimizer: every verdict carries a certificate that holds in fractions, also where HiGHS alone would be wrong."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -30,7 +28,6 @@ def check(features: FloatArray, offsets: IntArray, chosen: Mapping[int, int], ve
     """Assert that the verdict's certificate holds in exact arithmetic."""
     if verdict.attainable:
         weights = verdict.weights if verdict.representable else verdict.exact_weights
-        assert weights is not None
         lists = {i: features[offsets[i] : offsets[i + 1]] for i in chosen}
         merged = np.concatenate([*lists.values(), np.empty((0, features.shape[1]))])
         inside = np.cumsum([0, *(len(one) for one in lists.values())])
@@ -102,7 +99,6 @@ def test_no_comparisons_at_all_are_attainable_with_any_weights() -> None:
         verdict = optimizer.solve(chosen)
         assert verdict.attainable
         assert verdict.margin is None
-        assert verdict.weights is not None
         assert verdict.weights.any()
     assert optimizer.centre({0: 0})[1] is None
 
@@ -211,7 +207,6 @@ def test_centre_keeps_a_start_that_is_better_than_its_tolerance() -> None:
     start = np.array([0.0, 1.0])
     optimizer = LinOptimizer(features, offsets)
     weights, margin = optimizer.centre(chosen, start=start)
-    assert margin is not None
     assert margin > 0
     assert is_strictly_best(features.tolist(), offsets.tolist(), [0, 0], weights.tolist())
 

@@ -1,7 +1,5 @@
 """Columns found dependent by elimination modulo primes are those that exact rational arithmetic finds."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

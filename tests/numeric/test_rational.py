@@ -1,7 +1,5 @@
 """Exact arithmetic: against fractions, against brute force, and on its own certificates."""
 
-from __future__ import annotations
-
 import time
 from fractions import Fraction
 

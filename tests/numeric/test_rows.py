@@ -1,7 +1,5 @@
 """Figures of rows, made column by column where there are many: the same as one row after the other."""
 
-from __future__ import annotations
-
 from math import hypot
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pages to look at: their parts as a parser sees them, lists whose texts try to break out, and plain decoding."""
 
-from __future__ import annotations
-
 import itertools
 from html.parser import HTMLParser
 from pathlib import Path

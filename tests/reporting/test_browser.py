@@ -1,7 +1,5 @@
 """The page in a real browser: it shows its pictures, fits every screen, fetches nothing; hostile texts do nothing."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

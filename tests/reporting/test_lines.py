@@ -1,7 +1,5 @@
 """Surfaces and profiles have the loss that decoding gives, at every point that they claim to show exactly."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pictures of matplotlib show the numbers that decoding gives, and are written in all forms."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A search that goes on from a checkpoint ends with the optimum, whenever it was cut off; nothing else is taken on."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -91,7 +89,7 @@ def test_other_data_and_settings_are_refused_by_name(of: Callable[[int], Any], t
     with pytest.raises(MethodError, match="resume needs"):
         lpmert.minimize(data, resume=True)
     with pytest.raises(MethodError, match="checkpoint must be a path, or None; got 3"):
-        lpmert.minimize(data, checkpoint=3)  # type: ignore[arg-type]
+        lpmert.minimize(data, checkpoint=3)
     with pytest.raises(MethodError, match=r"'och' keeps no checkpoints.* use auto"):
         lpmert.minimize(data, method="och", checkpoint=tmp_path / "other.npz")
     assert lpmert.minimize(data, checkpoint=path, resume=True, time_limit=0).loss == first.loss
@@ -155,7 +153,7 @@ def test_a_state_that_no_search_writes_is_refused_whatever_its_checksum(method: 
             lambda state: state.update(weights=np.full_like(state["weights"], np.nan)),
             lambda state: state.update(cost=None),
             lambda state: state.update(search=3),
-            *(lambda state, name=name: state["search"].pop(name) for name in names if names[name] is not None),  # type: ignore[misc]
+            *(lambda state, name=name: state["search"].pop(name) for name in names if names[name] is not None),
         ]
         for edit in edits:
             edited(kept, path, edit)
@@ -198,7 +196,7 @@ def test_lattices_of_a_forged_state_are_looked_at_before_kernels_go_through_them
             lambda found: found["lattices"]["count"].__setitem__(0, 10**6),
         ]
         for edit in edits:
-            edited(kept, path, lambda state, edit=edit: edit(state["search"]))  # type: ignore[misc]
+            edited(kept, path, lambda state, edit=edit: edit(state["search"]))
             with pytest.raises(DataError, match=rf"^{path}: holds no state of such a search"):
                 search_lattices(2, "wer", checkpoint=CheckpointFile(path, resume=True))
 
@@ -292,7 +290,6 @@ def check_kills(kind: str, kills: int, folder: Path) -> None:
     killed = 0
     while killed < kills:
         process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
-        assert process.stdout is not None
         assert process.stdout.readline() == "begins\n"
         time.sleep(float(rng.exponential(0.2)))
         process.send_signal(signal.SIGKILL)

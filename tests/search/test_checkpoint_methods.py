@@ -1,7 +1,5 @@
 """Exact methods go on from checkpoints: fractions, enumerations, programs, sweeps, and searches within regions."""
 
-from __future__ import annotations
-
 import logging
 from itertools import pairwise
 from pathlib import Path
@@ -39,17 +37,12 @@ def test_a_search_goes_on_with_its_bound_and_counters(kind: str, tmp_path: Path)
         whole = searched(kind, tmp_path / "whole.npz")
         share = max(1, whole.counters["nodes"] // 4)
         limits = [{"node_limit": share}, {"node_limit": share + 1}, {"node_limit": 2 * share}, {}, {"time_limit": 0}]
-        results = [
-            searched(kind, tmp_path / "kept.npz", resume=k > 0, **limit)  # type: ignore[arg-type]
-            for k, limit in enumerate(limits)
-        ]
+        results = [searched(kind, tmp_path / "kept.npz", resume=k > 0, **limit) for k, limit in enumerate(limits)]
     assert results[0].status is Status.NODE_LIMIT
     assert results[0].counters["nodes"] > 0
     assert [result.resumed for result in results] == [False, True, True, True, True]
     assert results[-2].status is results[-1].status is whole.status is Status.OPTIMAL
     for before, after in pairwise(results):
-        assert before.lower_bound is not None
-        assert after.lower_bound is not None
         assert before.lower_bound <= after.lower_bound <= whole.loss <= after.loss <= before.loss
         assert all(count <= after.counters[name] for name, count in before.counters.items())
     assert results[-1].counters["nodes"] == results[-2].counters["nodes"] < 2.5 * whole.counters["nodes"]

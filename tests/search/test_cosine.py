@@ -1,7 +1,5 @@
 """Weights within a cosine of given ones: exact by projection, in every engine that takes it."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Searches below a cut-off: at, just above and just below the least loss, which exact arithmetic tells."""
 
-from __future__ import annotations
-
 from math import inf, nextafter
 from types import SimpleNamespace
 from typing import Any
@@ -66,7 +64,6 @@ def test_a_search_that_is_stopped_bounds_all_weights_and_says_that_it_was() -> N
     method = METHODS.build("choices")
     least = search_below(lists, inf, method).bound
     begun = search_below(lists, inf, method, Limits(node_limit=1))
-    assert begun.result is not None
     assert not begun.ended
     assert begun.bound < least <= begun.result.loss
     none = search_below(lists, least, method, Limits(node_limit=1))
@@ -105,7 +102,6 @@ def test_the_last_improvement_by_one_unit_is_not_missed(method: str) -> None:
         found = search_below(
             lists, least + 1.0, METHODS.build(method).configured({"look_ahead": "no"} if method == "choices" else {})
         )
-        assert found.result is not None
         assert found.result.loss == found.bound == least
         assert search_below(lists, least, METHODS.build(method)).result is None
 

@@ -1,7 +1,5 @@
 """Weights of few decimals: found wherever there are some close by, as trying all of them tells, and never wrong."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """CMA-ES as it is used here: it minimises what has a known minimum, and keeps to a region."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from problems import random_nbest

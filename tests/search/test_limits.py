@@ -3,8 +3,6 @@
 `test_overruns.py` holds limits of time to processor time; `test_methods.py` stops searches on every kind of problem.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -33,14 +31,11 @@ MEDIUM = gaussian_lists(0, lists=14, hypotheses=8, features=4)
 def assert_sound(result: Result, lists: Lists) -> None:
     """The loss is that of the weights, the bound is below it, and the trace only ever closes."""
     assert result.loss == Problem(lists.nbest).evaluate(result.weights).loss
-    assert result.lower_bound is not None
     cheapest = sum(lists.losses[begin:end].min() for begin, end in lists.ranges())
     assert cheapest <= result.lower_bound <= result.loss
     assert result.trace
     for (t0, bound0, loss0), (t1, bound1, loss1) in pairwise(result.trace):
         assert t0 <= t1
-        assert bound0 is not None
-        assert bound1 is not None
         assert bound0 <= bound1 <= loss1 <= loss0
     if result.tied_lists:  # searches count ties within rounding at their worst
         assert result.trace[-1][2] >= result.loss * (1 - 1e-12)
@@ -89,8 +84,6 @@ def test_every_way_to_stop_says_so_and_leaves_what_holds(method: str, way: str) 
         assert before.seconds <= after.seconds
         assert before.nodes <= after.nodes
         assert before.loss >= after.loss
-        assert before.lower_bound is not None
-        assert after.lower_bound is not None
         assert before.lower_bound <= after.lower_bound
     assert all(problem.evaluate(progress.weights).loss == progress.loss for progress in watcher.seen)
     assert len(watcher.seen) == 3 or "callback" not in settings
@@ -135,15 +128,12 @@ def test_no_start_is_worse_than_the_one_given(method: str) -> None:
     [
         {"time_limit": -1},
         {"time_limit": float("nan")},
-        {"time_limit": "5"},
         {"gap": -0.1},
-        {"target": float("nan")},
         {"node_limit": 1.5},
         {"node_limit": -1},
         {"memory_limit": 0},
         {"jobs": 0},
         {"seed": -1},
-        {"seed": True},
         {"method": "simplex"},
         {"method": Cells},
         {"ties": "any"},

@@ -1,7 +1,5 @@
 """The memory limit is that of the process: searches end before it with a bound that holds, reading with one line."""
 
-from __future__ import annotations
-
 import json
 import mmap
 import os
@@ -111,14 +109,12 @@ def test_no_limit_is_what_is_there_and_most_of_what_is_free(monkeypatch: pytest.
         still.setattr(memory, "resident", lambda: held)
         still.setattr(memory, "free", lambda: free)
         limit = Allowance().limit
-    assert limit is not None
     assert held < limit < held + free
     assert not Allowance().spent
 
 
 def test_what_is_held_grows_and_falls_with_arrays() -> None:
     before = memory.resident()
-    assert before is not None
     # pages of their own: an array could take what an earlier one left in the heap, which is held already
     with mmap.mmap(-1, 64 * MIB) as pages:
         block = np.frombuffer(pages)
@@ -126,8 +122,6 @@ def test_what_is_held_grows_and_falls_with_arrays() -> None:
         grown = memory.resident()
         del block
     after = memory.resident()
-    assert grown is not None
-    assert after is not None
     assert grown - before > 56 * MIB
     assert memory.sys.platform != "linux" or grown - after > 56 * MIB
 
@@ -135,7 +129,6 @@ def test_what_is_held_grows_and_falls_with_arrays() -> None:
 def test_processes_that_work_for_this_one_count() -> None:
     call = [sys.executable, "-c", "block = bytearray(64 << 20); print('here', flush=True); input()"]
     with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
         assert other.stdout.readline() == b"here\n"
         alone, _ = memory.held()
         with memory.counting(lambda: [other.pid]), memory.counting(lambda: [other.pid]):  # it counts once
@@ -155,12 +148,9 @@ def test_processes_that_work_for_this_one_count() -> None:
 def test_the_memory_of_other_processes_spends_the_allowance() -> None:
     call = [sys.executable, "-c", "print('here', flush=True); input(); block = b'1' * (400 << 20); input()"]
     with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdin is not None
-        assert other.stdout is not None
         assert other.stdout.readline() == b"here\n"
         with memory.counting(lambda: [other.pid]):
             held, _ = memory.held()
-            assert held is not None
             allowance = Allowance(held + 200 * MIB)
             assert not allowance.spent
             other.stdin.write(b"\n")
@@ -178,7 +168,6 @@ def test_elsewhere_the_peak_stands_for_what_is_held(system: str, monkeypatch: py
     held = memory.resident()
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     unit = 1 if system == "darwin" else 1 << 10
-    assert held is not None
     assert before * unit <= held <= after * unit
     assert memory.free() is None
     assert not Allowance().spent
@@ -225,8 +214,6 @@ def test_limits_of_the_process_count_as_what_is_free(which: str) -> None:
         left = memory.free()
     finally:
         resource.setrlimit(limit, old)
-    assert before is not None
-    assert left is not None
     assert 200 * MIB < left <= min(before, 256 * MIB)
 
 

@@ -1,7 +1,5 @@
 """The contract of methods: what a search from elsewhere has to have, and what the driver makes of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,14 +65,14 @@ def test_ctrl_c_in_a_function_leaves_the_best_weights_that_it_has_shown() -> Non
     class Pressed(Guessing):
         def start(self, task: Task) -> Search:
             def run(*arguments: object) -> None:
-                arguments[-1].keep(shown)  # type: ignore[attr-defined]
+                arguments[-1].keep(shown)
                 raise KeyboardInterrupt
 
-            return Run(task, run)  # type: ignore[arg-type]
+            return Run(task, run)
 
     result = lpmert.minimize(NBEST, method=Pressed())
     problem = lpmert.Problem(NBEST)
-    expected = problem.evaluate(problem.coordinates.to_caller(shown))  # type: ignore[arg-type]
+    expected = problem.evaluate(problem.coordinates.to_caller(shown))
     assert (result.status, result.loss) == (Status.INTERRUPTED, expected.loss)
     assert [point[1:] for point in result.trace] == [(None, expected.loss)]
 

@@ -1,7 +1,5 @@
 """Another package adds a method, a metric and a format without a change here; ours are registered the same way."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

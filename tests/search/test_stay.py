@@ -1,7 +1,5 @@
 """Initial weights that nothing beats are the result, so that whoever searches again and again does not wander."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -22,7 +20,6 @@ def test_weights_that_are_as_good_stay_as_they_are(method: str) -> None:
             assert best.status.proved
             # other weights of the same cell, as a decoder would have them: of another scale, and not in the middle
             start = best.weights * 2.0
-            assert best.cell is not None
             low, high = best.cell.ranges[0]
             start[0] = 2.0 * (best.weights[0] + (0.5 * (max(low, best.weights[0] - 1) - best.weights[0])))
             assert low < start[0] / 2.0 < high
@@ -48,11 +45,9 @@ def test_weights_that_others_beat_or_that_hang_on_a_tie_do_not_stay(method: str)
 def test_the_cell_has_its_centre_where_the_weights_are_not() -> None:
     nbest = lists(2)
     best = lpmert.minimize(nbest)
-    assert best.cell is not None
     start = best.weights.copy()
     start[1] += 0.9 * (min(best.cell.ranges[1, 1], start[1] + 1) - start[1])
     again = lpmert.minimize(nbest, initial_weights=start)
-    assert again.cell is not None
     assert again.cell.centre == pytest.approx(best.weights, abs=1e-9)
     assert (again.cell.ranges[:, 0] < again.weights).all()
     assert (again.weights < again.cell.ranges[:, 1]).all()

@@ -1,10 +1,9 @@
 """Averages by plain decoding on the sphere of weights: shares no code with the sampler."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
+from oracle import decoded
 from scipy.linalg import sqrtm
 
 
@@ -35,10 +34,6 @@ def whitening(features, offsets):
     return np.diag(1 / deviation) @ inverse
 
 
-def chosen_rows(features, offsets, weights):
-    return np.array([a + int(np.argmax(features[a:b] @ weights)) for a, b in pairwise(offsets.tolist())])
-
-
 def energy(metric, statistics, rows):
     """The sum of losses, or S times the loss of a ratio."""
     total = statistics[rows].sum(0)
@@ -47,7 +42,7 @@ def energy(metric, statistics, rows):
 
 def unit(metric, features, offsets, statistics, weights):
     """The mean |difference| that the choice between two hypotheses of a list makes, by all pairs."""
-    rows = chosen_rows(features, offsets, weights)
+    rows = decoded(features, offsets, weights)
     means = []
     for s, (begin, end) in enumerate(pairwise(offsets.tolist())):
         costs = []
@@ -76,7 +71,7 @@ def mean_on_circle(features, offsets, statistics, metric, density, basis, inside
     for a, b in pairwise([*around, around[0] + 2 * np.pi]):
         weights = basis @ np.array([np.cos((a + b) / 2), np.sin((a + b) / 2)])
         if b > a and inside(weights):
-            pieces.append((a, b, energy(metric, statistics, chosen_rows(features, offsets, weights))))
+            pieces.append((a, b, energy(metric, statistics, decoded(features, offsets, weights))))
     least = min(level for _, _, level in pieces)
     mean = np.zeros(2)
     for a, b, level in pieces:

@@ -1,12 +1,11 @@
 """The pieces of a great circle: what decoding gives at any angle, and nothing outside of the region."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from slow_reference import chosen_rows, random_lists
+from oracle import decoded
+from slow_reference import random_lists
 
 from lpmert import core
 from lpmert.lines.line_search import lists_with_costs, loss_of_form
@@ -35,7 +34,7 @@ def test_every_angle_lies_in_one_piece_with_the_level_of_decoding(kind, seed, lo
     assert ends.max() <= high
     for t in rng.uniform(low, high, 200):
         (piece,) = np.flatnonzero((begins < t) & (t < ends))
-        rows = chosen_rows(form.features, form.offsets, np.cos(t) * w + np.sin(t) * v)
+        rows = decoded(form.features, form.offsets, np.cos(t) * w + np.sin(t) * v)
         if form.additive:
             assert levels[piece] == form.costs[rows].sum()
         else:

@@ -1,7 +1,5 @@
 """Estimates for unseen lists: nothing of a fold leaks into its fit, sources stay together, intervals are the usual."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from late import Late

@@ -1,7 +1,5 @@
 """Leave-one-out: against all selections that weights attain, in exact arithmetic."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 
@@ -123,11 +121,3 @@ def test_what_cannot_be_left_out_is_said() -> None:
     pairs = NBest(lists.features, lists.offsets, np.column_stack([lists.statistics, lists.statistics + 1.0]))
     with pytest.raises(MetricError, match="sums over lists"):
         lpmert.leave_one_out(pairs, metric="error-rate")
-
-
-def test_what_was_found_is_plain_data() -> None:
-    found = lpmert.leave_one_out(_lists(0, 2))
-    plain = found.to_dict()
-    assert [one["most"] for one in plain["lists"]] == found.most.tolist()
-    assert plain["loss"] == found.loss
-    assert found.to_json().startswith("{")

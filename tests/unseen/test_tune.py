@@ -1,7 +1,5 @@
 """The function and the command `tune`: what they answer, recommend, show and write, and that limits hold."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time
@@ -9,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from commands import run
+from commands import refusal, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -173,7 +171,7 @@ def test_held_out_lists_need_the_same_columns(lists):
 
 
 def test_the_command_shows_writes_and_recommends(table):
-    shown = run(
+    shown = succeeded(
         "tune",
         str(table / "dev.tsv"),
         *COLUMNS,
@@ -182,15 +180,13 @@ def test_the_command_shows_writes_and_recommends(table):
         "--weights-out",
         str(table / "w.txt"),
     )
-    assert shown.exit_code == 0, shown.stderr
     out = shown.stdout
     for text in ("recommended for unseen lists", "on these lists", "expected on unseen lists", "on held-out lists"):
         assert text in out
     assert "fewer than 30 lists: the held-out comparison is not worth much" in out
     numbers = [float(word) for word in (table / "w.txt").read_text().split()]
     dev = lpmert.read(table / "dev.tsv", segment="utterance", features=["am", "lm", "words"], loss="errors")
-    quiet = run("tune", str(table / "dev.tsv"), *COLUMNS, "--json", "--quiet")
-    assert quiet.exit_code == 0
+    quiet = succeeded("tune", str(table / "dev.tsv"), *COLUMNS, "--json", "--quiet")
     assert quiet.stderr == ""
     found = json.loads(quiet.stdout)
     assert lpmert.evaluate(dev, numbers).loss == lpmert.evaluate(dev, found["weights"]).loss
@@ -224,9 +220,7 @@ REFUSED = [
 @pytest.mark.parametrize(("given", "said"), REFUSED, ids=range(len(REFUSED)))
 def test_wrong_usage_is_told(table, monkeypatch, given, said):
     monkeypatch.chdir(table)
-    shown = run("tune", *given)
-    assert shown.exit_code == 2
-    assert said in " ".join(shown.stderr.split())
+    assert said in refusal("tune", *given, code=2)
 
 
 def moses(folder, name, words):
@@ -245,11 +239,8 @@ def test_lists_held_out_have_references_of_their_own(tmp_path, command):
     lists, references = moses(tmp_path, "dev", "a sentence")
     held_out, own = moses(tmp_path, "test", "some other words")
     data = (*command, lists, "--references", references, "--metric", "wer", "--held-out", held_out, "--json", "-q")
-    refused = run(*data)
-    assert refused.exit_code == 2
-    assert "--held-out needs --held-out-references" in " ".join(refused.stderr.split())
-    found = run(*data, "--held-out-references", own)
-    assert found.exit_code == 0, found.stderr
+    assert "--held-out needs --held-out-references" in refusal(*data, code=2)
+    found = succeeded(*data, "--held-out-references", own)
     content = json.loads(found.stdout)
     losses = (
         [content["held_out"]["averaged"]["value"]]

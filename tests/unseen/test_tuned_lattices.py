@@ -1,7 +1,5 @@
 """Averages over all paths of lattices are those of the lists of all paths, and `tune` takes lattices."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 
