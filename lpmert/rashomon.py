@@ -188,7 +188,7 @@ def rashomon_set(
         third = None if deadline.left is None else deadline.left / 3.0
         optimum = solve(solver, problem, replace(limits, time_limit=third), seed=seed)
         most = optimum.loss + more(optimum.loss)
-        off = form.n_lists if form.rounded else 0
+        off = nbest.n_lists if form.rounded else 0  # half a unit a list, before parallel ones were merged
         within = problem.dearest if len(form.limits) else form.dearest
         limit = min(floor(Fraction(most) / Fraction(form.unit) - form.constant), within)
         basis = np.array([problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(form.n_features)])

@@ -392,6 +392,20 @@ def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch:
     assert all(better)
 
 
+def test_what_no_weights_were_found_for_counts_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = 0
+    for seed in range(6):
+        lists = random_lists(seed, 3, decimals=False)
+        proved = maximize(lists, "mrr@3", nonnegative=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(search._Maximizing, "_consider_inside", lambda *_: None)
+            patch.setattr(search._Maximizing, "_start", lambda *_: None)
+            found = maximize(lists, "mrr@3", nonnegative=False)
+        assert found.bound >= proved.score - 1e-12
+        best += found.score < proved.score - 1e-9
+    assert best
+
+
 # Metamorphic
 
 

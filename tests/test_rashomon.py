@@ -15,6 +15,7 @@ import pytest
 import lpmert
 from lpmert import DataError, MethodError, NBest, RashomonSet, Region
 from lpmert.errors import FloatArray
+from lpmert.model.problem import Problem
 from lpmert.rashomon import _Precision
 
 Direction = tuple[int, int]
@@ -210,6 +211,17 @@ def test_limits_of_the_region_cut_it_and_losses_may_be_rounded() -> None:
             near, arcs = near + (end - begin) / (2 * pi), arcs + 1
     assert arcs
     assert same.share[0] - 1e-12 <= near <= same.share[1] + 1e-12
+
+
+def test_losses_that_are_rounded_away_are_not_taken_for_near() -> None:
+    # Ten lists are merged into one, and what each loses is rounded down.
+    features, offsets = np.array([[1, 0], [-1, 0], *[[0, 1], [0, -1]] * 10]), np.arange(0, 23, 2)
+    unit = Problem(NBest(features, offsets, [0.0, 2.0**62, *[0.0, 1.0] * 10])).canonical.unit
+    lists = NBest(features, offsets, [0.0, 2.0**62, *[0.0, 1.4 * unit] * 10], names=["a", "b"])
+    found = lpmert.rashomon_set(lists, slack=13.0 * unit)
+    assert lpmert.evaluate(lists, [1.0, -1.0]).loss > found.most == 13.0 * unit
+    assert not any(_meet(((1, -2), (2, -1)), one) for one in _sectors(found.inner))
+    assert any(_meet(((1, -2), (2, -1)), one) for one in _sectors(found.open))
 
 
 def test_unscaled_features_have_the_shares_of_the_callers_weights() -> None:

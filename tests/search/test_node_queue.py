@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from long_searches import problem_of
 
+import lpmert
+from lpmert import Status
+from lpmert.methods.cells.cells import Cells, CellsSearch
+from lpmert.methods.choices.choices import Choices, Common, search_batch
 from lpmert.model.canonical import CanonicalWeights
+from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
 from lpmert.search.node_queue import Answer, Call, Divisible, OpenNode, ParallelSearch
 
@@ -60,3 +66,24 @@ def test_nodes_that_an_improvement_fits_into_stay_open_and_no_others() -> None:
     search.advance()  # begins units
     search.advance()  # takes the answer to the first
     assert sorted(node.bound for node in search._queue.nodes()) == list(range(9))  # 8 is the next cost below 10
+
+
+def test_a_unit_searches_a_node_whose_bound_is_the_next_lower_cost() -> None:
+    lists = problem_of(1, 8, 3)
+    form, whole = Problem(lists).canonical, lpmert.minimize(lists)
+    assert whole.status is Status.OPTIMAL
+    least = int(whole.loss / form.unit) - form.constant
+    common = Common(Choices(), form)
+    (node, *_) = common.search(Incumbent(form.dearest, CanonicalWeights(np.zeros(3)), "")).open_parts()
+    known = least + form.granularity, np.zeros(3)
+    found = search_batch(common, [node._replace(bound=least)], *known, 10**8)
+    assert found.cost == least
+
+
+def test_cones_that_wait_for_exact_arithmetic_count_in_the_bound() -> None:
+    form = Problem(problem_of(1, 8, 3)).canonical
+    search = CellsSearch(Cells(), form, Incumbent(form.dearest, CanonicalWeights(np.ones(3)), ""), roots=[])
+    assert search.finished
+    search._hard.append(_node(0))
+    assert search.lower_bound == 0
+    assert not search.finished

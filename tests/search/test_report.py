@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.registry import METHODS
+from lpmert.result import relative_gap
 from lpmert.search.report import Outcome, _holds, _result
 
 
@@ -30,6 +32,12 @@ def test_features_that_nobody_knows_exactly_are_no_proof() -> None:
     assert found.status is Status.OPTIMAL_TO_TOLERANCE
     alone = lpmert.minimize(nbest, region=replace(ahead, linear=[]))
     assert alone.status is Status.OPTIMAL
+
+
+def test_a_loss_of_zero_above_its_bound_has_no_small_gap() -> None:
+    assert relative_gap(0.0, -1.0) == inf
+    assert relative_gap(0.0, 0.0) == 0.0
+    assert relative_gap(-2.0, -3.0) == 0.5
 
 
 def test_no_bound_is_above_the_loss_of_the_weights() -> None:
