@@ -78,11 +78,7 @@ def test_a_cone_that_cannot_be_split_is_left_unsettled_at_its_bound() -> None:
 
 
 def test_what_the_search_of_a_leaf_leaves_unsettled_stays_so_with_what_settled_lattices_cost() -> None:
-    problem = LatticeProblem(
-        Lattices([[1, 0], [0, 1]], [0, 2], [0, 0], [1, 1], [0, 1], ["x"], vocabulary=["x", "y"]), "wer"
-    )
-    weights = CanonicalWeights(np.array([1.0, 0.0]))
-    search = LatticeSearch(problem, Incumbent(100, weights, ""), Cells().on_lists, 1)  # type: ignore[arg-type]
+    search, weights = _begun()
     ended: Any = SimpleNamespace(
         finished=True, unsettled=5, lower_bound=5, incumbent=Incumbent(90, weights, ""), nodes=1, lps=0, counters=dict
     )
