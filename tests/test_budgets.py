@@ -217,3 +217,14 @@ def test_a_front_of_points_that_are_optimal_to_tolerance_is_not_complete() -> No
     assert [point.status for point in front.points] == [Status.OPTIMAL_TO_TOLERANCE]
     assert not front.complete
     assert front.least is None
+
+
+def test_bounds_of_decimals_are_rounded_down() -> None:
+    lists = noise_of(3, 10)
+    tenths = NBest(lists.features, lists.offsets, lists.statistics / 10.0)
+    second = np.random.default_rng(3).integers(0, 9, lists.n_hypotheses)
+    bounds: list[float] = []
+    lpmert.within_budget(tenths, second, 60.0, callback=lambda point: bounds.append(point.lower_bound or 0.0))
+    above = [bound for bound in bounds if Fraction(round(10 * bound), 10) < Fraction(bound)]
+    assert len(set(bounds)) > 1
+    assert not above

@@ -60,12 +60,12 @@ def test_a_loss_that_only_rounding_gives_is_called_optimal_to_tolerance_above_a_
     assert same.margin < np.finfo(float).eps * float((np.abs(rows) @ np.abs(same.weights)).max())
 
 
-def _begun() -> tuple[LatticeSearch, CanonicalWeights]:
+def _begun(region: Region | None = None) -> tuple[LatticeSearch, CanonicalWeights]:
     """A search over a lattice of two links, and weights."""
     lattices = Lattices([[1, 0], [0, 1]], [0, 2], [0, 0], [1, 1], [0, 1], ["x"], vocabulary=["x", "y"])
     weights = CanonicalWeights(np.array([1.0, 0.0]))
     start: Any = None
-    return LatticeSearch(LatticeProblem(lattices, "wer"), Incumbent(100, weights, ""), start, 1), weights
+    return LatticeSearch(LatticeProblem(lattices, "wer", region=region), Incumbent(100, weights, ""), start, 1), weights
 
 
 def test_a_cone_that_cannot_be_split_is_left_unsettled_at_its_bound() -> None:
@@ -86,3 +86,12 @@ def test_what_the_search_of_a_leaf_leaves_unsettled_stays_so_with_what_settled_l
     search._search_leaf(search._leaf)
     assert search._leaf is None
     assert search.unsettled == 15
+
+
+def test_weights_beyond_the_region_are_not_taken_whatever_they_lose() -> None:
+    search, _ = _begun(Region(nonnegative=True))
+    for outside in ([1.0, -0.5], [1.0, 0.0]):  # and on its edge
+        assert search._look_at(CanonicalWeights(np.array(outside))).loss == 0
+        assert search.incumbent.cost == 100
+    search._look_at(CanonicalWeights(np.array([1.0, 0.5])))
+    assert search.incumbent.cost == 0

@@ -112,4 +112,6 @@ def test_no_selection_undercuts_what_is_said_of_the_oracle(name: str) -> None:
         assert plain <= height
         assert form.loss_of(cost_of_height(form, ratio.kind, height)) <= min(losses) + 1e-12
         closer += plain < height
+        quarters = ratio._replace(constant=ratio.constant + 0.25)  # sums of them could be rounded out of a piece
+        assert close_oracle_height(lists, quarters, plain, bound) == plain
     assert closer > 20

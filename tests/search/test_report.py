@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +22,7 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.registry import METHODS
 from lpmert.result import relative_gap
-from lpmert.search.report import Outcome, _holds, _result
+from lpmert.search.report import Outcome, _holds, _result, bound_on_loss
 
 
 def test_features_that_nobody_knows_exactly_are_no_proof() -> None:
@@ -38,6 +41,22 @@ def test_a_loss_of_zero_above_its_bound_has_no_small_gap() -> None:
     assert relative_gap(0.0, -1.0) == inf
     assert relative_gap(0.0, 0.0) == 0.0
     assert relative_gap(-2.0, -3.0) == 0.5
+
+
+def test_bounds_on_losses_are_rounded_down() -> None:
+    form: Any = SimpleNamespace(constant=2**53, unit=1.0)
+    for cost in range(8):
+        assert 2**53 + cost - 2 <= Fraction(bound_on_loss(form, cost)) <= 2**53 + cost
+
+
+def test_a_loss_of_which_more_than_its_last_digits_is_rounded_away_is_no_proof() -> None:
+    features, offsets = [[1.0], [-1.0], [1.0], [-1.0]], [0, 2, 4]
+    unit = Problem(NBest(features, offsets, [0.0, 2.0**62, 1.0, 0.0])).canonical.unit
+    assert lpmert.minimize(NBest(features, offsets, [0.0, 2.0**62, unit, 0.0])).status is Status.OPTIMAL
+    found = lpmert.minimize(NBest(features, offsets, [0.0, 2.0**62, 1.4 * unit, 0.0]))
+    assert found.status is Status.OPTIMAL_TO_TOLERANCE
+    assert found.lower_bound is not None
+    assert found.lower_bound <= found.loss == 1.4 * unit
 
 
 def test_no_bound_is_above_the_loss_of_the_weights() -> None:
