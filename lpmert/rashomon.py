@@ -181,12 +181,12 @@ def rashomon_set(
             raise MethodError("cones of near-optimal weights are for regions of limits; leave cosine and equations out")
         optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
         most = optimum.loss + more(optimum.loss)
-        off = form.n_lists if form.rounded else 0
-        dearest = np.maximum.reduceat(form.costs, form.offsets[:-1])[: form.n_lists - len(form.limits)]
-        limit = min(floor(Fraction(most) / Fraction(form.unit) - form.constant), int(dearest.sum()))
+        off = nbest.n_lists if form.rounded else 0  # half a unit a list, before parallel ones were merged
+        within = problem.dearest if len(form.limits) else form.dearest
+        limit = min(floor(Fraction(most) / Fraction(form.unit) - form.constant), within)
         basis = np.array([problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(form.n_features)])
         angles = _Angles(np.linalg.qr(basis.T)[1].T)
-        search = _Search(form.by_cost, limit - off, min(limit + off, int(dearest.sum())), angles)
+        search = _Search(form.by_cost, limit - off, min(limit + off, within), angles)
         complete = search.run(precision, most_cones, deadline, on_cones)
         inner, left = np.concatenate(search.inner), np.concatenate(search.open)
         unchanged = _unchanged(problem, np.concatenate([inner, left]), search.splits)
@@ -200,7 +200,7 @@ def rashomon_set(
         most,
         inner @ basis,
         left @ basis,
-        (search.inside, min(1.0, search.inside + search.left)),
+        (min(1.0, search.inside), min(1.0, search.inside + search.left)),
         tuple(one for one, same in zip(nbest.list_ids, unchanged.tolist(), strict=True) if same),
         centre,
         complete,

@@ -107,10 +107,12 @@ def whole_weights(
     features, offsets, statistics = problem.as_given()
     values = statistics if problem.losses is None else problem.metric.losses(statistics)[:, None]  # type: ignore[attr-defined]
     limits, free = _limits(features, offsets, values, given), varying_columns(features, offsets)
-    free = np.intersect1d(free, columns)
     if own is not None:
-        rows = [[float(row.get(d, 0)) for d in range(len(given))] for row in own.whole_rows]
-        limits = np.vstack([limits, np.reshape(rows, (-1, len(given)))])
+        rows = np.reshape(
+            [[float(row.get(d, 0)) for d in range(len(given))] for row in own.whole_rows], (-1, len(given))
+        )
+        limits = np.vstack([limits, rows])
+        free = np.intersect1d(np.union1d(free, np.flatnonzero(rows.any(axis=0))), columns)
 
     def full(part: IntArray) -> IntArray:
         whole = np.zeros(len(given), dtype=np.int64)

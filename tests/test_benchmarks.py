@@ -12,6 +12,7 @@ from oracle import decoded, directions_of_the_plane
 from problems import bleu_loss, f_loss
 from shared import needs_shared
 
+import lpmert
 from benchmarks import datasets
 from benchmarks.__main__ import main
 from benchmarks.harness import (
@@ -21,11 +22,13 @@ from benchmarks.harness import (
     Task,
     contradictions,
     disagreements,
+    measure,
 )
-from benchmarks.lists import Loss
+from benchmarks.lists import Loss, Near, Solve
 from benchmarks.rows import Row, read_rows
 from benchmarks.runner import Wishes, run
 from benchmarks.suites import NAMES, benchmark, quick, targets, unseen
+from lpmert.methods import Choices
 from lpmert.model.nbest import NBest
 
 
@@ -186,6 +189,19 @@ def test_proofs_that_disagree_are_told() -> None:
         (text,) = disagreements([proof, wrong], 1e-9)
         assert "two" in text
     assert not list(disagreements([proof, replace(fine, loss=2.0, dataset="another")], 1e-9))
+
+
+def test_a_cosine_below_0_is_judged_by_its_cosine() -> None:
+    data = datasets.generated(3, 8, 3)
+    near = Near(cosine=-0.28)
+    row = measure(Task(data, near, Solve(Choices()), time_limit=60.0))
+    lists = data.load()
+    region = near.cap(lists)
+    assert row.status == "optimal"
+    assert row.loss == lpmert.minimize(lists, region=region).loss
+    assert isinstance(region.around, dict)
+    opposite = -np.array([region.around[name] for name in lists.names])
+    assert near.judge(lists, Answer(opposite, "optimal", None, {})).loss is None
 
 
 @needs_shared

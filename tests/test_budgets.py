@@ -1,12 +1,13 @@
 """Budgets and fronts: against all attainable selections, enumerated in fractions."""
 
 from fractions import Fraction
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from long_searches import noise_of
 from oracle import Lists, attainable_totals
 
 import lpmert
@@ -179,3 +180,48 @@ def test_what_cannot_be_asked_is_said() -> None:
     counts = NBest(nbest.features, nbest.offsets, np.ones((nbest.n_hypotheses, 3)))
     with pytest.raises(MetricError, match="a loss that is a sum over lists, and metric 'f1' is none"):
         lpmert.pareto(counts, "feature1", metric="f1")
+
+
+def test_a_budget_is_the_decimal_that_it_prints_as() -> None:
+    """0.1 + 0.2 in print is 0.3, and above the double nearest to it."""
+    lists = NBest([[1.0], [2.0], [1.0], [2.0]], [0, 2, 4], [[0], [1], [0], [1]], names=["a"])
+    found = lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], 0.3)
+    assert found.loss == 0.0
+    assert found.sums == {"second": 0.3}
+    assert lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], 0.29).loss == 2.0
+
+
+def test_a_search_within_a_budget_that_is_stopped_has_a_bound_below_its_loss() -> None:
+    lists = noise_of(3, 10)
+    second = np.random.default_rng(3).integers(0, 9, lists.n_hypotheses)
+    least = second.reshape(10, 12).min(axis=1).sum()
+    whole = lpmert.within_budget(lists, second, float(least + 30))
+    assert whole.status is Status.OPTIMAL
+    stopped = lpmert.within_budget(lists, second, float(least + 30), callback=lambda point: point.loss < inf)
+    assert stopped.status is Status.CALLBACK
+    assert stopped.lower_bound is not None
+    assert stopped.lower_bound <= whole.loss <= stopped.loss
+    assert stopped.lower_bound < stopped.loss
+
+
+def test_a_front_of_points_that_are_optimal_to_tolerance_is_not_complete() -> None:
+    """A cosine beside an equation on two weights asks for coordinates that doubles only come near."""
+    rng = np.random.default_rng(0)
+    lists = NBest(rng.integers(-9, 10, (24, 3)), np.arange(0, 25, 4), rng.integers(0, 5, 24), names=["a", "b", "c"])
+    linear = [lpmert.Linear({"b": 1.0, "c": -1.0}, 0.0, 0.0)]
+    region = Region(cosine=0.8, around={"a": 2.0, "b": 1.0, "c": 1.0}, linear=linear)
+    front = lpmert.pareto(lists, rng.integers(0, 9, 24), region=region)
+    assert [point.status for point in front.points] == [Status.OPTIMAL_TO_TOLERANCE]
+    assert not front.complete
+    assert front.least is None
+
+
+def test_bounds_of_decimals_are_rounded_down() -> None:
+    lists = noise_of(3, 10)
+    tenths = NBest(lists.features, lists.offsets, lists.statistics / 10.0)
+    second = np.random.default_rng(3).integers(0, 9, lists.n_hypotheses)
+    bounds: list[float] = []
+    lpmert.within_budget(tenths, second, 60.0, callback=lambda point: bounds.append(point.lower_bound or 0.0))
+    above = [bound for bound in bounds if Fraction(round(10 * bound), 10) < Fraction(bound)]
+    assert len(set(bounds)) > 1
+    assert not above

@@ -5,6 +5,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import combinations, pairwise, permutations, product
 from math import log2
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from scipy.optimize import linprog
 from shared import lambdarank, needs_shared
 
 import lpmert
-from lpmert import DataError, MetricError, Status, core
+from lpmert import DataError, MethodError, MetricError, Status, core
 from lpmert.errors import FloatArray
 from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, metrics, search
 
@@ -389,6 +390,20 @@ def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch:
     assert all(better)
 
 
+def test_what_no_weights_were_found_for_counts_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = 0
+    for seed in range(6):
+        lists = random_lists(seed, 3, decimals=False)
+        proved = maximize(lists, "mrr@3", nonnegative=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(search._Maximizing, "_consider_inside", lambda *_: None)
+            patch.setattr(search._Maximizing, "_start", lambda *_: None)
+            found = maximize(lists, "mrr@3", nonnegative=False)
+        assert found.bound >= proved.score - 1e-12
+        best += found.score < proved.score - 1e-9
+    assert best
+
+
 # Metamorphic
 
 
@@ -484,25 +499,58 @@ def test_queries_without_a_relevant_document_do_not_count() -> None:
         evaluate(Judged([[1.0]], [0, 1], [0]), [1.0], "ndcg-exp@2")
 
 
-@pytest.mark.parametrize("metric", ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "err@3", "mrr@5000"])
-def test_other_metrics_are_refused(metric: str) -> None:
+@pytest.mark.parametrize(
+    "metric",
+    ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "err@3", "mrr@5000", "mrr@" + "9" * 5000, None, b"mrr@3"],
+)
+def test_other_metrics_are_refused(metric: Any) -> None:
     with pytest.raises(MetricError, match="must be"):
         maximize(Judged([[1.0]], [0, 1], [1]), metric)
+
+
+@pytest.mark.parametrize("k", [2.5, True, "10"])
+def test_places_are_a_whole_number(k: Any) -> None:
+    with pytest.raises(MetricError, match="k must be a whole number"):
+        RankingMetric("ndcg", k)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"time_limit": "1"}, {"time_limit": float("nan")}, {"time_limit": -1}, {"seed": -1}]
+)
+def test_limits_and_seeds_that_are_none_are_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(MethodError, match=f"{next(iter(setting))} must be a"):
+        maximize(Judged([[1.0, 2.0]], [0, 1], [1]), "mrr@1", **setting)
+
+
+def test_names_of_features_are_told_apart() -> None:
+    with pytest.raises(DataError, match="two features are called 'a'; give each another name"):
+        Judged([[1.0, 2.0]], [0, 1], [1], names=("a", "a"))
+
+
+def test_weights_lie_beside_a_tie_in_the_middle_of_the_best_cell() -> None:
+    # The third document is second for all weights but equal ones, with which all three tie.
+    result = maximize(Judged([[1, -1], [-1, 1], [0, 0]], [0, 3], [0, 0, 1]), "mrr@3")
+    assert result.status is Status.OPTIMAL
+    assert result.score == 0.5
 
 
 @pytest.mark.parametrize(
     ("features", "offsets", "grades", "said"),
     [
         ([[1.0], [np.nan]], [0, 2], [1, 0], "must be finite; replace missing scores"),
-        ([[1.0], [2.0]], [0, 1], [1, 0], "offsets must increase from 0 to the number of documents, 2"),
+        ([[1.0], [2.0]], [0, 1], [1, 0], "offsets must be whole numbers that increase from 0 to 2, the documents"),
         ([[1.0], [2.0]], [0, 2], [1, -1], "relevance must be finite and not negative"),
         ([[1.0], [2.0]], [0, 2], [1], "one grade for each of 2 documents"),
         ([1.0, 2.0], [0, 2], [1, 0], "documents x features"),
+        ([[1.0], ["x"]], [0, 2], [1, 0], "features must be numbers"),
+        ([[1.0], [2.0, 3.0]], [0, 2], [1, 0], "features must be numbers"),
+        ([[1.0], [2.0]], [], [1, 0], "offsets must be whole numbers"),
+        ([[1.0], [2.0]], [0, 0.5, 2], [1, 0], "offsets must be whole numbers"),
+        ([[1.0], [2.0]], [0, 2], [1e101, 0], "relevance must be 0, or from 1e-100 to 1e"),
+        ([[1.0], [2.0]], [0, 2], [1e-320, 0], "relevance must be 0, or from 1e-100 to 1e"),
     ],
 )
-def test_lists_that_cannot_be_ranked_are_refused(
-    features: list[float], offsets: list[int], grades: list[int], said: str
-) -> None:
+def test_lists_that_cannot_be_ranked_are_refused(features: Any, offsets: Any, grades: Any, said: str) -> None:
     with pytest.raises(DataError, match=said):
         Judged(features, offsets, grades)
 

@@ -13,6 +13,7 @@ import pytest
 import lpmert
 from lpmert import DataError, MethodError, NBest, RashomonSet, Region
 from lpmert.errors import FloatArray
+from lpmert.model.problem import Problem
 from lpmert.rashomon import _Precision
 
 Direction = tuple[int, int]
@@ -178,6 +179,27 @@ def test_with_any_slack_it_is_the_region(n_features: int) -> None:
     assert (orthant.inner >= 0.0).all()
 
 
+@pytest.mark.parametrize("slack", [0.0, 2.0, 1e9])
+def test_a_limit_parallel_to_a_list_cuts_it_all_the_same(slack: float) -> None:
+    # The first list is decided by the sign of b alone, as is a limit on b: presolve makes one list of both.
+    features = [[-1, 1], [-1, 0], [1, 1], [1, -1], [1, 0], [-1, 0]]
+    lists = NBest(features, [0, 2, 6], [[4], [0], [4], [0], [4], [1]], names=["a", "b"])
+    found = lpmert.rashomon_set(lists, slack=slack, region=Region(nonnegative=True))
+    assert found.optimum.loss == 8.0
+    assert found.complete
+    assert (found.inner >= 0.0).all()
+    assert found.share == pytest.approx((0.25, 0.25))
+
+
+def test_what_wins_by_very_little_at_the_edge_of_a_cone_keeps_it_open() -> None:
+    lists = NBest([[0, 0], [1e-10, -1], [1, 0], [-1, 0]], [0, 2, 4], [[0], [1], [0], [1]], names=["a", "b"])
+    found = lpmert.rashomon_set(lists, slack=0.0)
+    assert lpmert.evaluate(lists, [1.0, 1e-11]).loss == 1.0
+    edge = (2**40, 1)  # less than 1e-10 of the first weight
+    assert not any(_cross(a, edge) >= 0 and _cross(edge, b) >= 0 for a, b in _sectors(found.inner))
+    assert any(_cross(a, edge) >= 0 and _cross(edge, b) >= 0 for a, b in _sectors(found.open))
+
+
 def test_limits_of_the_region_cut_it_and_losses_may_be_rounded() -> None:
     lists = _lists(1, 2)
     tenths = NBest(lists.features, lists.offsets, lists.statistics / 10.0, names=lists.names)
@@ -194,6 +216,17 @@ def test_limits_of_the_region_cut_it_and_losses_may_be_rounded() -> None:
             near, arcs = near + (end - begin) / (2 * pi), arcs + 1
     assert arcs
     assert same.share[0] - 1e-12 <= near <= same.share[1] + 1e-12
+
+
+def test_losses_that_are_rounded_away_are_not_taken_for_near() -> None:
+    # Ten lists are merged into one, and what each loses is rounded down.
+    features, offsets = np.array([[1, 0], [-1, 0], *[[0, 1], [0, -1]] * 10]), np.arange(0, 23, 2)
+    unit = Problem(NBest(features, offsets, [0.0, 2.0**62, *[0.0, 1.0] * 10])).canonical.unit
+    lists = NBest(features, offsets, [0.0, 2.0**62, *[0.0, 1.4 * unit] * 10], names=["a", "b"])
+    found = lpmert.rashomon_set(lists, slack=13.0 * unit)
+    assert lpmert.evaluate(lists, [1.0, -1.0]).loss > found.most == 13.0 * unit
+    assert not any(_meet(((1, -2), (2, -1)), one) for one in _sectors(found.inner))
+    assert any(_meet(((1, -2), (2, -1)), one) for one in _sectors(found.open))
 
 
 def test_unscaled_features_have_the_shares_of_the_callers_weights() -> None:

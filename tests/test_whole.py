@@ -85,6 +85,31 @@ def test_whole_weights_lie_in_the_region() -> None:
     )
 
 
+_P = 2**33 + 3
+_Q = (2 * _P - 1) // 3
+"""2 P = 3 Q + 1: 2 : 3 is a little more than Q : P, by less than limits of 30 bits can tell."""
+
+
+def test_what_rounded_limits_cannot_tell_is_left_to_exact_arithmetic() -> None:
+    assert 2 * _P == 3 * _Q + 1
+    lists = NBest([[_P, -_Q], [0, 0], [-4, 3], [0, 0]], [0, 2, 4], [[0], [1], [0], [1]], names=["a", "b"])
+    # between Q : P and 3 : 4 there is no smaller ratio than 2 : 3
+    assert lpmert.whole_weights(lists, {"a": 7.0, "b": 10.0}) == {"a": 2, "b": 3}
+
+
+def test_a_limit_of_the_region_is_kept_though_by_less_than_rounded_ones_can_tell() -> None:
+    lists = NBest([[5, -3], [0, 0], [-4, 3], [0, 0]], [0, 2, 4], [[0], [1], [0], [1]], names=["a", "b"])
+    region = Region(linear=[lpmert.Linear({"a": -_P, "b": _Q}, 0.0)])  # at most Q : P
+    assert lpmert.whole_weights(lists, {"a": 5.0, "b": 8.0}) == {"a": 2, "b": 3}
+    assert lpmert.whole_weights(lists, {"a": 5.0, "b": 8.0}, region=region) == {"a": 5, "b": 8}
+
+
+def test_a_weight_that_only_the_region_asks_for_is_found() -> None:
+    lists = NBest([[-1, 0], [-1, 1]], [0, 2], [[0], [4]], names=["a", "b"])  # a is the same in both
+    region = Region(fixed={"a": 1.0})
+    assert lpmert.whole_weights(lists, {"a": 1.0, "b": -2.0}, region=region) == {"a": 1, "b": -1}
+
+
 def test_features_that_do_not_matter_weigh_nothing_and_ratios_do_as_well() -> None:
     features = [[1, 0, 7], [0, 1, 7], [2, 1, 5], [1, 3, 5]]
     lists = NBest(features, [0, 2, 4], [[1, 1, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1]], names=["a", "b", "same"])

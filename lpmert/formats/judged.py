@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +111,10 @@ def rule_of(normalise: str | None) -> str:
 def named_runs(runs: Any) -> dict[str, Any]:
     """Return runs by name: the name of the file without its endings, where they have none."""
     if isinstance(runs, Mapping):
-        return {str(name): run for name, run in runs.items()}
-    paths = [runs] if isinstance(runs, str | Path) else list(runs)
+        return _by_text(runs, "runs", None)
+    paths = [runs] if isinstance(runs, str | Path) else runs
+    if not isinstance(paths, Sequence) or not all(isinstance(path, str | Path) for path in paths):
+        raise DataError(f"runs are files, or mappings by the name of the run; got {quoted(runs)}")
     names = []
     for path in map(Path, paths):
         plain = path.with_suffix("") if path.suffix in COMPRESSED_ENDINGS else path
@@ -186,16 +188,24 @@ def _scores(source: str | Path | Scores, what: str, *, run: bool) -> Scores:
 def _checked(document: Mapping[Any, Any], path: str | Path) -> Scores:
     """Return numbers by query and document as JSON has them."""
     found = {}
-    for query, scores in document.items():
+    for query, scores in _by_text(document, "queries", path).items():
         if not isinstance(scores, Mapping):
             form = "{query: {document: number}}"
             raise DataError(f"query {quoted(query)} has {quoted(scores)}, not numbers by document: {form}", path=path)
         place = Place(path)
-        found[str(query)] = {
-            str(document): place.json_number(value, f"document {quoted(document)} of query {quoted(query)}")
-            for document, value in scores.items()
+        found[query] = {
+            document: place.json_number(value, f"document {quoted(document)} of query {quoted(query)}")
+            for document, value in _by_text(scores, f"documents of query {quoted(query)}", path).items()
         }
     return found
+
+
+def _by_text(values: Mapping[Any, Any], what: str, path: str | Path | None) -> dict[str, Any]:
+    """Return a mapping with its keys as text; raises `DataError` where two are one, such as 1 and "1"."""
+    twice = repeated(map(str, values))
+    if twice is not None:
+        raise DataError(f"two {what} are called {quoted(twice)}; keep one, or rename one", path=path)
+    return {str(key): value for key, value in values.items()}
 
 
 def _of_lines(path: str | Path, *, run: bool) -> Scores:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.quoting import listed, quoted
+
+_LARGEST = 1e100
+"""Of grades."""
 
 
 @dataclass(frozen=True)
@@ -44,29 +48,36 @@ class Judged:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        features = np.ascontiguousarray(self.features, dtype=np.float64)
-        offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
-        relevance = np.ascontiguousarray(self.relevance, dtype=np.float64)
+        features, relevance = _numbers(self.features, "features"), _numbers(self.relevance, "relevance")
+        offsets = np.asarray(self.offsets)
         if features.ndim != 2 or 0 in features.shape:
             raise DataError("features must be an array of documents x features")
         if relevance.shape != features.shape[:1]:
             raise DataError(f"relevance must have one grade for each of {len(features)} documents")
-        if offsets.ndim != 1 or offsets[0] != 0 or offsets[-1] != len(features) or (np.diff(offsets) <= 0).any():
-            raise DataError(f"offsets must increase from 0 to the number of documents, {len(features)}")
+        ends = offsets.tolist() if offsets.ndim == 1 and offsets.dtype.kind in "iu" else []
+        if [*ends[:1], *ends[-1:]] != [0, len(features)] or (np.diff(offsets.astype(np.int64)) <= 0).any():
+            raise DataError(f"offsets must be whole numbers that increase from 0 to {len(features)}, the documents")
         if not np.isfinite(features).all():
             raise DataError("features must be finite; replace missing scores by a rule of yours, such as the least one")
         n_queries = len(offsets) - 1
-        unretrieved = tuple(np.asarray(one, dtype=np.float64).ravel() for one in self.unretrieved or [()] * n_queries)
+        unretrieved = tuple(_numbers(one, "unretrieved").ravel() for one in self.unretrieved or [()] * n_queries)
         every = np.concatenate([relevance, *unretrieved])
         if not np.isfinite(every).all() or (every < 0).any():
             raise DataError("relevance must be finite and not negative")
+        if (every[every > 0] < 1.0 / _LARGEST).any() or (every > _LARGEST).any():
+            raise DataError(
+                f"relevance must be 0, or from {1.0 / _LARGEST:g} to {_LARGEST:g}, so that gains can be summed"
+            )
         names = tuple(self.names) or tuple(str(j + 1) for j in range(features.shape[1]))
         queries = tuple(self.queries) or tuple(str(q + 1) for q in range(n_queries))
         if len(names) != features.shape[1] or {len(queries), len(unretrieved)} != {n_queries}:
             raise DataError("names must name every feature, queries every query; unretrieved has grades for each query")
+        twice = [name for number, name in enumerate(names) if name in names[:number]]
+        if twice:
+            raise DataError(f"two features are called {quoted(twice[0])}; give each another name")
         for name, value in zip(
             ("features", "offsets", "relevance", "names", "queries", "unretrieved"),
-            (features, offsets, relevance, names, queries, unretrieved),
+            (features, offsets.astype(np.int64), relevance, names, queries, unretrieved),
             strict=True,
         ):
             object.__setattr__(self, name, value)
@@ -91,6 +102,13 @@ class Judged:
             queries=tuple(self.queries[q] for q in numbers),
             unretrieved=tuple(self.unretrieved[q] for q in numbers),
         )
+
+
+def _numbers(values: Any, what: str) -> FloatArray:
+    try:
+        return np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be numbers: {error}") from error
 
 
 def rows_by_query(offsets: IntArray) -> Iterator[slice]:

@@ -230,6 +230,17 @@ class Problem(BaseProblem):
         oracle = math.fsum(np.minimum.reduceat(losses, self._evaluator.offsets[:-1]).tolist())
         return min(self.nbest.n_lists * self.canonical.unit, max(0.0, loss - oracle))
 
+    @property
+    def dearest(self) -> int:
+        """What no selection within the limits costs more than in canonical form; all others do. Without a cap.
+
+        Lists of limits do not tell: they may be merged with lists that are parallel.
+        """
+        if self._costs is None:
+            raise MethodError(f"metric {quoted(self.metric.name)} is not additive; only sums have a dearest selection")
+        most = np.maximum.reduceat(self._costs.costs, self._evaluator.offsets[:-1]).sum()
+        return int(most) + self._costs.constant - self.canonical.constant
+
     def rates(self, loss: float) -> Mapping[str, float]:
         """Return a loss as shares, where it is known what to divide it by, and not in doubt that less is better."""
         found = rates_of(self.metric, self.nbest.statistics, self.nbest.offsets, loss)

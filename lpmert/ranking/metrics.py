@@ -13,9 +13,12 @@ from lpmert.errors import DataError, FloatArray, IntArray, MetricError
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.numeric.rounding import in_decimals
 from lpmert.quoting import quoted
+from lpmert.values import whole_number
 
 MOST_POSITIONS = 4096
 """Largest k: up to it, the rounding of a query's value stays within the units that the core adds."""
+
+_MOST_DIGITS = 9
 
 _NAMES = ("ndcg", "mrr", "map", "recall", "precision")
 
@@ -52,7 +55,7 @@ class RankingMetric:
     def __post_init__(self) -> None:
         if self.name not in _NAMES:
             raise MetricError(f"the metric must be one of {', '.join(_NAMES)}, not {quoted(self.name)}")
-        if not 1 <= self.k <= MOST_POSITIONS:
+        if whole_number(self.k, "k", 1, MetricError) > MOST_POSITIONS:
             raise MetricError(f"k must be from 1 to {MOST_POSITIONS}, not {self.k}")
 
     @classmethod
@@ -60,8 +63,8 @@ class RankingMetric:
         """Return the metric that a text such as "ndcg@10" means; in "ndcg-exp@10" a grade g gains 2**g - 1."""
         if isinstance(given, RankingMetric):
             return given
-        name, _, k = given.partition("@")
-        if not k.isdecimal():
+        name, _, k = given.partition("@") if isinstance(given, str) else ("", "", "")
+        if not k.isdecimal() or len(k) > _MOST_DIGITS:
             raise MetricError(f"the metric must be like 'ndcg@10', not {quoted(given)}")
         exponential = name == "ndcg-exp"
         return cls("ndcg" if exponential else name, int(k), exponential)

@@ -25,6 +25,7 @@ from lpmert.numeric.rounding import in_decimals
 from lpmert.ranking.metrics import RankingMetric, summed
 from lpmert.result import Status
 from lpmert.system.deadline import within
+from lpmert.values import checked_limits, whole_number
 
 _UNIT = 2.0**40
 _TOLERANCE = 4
@@ -34,6 +35,8 @@ _SLICE = 64
 _MOST_BYTES = 1 << 29
 _SAMPLES = 200
 _STARTS = 5
+_SHARES = (0.5, 0.382, 0.61)
+"""Where weights of a cell are looked for, between its ends."""
 _Item = TypeVar("_Item")
 _Pairs = list[tuple[int, int]]
 """Documents with rivals that they tie with on one plane, and the sides where these are before them."""
@@ -138,8 +141,9 @@ def maximize(
 
     Raises
     ------
-    DataError
-        If no query has a relevant document, or a feature spans more than doubles can scale.
+    DataError, MetricError, MethodError
+        If no query has a relevant document, or a feature spans more than doubles can scale; for what is no metric, and
+        no limit or seed.
 
     Examples
     --------
@@ -157,8 +161,8 @@ class _Maximizing:
     def __init__(
         self, lists: Judged, metric: RankingMetric, nonnegative: bool, time_limit: float | None, seed: int
     ) -> None:
-        self.lists, self.nonnegative, self.seed = lists, nonnegative, seed
-        self.deadline = within(time_limit)
+        self.lists, self.nonnegative, self.seed = lists, nonnegative, whole_number(seed, "seed", 0)
+        self.deadline = within(checked_limits(time_limit, None, None, None, None).time_limit)
         self.parts = metric.parts(lists)
         self.features = in_decimals(lists.features)
         largest = np.abs(self.features).max(axis=0)
@@ -245,8 +249,9 @@ class _Maximizing:
         self.settled = int(units.max())
         best = np.flatnonzero(units == self.settled)
         widths = np.abs(begins[best, 0] * begins[best + 1, 1] - begins[best, 1] * begins[best + 1, 0])
-        for cell in best[np.argsort(-widths, kind="stable")][:20]:
-            self._consider(middles[cell])
+        # Documents may tie in the middle of a cell, where those around have one value on both sides of the tie.
+        for cell, share in product(best[np.argsort(-widths, kind="stable")][:20], _SHARES):
+            self._consider(share * begins[cell] + (1.0 - share) * begins[cell + 1])
             if self.units >= self.settled - self.closing:
                 break
         begins, middles = (np.ldexp(some, self.exponents.min() - self.exponents) for some in (begins, middles))

@@ -214,6 +214,17 @@ def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
         read_judged([tmp_path / "a" / "run.txt", tmp_path / "b" / "run.txt.gz"], qrels=QRELS)
     with pytest.raises(DataError, match="no runs"):
         read_judged([], qrels=QRELS)
+    for runs in (None, {"a.run", "b.run"}, [RUNS]):
+        with pytest.raises(DataError, match="runs are files, or mappings by the name of the run; got"):
+            read_judged(runs, qrels=QRELS)
+    twice: Any = {1: {"d": 1.0}, "1": {"d": 2.0}}
+    for data, said in (
+        ({"a": twice}, "queries"),
+        ({"a": {"q": {1: 1.0, "1": 2.0}}}, "documents of query 'q'"),
+        (twice, "runs"),
+    ):
+        with pytest.raises(DataError, match=f"two {said} are called '1'; keep one, or rename one"):
+            read_judged(data, qrels=QRELS)
 
 
 def test_the_example_is_what_its_program_makes() -> None:

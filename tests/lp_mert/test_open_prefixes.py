@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import oracle
@@ -65,3 +67,19 @@ def test_what_hands_nothing_out_is_known_by_its_options() -> None:
     assert LpMert().parallel
     for other in ({"chain": False}, {"published": True}):
         assert not replace(LpMert(), **other).parallel
+
+
+def test_a_cell_that_costs_more_than_its_bound_said_waits_for_its_turn() -> None:
+    def found(*costs: int) -> list[Any]:
+        return [SimpleNamespace(cost=cost) for cost in costs]
+
+    left: Any = SimpleNamespace(lists=np.array([0]), found=found(0, 3), bound=9)
+    right: Any = SimpleNamespace(lists=np.array([1]), found=found(0), bound=1)
+    nothing: Any = None
+    both = TwoHalves(left, right, nothing, lazy=True)
+    assert both.best_in_frontier() == (0, 0)
+    both.expand_frontier((0, 0))
+    right.found += found(5)  # for another cell, as it may be
+    assert both.bound == 1
+    assert both.best_in_frontier() == (1, 0)
+    assert both.best_in_frontier() == (0, 1)

@@ -1,6 +1,7 @@
 """No search begins with less of a bound than the oracle's, for which every list chooses as it likes."""
 
 import itertools
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from test_ratio_search import counts as ratio_counts
 import lpmert
 from lpmert import NBest, Problem
 from lpmert.errors import FloatArray
-from lpmert.methods.choices.ratio import close_oracle_height, cost_of_height, oracle_height, ratio_lists
+from lpmert.methods.choices.ratio import UNIT, _Pieces, close_oracle_height, cost_of_height, oracle_height, ratio_lists
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision
 from lpmert.model.canonical import CanonicalWeights
 
@@ -108,4 +109,26 @@ def test_no_selection_undercuts_what_is_said_of_the_oracle(name: str) -> None:
         assert plain <= height
         assert form.loss_of(cost_of_height(form, ratio.kind, height)) <= min(losses) + 1e-12
         closer += plain < height
+        quarters = ratio._replace(constant=ratio.constant + 0.25)  # sums of them could be rounded out of a piece
+        assert close_oracle_height(lists, quarters, plain, bound) == plain
     assert closer > 20
+
+
+def test_heights_of_pieces_are_rounded_down() -> None:
+    rng = np.random.default_rng(0)
+    metric = METRICS["bleu"]
+    statistics = ratio_counts(rng, 20, "bleu")
+    form = Problem(NBest(rng.normal(size=(20, 3)), [0, 5, 10, 15, 20], statistics), metric).canonical
+    lists, ratio = ratio_lists(form)
+    pieces, plain = _Pieces(ratio, lists.offsets, 1), [list(map(Fraction, row)) for row in ratio.statistics.tolist()]
+    for _ in range(50):
+        slopes, multiplier, end = rng.normal(size=len(plain[0])) * 1e3, rng.normal() * 1e3, rng.normal()
+        height, _ = pieces._cheapest(0.1, slopes, ratio.statistics @ slopes, multiplier, end)
+        exact, times = list(map(Fraction, slopes.tolist())), Fraction(multiplier)
+
+        def value(row: list[Fraction], exact: list[Fraction] = exact, times: Fraction = times) -> Fraction:
+            return sum((a * b for a, b in zip(exact, row, strict=True)), -times * row[1])
+
+        least = sum(min(map(value, plain[a:b])) for a, b in itertools.pairwise(lists.offsets.tolist()))
+        total = Fraction(0.1) + times * Fraction(end) + value(list(map(Fraction, ratio.constant.tolist()))) + least
+        assert total - Fraction(1, 10**6) < height * Fraction(UNIT) <= total

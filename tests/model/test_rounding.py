@@ -13,7 +13,7 @@ from problems import Given, decimals, feature_names, problem
 import lpmert
 from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core
 from lpmert.model.problem import Problem
-from lpmert.model.reduction import reduce
+from lpmert.model.reduction import _distances, _orthonormal, reduce
 from lpmert.model.region import limits_of
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
@@ -204,3 +204,28 @@ def test_sums_of_columns_are_off_by_no_more_than_they_say_and_told_apart_exactly
             for i in range(begin, end):
                 for j in range(begin, end):
                     assert (codes[i] == codes[j]) == (exact[i] == exact[j])
+
+
+def test_an_orthonormal_basis_is_off_by_no_more_than_it_says() -> None:
+    rng = np.random.default_rng(0)
+    errors = []
+    for width in range(2, 8):
+        equation = rng.integers(-99, 100, (1, width)).astype(float)
+        basis, off = _orthonormal(equation)
+        size = float(np.linalg.norm(equation))
+        for column in basis.T.tolist():
+            product = sum(Fraction(a) * Fraction(b) for a, b in zip(equation[0].tolist(), column, strict=True))
+            errors.append(abs(float(product)) / size)  # the distance from the plane
+            assert errors[-1] <= off < 1e-12
+    assert max(errors) > 0.0
+
+
+def test_rows_are_off_by_no_more_than_is_said_and_exact_ones_by_nothing() -> None:
+    exact = [tuple(Fraction(k, n) for k in range(-3, 4)) for n in (3, 7, 8)]
+    near = np.array([[float(value) for value in row] for row in exact])
+    off = _distances(exact, near)
+    for row, doubles, bounds in zip(exact, near.tolist(), off.tolist(), strict=True):
+        for value, double, bound in zip(row, doubles, bounds, strict=True):
+            assert abs(value - Fraction(double)) <= Fraction(bound) < Fraction(1, 10**15)
+    assert not off[2].any()
+    assert off[0].any()

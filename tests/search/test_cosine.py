@@ -33,6 +33,22 @@ ENGINES: list[str | Method] = [
 ]
 
 
+def test_what_features_may_be_off_keeps_rows_that_rounding_alone_would_drop() -> None:
+    rows, offsets, centre = np.array([[1.0, 0.0], [0.99, 0.0]]), np.array([0, 2]), np.array([1.0, 0.0])
+    assert possible_winners(rows, offsets, centre, 0.9).tolist() == [0]
+    assert possible_winners(rows, offsets, centre, 0.9, np.array([0.01, 0.01])).tolist() == [0, 1]
+
+
+def test_what_ties_at_the_rim_of_a_half_space_is_kept() -> None:
+    """A difference along the centre is 0 at right angles to it, which doubles may take for more."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        centre = rng.normal(size=3)
+        centre /= np.linalg.norm(centre)
+        rows = np.array([centre * rng.uniform(0.1, 9.0), np.zeros(3)])
+        assert possible_winners(rows, np.array([0, 2]), centre, 0.0).tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("seeds", [range(12), range(12, 24), many_more(range(1000, 1600))])
 def test_every_engine_finds_the_least_loss_within_the_cosine(seeds: range) -> None:
     for seed in seeds:

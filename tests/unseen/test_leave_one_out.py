@@ -1,6 +1,8 @@
 """Leave-one-out: against all selections that weights attain, in exact arithmetic."""
 
+from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ import oracle
 import pytest
 
 import lpmert
-from lpmert import LimitError, MethodError, MetricError, NBest, Region
+from lpmert import LimitError, MethodError, MetricError, NBest, Region, Status
 from lpmert.search.cutoff import Below, search_below
 
 
@@ -121,3 +123,35 @@ def test_what_cannot_be_left_out_is_said() -> None:
     pairs = NBest(lists.features, lists.offsets, np.column_stack([lists.statistics, lists.statistics + 1.0]))
     with pytest.raises(MetricError, match="sums over lists"):
         lpmert.leave_one_out(pairs, metric="error-rate")
+
+
+def test_what_a_search_leaves_open_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that ends to tolerance, without a bound or with one that weights may undercut, proves nothing."""
+    lists = _lists(1, 2)
+    whole = lpmert.leave_one_out(lists)
+    changed = [k for k in range(lists.n_lists) if whole.least[k] > whole.fitted[k]]
+    unchanged = [
+        k
+        for k, (begin, end) in enumerate(pairwise(lists.offsets.tolist()))
+        if whole.most[k] == whole.fitted[k] < lists.statistics[begin:end].max()
+    ]
+    assert changed
+    assert unchanged
+
+    def to_tolerance(problem: Any, cutoff: float, *more: Any) -> Below:
+        found = search_below(problem, cutoff, *more)
+        if found.result is None:
+            return replace(found, bound=cutoff - 1.0)
+        return replace(found, result=replace(found.result, status=Status.OPTIMAL_TO_TOLERANCE))
+
+    monkeypatch.setattr("lpmert.unseen.leave_one_out.search_below", to_tolerance)
+    found = lpmert.leave_one_out(lists)
+    assert not found.complete
+    for k in (*changed, *unchanged):
+        assert found.least[k] == found.fitted[k] < found.most[k]
+
+
+def test_losses_that_are_rounded_away_beside_larger_ones_are_refused() -> None:
+    lists = NBest([[0.0], [1.0], [0.0], [1.0]], [0, 2, 4], [[0.0], [2.0**62], [0.0], [0.4]], names=["a"])
+    with pytest.raises(MetricError, match="losses have so many digits"):
+        lpmert.leave_one_out(lists)
