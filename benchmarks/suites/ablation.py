@@ -131,8 +131,8 @@ def _way(rows: list[Row]) -> Iterator[Table]:
         "The first lists of Swahili translation, 100-best, with their first 8 features, 1 - sentence BLEU+1. As "
         "published ends with the first combination that is accepted, proved or not, and begins without weights; all "
         "others prove the optimum, from the weights of line searches. The last three are methods of their own, which "
-        "take none of the steps but the least norm. >: stopped after a minute of the clock, of which a busy machine left "
-        "so many processor seconds; the last column is of such minutes."
+        "take none of the steps but the least norm. >: stopped after a minute of the clock, of which a busy machine "
+        "left so many processor seconds; the last column is of such minutes."
     )
     if body:
         yield Table("From the paper to today's default", (*headings, "lists in a minute"), body, note)
