@@ -18,7 +18,7 @@ from lpmert.errors import FloatArray
 from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, metrics, search
 
 Vector = tuple[Fraction, ...]
-METRICS = ("ndcg-exp@3", "ndcg@2", "mrr@2", "mrr@9", "map@3", "recall@2", "precision@3")
+METRICS = ("ndcg-exp@3", "ndcg@2", "mrr@2", "mrr@9", "recall@2", "precision@3")
 
 
 def value(metric: str, grades: list[float]) -> float | None:
@@ -29,10 +29,6 @@ def value(metric: str, grades: list[float]) -> float | None:
         return None
     if name == "mrr":
         return max((1 / (r + 1) for r, g in enumerate(top) if g), default=0.0)
-    if name == "map":
-        return sum(sum(g > 0 for g in top[: r + 1]) / (r + 1) for r, g in enumerate(top) if g) / sum(
-            g > 0 for g in grades
-        )
     hits = sum(g > 0 for g in top)
     if name in ("recall", "precision"):
         return hits / (sum(g > 0 for g in grades) if name == "recall" else int(k))
@@ -262,7 +258,7 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
         lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
         parts = RankingMetric.of(metric).parts(lists)
         bounds = core.Ranking(
-            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, parts.kind, 0.0
+            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, parts.first_only, 0.0
         )
         least = random.integers(0, 3, size=5)
         reached = [-1.0]

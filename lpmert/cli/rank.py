@@ -84,7 +84,7 @@ class _Best:
 
     heading = "Search"
 
-    metric: str = option("NAME@K", "ndcg, ndcg-exp, mrr, map, recall or precision.", default="ndcg@10")
+    metric: str = option("NAME@K", "ndcg, ndcg-exp, mrr, recall or precision.", default="ndcg@10")
     signed: bool = option("", "Weights below 0, too.", default=False)
     time_limit: float | None = option(
         "SECONDS",

@@ -1,4 +1,4 @@
-"""What a ranking is worth at k: NDCG, MRR, MAP, recall and precision, with the order of documents exact."""
+"""What a ranking is worth at k: NDCG, MRR, recall and precision, with the order of documents exact."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ MOST_POSITIONS = 4096
 
 _MOST_DIGITS = 9
 
-_NAMES = ("ndcg", "mrr", "map", "recall", "precision")
-
-_GAINS, _FIRST, _PLACED = range(3)
-"""What a document adds, as the core numbers it: its gain, its gain if it is the first one, or how many are placed."""
+_NAMES = ("ndcg", "mrr", "recall", "precision")
 
 
 @dataclass(frozen=True)
@@ -35,8 +32,7 @@ class RankingMetric:
     Parameters
     ----------
     name : str
-        "ndcg", "mrr" (the inverse rank of the first relevant document), "map" (the precision at each relevant document,
-        divided by the number of all relevant ones), "recall" or "precision".
+        "ndcg", "mrr" (the inverse rank of the first relevant document), "recall" or "precision".
     k : int
         How many places count.
     exponential : bool
@@ -77,7 +73,7 @@ class RankingMetric:
                 raise DataError("relevance must be at most 50 where a grade g gains 2**g - 1; try ndcg")
             discounts = 1 / np.log2(np.arange(2.0, self.k + 2))
         else:
-            discounts = 1 / np.arange(1.0, self.k + 1) if self.name in ("mrr", "map") else np.ones(self.k)
+            discounts = 1 / np.arange(1.0, self.k + 1) if self.name == "mrr" else np.ones(self.k)
         gains = self._gains(lists.relevance)
         scales = np.zeros(len(lists.offsets) - 1)
         for q, own in enumerate(rows_by_query(lists.offsets)):
@@ -86,11 +82,10 @@ class RankingMetric:
             if best[0] > 0:
                 ideal = fsum(best * discounts[: len(best)])
                 relevant = float(np.count_nonzero(every))
-                most = {"ndcg": ideal, "mrr": 1.0, "map": relevant, "recall": relevant, "precision": float(self.k)}
-                scales[q] = 1 / most[self.name]
+                scales[q] = 1 / {"ndcg": ideal, "mrr": 1.0, "recall": relevant, "precision": float(self.k)}[self.name]
         if not scales.any():
             raise DataError("no query has a relevant document")
-        return Parts(gains, discounts, scales, {"mrr": _FIRST, "map": _PLACED}.get(self.name, _GAINS))
+        return Parts(gains, discounts, scales, self.name == "mrr")
 
     def _gains(self, grades: FloatArray) -> FloatArray:
         if self.name != "ndcg":
@@ -100,15 +95,12 @@ class RankingMetric:
 
 @dataclass(frozen=True)
 class Parts:
-    """A metric on lists: gains [M], discounts [k], a factor for each query [Q], 0 where it does not count.
-
-    kind: what a document adds, before the discount of its place.
-    """
+    """A metric on lists: gains [M], discounts [k], a factor for each query [Q], 0 where it does not count."""
 
     gains: FloatArray
     discounts: FloatArray
     scales: FloatArray
-    kind: int
+    first_only: bool
 
     @property
     def n_queries(self) -> int:
@@ -153,9 +145,8 @@ def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: 
             exact = {int(d): _dot(weights, features[d]) for d in near}
             order = np.array(sorted(exact, key=lambda d: (-exact[d], parts.gains[d])))
         gains = parts.gains[order[:k]]
-        adds = gains if parts.kind != _PLACED else np.where(gains > 0, np.cumsum(gains > 0), 0.0)
-        placed = adds * parts.discounts[: len(gains)]
-        values.append((placed.max() if parts.kind == _FIRST else fsum(placed)) * parts.scales[q])
+        placed = gains * parts.discounts[: len(gains)]
+        values.append((placed.max() if parts.first_only else fsum(placed)) * parts.scales[q])
     return fsum(values)
 
 
