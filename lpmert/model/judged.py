@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -64,6 +65,10 @@ class Judged:
         queries = tuple(self.queries) or tuple(str(q + 1) for q in range(n_queries))
         if len(names) != features.shape[1] or {len(queries), len(unretrieved)} != {n_queries}:
             raise DataError("names must name every feature, queries every query; unretrieved has grades for each query")
+        for what, some in (("features", names), ("queries", queries)):
+            if len(set(some)) < len(some):
+                twice = next(name for name, count in Counter(some).items() if count > 1)
+                raise DataError(f"two {what} are called {quoted(twice)}; give each a name of its own")
         for name, value in zip(
             ("features", "offsets", "relevance", "names", "queries", "unretrieved"),
             (features, offsets, relevance, names, queries, unretrieved),
