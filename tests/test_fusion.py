@@ -154,6 +154,20 @@ def test_the_best_weights_stand_beside_usual_ones(dimensions: int, nonnegative: 
     assert found.verdict == "proved: no weights do better"
 
 
+def test_the_search_says_how_it_stands() -> None:
+    told: list[tuple[str, int, int | None]] = []
+    found = fuse(lists_of(3, 3), "map@5", folds=2, on_stage=lambda *stage: told.append(stage))
+    of_search = [(stage.split(), done) for stage, done, parts in told if parts is None]
+    assert len(of_search) < len(told)  # the parts of cross-validation are told of, too
+    assert all(words[0] == "map@5" and words[-1] == "cones" for words, _ in of_search)
+    scores = [float(words[1].rstrip(",")) for words, _ in of_search]
+    bounds = [float(words[4].rstrip(";")) for words, _ in of_search]
+    assert scores == sorted(scores)
+    assert max(scores) <= found.result.score + 5e-7
+    assert min(bounds) >= found.result.score
+    assert max(done for _, done in of_search) <= found.result.nodes
+
+
 def test_weights_have_the_fewest_digits_that_keep_their_score() -> None:
     for seed in range(6):
         lists = lists_of(seed, 2 + seed % 2)
