@@ -427,6 +427,18 @@ def list_problem(data: NBest | WordGraphs, metric: Any, ties: str, region: Regio
     return problem
 
 
+def optimum_of(optimum: Result, problem: Problem | LatticeProblem) -> Result:
+    """Return a result that was given; raises `DataError` unless it is about this problem."""
+    from lpmert.errors import DataError
+
+    if optimum.fingerprint != problem.fingerprint or f"|{problem.signature}|" not in optimum.signature:
+        raise DataError(
+            "the given optimum is for other lists, another metric or another region; give one found for "
+            "these, or a method that finds it"
+        )
+    return optimum
+
+
 def _checked(region: Region | None) -> Region | None:
     if region is None:
         return None

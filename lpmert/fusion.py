@@ -24,8 +24,9 @@ _GRID_SECONDS = 20.0
 _FOLD_SECONDS = 10.0
 """Most that the search of one fold takes: its weights are judged by held-out queries, not by a bound."""
 _DIGITS = range(3, 17)
+_SHOWN = 6
 
-OnStage = Callable[[str, int, int], object]
+OnStage = Callable[[str, int, int | None], object]
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def fuse(
     folds : int, optional
         Parts for cross-validation.
     on_stage : callable, optional
-        Is told the name of a stage, how many parts of it are done, and of how many.
+        Is told the name of a stage, how many parts of it are done, and of how many, or `None`.
 
     Returns
     -------
@@ -186,7 +187,12 @@ def fuse(
     if folds is not None and not 2 <= folds <= len(counted):
         raise DataError(f"cross-validation in {folds} parts needs as many queries that count, not {len(counted)}")
     dimensions = len(lists.names)
-    found = maximize(lists, of, nonnegative=nonnegative, time_limit=time_limit, seed=seed)
+
+    def on_progress(score: float, bound: float, nodes: int) -> None:
+        if on_stage is not None:
+            on_stage(f"{of} {score:.{_SHOWN}f}, at most {rounded_up(bound)}; cones", nodes, None)
+
+    found = maximize(lists, of, nonnegative=nonnegative, time_limit=time_limit, seed=seed, on_progress=on_progress)
     result = _with_few_digits(lists, of, found, nonnegative)
     values: list[float] = []
     size = comb(_STEPS + dimensions - 1, dimensions - 1)
@@ -197,7 +203,7 @@ def fuse(
             break
     return Fused(
         result,
-        metric if isinstance(metric, str) else f"{of.name}@{of.k}",
+        str(of),
         {name: _worth(lists, one, of) for name, one in zip(lists.names, np.eye(dimensions), strict=True)},
         evaluate(lists, np.ones(dimensions), of),
         max(values),
@@ -213,16 +219,16 @@ def fuse(
 
 def rounded_up(bound: float) -> str:
     """Return a bound with six decimals that is still one."""
-    return str(Decimal(bound).quantize(Decimal("0.000001"), ROUND_CEILING))
+    return str(Decimal(bound).quantize(Decimal(10) ** -_SHOWN, ROUND_CEILING))
 
 
 def _gains_told(lists: Judged, metric: RankingMetric) -> list[str]:
     """Return which gains NDCG has where there are grades that make a difference: tools do not agree."""
-    if metric.name != "ndcg" or not (lists.relevance > 1).any():
-        return []
-    if metric.exponential:
-        return [f"a grade gains 2^grade - 1; where it gains itself, as in trec_eval: ndcg@{metric.k}"]
-    return [f"a grade gains itself, as in trec_eval; where it gains 2^grade - 1: ndcg-exp@{metric.k}"]
+    told = {
+        "ndcg": f"a grade gains itself, as in trec_eval; where it gains 2^grade - 1: ndcg-exp@{metric.k}",
+        "ndcg-exp": f"a grade gains 2^grade - 1; where it gains itself, as in trec_eval: ndcg@{metric.k}",
+    }
+    return [told[metric.name]] if metric.name in told and (lists.relevance > 1).any() else []
 
 
 def _worth(lists: Judged, weights: FloatArray, metric: RankingMetric) -> float:

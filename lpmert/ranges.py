@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.api import list_problem, many_searches, settings_of
+from lpmert.api import list_problem, many_searches, optimum_of, settings_of
 from lpmert.errors import DataError, MethodError, RegionError
 from lpmert.findings import Outcome
 from lpmert.model.nbest import NBest
@@ -134,6 +134,7 @@ def near_optimal(
     method: str | Method = "auto",
     ties: str = "first",
     region: Region | None = None,
+    optimum: Result | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
     jobs: int = 1,
@@ -156,6 +157,8 @@ def near_optimal(
         How close what is attained and what is possible come, relative to their size.
     metric, method, ties, region
         As for `minimize`.
+    optimum : Result, optional
+        What `minimize` returned for the same arguments; by default it is searched.
     time_limit : float, optional
         Seconds for everything: a third at most for the optimum, the rest in equal shares for the ranges.
     memory_limit, jobs, backend, seed
@@ -194,7 +197,7 @@ def near_optimal(
     with many_searches(limits, backend, jobs) as (deadline, _):
         problem = list_problem(nbest, metric, ties, region, "ranges of weights are sought on")
         optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
-        most = optimum.loss + more(optimum.loss)
+        optimum, most = near_optimum(problem, more, solver, limits, deadline, seed, optimum)
         search = _Search(nbest, problem, solver, limits, seed, deadline, most, precision)
         search.fix(optimum, region or Region(), relative_to)
         ranges: list[WeightRange] = []
@@ -216,6 +219,22 @@ def checked_slack(slack: float | str) -> Callable[[float], float]:
             f"slack is what weights may lose beyond the optimum, 0 or more, or a share: 1%; got {quoted(slack)}"
         )
     return (lambda loss: abs(loss) * number / 100.0) if percent else (lambda _: number)
+
+
+def near_optimum(
+    problem: Problem,
+    more: Callable[[float], float],
+    method: Method,
+    limits: Limits,
+    deadline: Deadline,
+    seed: int,
+    known: Result | None,
+) -> tuple[Result, float]:
+    """Return the optimum, searched in a third of the time unless it is known, and the largest loss that is near it."""
+    third = None if deadline.left is None else deadline.left / 3.0
+    limits = replace(limits, time_limit=third)
+    optimum = solve(method, problem, limits, seed=seed) if known is None else optimum_of(known, problem)
+    return optimum, optimum.loss + more(optimum.loss)
 
 
 class _Search:

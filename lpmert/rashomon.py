@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, pi
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,9 +27,8 @@ from lpmert.numeric.cone import covering_cones
 from lpmert.numeric.lists import SortedLists
 from lpmert.numeric.rounding import EPSILON, binary_places
 from lpmert.quoting import quoted
-from lpmert.ranges import checked_slack
+from lpmert.ranges import checked_slack, near_optimum
 from lpmert.result import Result
-from lpmert.search.driver import solve
 from lpmert.search.incumbent import normalised
 from lpmert.system.deadline import Deadline, told
 from lpmert.values import whole_number
@@ -180,7 +179,7 @@ def rashomon_set(
         if form.cap is not None or form.rounding is not None or (reduction is not None and reduction.columns is None):
             raise MethodError("cones of near-optimal weights are for regions of limits; leave cosine and equations out")
         optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
-        most = optimum.loss + more(optimum.loss)
+        optimum, most = near_optimum(problem, more, solver, limits, deadline, seed, None)
         off = nbest.n_lists if form.rounded else 0  # half a unit a list, before parallel ones were merged
         within = problem.dearest if len(form.limits) else form.dearest
         limit = min(floor(Fraction(most) / Fraction(form.unit) - form.constant), within)

@@ -1,4 +1,4 @@
-"""The JSON Schema of results, checks, evaluations and comparisons."""
+"""The JSON Schema of results, checks, evaluations, comparisons, and what `tune` and `rank` find."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from lpmert.quoting import quoted
 from lpmert.result import SCHEMA, Status
 
-KINDS = ("result", "check", "evaluation", "comparison", "tuning")
+KINDS = ("result", "check", "evaluation", "comparison", "tuning", "ranking")
 
 Json = dict[str, Any]
 
@@ -61,6 +61,7 @@ def _object(properties: Mapping[str, Json], optional: tuple[str, ...] = ()) -> J
 
 
 _VERSION: Json = {"const": SCHEMA, "description": "version of this schema"}
+_STATUS: Json = {"enum": [status.name.lower() for status in Status]}
 _WEIGHTS = _by_name(_NUMBER, "by the names of the features, in their order")
 _RATES = _by_name(_NUMBER, "the loss as shares: accuracy, error_rate; empty where what to divide by is not known")
 _COST: dict[str, Json] = {
@@ -107,7 +108,7 @@ _RESULT = _object(
         "lower_bound": _described(_MAYBE, "proved; null for heuristics"),
         "gap_abs": _described(_MAYBE, "loss minus lower bound"),
         "gap_rel": _described(_MAYBE, "the same as a share of the loss; null also where it is infinite"),
-        "status": {"enum": [status.name.lower() for status in Status]},
+        "status": _STATUS,
         "message": _STRING,
         "success": _described(_TRUTH, "whether the run ended by itself"),
         "method": _STRING,
@@ -251,6 +252,35 @@ _SCHEMAS: Mapping[str, Json] = {
             "seed": _WHOLE,
             "signature": _STRING,
             "seconds": _by_name(_NUMBER, "what took how long"),
+        }
+    ),
+    "ranking": _object(
+        {
+            "weights": _WEIGHTS,
+            "metric": _STRING,
+            "score": _described(_NUMBER, "mean over the queries that count; higher is better"),
+            "bound": _described(_NUMBER, "proved: no weights reach more"),
+            "status": _STATUS,
+            "message": _STRING,
+            "alone": _by_name(_NUMBER, "what each feature alone is worth"),
+            "equal": _described(_NUMBER, "what equal weights are worth"),
+            "grid": _object({"score": _NUMBER, "points": _described(_WHOLE, "those tried"), "of": _WHOLE}),
+            "other": _described(_MAYBE, "what the weights to compare with are worth"),
+            "unseen": _or_null(
+                _object(
+                    {
+                        **dict.fromkeys(("best", "equal"), _NUMBER),
+                        "reach": _described(_NUMBER, "half the interval of 95 % of their difference"),
+                        "folds": _WHOLE,
+                        "message": _STRING,
+                    }
+                ),
+                "by cross-validation",
+            ),
+            **dict.fromkeys(("queries", "documents"), _described(_WHOLE, "those that count")),
+            "notes": _array(_STRING, "what to keep in mind"),
+            "nodes": _described(_WHOLE, "cones searched"),
+            "seconds": _NUMBER,
         }
     ),
 }

@@ -19,7 +19,7 @@ from lpmert.reporting.pictures import write_picture
 
 Scores = dict[str, dict[str, float]]
 WEIGHTS = (0.31, 0.42, 0.27)
-METRICS = ("ndcg@5", "ndcg@50", "mrr@7", "recall@4", "precision@6")
+METRICS = ("ndcg@5", "ndcg@50", "mrr@7", "recall@4", "precision@6", "map@9", "success@2", "map-l2@30", "recall-l2@4")
 
 
 def collection(seed: int, *, queries: int = 25) -> tuple[dict[str, Scores], Scores]:
@@ -53,8 +53,12 @@ def fused_by_hand(runs: dict[str, Scores], how: str | None) -> Scores:
 def trec_eval(run: Scores, qrels: Scores, metric: str) -> float:
     """The mean over the queries as trec_eval counts, without the package; ties in the worst order, not by name."""
     name, _, places = metric.partition("@")
+    name, _, least = name.partition("-l")
     k, values = int(places), []
-    for q, grades in qrels.items():
+    for q, own in qrels.items():
+        grades = {d: g for d, g in own.items() if g >= float(least or 0)}
+        if not any(grades.values()):
+            continue
         order = sorted(run[q], key=lambda d: (-run[q][d], grades.get(d, 0.0)))[:k]
         top = [grades.get(d, 0.0) for d in order]
         relevant = sum(g > 0 for g in grades.values())
@@ -64,6 +68,11 @@ def trec_eval(run: Scores, qrels: Scores, metric: str) -> float:
             values.append(dcg[0] / dcg[1])
         elif name == "mrr":
             values.append(next((1 / (r + 1) for r, g in enumerate(top) if g > 0), 0.0))
+        elif name == "success":
+            values.append(float(max(top) > 0))
+        elif name == "map":
+            hits = [r for r, g in enumerate(top) if g > 0]
+            values.append(fsum((i + 1) / (r + 1) for i, r in enumerate(hits)) / relevant)
         else:
             values.append(sum(g > 0 for g in top) / (relevant if name == "recall" else k))
     return fsum(values) / len(values)
@@ -80,7 +89,7 @@ def test_what_weights_are_worth_is_what_trec_eval_counts(metric: str, how: str |
         )
 
 
-OF_PYTREC_EVAL = {"ndcg": "ndcg_cut", "recall": "recall", "precision": "P"}
+OF_PYTREC_EVAL = {"ndcg": "ndcg_cut", "recall": "recall", "precision": "P", "map": "map_cut", "success": "success"}
 
 
 @pytest.mark.parametrize("metric", [metric for metric in METRICS if not metric.startswith("mrr")])
@@ -88,15 +97,19 @@ def test_what_weights_are_worth_is_what_pytrec_eval_says(metric: str) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
     runs, qrels = collection(7)
     name, _, k = metric.partition("@")
+    name, _, least = name.partition("-l")
     measure = f"{OF_PYTREC_EVAL[name]}_{k}"
     whole = {q: {d: int(g) for d, g in own.items()} for q, own in qrels.items()}
-    evaluator = pytrec_eval.RelevanceEvaluator(whole, {measure.replace(f"_{k}", f".{k}")})
-    values = [own[measure] for own in evaluator.evaluate(fused_by_hand(runs, "z")).values()]
+    evaluator = pytrec_eval.RelevanceEvaluator(whole, {measure.replace(f"_{k}", f".{k}")}, int(least or 1))
+    counted = [q for q, own in whole.items() if max(own.values()) >= int(least or 1)]
+    found = evaluator.evaluate(fused_by_hand(runs, "z"))
+    values = [found[q][measure] for q in counted]
     lists = read_judged(runs, qrels=qrels, normalise="z", missing="zero")
     assert evaluate(lists, WEIGHTS, metric) == pytest.approx(sum(values) / len(values), abs=1e-6)
 
 
-OF_RANX = {"ndcg": "ndcg", "mrr": "mrr", "recall": "recall", "precision": "precision", "ndcg-exp": "ndcg_burges"}
+OF_RANX = {"ndcg-exp": "ndcg_burges", "success": "hit_rate"}
+"""The names that differ."""
 
 
 @pytest.mark.slow  # ranx compiles for minutes
@@ -105,13 +118,13 @@ OF_RANX = {"ndcg": "ndcg", "mrr": "mrr", "recall": "recall", "precision": "preci
 def test_what_weights_are_worth_is_what_ranx_says_of_its_own_fusion(metric: str, how: str | None) -> None:
     ranx = pytest.importorskip("ranx")
     runs, qrels = collection(8)
-    name, _, k = metric.partition("@")
+    name, at = metric.partition("@")[::2]
     given = ranx.Qrels({q: {d: int(g) for d, g in own.items()} for q, own in qrels.items()})
     call = engine_text("ranx", tuple(runs), np.array(WEIGHTS), how)
     own = {name: ranx.Run(run, name=name) for name, run in runs.items()}
     combined = eval(call, {"fuse": ranx.fuse, **own})
     lists = read_judged(runs, qrels=qrels, normalise=how, missing="zero")
-    found = ranx.evaluate(given, combined, f"{OF_RANX[name]}@{k}")
+    found = ranx.evaluate(given, combined, f"{OF_RANX.get(name, name)}@{at}")
     assert evaluate(lists, WEIGHTS, metric) == pytest.approx(float(found), abs=1e-6)
 
 
@@ -137,6 +150,20 @@ def test_the_best_weights_stand_beside_usual_ones(dimensions: int, nonnegative: 
     assert found.result.score <= found.result.bound
     assert found.result.score >= max(found.grid, found.equal, *found.alone.values()) - 1e-12
     assert found.verdict == "proved: no weights do better"
+
+
+def test_the_search_says_how_it_stands() -> None:
+    told: list[tuple[str, int, int | None]] = []
+    found = fuse(lists_of(3, 3), "map@5", folds=2, on_stage=lambda *stage: told.append(stage))
+    of_search = [(stage.split(), done) for stage, done, parts in told if parts is None]
+    assert len(of_search) < len(told)  # the parts of cross-validation are told of, too
+    assert all(words[0] == "map@5" and words[-1] == "cones" for words, _ in of_search)
+    scores = [float(words[1].rstrip(",")) for words, _ in of_search]
+    bounds = [float(words[4].rstrip(";")) for words, _ in of_search]
+    assert scores == sorted(scores)
+    assert max(scores) <= found.result.score + 5e-7
+    assert min(bounds) >= found.result.score
+    assert max(done for _, done in of_search) <= found.result.nodes
 
 
 def test_weights_have_the_fewest_digits_that_keep_their_score() -> None:

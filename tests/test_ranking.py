@@ -18,17 +18,27 @@ from lpmert.errors import FloatArray
 from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, metrics, search
 
 Vector = tuple[Fraction, ...]
-METRICS = ("ndcg-exp@3", "ndcg@2", "mrr@2", "mrr@9", "recall@2", "precision@3")
+METRICS = (
+    "ndcg-exp@3", "ndcg@2", "mrr@2", "mrr@9", "recall@2", "precision@3", "map@3", "map@9", "success@2", "map-l2@3"
+)  # fmt: skip
 
 
 def value(metric: str, grades: list[float]) -> float | None:
     """What one query is worth with grades in the order of the ranking; `None` without a relevant document."""
     name, _, k = metric.partition("@")
+    name, _, least = name.partition("-l")
+    if least:
+        grades = [g if g >= float(least) else 0.0 for g in grades]
     top = grades[: int(k)]
     if not any(grades):
         return None
     if name == "mrr":
         return max((1 / (r + 1) for r, g in enumerate(top) if g), default=0.0)
+    if name == "success":
+        return float(any(top))
+    if name == "map":  # the precision at each relevant document
+        precisions = [sum(map(bool, top[: r + 1])) / (r + 1) for r, g in enumerate(top) if g]
+        return sum(precisions) / sum(map(bool, grades))
     hits = sum(g > 0 for g in top)
     if name in ("recall", "precision"):
         return hits / (sum(g > 0 for g in grades) if name == "recall" else int(k))
@@ -254,11 +264,11 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
     random = np.random.default_rng(5)
     for _ in range(30):
         grades = random.integers(0, 3, size=5).astype(float)
-        grades[0] = 1
+        grades[0] = 2
         lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
         parts = RankingMetric.of(metric).parts(lists)
         bounds = core.Ranking(
-            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, parts.first_only, 0.0
+            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, 0.0
         )
         least = random.integers(0, 3, size=5)
         reached = [-1.0]
@@ -292,7 +302,9 @@ def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
         grades = random.permutation([1.0, 2.0, 3.0, 5.0])  # different grades: the ranks are as given
         lists = Judged(np.zeros((4, 1)), [0, 4], grades)
         parts = RankingMetric.of("ndcg-exp@4").parts(lists)
-        bounds = core.Ranking(np.zeros((4, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, False, 0.0)
+        bounds = core.Ranking(
+            np.zeros((4, 1)), lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, 0.0
+        )
         ranks = random.integers(0, 5, size=4)
         assert bounds.worth(0, ranks[bounds.relevant]) / 2**40 == pytest.approx(
             assigned(parts, ranks.tolist()), abs=1e-11
@@ -456,7 +468,7 @@ def test_ties_count_in_the_worst_order() -> None:
         for _ in range(10):
             features = random.integers(0, 2, size=(5, 2)) / 10
             grades = random.integers(0, 3, size=5).astype(float)
-            grades[0] = 1
+            grades[0] = 2
             scores = [Fraction(repr(a)) + Fraction(repr(b)) for a, b in features.tolist()]
             orders = (p for p in permutations(range(5)) if all(scores[a] >= scores[b] for a, b in pairwise(p)))
             worst = min(value(metric, [grades[d] for d in order]) or 0.0 for order in orders)
@@ -495,6 +507,7 @@ def test_queries_without_a_relevant_document_do_not_count() -> None:
         evaluate(Judged([[1.0]], [0, 1], [0]), [1.0], "ndcg-exp@2")
 
 
+@pytest.mark.parametrize("metric", ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "bpref@3", "mrr@5000", "recall-l@3"])
 @pytest.mark.parametrize(
     "metric",
     ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "err@3", "mrr@5000", "mrr@" + "9" * 5000, None, b"mrr@3"],
@@ -518,16 +531,39 @@ def test_limits_and_seeds_that_are_none_are_refused(setting: dict[str, Any]) -> 
         maximize(Judged([[1.0, 2.0]], [0, 1], [1]), "mrr@1", **setting)
 
 
-def test_names_of_features_are_told_apart() -> None:
-    with pytest.raises(DataError, match="two features are called 'a'; give each another name"):
-        Judged([[1.0, 2.0]], [0, 1], [1], names=("a", "a"))
-
-
 def test_weights_lie_beside_a_tie_in_the_middle_of_the_best_cell() -> None:
     # The third document is second for all weights but equal ones, with which all three tie.
     result = maximize(Judged([[1, -1], [-1, 1], [0, 0]], [0, 3], [0, 0, 1]), "mrr@3")
     assert result.status is Status.OPTIMAL
     assert result.score == 0.5
+
+
+def test_a_metric_is_written_as_it_is_read() -> None:
+    for text in (*METRICS, "recall-l3@100"):
+        assert str(RankingMetric.of(text)) == text
+        assert RankingMetric.of(RankingMetric.of(text)) == RankingMetric.of(text)
+    with pytest.raises(MetricError, match="ndcg takes grades as they are; leave out -l2"):
+        RankingMetric.of("ndcg-l2@10")
+
+
+def test_the_search_tells_how_it_stands() -> None:
+    random = np.random.default_rng(8)
+    lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
+    told: list[tuple[float, float, int]] = []
+    best = maximize(lists, "map@5", on_progress=lambda *told_now: told.append(told_now))
+    assert best.status is Status.OPTIMAL
+    assert len(told) > 1
+    scores, bounds, nodes = zip(*told, strict=True)
+    assert list(scores) == sorted(scores)
+    assert list(bounds) == sorted(bounds, reverse=True)
+    assert list(nodes) == sorted(nodes)
+    assert max(scores) <= best.score <= min(bounds)
+
+
+def test_names_are_each_of_one_thing() -> None:
+    for what, names in (("features", {"names": ("a", "b", "a")}), ("queries", {"queries": ("a", "a")})):
+        with pytest.raises(DataError, match=f"two {what} are called 'a'"):
+            Judged(np.eye(3), [0, 1, 3], [1, 0, 0], **names)
 
 
 @pytest.mark.parametrize(

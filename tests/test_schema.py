@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from commands import TABLE, json_of, refusal, run
+from shared import ROOT
 
 import lpmert
 from lpmert.result_schema import KINDS, schema_of
@@ -32,6 +33,10 @@ def commands(table: Path) -> dict[str, list[list[str]]]:
             for more in ([], ["--held-out", str(table)])
         ],
         "tuning": [["tune", str(table), *more] for more in ([], ["--held-out", str(table)])],
+        "ranking": [
+            ["rank", str(ROOT / "examples" / "search" / "judged.txt"), *more]
+            for more in ([], ["--cv", "2", "--weights", "1,1,1"], ["--time-limit", "0"])
+        ],
     }
 
 

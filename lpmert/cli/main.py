@@ -272,7 +272,7 @@ class _Document:
 
 @command("schema check")
 def schema(document: _Document) -> None:
-    """Print the JSON Schema of a result (`solve`, `Result.save`), check, evaluation, comparison or tuning."""
+    """Print the JSON Schema of a result (`solve`, `Result.save`), check, evaluation, comparison, tuning or ranking."""
     from lpmert.result_schema import schema_of
 
     put(json.dumps(schema_of(document.kind), indent=2))

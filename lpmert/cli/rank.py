@@ -84,7 +84,11 @@ class _Best:
 
     heading = "Search"
 
-    metric: str = option("NAME@K", "ndcg, ndcg-exp, mrr, recall or precision.", default="ndcg@10")
+    metric: str = option(
+        "NAME@K",
+        "ndcg, ndcg-exp, mrr, map, recall, precision or success; recall-l2@K: grades from 2 on are relevant.",
+        default="ndcg@10",
+    )
     signed: bool = option("", "Weights below 0, too.", default=False)
     time_limit: float | None = option(
         "SECONDS",
@@ -135,9 +139,9 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     svmlight's lines (`grade qid:query index:value ...`), or a table with a document a row.
 
     The documents of a query are those of all runs together. Those without a grade are not relevant; relevant ones that
-    are in no run count for NDCG and recall, as in trec_eval. Queries count if they have a relevant document and are in
-    a run. Documents with equal scores count in the worst order. In ndcg a grade gains itself, as in trec_eval, and
-    2^grade - 1 in ndcg-exp.
+    are in no run count for NDCG, recall and map, as in trec_eval. Queries count if they have a relevant document and
+    are in a run. Documents with equal scores count in the worst order. In ndcg a grade gains itself, as in trec_eval,
+    and 2^grade - 1 in ndcg-exp.
 
     The report compares with each feature alone, equal weights, and the best of a grid of 11 values a weight. The
     weights are shown with as many digits as it takes to keep their score. The picture, of two features, shows the

@@ -109,6 +109,7 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
         with Interrupts() as stop, naming(search.name):
             cones = rashomon_set(data, **arguments, slack=near.slack) if near.cones else None
             own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack}
+            own["optimum"] = None if cones is None else cones.optimum
             found = near_optimal(data, **arguments, **own, on_range=None if out.quiet else Stages())
         unit = search.unit(data)
         plain = found.to_dict() if cones is None else {**found.to_dict(), "cones": cones.to_dict()}

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.graphs import WordGraphs
-    from lpmert.model.lattice_problem import AnyProblem
     from lpmert.model.nbest import NBest
     from lpmert.model.region import Region
     from lpmert.result import Callback, Limits, Result
@@ -139,7 +138,7 @@ def compare(
     >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
     (0.0, 1.0, 1.0)
     """
-    from lpmert.api import method_of, problem_of
+    from lpmert.api import method_of, optimum_of, problem_of
     from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry
     from lpmert.comparing.cross_validation import expected
     from lpmert.comparing.cross_validation import folds as refits
@@ -177,7 +176,7 @@ def compare(
     )
     given = [(name, method_of(method)) for name, method in named]
     compared = sources(given, weights or {}, callables or {}, problem)
-    known = _checked(optimum, problem) if isinstance(optimum, Result) else None
+    known = optimum_of(optimum, problem) if isinstance(optimum, Result) else None
     solver = None if optimum is None or isinstance(optimum, Result) else method_of(optimum)
 
     for method in [method for _, method in given] + ([] if solver is None else [solver]):
@@ -247,17 +246,3 @@ def compare(
         unit=problem.unit,
         held_out_unit=None if there is None else there.unit,
     )
-
-
-def _checked(optimum: Result, problem: AnyProblem) -> Result:
-    """Return a result that was given; raises `DataError` unless it is about this problem."""
-    from lpmert.errors import DataError
-    from lpmert.model.lattice_problem import LatticeProblem
-
-    data = problem.lattices if isinstance(problem, LatticeProblem) else problem.nbest
-    if optimum.fingerprint != data.fingerprint or f"|{problem.signature}|" not in optimum.signature:
-        raise DataError(
-            "the given optimum is for other lists, another metric or another region; give one found for "
-            "these, or a method that finds it"
-        )
-    return optimum

@@ -556,9 +556,9 @@ def find_graph_envelope(
 class Ranking:
     """What weights make of the ranking of judged documents, and a search over cones for the best weights.
 
-    features [M, D] of size at most 1, offsets [Q + 1], gains [M], discounts [k], a factor for each query [Q], 0 where
-    it does not count; first_only where only the first document with a gain counts. Values are in units of 2**-40,
-    rounded up. Only documents of different gains in a query are compared. All cells hold weights, absolute values
+    features [M, D] of size at most 1, offsets [Q + 1], gains [M], discounts [k], merits [k] of the first, second, ...
+    document with a gain, a factor for each query [Q], 0 where it does not count. Values are in units of 2**-40, rounded
+    up. Only documents of different gains in a query are compared. All cells hold weights, absolute values
     summing to 1, at which any two documents of different features differ by at least `least`; 0 if that is not known.
     """
 
@@ -568,8 +568,8 @@ class Ranking:
         offsets: IntArray,
         gains: FloatArray,
         discounts: FloatArray,
+        merits: FloatArray,
         scales: FloatArray,
-        first_only: bool,
         least: float,
     ) -> None: ...
     relevant: IntArray

@@ -1,5 +1,5 @@
-// How well weights rank judged documents: DCG and its kin at k, along the events of the plane and over cones of
-// weights.
+// How well weights rank judged documents: DCG, average precision and their kin at k, along the events of the plane and
+// over cones of weights.
 //
 // Lemmas O1 to O6 of proofs/ranking.md. A document's rank is at least the number of those that lead it everywhere in a
 // cone; positions are filled with the largest gain that these ranks allow. A cone is cut on an edge where a pair
@@ -67,10 +67,9 @@ struct Event {
 
 class Ranking {
     Rows<const double> features;
-    Span<const double> gains, discounts, scales;
+    Span<const double> gains, discounts, merits, scales;
     Span<const Index> offsets;
     Index dimensions, k;
-    bool first_only;
     double least;
     Indices rows, starts;    // relevant documents of each query that counts, by falling gain
     std::vector<Row> query;  // of each of these
@@ -84,20 +83,22 @@ class Ranking {
   public:
     Index closed = 0, nodes = 0;
 
+    // The n-th document with a gain, from the first place on, counts merits [k] [n] times its gain and its discount.
     Ranking(Rows<const double> features_, Span<const Index> offsets_, Span<const double> gains_,
-            Span<const double> discounts_, Span<const double> scales_, bool first_only_, double least_)
+            Span<const double> discounts_, Span<const double> merits_, Span<const double> scales_, double least_)
         : features(features_),
           gains(gains_),
           discounts(discounts_),
+          merits(merits_),
           scales(scales_),
           offsets(offsets_),
           dimensions(features_.columns()),
           k(discounts_.size()),
-          first_only(first_only_),
           least(least_),
           starts(1, 0) {
         check_offsets(offsets_, features_.rows(), "offsets");
         check_size(gains_.size(), features_.rows(), "gains");
+        check_size(merits_.size(), k, "merits");
         check_size(scales_.size(), offsets_.size() - 1, "scales");
         if (features.rows() > std::numeric_limits<Row>::max()) throw std::invalid_argument("too many documents");
         for (const double value : features.items())
@@ -317,12 +318,11 @@ class Ranking {
             for (Index i = from; i < to; ++i) ranks[i] += i - from;
         }
         double sum = 0.0;
-        for (Index position = 0, placed = 0; position < k && placed < size; ++position) {
+        for (Index position = 0, placed = 0; position < k && placed < size && merits[placed] > 0.0; ++position) {
             const auto next = std::find_if(ranks.begin(), ranks.end(), [&](Index rank) { return rank <= position; });
             if (next == ranks.end()) continue;
             *next = std::numeric_limits<Index>::max();
-            sum += gains[rows[begin + (next - ranks.begin())]] * discounts[position];
-            placed = first_only ? size : placed + 1;
+            sum += gains[rows[begin + (next - ranks.begin())]] * discounts[position] * merits[placed++];
         }
         return static_cast<Index>(sum * scales[q] * UNIT) + ROUNDING;
     }
@@ -592,8 +592,9 @@ class Ranking {
 
 void bind_ranking(nb::module_& module) {
     nb::class_<Ranking> ranking(module, "Ranking");
-    define_init<Rows<const double>, Span<const Index>, Span<const double>, Span<const double>, Span<const double>, bool,
-                double>(ranking, "features", "offsets", "gains", "discounts", "scales", "first_only", "least");
+    define_init<Rows<const double>, Span<const Index>, Span<const double>, Span<const double>, Span<const double>,
+                Span<const double>, double>(ranking, "features", "offsets", "gains", "discounts", "merits", "scales",
+                                            "least");
     define(ranking, "worth", &Ranking::worth_of, "query", "ahead");
     define(ranking, "value", &Ranking::value, "weights");
     define(ranking, "compared", &Ranking::compared);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -72,9 +73,10 @@ class Judged:
         queries = tuple(self.queries) or tuple(str(q + 1) for q in range(n_queries))
         if len(names) != features.shape[1] or {len(queries), len(unretrieved)} != {n_queries}:
             raise DataError("names must name every feature, queries every query; unretrieved has grades for each query")
-        twice = [name for number, name in enumerate(names) if name in names[:number]]
-        if twice:
-            raise DataError(f"two features are called {quoted(twice[0])}; give each another name")
+        for what, some in (("features", names), ("queries", queries)):
+            if len(set(some)) < len(some):
+                twice = next(name for name, count in Counter(some).items() if count > 1)
+                raise DataError(f"two {what} are called {quoted(twice)}; give each a name of its own")
         for name, value in zip(
             ("features", "offsets", "relevance", "names", "queries", "unretrieved"),
             (features, offsets.astype(np.int64), relevance, names, queries, unretrieved),

@@ -1,4 +1,4 @@
-"""Weights that rank judged documents best: NDCG, MRR, recall and precision at k, found and proved."""
+"""Weights that rank judged documents best: NDCG, MRR, average precision and recall at k, found and proved."""
 
 from lpmert.model.judged import Judged as Judged
 from lpmert.ranking.metrics import RankingMetric as RankingMetric

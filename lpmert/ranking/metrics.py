@@ -1,7 +1,8 @@
-"""What a ranking is worth at k: NDCG, MRR, recall and precision, with the order of documents exact."""
+"""What a ranking is worth at k: NDCG, MRR, average precision, recall and others, with the order of documents exact."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,9 +19,8 @@ from lpmert.values import whole_number
 MOST_POSITIONS = 4096
 """Largest k: up to it, the rounding of a query's value stays within the units that the core adds."""
 
-_MOST_DIGITS = 9
-
-_NAMES = ("ndcg", "mrr", "recall", "precision")
+NAMES = ("ndcg", "ndcg-exp", "mrr", "map", "recall", "precision", "success")
+_FORM = re.compile(r"(?P<name>.+?)(-l(?P<least>\d+))?@(?P<k>\d{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -32,75 +32,98 @@ class RankingMetric:
     Parameters
     ----------
     name : str
-        "ndcg", "mrr" (the inverse rank of the first relevant document), "recall" or "precision".
+        "ndcg", "ndcg-exp", "mrr" (the inverse rank of the first relevant document), "map" (average precision),
+        "recall", "precision" or "success" (whether there is a relevant document).
     k : int
         How many places count.
-    exponential : bool
-        Whether a grade g gains 2**g - 1 in NDCG, rather than g.
+    relevant_from : int
+        The least grade that is relevant; 0 stands for all above 0. NDCG has none but 0.
 
     Notes
     -----
-    NDCG with g is that of Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002, and
-    trec_eval's; with 2**g - 1 it is that of Burges and others, Learning to rank using gradient descent, ICML 2005.
+    In "ndcg" a grade g gains g, as by Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS
+    2002, and in trec_eval; in "ndcg-exp" 2**g - 1, as by Burges and others, Learning to rank using gradient descent,
+    ICML 2005.
     """
 
     name: str
     k: int
-    exponential: bool = False
+    relevant_from: int = 0
 
     def __post_init__(self) -> None:
-        if self.name not in _NAMES:
-            raise MetricError(f"the metric must be one of {', '.join(_NAMES)}, not {quoted(self.name)}")
+        if self.name not in NAMES:
+            raise MetricError(f"the metric must be one of {', '.join(NAMES)}, not {quoted(self.name)}")
+        if self.relevant_from and self._graded:
+            raise MetricError(f"{self.name} takes grades as they are; leave out -l{self.relevant_from}")
         if whole_number(self.k, "k", 1, MetricError) > MOST_POSITIONS:
             raise MetricError(f"k must be from 1 to {MOST_POSITIONS}, not {self.k}")
 
     @classmethod
     def of(cls, given: RankingMetric | str) -> RankingMetric:
-        """Return the metric that a text such as "ndcg@10" means; in "ndcg-exp@10" a grade g gains 2**g - 1."""
+        """Return the metric that a text such as "ndcg@10" means; in "recall-l2@10" grades from 2 on are relevant."""
         if isinstance(given, RankingMetric):
             return given
-        name, _, k = given.partition("@") if isinstance(given, str) else ("", "", "")
-        if not k.isdecimal() or len(k) > _MOST_DIGITS:
+        found = _FORM.fullmatch(given) if isinstance(given, str) else None
+        if found is None:
             raise MetricError(f"the metric must be like 'ndcg@10', not {quoted(given)}")
-        exponential = name == "ndcg-exp"
-        return cls("ndcg" if exponential else name, int(k), exponential)
+        return cls(found["name"], int(found["k"]), int(found["least"] or 0))
+
+    def __str__(self) -> str:
+        return f"{self.name}{f'-l{self.relevant_from}' if self.relevant_from else ''}@{self.k}"
+
+    @property
+    def _graded(self) -> bool:
+        return self.name.startswith("ndcg")
 
     def parts(self, lists: Judged) -> Parts:
         """Return gains, discounts and factors on these lists; raises `DataError` where no query counts."""
-        if self.name == "ndcg":
+        places = np.arange(1.0, self.k + 1)
+        discounts, merits = np.ones(self.k), np.ones(self.k)
+        if self._graded:
             largest = max(lists.relevance.max(), *(one.max(initial=0.0) for one in lists.unretrieved))
-            if self.exponential and largest > 50:
+            if self.name == "ndcg-exp" and largest > 50:
                 raise DataError("relevance must be at most 50 where a grade g gains 2**g - 1; try ndcg")
-            discounts = 1 / np.log2(np.arange(2.0, self.k + 2))
-        else:
-            discounts = 1 / np.arange(1.0, self.k + 1) if self.name == "mrr" else np.ones(self.k)
+            discounts = 1 / np.log2(places + 1)
+        elif self.name in ("mrr", "map"):
+            discounts = 1 / places
+        if self.name == "map":
+            merits = places
+        elif self.name in ("mrr", "success"):
+            merits[1:] = 0.0
         gains = self._gains(lists.relevance)
         scales = np.zeros(len(lists.offsets) - 1)
         for q, own in enumerate(rows_by_query(lists.offsets)):
             every = np.concatenate([gains[own], self._gains(lists.unretrieved[q])])
             best = np.sort(every)[::-1][: self.k]
             if best[0] > 0:
-                ideal = fsum(best * discounts[: len(best)])
-                relevant = float(np.count_nonzero(every))
-                scales[q] = 1 / {"ndcg": ideal, "mrr": 1.0, "recall": relevant, "precision": float(self.k)}[self.name]
+                if self._graded:
+                    scales[q] = 1 / fsum(best * discounts[: len(best)])
+                else:
+                    relevant = float(np.count_nonzero(every))
+                    largest = {"recall": relevant, "map": relevant, "precision": float(self.k)}
+                    scales[q] = 1 / largest.get(self.name, 1.0)
         if not scales.any():
             raise DataError("no query has a relevant document")
-        return Parts(gains, discounts, scales, self.name == "mrr")
+        return Parts(gains, discounts, merits, scales)
 
     def _gains(self, grades: FloatArray) -> FloatArray:
-        if self.name != "ndcg":
-            return (grades > 0).astype(np.float64)
-        return np.exp2(grades) - 1 if self.exponential else grades.copy()
+        if not self._graded:
+            return ((grades > 0) & (grades >= self.relevant_from)).astype(np.float64)
+        return np.exp2(grades) - 1 if self.name == "ndcg-exp" else grades.copy()
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A metric on lists: gains [M], discounts [k], a factor for each query [Q], 0 where it does not count."""
+    """A metric on lists: the sum of products of gain, discount, and merit, times a factor of the query.
+
+    gains [M] of documents, discounts [k] of places, merits [k] of the first, second, ... document with a gain, scales
+    [Q]: 0 for queries that do not count. Where merits differ, gains are 0 or 1.
+    """
 
     gains: FloatArray
     discounts: FloatArray
+    merits: FloatArray
     scales: FloatArray
-    first_only: bool
 
     @property
     def n_queries(self) -> int:
@@ -145,8 +168,8 @@ def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: 
             exact = {int(d): _dot(weights, features[d]) for d in near}
             order = np.array(sorted(exact, key=lambda d: (-exact[d], parts.gains[d])))
         gains = parts.gains[order[:k]]
-        placed = gains * parts.discounts[: len(gains)]
-        values.append((placed.max() if parts.first_only else fsum(placed)) * parts.scales[q])
+        found = np.flatnonzero(gains)
+        values.append(fsum(gains[found] * parts.discounts[found] * parts.merits[: len(found)]) * parts.scales[q])
     return fsum(values)
 
 

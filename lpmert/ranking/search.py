@@ -7,7 +7,7 @@ bound, best first. Lemmas O1 to O6 of proofs/ranking.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise, product
@@ -37,6 +37,7 @@ _SAMPLES = 200
 _STARTS = 5
 _SHARES = (0.5, 0.382, 0.61)
 """Where weights of a cell are looked for, between its ends."""
+OnProgress = Callable[[float, float, int], object]
 _Item = TypeVar("_Item")
 _Pairs = list[tuple[int, int]]
 """Documents with rivals that they tie with on one plane, and the sides where these are before them."""
@@ -118,6 +119,7 @@ def maximize(
     nonnegative: bool = True,
     time_limit: float | None = None,
     seed: int = 0,
+    on_progress: OnProgress | None = None,
 ) -> RankingResult:
     """Return weights that rank best, with a bound that no weights exceed.
 
@@ -126,13 +128,16 @@ def maximize(
     lists : Judged
         Documents with features and grades.
     metric : RankingMetric or str
-        Such as "ndcg@10", "ndcg-exp@10", "mrr@10", "recall@100", "precision@5".
+        Such as "ndcg@10", "ndcg-exp@10", "mrr@10", "map@100", "recall@100", "precision@5", "success@5"; in
+        "recall-l2@100" grades from 2 on are relevant.
     nonnegative : bool
         Whether no weight may be negative.
     time_limit : float or None
         Seconds of a search with three or more features; `None` means no limit.
     seed : int
         Of the random weights that the search begins with.
+    on_progress : callable, optional
+        Gets the best score so far, a bound, and the number of cones searched, again and again.
 
     Returns
     -------
@@ -152,15 +157,22 @@ def maximize(
     >>> result.score, result.bound - result.score < 1e-11
     (1.0, True)
     """
-    return _Maximizing(lists, RankingMetric.of(metric), nonnegative, time_limit, seed).run()
+    return _Maximizing(lists, RankingMetric.of(metric), nonnegative, time_limit, seed, on_progress).run()
 
 
 class _Maximizing:
     """One search: the incumbent, the core's open cones, and what only exact arithmetic decides."""
 
     def __init__(
-        self, lists: Judged, metric: RankingMetric, nonnegative: bool, time_limit: float | None, seed: int
+        self,
+        lists: Judged,
+        metric: RankingMetric,
+        nonnegative: bool,
+        time_limit: float | None,
+        seed: int,
+        on_progress: OnProgress | None,
     ) -> None:
+        self.lists, self.nonnegative, self.seed, self.on_progress = lists, nonnegative, seed, on_progress
         self.lists, self.nonnegative, self.seed = lists, nonnegative, whole_number(seed, "seed", 0)
         self.deadline = within(checked_limits(time_limit, None, None, None, None).time_limit)
         self.parts = metric.parts(lists)
@@ -176,8 +188,8 @@ class _Maximizing:
             lists.offsets,
             parts.gains,
             parts.discounts,
+            parts.merits,
             parts.scales,
-            parts.first_only,
             0.0 if lists.features.shape[1] == 2 else _least_lead(self.scaled),
         )
         self.closing = _TOLERANCE * parts.n_queries
@@ -196,15 +208,14 @@ class _Maximizing:
         else:
             self._consider(np.ones(dimensions))
             ended = self._search(dimensions)
-        bound = max(self.settled, self.unreached, self.pending, self.core.closed, self.core.open_bound, self.units)
-        status = ended or (Status.OPTIMAL_TO_TOLERANCE if bound > self.units + self.closing else Status.OPTIMAL)
-        n = self.parts.n_queries
-        score = self.best / n
+        unproved = self._bound_units() > self.units + self.closing
+        status = ended or (Status.OPTIMAL_TO_TOLERANCE if unproved else Status.OPTIMAL)
+        score, bound = self._reached()
         return RankingResult(
             self.weights,
             self.lists.names,
             score,
-            max(score, min(1.0, nextafter(bound / _UNIT / n, 2.0))),
+            bound,
             status,
             self.core.nodes,
             self.exact_nodes,
@@ -212,6 +223,14 @@ class _Maximizing:
             tuple(self.trace),
             curve,
         )
+
+    def _bound_units(self) -> int:
+        return max(self.settled, self.unreached, self.pending, self.core.closed, self.core.open_bound, self.units)
+
+    def _reached(self) -> tuple[float, float]:
+        """Return the best score so far, and what none exceeds."""
+        score = self.best / self.parts.n_queries
+        return score, max(score, min(1.0, nextafter(self._bound_units() / _UNIT / self.parts.n_queries, 2.0)))
 
     def _consider(self, scaled: FloatArray) -> None:
         """Take weights for the scaled features as the incumbent if exact arithmetic says that they are better."""
@@ -269,6 +288,8 @@ class _Maximizing:
             while self.core.open_nodes or self.core.needs_exact:
                 if self.deadline.expired:
                     return Status.TIME_LIMIT
+                if self.on_progress is not None:
+                    self.on_progress(*self._reached(), self.core.nodes)
                 found = self.core.advance(_SLICE, _MOST_BYTES)
                 if len(found):
                     self._consider(found)

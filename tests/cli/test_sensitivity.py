@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import json_of, refusal, run, succeeded
@@ -77,6 +78,25 @@ def test_ranges_tells_how_large_the_set_is_with_cones(table: Path) -> None:
     assert (plain["share"], plain["centre"]) == (list(cones.share), cones.centre)
     assert plain["unchanged"] == list(cones.unchanged)
     assert "inner" not in plain
+
+
+def test_ranges_with_cones_searches_the_optimum_once(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lpmert import ranges
+    from lpmert.search.driver import solve
+
+    searched: list[object] = []
+
+    def counted(*arguments: Any, **settings: Any) -> lpmert.Result:
+        searched.append(arguments)
+        return solve(*arguments, **settings)
+
+    asked = ["ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--json", "-q"]
+    plain = json.loads(run(*asked).stdout)
+    monkeypatch.setattr(ranges, "solve", counted)
+    both = json.loads(run(*asked, "--cones").stdout)
+    assert len(searched) == 1
+    assert both["ranges"] == plain["ranges"]
+    assert both["optimum"]["weights"] == plain["optimum"]["weights"]
 
 
 def test_leave_one_out_prints_the_lists_that_cost_more(table: Path) -> None:
