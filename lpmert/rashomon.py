@@ -178,7 +178,6 @@ def rashomon_set(
         reduction = problem.coordinates.reduction
         if form.cap is not None or form.rounding is not None or (reduction is not None and reduction.columns is None):
             raise MethodError("cones of near-optimal weights are for regions of limits; leave cosine and equations out")
-        optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
         optimum, most = near_optimum(problem, more, solver, limits, deadline, seed, None)
         off = nbest.n_lists if form.rounded else 0  # half a unit a list, before parallel ones were merged
         within = problem.dearest if len(form.limits) else form.dearest

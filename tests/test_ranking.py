@@ -507,10 +507,9 @@ def test_queries_without_a_relevant_document_do_not_count() -> None:
         evaluate(Judged([[1.0]], [0, 1], [0]), [1.0], "ndcg-exp@2")
 
 
-@pytest.mark.parametrize("metric", ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "bpref@3", "mrr@5000", "recall-l@3"])
 @pytest.mark.parametrize(
     "metric",
-    ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "err@3", "mrr@5000", "mrr@" + "9" * 5000, None, b"mrr@3"],
+    ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "bpref@3", "mrr@5000", "recall-l@3", "mrr@" + "9" * 5000, None, b"mrr@3"],
 )
 def test_other_metrics_are_refused(metric: Any) -> None:
     with pytest.raises(MetricError, match="must be"):
