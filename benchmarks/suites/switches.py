@@ -49,7 +49,7 @@ CELLS: dict[str, Method] = {
 AUTO: dict[str, Method] = {
     DEFAULTS: Auto(),
     "no line searches beside": Auto(improving=0.0),
-    "more of them": Auto(improving=0.5),
+    "fewer of them": Auto(improving=0.2),
     "none near the best weights": Auto(near=False),
 }
 RATIOS: dict[str, Method] = {

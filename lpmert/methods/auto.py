@@ -38,12 +38,12 @@ _HEAD_START = 32
 """Effort of the likelier search before the other gets any: a second or so."""
 
 _UNKNOWN = 0.25
-"""Share of a search whose bound has not risen yet, beside one whose has."""
+"""Share of the second search while its bound does not rise."""
 
 _LEAST = 0.125
 """Least share of a search."""
 
-_LEAST_TURN = 0.125
+_LEAST_TURN = 0.5
 """Effort that a turn counts as at least: what prepares a search is not counted by itself."""
 
 Engine = CellsSearch | SharedChoices | GroupedSearch | MinorantSearch
@@ -62,7 +62,7 @@ class Auto(Method):
     choices: Choices = field(default_factory=Choices)
     groups: Groups = field(default_factory=Groups)
     improving: float = option(
-        0.2, "share of a long search that goes into looking for better weights; 0 for none", least=0, most=1
+        0.5, "share of a long search that goes into looking for better weights; 0 for none", least=0, most=1
     )
 
     near: bool = option(True, "let these begin near the best weights, where few hypotheses win, if lists add up")
@@ -245,15 +245,15 @@ class Portfolio(Combined):
     @property
     def _share_of_second(self) -> float:
         """The share of the effort that the second search gets."""
-        if self._second is None:
-            return _UNKNOWN
         cost = self.incumbent.cost
         first, second = (
             course.effort_left(search.lower_bound, cost)
             for course, search in zip(self._courses, self._searches, strict=True)
         )
-        if first is None or second is None:
-            return 0.5 if first is second else _UNKNOWN if second is None else 1.0 - _UNKNOWN
+        if second is None:
+            return _UNKNOWN
+        if first is None:
+            first = self._courses[0].effort  # what has not risen for so long may not rise for as long again
         return min(1.0 - _LEAST, max(_LEAST, first / ((first + second) or 1.0)))
 
     def advance(self) -> None:

@@ -285,7 +285,7 @@ _FRESH = 0.2
 _ROUNDS = 20
 """Draws of evolution in a turn."""
 
-_EAGER_RUNS, _EAGER = 2, 5.0
+_EAGER_RUNS, _EAGER = 2, 4.0
 """So many runs of evolution come first, with so much more of the budget: most of what they find, they find soon."""
 
 _FIRST_EFFORT = 2.0

@@ -57,12 +57,13 @@ def test_most_effort_goes_to_the_search_whose_bound_will_soon_meet_the_cost(pace
     assert done[1 - quicker] < 0.5 * done[quicker]
 
 
-def test_a_search_whose_bound_never_rises_costs_the_other_at_most_a_third_and_gets_its_share() -> None:
-    for paces in ((1.0, 0.0), (0.0, 1.0)):
-        _, *done = in_turns(*paces)
-        still = int(paces[1] == 0.0)
-        head_start = _HEAD_START if still == 0 else 0
-        assert _LEAST * COST < done[still] <= COST / 3 + head_start + 1
+def test_a_search_whose_bound_never_rises_costs_the_second_as_much_again_and_the_first_a_third() -> None:
+    _, risen, still = in_turns(1.0, 0.0)
+    assert risen == COST
+    assert _LEAST * COST < still <= COST / 3 + 1
+    _, still, risen = in_turns(0.0, 1.0)
+    assert risen == COST
+    assert _LEAST * COST < still <= 1.1 * COST + _HEAD_START
 
 
 def test_a_search_that_ends_within_its_head_start_stays_alone() -> None:
