@@ -35,7 +35,7 @@ _MOST_CAPPED_FEATURES = 4
 """The same within a cosine around given weights: cones are a poor fit for its round shape."""
 
 _HEAD_START = 32
-"""Effort of the likelier search before the other gets any: a second or so."""
+"""Effort of the likelier search before the other gets any, and of each before its pace counts: a second or so."""
 
 _UNKNOWN = 0.25
 """Share of the second search while its bound does not rise."""
@@ -167,7 +167,12 @@ class Course:
             self.marks.append((self.effort, bound))
 
     def effort_left(self, bound: int, cost: int) -> float | None:
-        """Return the effort until this bound meets a cost, at the pace of the last half; `None`: it has not risen."""
+        """Return the effort until this bound meets a cost, at the pace of the last half.
+
+        `None`: it has not risen, or it is too soon to tell, as first steps are the largest.
+        """
+        if self.effort < _HEAD_START:
+            return None
         effort, before = next(mark for mark in reversed(self.marks) if 2 * mark[0] <= self.effort or not mark[0])
         return (self.effort - effort) * (cost - bound) / (bound - before) if bound > before else None
 

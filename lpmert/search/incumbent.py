@@ -336,6 +336,12 @@ class Improver:
                 self._fraction = 1.0
 
     @property
+    def _nearby(self) -> bool:
+        """Whether descents are those near the best weights; Powell's method finds less than evolution."""
+        form = self._form
+        return self._near and form.additive and form.cap is None and not len(form.limits)
+
+    @property
     def _eager(self) -> bool:
         return self._runs < _EAGER_RUNS
 
@@ -353,7 +359,7 @@ class Improver:
 
     def _turn(self) -> float:
         """Let the way to better weights that has worked less have its turn; return the work of that."""
-        if self._evolved <= self._descended:
+        if (self._eager and not self._nearby) or self._evolved <= self._descended:
             work = self._evolve()
             self._evolved += work
         else:
@@ -374,8 +380,7 @@ class Improver:
         return clock.steps * (len(form.features) + OVERHEAD) / _EVALUATIONS
 
     def _descend(self) -> float:
-        form = self._form
-        if self._near and form.additive and form.cap is None and not len(form.limits):
+        if self._nearby:
             self._descents.offer(self._incumbent.weights)
             work = self._descents.turn()
             cost, weights = self._descents.best
