@@ -11,7 +11,7 @@ from lpmert.methods.auto import _HEAD_START, _LEAST, Course, Engine, Portfolio
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.search.method import Incumbent, Search
 
-COST = 1000
+COST = 4000
 
 
 class Rising(Search):
