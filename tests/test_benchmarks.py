@@ -193,7 +193,7 @@ def test_a_method_alone_is_better_only_by_what_it_had_at_that_time(monkeypatch: 
         return row_of(dataset="toy", objective="loss", solver=solver, details={"trace": trace})
 
     rows = [
-        case("auto", (0.5, 1.0, 9.0), (4.0, 6.0, 6.0)),
+        case("auto", (0.5, 1.0, 9.0), (4.0, 6.0, 6.0)),  # all of these have ended by themselves
         case("och", (0.6, None, 8.0)),
         case("cells", (2.0, 2.0, 9.0), (30.0, 9.0, 9.0)),
     ]
@@ -205,6 +205,9 @@ def test_a_method_alone_is_better_only_by_what_it_had_at_that_time(monkeypatch: 
     rows[0] = case("auto", (0.5, 1.0, 9.0), (6.0, 6.0, 6.0))
     *_, counted = best.render(rows)
     assert list(counted.rows[1]) == ["5 s", "1", "1", "1"]
+    rows[0] = replace(rows[0], status="time_limit", time_limit=5.0)
+    *_, counted = best.render(rows)
+    assert [line[0] for line in counted.rows] == ["1 s", "5 s"]
 
 
 def test_the_command_fails_when_an_optimum_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,7 @@ def render(rows: list[Row]) -> Iterator[Table]:
         worse = [0, 0]
         for number_of_set, (dataset, objective) in enumerate(CASES):
             mine = find(rows, dataset=dataset.name, objective=objective.name)
+            mine = [row for row in mine if row.time_limit >= seconds or not row.cut_short]
             auto = next((row for row in mine if row.solver == AUTO.name), None)
             others = [row for row in mine if row.solver != AUTO.name]
             if auto is None or not others:
