@@ -37,11 +37,8 @@ _MOST_CAPPED_FEATURES = 4
 _HEAD_START = 32
 """Effort of the likelier search before the other gets any, and of each before its pace counts: a second or so."""
 
-_UNKNOWN = 0.25
-"""Share of the second search while its bound does not rise."""
-
 _LEAST = 0.125
-"""Least share of a search."""
+"""Least share of a search: that of the second one while its bound does not rise."""
 
 _LEAST_TURN = 0.5
 """Effort that a turn counts as at least: what prepares a search is not counted by itself."""
@@ -256,7 +253,7 @@ class Portfolio(Combined):
             for course, search in zip(self._courses, self._searches, strict=True)
         )
         if second is None:
-            return _UNKNOWN
+            return _LEAST
         if first is None:
             first = self._courses[0].effort  # what has not risen for so long may not rise for as long again
         return min(1.0 - _LEAST, max(_LEAST, first / ((first + second) or 1.0)))
