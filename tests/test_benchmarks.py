@@ -27,7 +27,7 @@ from benchmarks.harness import (
 from benchmarks.lists import Loss, Near, Solve
 from benchmarks.rows import Row, read_rows
 from benchmarks.runner import Wishes, run
-from benchmarks.suites import NAMES, benchmark, quick, targets, unseen
+from benchmarks.suites import NAMES, benchmark, best, quick, targets, unseen
 from lpmert.methods import Choices
 from lpmert.model.nbest import NBest
 
@@ -146,6 +146,28 @@ def test_every_task_of_every_benchmark_has_a_key_of_its_own() -> None:
         keys = [task.key for task in benchmark(name).tasks()]
         assert len(set(keys)) == len(keys)
         assert all(task.easier is None or task.easier in keys for task in benchmark(name).tasks())
+
+
+def test_a_method_alone_is_better_only_by_what_it_had_at_that_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def case(solver: str, *trace: tuple[float, float | None, float]) -> Row:
+        return row_of(dataset="toy", objective="loss", solver=solver, details={"trace": trace})
+
+    rows = [
+        case("auto", (0.5, 1.0, 9.0), (4.0, 6.0, 6.0)),  # all of these have ended by themselves
+        case("och", (0.6, None, 8.0)),
+        case("cells", (2.0, 2.0, 9.0), (30.0, 9.0, 9.0)),
+    ]
+    assert best.at(rows[0], 0.4) == (None, None)
+    assert best.at(rows[0], 1.0) == (9.0, 1.0)
+    monkeypatch.setattr(best, "CASES", ((Dataset("toy", lambda: None), Loss()),))
+    *_, counted = best.render(rows)
+    assert [line[2:] for line in counted.rows] == [["1", "0"], ["0", "0"], ["0", "0"]]
+    rows[0] = case("auto", (0.5, 1.0, 9.0), (6.0, 6.0, 6.0))
+    *_, counted = best.render(rows)
+    assert list(counted.rows[1]) == ["5 s", "1", "1", "1"]
+    rows[0] = replace(rows[0], status="time_limit", time_limit=5.0)
+    *_, counted = best.render(rows)
+    assert [line[0] for line in counted.rows] == ["1 s", "5 s"]
 
 
 def test_the_command_fails_when_an_optimum_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

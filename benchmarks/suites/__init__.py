@@ -10,6 +10,7 @@ NAMES = (
     "quick",
     "targets",
     "rivals",
+    "best",
     "classification",
     "growth",
     "lines",

@@ -49,7 +49,7 @@ CELLS: dict[str, Method] = {
 AUTO: dict[str, Method] = {
     DEFAULTS: Auto(),
     "no line searches beside": Auto(improving=0.0),
-    "more of them": Auto(improving=0.5),
+    "fewer of them": Auto(improving=0.2),
     "none near the best weights": Auto(near=False),
 }
 RATIOS: dict[str, Method] = {
@@ -105,7 +105,6 @@ GROUPS: dict[str, Method] = {
     DEFAULTS: Groups(),
     "groups of 6 lists": Groups(size=6),
 }
-TRIALS: dict[str, Method] = {DEFAULTS: Auto(), "no trials": Auto(trials=False)}
 CASES = (
     *PROVED,
     Case("cells, many lists", MANY_LISTS, ((datasets.libri(4), 1758), (datasets.libri(5), 1746))),
@@ -113,7 +112,6 @@ CASES = (
     Case("cells, BLEU", RATIOS, ((datasets.swahili_bleu(4), None),), "bleu"),
     Case("auto", AUTO, ((datasets.csmt(), None), (datasets.swahili(), None)), seeds=ROUNDS[:1]),
     Case("groups", GROUPS, ((datasets.swahili(), None),), seeds=ROUNDS[:1]),
-    Case("auto, many features", TRIALS, ((datasets.swahili(slice(0, 32), n_features=6), None),)),
 )
 
 

@@ -34,43 +34,14 @@ _MOST_CELL_FEATURES = 8
 _MOST_CAPPED_FEATURES = 4
 """The same within a cosine around given weights: cones are a poor fit for its round shape."""
 
-_HEAD_START = 80
-"""Slices of work that the likelier method gets before the other gets any."""
+_HEAD_START = 32
+"""Effort of the likelier search before the other gets any, and of each before its pace counts: a second or so."""
 
-_CELLS_SHARE = 3
-"""Slices that `cells` gets from then on for each one of `choices`: some 25 times as much time, as its slices are
-longer.
-"""
+_LEAST = 0.125
+"""Least share of a search: that of the second one while its bound does not rise."""
 
-_TRIAL = 64
-"""Rounds of a trial, in which both get about as much time: a second or two."""
-
-_TRIAL_OF_CELLS = (8, 1, 1)
-_TRIAL_OF_CHOICES = (20, 1, 3)
-"""Slices that the first method gets before a trial of this one, and in each round the slices of the first and of this
-one, which take about as much time.
-"""
-
-_MOST_TRIED = 20_000
-"""Hypotheses beyond which a trial of `choices` takes much longer, and does not end."""
-
-_LONG_SHARE = 96
-"""Slices that `cells` gets for each one of `choices` beyond that, as these are long, too."""
-
-_CHOICES_SHARE = 24
-"""Slices that `choices` gets for each one of `cells` where it comes first: some three times as much time."""
-
-_RATIO_SHARE = 12
-"""Slices that `cells` gets for each one of `choices` with a metric that is not additive."""
-
-_GROUPS_SHARE = 8
-"""The same beside `groups`, which raises the bound where no other search can, but rarely ends."""
-
-_BOUND_SHARE = 1
-"""Slices that `groups` gets for each one of `choices` where the lists are too many for a proof."""
-
-_BOUND_START = 64
-"""Its head start: first it looks for groups, then its slices are units of work from the first one on."""
+_LEAST_TURN = 0.5
+"""Effort that a turn counts as at least: what prepares a search is not counted by itself."""
 
 Engine = CellsSearch | SharedChoices | GroupedSearch | MinorantSearch
 """A search with a bound of its own."""
@@ -88,12 +59,10 @@ class Auto(Method):
     choices: Choices = field(default_factory=Choices)
     groups: Groups = field(default_factory=Groups)
     improving: float = option(
-        0.2, "share of a long search that goes into looking for better weights; 0 for none", least=0, most=1
+        0.5, "share of a long search that goes into looking for better weights; 0 for none", least=0, most=1
     )
 
     near: bool = option(True, "let these begin near the best weights, where few hypotheses win, if lists add up")
-
-    trials: bool = option(True, "let the search that comes second show early whether it ends soon")
 
     name = "auto"
     takes_ratios = True
@@ -123,21 +92,14 @@ class Auto(Method):
                 return self._start_bound(task)
             _chosen(canonical, "choices in turns with groups", "the features are too many to split the weight space")
             selections = self.choices.start(task)
-            return self._in_turns(task, selections, lambda: self.groups.start(task), _GROUPS_SHARE)
+            return self._in_turns(task, selections, lambda: self.groups.start(task))
         some = canonical.n_lists <= _SOME_LISTS and canonical.n_features >= _SOME_FEATURES
         if pairs or some:
             why = "lists of two choose by one halfspace each" if pairs else "the lists are few for so many features"
             _chosen(canonical, "choices in turns with cells", why)
-            trial = None if pairs else _TRIAL_OF_CELLS
-            return self._in_turns(
-                task, self.choices.start(task), lambda: self.cells.on_lists(task), _CHOICES_SHARE, trial
-            )
+            return self._in_turns(task, self.choices.start(task), lambda: self.cells.on_lists(task))
         _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
-        some_features = canonical.n_features > _SOME_FEATURES
-        long = some_features and len(canonical.features) > _MOST_TRIED
-        trial = _TRIAL_OF_CHOICES if some_features and not long else None
-        share = _LONG_SHARE if long else _CELLS_SHARE
-        return self._in_turns(task, self.cells.on_lists(task), lambda: self.choices.start(task), share, trial)
+        return self._in_turns(task, self.cells.on_lists(task), lambda: self.choices.start(task))
 
     def _start_ratio(self, task: Task) -> Search:
         canonical = task.canonical
@@ -158,30 +120,20 @@ class Auto(Method):
             return self._in_turns(task, self.choices.start(task))
         _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
         cones = self.cells.on_lists(task)
-        return self._in_turns(task, cones, lambda: self.choices.begun(task, cones.least), _RATIO_SHARE)
+        return self._in_turns(task, cones, lambda: self.choices.begun(task, cones.least))
 
     def _start_bound(self, task: Task) -> Search:
         _chosen(task.canonical, "groups in turns with choices", "the lists and features are too many for a proof")
         bound = self.groups.start(task)
         least = bound.least if isinstance(bound, MinorantSearch) else None
         start = partial(self.choices.begun, task, least)
-        return self._in_turns(task, bound, start, _BOUND_SHARE, head_start=_BOUND_START)
+        return self._in_turns(task, bound, start)
 
-    def _in_turns(
-        self,
-        task: Task,
-        first: Engine,
-        start_second: Callable[[], Engine] | None = None,
-        share: int = 1,
-        trial: tuple[int, int, int] | None = None,
-        head_start: int = _HEAD_START,
-    ) -> Portfolio:
+    def _in_turns(self, task: Task, first: Engine, start_second: Callable[[], Engine] | None = None) -> Portfolio:
         form = task.canonical
         lines = form.additive or isinstance(form.totals.metric, RatioMetric)
         improver = Improver(task, self.improving, near=self.near) if lines and self.improving else None
-        return Portfolio(
-            first, start_second, task.incumbent, share, improver, trial if self.trials else None, head_start
-        )
+        return Portfolio(first, start_second, task.incumbent, improver)
 
 
 def _chosen(canonical: Canonical, method: str, why: str) -> None:
@@ -198,14 +150,36 @@ def _chosen(canonical: Canonical, method: str, why: str) -> None:
     )
 
 
+@dataclass
+class Course:
+    """How the bound of a search has risen with its effort: marks (effort, bound), each half as far again."""
+
+    effort: float
+    marks: list[tuple[float, int]]
+
+    def note(self, effort: float, bound: int) -> None:
+        """Count effort, after which the bound is this."""
+        self.effort += effort
+        if self.effort >= 1.5 * self.marks[-1][0]:
+            self.marks.append((self.effort, bound))
+
+    def effort_left(self, bound: int, cost: int) -> float | None:
+        """Return the effort until this bound meets a cost, at the pace of the last half.
+
+        `None`: it has not risen, or it is too soon to tell, as first steps are the largest.
+        """
+        if self.effort < _HEAD_START:
+            return None
+        effort, before = next(mark for mark in reversed(self.marks) if 2 * mark[0] <= self.effort or not mark[0])
+        return (self.effort - effort) * (cost - bound) / (bound - before) if bound > before else None
+
+
 class Portfolio(Combined):
-    """One or two searches that share the incumbent: the first has a head start and the larger share of the slices.
+    """One or two searches that share the incumbent, and an improver, who looks for better weights beside them.
 
-    head_start: in turns. trial: after so many turns, rounds with so many slices of the first and of the second. If
-    either ends soon, the other has about doubled what that took.
-
-    Each slice is an amount of work, not of time, so that the outcome does not depend on the machine's speed. So is that
-    of the improver, who looks for better weights beside them.
+    The first search has a head start. From then on each gets effort in inverse proportion to what it has left, as far
+    as the pace of its bound tells. Effort is counted, not timed, so that the outcome does not depend on the machine's
+    speed.
     """
 
     def __init__(
@@ -213,21 +187,16 @@ class Portfolio(Combined):
         first: Engine,
         start_second: Callable[[], Engine] | None,
         incumbent: Incumbent,
-        share: int,
         improver: Improver | None = None,
-        trial: tuple[int, int, int] | None = None,
-        head_start: int = _HEAD_START,
     ) -> None:
         super().__init__(incumbent)
-        self._head_start = head_start
-        self._trial = trial
         self._improver = improver
         self._first = first
         self._second: Engine | None = None
         self._start_second = start_second
-        self._share = share
-        self._turn, self._ahead = 0, 0.0
-        self._slices = 1.0
+        self._courses = [Course(0.0, [(0.0, first.lower_bound)])]
+        self._owed = 0.0
+        self._effort = 0.0
 
     @property
     def finished(self) -> bool:
@@ -255,36 +224,50 @@ class Portfolio(Combined):
         return [self._first] if self._second is None else [self._first, self._second]
 
     def state(self) -> Mapping[str, Any]:
-        return {"turn": self._turn, "ahead": self._ahead, "searches": [search.state() for search in self._searches]}
+        return {
+            "owed": self._owed,
+            "courses": [[course.effort, [list(mark) for mark in course.marks]] for course in self._courses],
+            "searches": [search.state() for search in self._searches],
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on; a search that keeps nothing begins anew, with the best weights so far."""
-        self._turn, self._ahead = state["turn"], state["ahead"]
         if len(state["searches"]) > 1 and self._start_second is not None:
-            self._second = self._start_second()
+            self._begin_second(self._start_second)
         for search, kept in zip(self._searches, state["searches"], strict=True):
             if kept:
                 search.restore(kept)
+        self._owed = state["owed"]
+        self._courses = [Course(effort, [(of, bound) for of, bound in marks]) for effort, marks in state["courses"]]
+
+    def _begin_second(self, start: Callable[[], Engine]) -> None:
+        self._second = start()
+        self._courses.append(Course(0.0, [(0.0, self._second.lower_bound)]))
 
     @property
-    def _second_in_trial(self) -> bool | None:
-        """Whether the trial gives this turn to the second search; `None` outside of it."""
-        if self._trial is None:
-            return None
-        start, first, second = self._trial
-        tried, place = divmod(self._turn - start - 1, first + second)
-        return (tried >= 0 and place >= first) if tried < _TRIAL else None
+    def _share_of_second(self) -> float:
+        """The share of the effort that the second search gets."""
+        cost = self.incumbent.cost
+        first, second = (
+            course.effort_left(search.lower_bound, cost)
+            for course, search in zip(self._courses, self._searches, strict=True)
+        )
+        if second is None:
+            return _LEAST
+        if first is None:
+            first = self._courses[0].effort  # what has not risen for so long may not rise for as long again
+        return min(1.0 - _LEAST, max(_LEAST, first / ((first + second) or 1.0)))
 
     def advance(self) -> None:
-        if self._improver is not None and self._turn:
-            self._improver.run_beside(self._slices)
-        self._turn += 1
-        tried, search = self._second_in_trial, self._first
-        if self._start_second is not None and (self._ahead >= self._share if tried is None else tried):
-            if self._second is None:
-                self._second = self._start_second()
-            search = self._second
+        if self._improver is not None:
+            self._improver.run_beside(self._effort)
+        if self._second is None and self._start_second is not None and self._courses[0].effort >= _HEAD_START:
+            self._begin_second(self._start_second)
+        share = 0.0 if self._second is None else self._share_of_second
+        number = int(self._second is not None and self._owed >= 0.0)
+        search = self._searches[number]
+        before = search.effort
         search.advance()
-        self._slices = search.slices
-        if tried is None and self._turn > self._head_start:
-            self._ahead += search.turns if search is self._first else -self._share * search.turns
+        self._effort = max(_LEAST_TURN, search.effort - before)
+        self._owed += (share - number) * self._effort
+        self._courses[number].note(self._effort, search.lower_bound)

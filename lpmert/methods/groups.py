@@ -24,7 +24,7 @@ from lpmert.configurable import option
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.descents import Descents, descend
-from lpmert.methods.choices.choices import SLICE, Choices, SharedChoices, SumChoicesSearch
+from lpmert.methods.choices.choices import EFFORT, SLICE, Choices, SharedChoices, SumChoicesSearch
 from lpmert.methods.choices.ratio import close_oracle_height, cost_of_height, oracle_height, ratio_lists
 from lpmert.methods.subspace import improve, random_numbers
 from lpmert.model.canonical import Canonical, CanonicalWeights
@@ -293,12 +293,8 @@ class MinorantSearch(Combined):
         return min(bound, self.incumbent.cost)
 
     @property
-    def slices(self) -> float:
-        return 1 if self._inner is None or self._whole is not None else self._inner.slices
-
-    @property
-    def turns(self) -> float:
-        return 1
+    def effort(self) -> float:
+        return sum(search.effort for search in self._searches)
 
     @property
     def _searches(self) -> list[Search]:
@@ -423,7 +419,6 @@ class GroupedSearch(Combined):
         self._later = current_workers()  # once it is long
         self._field = SERIAL.share(Field(settings.selections, canonical))
         self._worked = 0
-        self._slices = 1
         self._improvements = 0
         self._descent_budget = 0
         self._counted["groups"] = 0
@@ -446,12 +441,8 @@ class GroupedSearch(Combined):
         return super().open_nodes + len(self._to_begin) + len(self._beginning) + len(self._open)
 
     @property
-    def slices(self) -> float:
-        return self._slices
-
-    @property
-    def turns(self) -> float:
-        return 1
+    def effort(self) -> float:
+        return self._worked / EFFORT
 
     @property
     def _searches(self) -> list[SharedChoices]:
@@ -493,7 +484,6 @@ class GroupedSearch(Combined):
         self._rng.bit_generator.state = state["random"]
 
     def advance(self) -> None:
-        self._slices = 1
         if not (self._to_begin or self._beginning or self._open):
             self._prepare()
         elif self._descent_budget >= _DESCENT_BUDGET and self._root.parts:
@@ -601,7 +591,6 @@ class GroupedSearch(Combined):
 
     def _worked_on(self, work: int) -> None:
         self._worked += work
-        self._slices = max(1, work // SLICE)
         self._descent_budget += work // _DESCENT_SHARE
 
     def _search_group(self) -> None:

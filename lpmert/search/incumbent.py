@@ -267,8 +267,8 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
     return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
 
 
-_SLICE = 40_000_000
-"""What a search does in a slice, in features times hypotheses times line searches, about: 25 milliseconds."""
+_EFFORT = 40_000_000
+"""Features times hypotheses times line searches that take about as long as a unit of effort: 25 milliseconds."""
 
 _FEWEST_FEATURES = 6
 """Searches with fewer features meet good weights as soon themselves."""
@@ -285,11 +285,11 @@ _FRESH = 0.2
 _ROUNDS = 20
 """Draws of evolution in a turn."""
 
-_EAGER_RUNS, _EAGER = 2, 5.0
+_EAGER_RUNS, _EAGER = 2, 4.0
 """So many runs of evolution come first, with so much more of the budget: most of what they find, they find soon."""
 
-_FIRST_SLICES = 8
-"""A search that ends within so many slices needs no better weights."""
+_FIRST_EFFORT = 2.0
+"""A search that ends with so little effort needs no better weights."""
 
 _FADING, _LEAST_SHARE = 0.97, 0.25
 """By how much each turn that finds nothing slows the budget, and how far; what it finds brings all back."""
@@ -311,20 +311,20 @@ class Improver:
         self._near = near
         self._problem, self._form, self._incumbent = task.problem, task.canonical, task.incumbent
         self._rng = np.random.default_rng([task.seed, 1])
-        self._allowance = share * _SLICE / self._form.n_features
+        self._allowance = share * _EFFORT / self._form.n_features
         self._fraction = 1.0
-        self._slices = self._budget = 0.0
+        self._effort = self._budget = 0.0
         self._runs = 0
         self._turns = 0
         self._evolved = self._descended = 0.0
 
-    def run_beside(self, slices: float) -> None:
-        """Look for better weights as far as more slices of the search allow."""
+    def run_beside(self, effort: float) -> None:
+        """Look for better weights as far as so much more effort of the search allows."""
         if self._form.n_features < _FEWEST_FEATURES:
             return
-        self._budget += slices * self._allowance * (_EAGER if self._eager else self._fraction)
-        self._slices += slices
-        if self._slices < _FIRST_SLICES:
+        self._budget += effort * self._allowance * (_EAGER if self._eager else self._fraction)
+        self._effort += effort
+        if self._effort < _FIRST_EFFORT:
             return
         while self._budget > 0.0 and not out_of_time():
             before = self._incumbent.cost
@@ -334,6 +334,12 @@ class Improver:
                 self._fraction = max(_LEAST_SHARE, _FADING * self._fraction)
             else:
                 self._fraction = 1.0
+
+    @property
+    def _nearby(self) -> bool:
+        """Whether descents are those near the best weights; Powell's method finds less than evolution."""
+        form = self._form
+        return self._near and form.additive and form.cap is None and not len(form.limits)
 
     @property
     def _eager(self) -> bool:
@@ -353,7 +359,7 @@ class Improver:
 
     def _turn(self) -> float:
         """Let the way to better weights that has worked less have its turn; return the work of that."""
-        if self._eager or self._evolved <= self._descended:
+        if (self._eager and not self._nearby) or self._evolved <= self._descended:
             work = self._evolve()
             self._evolved += work
         else:
@@ -374,8 +380,7 @@ class Improver:
         return clock.steps * (len(form.features) + OVERHEAD) / _EVALUATIONS
 
     def _descend(self) -> float:
-        form = self._form
-        if self._near and form.additive and form.cap is None and not len(form.limits):
+        if self._nearby:
             self._descents.offer(self._incumbent.weights)
             work = self._descents.turn()
             cost, weights = self._descents.best

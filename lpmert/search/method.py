@@ -95,14 +95,9 @@ class Search(ABC):
         return 0
 
     @property
-    def slices(self) -> float:
-        """How many slices the last `advance` was worth, where it can be several."""
-        return 1
-
-    @property
-    def turns(self) -> float:
-        """How many turns the last `advance` counts as, beside another search."""
-        return self.slices
+    def effort(self) -> float:
+        """What has been done so far, counted and not timed, in units of about 25 milliseconds; 0: it is not counted."""
+        return 0.0
 
     @property
     def open_nodes(self) -> int:

@@ -62,11 +62,10 @@ Call = tuple[Unit[A], tuple[Any, ...]]
 
 @dataclass
 class _Out(Generic[A]):
-    """A batch that is out. size: of its unit, as a multiple of an ordinary one."""
+    """A batch that is out."""
 
     nodes: list[OpenNode]
     call: Call[A]
-    size: float
     pending: Pending[A]
 
 
@@ -75,8 +74,6 @@ class NodeQueue(Generic[A]):
 
     places: batches that are out at once; batch: most nodes of one; unit: work of an ordinary one; local_units: so many
     are left to the caller where workers take long to start, so that short work is not sent away.
-
-    size: of the unit whose answer was taken last, as a multiple of an ordinary one.
     """
 
     def __init__(self, places: int, batch: int, unit: int, local_units: int = 0) -> None:
@@ -89,7 +86,6 @@ class NodeQueue(Generic[A]):
         self._out: deque[_Out[A]] = deque()
         self._staying: deque[list[OpenNode]] = deque()
         self._pushed = self._sent = 0
-        self.size = 1.0
         self.nbytes = 0
 
     def __len__(self) -> int:
@@ -135,7 +131,6 @@ class NodeQueue(Generic[A]):
         self.send(call)
         answer = self._out[0].pending.wait()
         out = self._out.popleft()
-        self.size = out.size
         self.nbytes -= sum(node.nbytes for node in out.nodes)
         if self._local_units:
             self._local_units -= 1
@@ -155,7 +150,7 @@ class NodeQueue(Generic[A]):
             grown = max(1, min(_LARGEST, self._sent // (_GROWTH * self._places)))
             size = max(_SMALLEST, min(grown, len(self._waiting) // self._places))
             one = call(nodes, max(1, int(size * self._unit)))
-            self._out.append(_Out(nodes, one, size, self._submitted(one)))
+            self._out.append(_Out(nodes, one, self._submitted(one)))
             self._sent += 1
 
     def give_up(self) -> None:
@@ -246,10 +241,6 @@ class ParallelSearch(Search):
     @property
     def nodes(self) -> int:
         return self._beginning.nodes + self._counted["nodes"]
-
-    @property
-    def slices(self) -> float:
-        return self._queue.size
 
     @property
     def open_nodes(self) -> int:

@@ -167,6 +167,7 @@ class CellsSearch(Search):
         )
         self._counts = Counts()
         self._exact_leaves = 0
+        self._closing_effort = 0.0
         self._closed: Counter[str] = Counter()
         self._stalled = self._floor = 0
         self._begin(roots is None and settings.boxed(canonical), roots)
@@ -185,8 +186,9 @@ class CellsSearch(Search):
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
 
     @property
-    def slices(self) -> float:
-        return self._queue.size
+    def effort(self) -> float:
+        closing = 0.0 if self._closing is None else self._closing[0].effort
+        return self._count.work / _SLICE + self._closing_effort + closing
 
     @property
     def least(self) -> int | None:
@@ -405,6 +407,7 @@ class CellsSearch(Search):
                 self.incumbent.improve(cost, found, "X")
         if search.finished:
             self._closed.update({"nodes": search.nodes, "lps": search.lps, **search.counters()})
+            self._closing_effort += search.effort
             self._closing, unsettled = None, search.unsettled
             if unsettled is not None and not isinstance(search, CellsSearch):
                 self._leave_unsettled(unsettled + fixed)

@@ -41,6 +41,9 @@ from lpmert.system.deadline import checkpoint
 WORKING, ASKING, DONE = range(3)
 
 SLICE = 4_000_000
+EFFORT = 8 * SLICE
+"""A unit of a search's `effort`."""
+
 ANSWER_WORK = 300_000
 """An exact answer in units of work: a few milliseconds."""
 
@@ -424,6 +427,10 @@ class SharedChoices(ParallelSearch):
     @property
     def lower_bound(self) -> int:
         return self._alone.lower_bound if not self._queue.shared else self._least
+
+    @property
+    def effort(self) -> float:
+        return self.work / EFFORT
 
     @property
     def work(self) -> int:

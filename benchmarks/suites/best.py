@@ -1,0 +1,190 @@
+"""`auto` beside each of our methods alone, at equal time: it should never be the worse one, in loss or in bound.
+
+Time is the processor's, so that a busy machine changes little. Each run is watched once, and read after 1, 5 and 20 s.
+Every kind of lists comes in two parts that share none: settings are chosen on the first alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+from benchmarks import datasets
+from benchmarks.harness import Answer, Benchmark, Dataset, Task
+from benchmarks.lists import Loss, Poses, Solve, thinned
+from benchmarks.rows import Row, find
+from benchmarks.sources import SOURCES
+from benchmarks.tables import Table, number
+from lpmert.methods.auto import Auto
+from lpmert.methods.cells.cells import Cells
+from lpmert.methods.choices.choices import Choices
+from lpmert.methods.groups import Groups
+from lpmert.methods.heuristic.derivative_free import CmaEs
+from lpmert.methods.heuristic.och import Och
+from lpmert.model.nbest import NBest
+from lpmert.result import Limits, Progress
+from lpmert.search.driver import solve
+
+TIMES = (1.0, 5.0, 20.0)
+_WAITING = 30
+"""Seconds of the wall clock for each of the processor's, after which a run ends in any case."""
+
+_ALIKE = 1e-9
+"""Relative difference up to which two losses or bounds count as equal."""
+
+Point = tuple[float, float | None, float]
+"""Seconds, bound and loss."""
+
+
+@dataclass(frozen=True)
+class Watched(Solve):
+    """A method whose trace and limit are in processor seconds of this process, from the problem's construction on."""
+
+    def solve(self, data: Any, objective: Poses, seed: int, time_limit: float) -> Answer:
+        """Solve until so many seconds of the processor are used up."""
+        begin = time.process_time()
+        trace: list[Point] = []
+
+        def watch(progress: Progress) -> bool:
+            seconds = time.process_time() - begin
+            if not trace or trace[-1][1:] != (progress.lower_bound, progress.loss):
+                trace.append((seconds, progress.lower_bound, progress.loss))
+            return seconds >= time_limit
+
+        limits = Limits(time_limit=_WAITING * time_limit)
+        result = solve(self.method, objective.problem(data), limits, callback=watch, seed=seed)
+        trace.append((time.process_time() - begin, result.lower_bound, result.loss))
+        status = result.status.name.lower()
+        return Answer(
+            weights=result.weights,
+            status="time_limit" if status == "callback" else status,
+            lower_bound=result.lower_bound,
+            counters=dict(result.counters),
+            details={"trace": thinned(trace)},
+        )
+
+
+AUTO = Watched(Auto(), "auto")
+SOLVERS = (
+    AUTO,
+    Watched(Och(directions="powell"), "och"),
+    Watched(CmaEs(), "cma-es"),
+    Watched(Cells(), "cells"),
+    Watched(Choices(), "choices"),
+    Watched(Groups(), "groups"),
+)
+
+
+def at(row: Row, seconds: float) -> tuple[float | None, float | None]:
+    """Return the loss and the bound that a run had after so many seconds, `None` before its first."""
+    standing = [(loss, bound) for when, bound, loss in row.details["trace"] if when <= seconds]
+    return standing[-1] if standing else (None, None)
+
+
+@cache
+def _part(load: Callable[[], NBest], begin: int, end: int) -> NBest:
+    return load().restrict(slice(begin, end))
+
+
+def _halves(dataset: Dataset, n_lists: int) -> Iterator[Dataset]:
+    """Yield the first and the second half of a set's lists, of which it has so many."""
+    for begin, end in ((0, n_lists // 2), (n_lists // 2, n_lists)):
+        load = partial(_part, dataset.load, begin, end)
+        yield replace(dataset, name=f"{dataset.name}, {begin}:{end}", load=load)
+
+
+def _sets() -> Iterator[tuple[Dataset, Loss]]:
+    """Yield pairs of sets of one kind: one for choosing settings, and one held out."""
+    losses, bleu = Loss(), Loss("bleu")
+    counts, few, swahili = datasets.swahili_bleu(), datasets.swahili_bleu(5), datasets.swahili()
+    for dataset, n_lists, objective in (
+        (counts, datasets.SWAHILI_LISTS, bleu),
+        (few, datasets.SWAHILI_LISTS, bleu),
+        (swahili, datasets.SWAHILI_LISTS, losses),
+        (datasets.libri(3), datasets.LIBRI_LISTS, losses),
+        (datasets.libri(5), datasets.LIBRI_LISTS, losses),
+        (datasets.libri_characters(), datasets.LIBRI_LISTS, losses),
+    ):
+        for half in _halves(dataset, n_lists):
+            yield half, objective
+    for name in ("csmt", "hansard", "summaries", "ime-kkc", "asr5", "train trips", "travel modes"):
+        source = next(one for one in SOURCES if one.name == name)
+        for half in _halves(Dataset(name, source.load, source.skip), source.n_lists):
+            yield half, losses
+    for begin in (0, 16):
+        yield datasets.swahili(slice(begin, begin + 16)), losses
+    for n_lists in (100, 400):
+        for seed in (0, 1):
+            yield datasets.generated(n_lists, 30, 7, seed), losses
+
+
+CASES = tuple(_sets())
+
+
+def tasks() -> Iterator[Task]:
+    """Yield every set with every method; one that cannot take a set is left out when it says so."""
+    for dataset, objective in CASES:
+        for solver in SOLVERS:
+            yield Task(dataset, objective, solver, 0, TIMES[-1])
+
+
+def render(rows: list[Row]) -> Iterator[Table]:
+    """Yield a table for each time, and how often `auto` is the worse one."""
+    summary = []
+    for seconds in TIMES:
+        body = []
+        worse = [0, 0]
+        for number_of_set, (dataset, objective) in enumerate(CASES):
+            mine = find(rows, dataset=dataset.name, objective=objective.name)
+            mine = [row for row in mine if row.time_limit >= seconds or not row.cut_short]
+            auto = next((row for row in mine if row.solver == AUTO.name), None)
+            others = [row for row in mine if row.solver != AUTO.name]
+            if auto is None or not others:
+                continue
+            loss, bound = at(auto, seconds)
+            best = min(
+                ((value, row.solver) for row in others if (value := at(row, seconds)[0]) is not None), default=None
+            )
+            most = max(
+                ((value, row.solver) for row in others if (value := at(row, seconds)[1]) is not None), default=None
+            )
+            more = best is not None and (loss is None or best[0] < loss - _ALIKE * abs(loss))
+            less = most is not None and (bound is None or most[0] > bound + _ALIKE * abs(bound))
+            worse[0] += more
+            worse[1] += less
+            body.append(
+                [
+                    dataset.name,
+                    "held out" if number_of_set % 2 else "",
+                    _told(loss, worse=more),
+                    *_best(best),
+                    _told(bound, worse=less),
+                    *_best(most),
+                ]
+            )
+        if body:
+            headings = ("lists", "", "loss", "least of the others", "by", "bound", "most of the others", "by")
+            note = "Bold: `auto` is worse. -: no weights yet, or no bound."
+            yield Table(f"After {seconds:g} processor seconds", headings, body, note, left=2)
+            summary.append([f"{seconds:g} s", str(len(body)), *map(str, worse)])
+    if summary:
+        note = (
+            f"Others: {', '.join(solver.name for solver in SOLVERS[1:])}, each alone; och: Powell's method, 20 random "
+            "starts. Runs that end sooner keep what they found."
+        )
+        yield Table("How often another method alone is better", ("after", "sets", "loss", "bound"), summary, note)
+
+
+def _told(value: float | None, *, worse: bool) -> str:
+    text = "-" if value is None else number(value, 6)
+    return f"**{text}**" if worse else text
+
+
+def _best(found: tuple[float, str] | None) -> tuple[str, str]:
+    return ("-", "") if found is None else (number(found[0], 6), found[1])
+
+
+BENCHMARK = Benchmark("best", "One command beside every method alone", tasks, render)

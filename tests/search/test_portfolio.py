@@ -1,0 +1,87 @@
+"""Two searches in turns: effort goes where the bound rises, the other keeps a share, and nothing is timed."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from lpmert.methods.auto import _HEAD_START, _LEAST, Course, Engine, Portfolio
+from lpmert.model.canonical import CanonicalWeights
+from lpmert.search.method import Incumbent, Search
+
+COST = 8000
+
+
+class Rising(Search):
+    """A search whose bound rises by so much for each unit of effort."""
+
+    def __init__(self, incumbent: Incumbent, rise: float) -> None:
+        self.incumbent, self._rise, self._done = incumbent, rise, 0.0
+
+    @property
+    def effort(self) -> float:
+        return self._done
+
+    @property
+    def lower_bound(self) -> int:
+        return min(COST, int(self._rise * self._done))
+
+    @property
+    def finished(self) -> bool:
+        return self.lower_bound >= COST
+
+    def advance(self) -> None:
+        self._done += 1.0
+
+
+def in_turns(first: float, second: float, most_turns: int = 20_000) -> tuple[Portfolio, float, float]:
+    """Let searches with these paces work until one is finished; return the portfolio, and what each has done."""
+    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
+    searches = [Rising(incumbent, pace) for pace in (first, second)]
+    portfolio = Portfolio(cast(Engine, searches[0]), lambda: cast(Engine, searches[1]), incumbent)
+    for _ in range(most_turns):
+        if portfolio.finished:
+            break
+        portfolio.advance()
+    return portfolio, searches[0].effort, searches[1].effort
+
+
+@pytest.mark.parametrize("paces", [(0.5, 4.0), (4.0, 0.5)])
+def test_most_effort_goes_to_the_search_whose_bound_will_soon_meet_the_cost(paces: tuple[float, float]) -> None:
+    portfolio, *done = in_turns(*paces)
+    assert portfolio.finished
+    quicker = int(paces[1] > paces[0])
+    assert done[quicker] == pytest.approx(COST / 4.0, abs=1)
+    assert done[1 - quicker] < 0.5 * done[quicker]
+
+
+def test_a_search_whose_bound_never_rises_costs_the_second_as_much_again_and_the_first_a_seventh() -> None:
+    _, risen, still = in_turns(1.0, 0.0)
+    assert risen == COST
+    assert _LEAST * COST < still <= COST / 7 + 1
+    _, still, risen = in_turns(0.0, 1.0)
+    assert risen == COST
+    assert _LEAST * COST < still <= 1.1 * COST + _HEAD_START
+
+
+def test_a_search_that_ends_within_its_head_start_stays_alone() -> None:
+    assert in_turns(2.0 * COST / _HEAD_START, 1.0)[2] == 0.0
+
+
+def test_effort_left_is_that_of_the_last_half() -> None:
+    course = Course(0.0, [(0.0, 0)])
+    for effort in range(1, 101):
+        course.note(1.0, min(effort, 50) + 3 * max(0, effort - 50))
+    assert course.effort_left(200, 500) == pytest.approx(100.0, rel=0.25)  # 3 for each unit since the half, before 1
+    assert course.effort_left(course.marks[0][1], 500) is None
+
+
+def test_a_portfolio_goes_on_as_it_would_have() -> None:
+    kept: dict[str, Any] = dict(in_turns(1.0, 2.0, 60)[0].state())
+    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
+    searches = [Rising(incumbent, pace) for pace in (1.0, 2.0)]
+    again = Portfolio(cast(Engine, searches[0]), lambda: cast(Engine, searches[1]), incumbent)
+    again.restore(kept)
+    assert again.state() == kept
