@@ -52,18 +52,18 @@ class Front:
     Parameters
     ----------
     second : str
-        What the second sum is of.
+        Name of the second sum.
     points : tuple of Result
-        Each loses more than the one before and has a smaller second sum, which is in its `sums`.
+        By rising loss and falling second sum, which is in `sums`.
     every : bool
-        Whether all points were asked for, rather than some at even steps.
+        Whether all points were requested, rather than some at even steps.
     least : float or None
         The least second sum of any weights, where it is proved.
     complete : bool
-        Whether all points that were asked for are there and proved: no weights have a loss as small with a smaller
-        second sum, or a second sum as small with a smaller loss.
+        Whether all requested points are there and proved: no weights have a loss as small with a smaller second sum, or
+        a second sum as small with a smaller loss.
     seconds : float
-        What it took.
+        Time taken.
     """
 
     second: str
@@ -75,7 +75,7 @@ class Front:
 
     @property
     def unit(self) -> Unit | None:
-        """How the losses read in the unit that users know."""
+        """The unit in which users know the losses."""
         return self.points[0].unit if self.points else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def within_budget(
     most : float
         The budget: the largest sum allowed.
     name : str
-        What numbers for each hypothesis are called.
+        A name for `second` where it is given as numbers.
     metric, method, region, time_limit, memory_limit, jobs, backend, seed, callback
         As for `minimize`. The metric is a sum over lists. Of hypotheses with identical features the first counts.
 
@@ -190,20 +190,21 @@ def pareto(
         What is summed over the chosen hypotheses: the name of a feature or statistic, or a number for each hypothesis.
     points : int, optional
         How many points at most: the best for budgets at even steps, from the second sum at the least loss towards the
-        least second sum, of which no point is sought. By default all points of the front.
+        least second sum, which itself gets no point. By default all points of the front.
     name : str
-        What numbers for each hypothesis are called.
+        A name for `second` where it is given as numbers.
     metric, method, region, memory_limit, jobs, backend, seed
         As for `minimize`. The metric is a sum over lists. Of hypotheses with identical features the first counts.
     time_limit : float, optional
-        Seconds for everything; points that are known by then stay.
+        Seconds for everything; the points known by then are returned.
     on_point : callable, optional
         Gets each point when it is known; a true answer stops.
 
     Returns
     -------
     Front
-        The points, from the least loss to the least second sum. What the last search left open, its bound tells.
+        The points, from the least loss to the least second sum; the bound of the last one says what its search left
+        open.
 
     Raises
     ------

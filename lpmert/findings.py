@@ -131,7 +131,7 @@ _NOISE = 1e-9
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """What is odd about a question, which makes its answer worth less than it looks.
+    """A property of the question that makes its answer worth less than it looks.
 
     Parameters
     ----------

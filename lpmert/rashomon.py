@@ -68,7 +68,7 @@ class RashomonSet:
     most : float
         The largest loss that counts as near.
     inner, open : ndarray of shape (n_cones, n_rays, n_features)
-        Cones by their rays: all weights inside of the inner ones are near-optimal, and beyond both none are.
+        Cones by their rays: all weights inside `inner` are near-optimal; none outside of both are.
     share : (float, float)
         The least and the largest share of all directions that are near-optimal.
     unchanged : tuple
@@ -77,9 +77,9 @@ class RashomonSet:
     centre : dict from name to float
         Weights in the middle of the widest inner cone, empty where there is none.
     complete : bool
-        Whether as little is open as was asked for.
+        Whether the open share is as small as requested.
     seconds : float
-        What it took.
+        Time taken.
     """
 
     optimum: Result
@@ -124,14 +124,14 @@ def rashomon_set(
     seed: int = 0,
     on_cones: OnCones | None = None,
 ) -> RashomonSet:
-    """Find all weights whose loss is at most the optimum and some slack, as cones, for up to three features.
+    """Find all weights whose loss is at most the optimum plus some slack, as cones, for up to three features.
 
     Parameters
     ----------
     nbest : NBest
         The lists.
     slack : float or str
-        How much more than the optimum weights may lose, in the unit of the loss, or as a share of the optimum: "1%".
+        How far the loss may exceed the optimum, in its unit or as a share of the optimum: "1%".
     precision : float
         How much of what may be near-optimal stays open, as a share of the directions.
     most_cones : int

@@ -70,8 +70,8 @@ def whole_weights(
     -------
     dict of int or None
         Whole weights by name, with the same loss in exact arithmetic, whatever their ties, inside the region up to a
-        positive factor. No others with which each choice stays ahead of all hypotheses of its list that lose otherwise
-        have a smaller largest absolute value. `None` if there are none, or if they are too hard to find.
+        positive factor. No smaller ones, by their largest absolute value, keep each choice ahead of all hypotheses of
+        its list with another loss. `None` if there are none, or if they are too hard to find.
 
     Raises
     ------

@@ -32,16 +32,16 @@ class _Second:
     heading = "Second sum"
 
     second: str = option("COLUMN", "A feature, or another column of DATA.", required=True)
-    points: int | None = option("N", "Most points, for budgets at even steps.  [default: all]", POSITIVE)
+    points: int | None = option("N", "At most N points, at even steps of the budget.  [default: all]", POSITIVE)
 
 
 @command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")
 def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> None:
     """Find all best pairs of the loss and the sum of a second column, such as words, seconds or cost.
 
-    For each pair it is proved that no weights have a loss as small with a smaller sum, or a sum as small with a smaller
-    loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is as for
-    `lpmert solve`.
+    Each pair comes with a proof that no weights have a loss as small with a smaller sum, or a sum as small with a
+    smaller loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is
+    as for `lpmert solve`.
     """
     from lpmert import budgets
     from lpmert.reporting import pictures

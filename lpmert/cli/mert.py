@@ -112,7 +112,7 @@ class _Options:
     positive: tuple[str, ...] | None = option("-P NAME,...", "Weights that must not be below 0.", _features)
     sparse_weights: str | None = option("-p --sparse-weights FILE", "Weights to combine all sparse features into one.")
     seed: int = option("-r --rseed --r N", "Seed for everything random.", int, default=0)
-    threads: int = option("-T --threads N", "Number of processes.", POSITIVE, default=1)
+    threads: int = option("-T --threads N", "Number of threads.", POSITIVE, default=1)
     time_limit: float = option("SECONDS", "Stop after this time.", seconds, default=TIME_LIMIT)
     verbose: int = option("-v --verbose N", "0 for no progress.", NATURAL, default=1)
     tries: int = option(

@@ -99,7 +99,7 @@ class Command(click.Command):
             Option(
                 ["--help-all"],
                 group="Output", rare=False, is_flag=True, is_eager=True, expose_value=False, callback=_show_all,
-                help="All options, and more about them.",
+                help="Show all options, and details.",
             )
         )  # fmt: skip
 

@@ -44,7 +44,7 @@ class Picture:
 
     heading = "Output"
 
-    picture: str | None = option("FILE", "Draw it: .png, .svg, .pdf.", PATH)
+    picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.", PATH)
 
     def __post_init__(self) -> None:
         """Check that it can be drawn there, before anything is searched."""
@@ -60,7 +60,7 @@ class _Sizes:
 
     heading = "Sets of features"
 
-    at_most: int | None = option("K", "The most features.  [default: all]", POSITIVE)
+    at_most: int | None = option("K", "At most K features.  [default: all]", POSITIVE)
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,13 @@ class _Near:
 
     heading = "Near-optimal weights"
 
-    slack: str = option("LOSS", "What they may lose more than the optimum: 3, or 1%.", default="1%")
-    relative_to: str | None = option("NAME", "The feature whose weight is 1 or -1.  [default: the surest large one]")
+    slack: str = option("LOSS", "Loss above the optimum that still counts: 3, or 1%.", default="1%")
+    relative_to: str | None = option(
+        "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
+    )
     cones: bool = option(
         "--cones",
-        "Also tell how large the set is, and which lists it leaves as they are; for up to 3 features.",
+        "Also show how large the set is, and which lists choose the same throughout; for up to 3 features.",
         default=False,
     )
 
@@ -102,10 +104,10 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> None:
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
 def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
-    """Show how sure each weight is: its range among all weights that lose little more than the optimum.
+    """Show how sure each weight is: its range among all near-optimal weights.
 
-    Between the two columns in the middle near-optimal weights were found; none lie beyond the outer two. A sign is
-    given where all near-optimal weights have it. DATA is as for `lpmert solve`.
+    Near-optimal weights were found at the two middle columns; none lie beyond the outer two. A sign is shown where all
+    near-optimal weights share it. DATA is as for `lpmert solve`.
 
     --cones divides the set of all near-optimal weights into cones, which takes half of the time limit.
     """
@@ -135,8 +137,8 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
 def leave_one_out(search: Search, out: Output) -> None:
     """Find what each list in DATA costs at weights that are the proved optimum of all other lists.
 
-    The sum is what to expect of as many unseen lists. Of several optima without a list the one counts at which that
-    list costs most. DATA is as for `lpmert solve`, with counts as losses.
+    The sum is what to expect on as many unseen lists. Among several optima without a list, the one at which that list
+    costs most counts. DATA is as for `lpmert solve`, with counts as losses.
     """
     from lpmert.result import Status
     from lpmert.unseen.leave_one_out import leave_one_out

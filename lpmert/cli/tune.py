@@ -42,13 +42,12 @@ class _Estimated(Sources):
 def tune(
     search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, page: Page, out: Output
 ) -> None:
-    """Find weights for lists that nobody has seen yet, from the lists or lattices in DATA.
+    """Find weights for unseen lists from the lists or lattices in DATA.
 
-    Weights that are best on the lists at hand have been fitted to their noise, too. This averages weights instead,
-    estimates by cross-validation what both cost on unseen lists, and recommends one of them: the average, unless the
-    optimum is clearly better. --method looks for the optimum, for a minute or until --time-limit, which is the limit of
-    everything. --set NAME=VALUE is for that method, --set average.NAME=VALUE for the average: see `lpmert methods
-    average`.
+    The best weights for these lists also fit their noise. So tune averages good weights as well, estimates by
+    cross-validation what both cost on unseen lists, and recommends one: the average, unless the optimum is clearly
+    better. --method searches for the optimum for a minute; --time-limit covers everything. --set NAME=VALUE is for that
+    method, --set average.NAME=VALUE for the average: see `lpmert methods average`.
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """

@@ -46,7 +46,7 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
 
     DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
     Pass the same options as to `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message
-    says where it fails. If a limit ends the check before, the exit code is 3, and nothing is known of the claim.
+    says where it fails. If a limit ends the check first, the exit code is 3 and nothing is known about the claim.
     """
     with naming(lists.name), delivering(out) as deliver:
         with Allowance(limits.memory_limit).enforced():

@@ -37,7 +37,7 @@ class WeightsOut:
         ".ini, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True,
     )  # fmt: skip
     roles: dict[str, str] | None = option(
-        "ROLE=FEATURE,...", "What features are to a toolkit named by --write, such as acoustic=am.", roles_of, rare=True
+        "ROLE=FEATURE,...", "Features' roles in the toolkit of --write, such as acoustic=am.", roles_of, rare=True
     )
 
     def __post_init__(self) -> None:

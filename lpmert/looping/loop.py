@@ -265,8 +265,8 @@ def loop(
 ) -> Looped:
     """Tune the weights of a decoder: decode, add what it gives to a pool, search the pool, and decode again.
 
-    What counts is what the decoder's own outputs cost. Where they cost more than before, the next step goes at most
-    half as far from the best weights.
+    The decoder's own outputs decide: where they cost more than before, the next step goes at most half as far from the
+    best weights.
 
     Parameters
     ----------
@@ -277,14 +277,14 @@ def loop(
     references : mapping, str, Path or sequence, optional
         What the outputs should be, as for `lpmert.read`; without them, the decoder's lists have statistics.
     metric : str, TextMetric or Metric, optional
-        Of texts ("wer" by default), or what sums the statistics (by default what their names tell).
+        Of texts ("wer" by default), or what sums the statistics (by default chosen by their names).
     n : int
         How many hypotheses of an input the decoder is asked for.
     region : Region, optional
         Where the weights may lie; without a cosine.
     method : str or Method
-        How a pool is searched, as for `minimize`; or "average", for weights that hold on other inputs. Steps of methods
-        that do not look for the least loss ("stabilised", "annealing", "likelihood", ...) need no confirmation.
+        How a pool is searched, as for `minimize`; or "average", for unseen inputs. Steps of methods that do not look
+        for the least loss ("stabilised", "annealing", "likelihood", ...) need no confirmation.
     equal_words : {"all", "latest"}
         What the pool keeps of hypotheses with the same words and other features.
     held_out : Decoder, optional
@@ -294,21 +294,21 @@ def loop(
     iterations : int
         Most decodings.
     patience : int
-        After how many decodings that are no better, of the inputs or of those held out, the loop ends.
+        The loop ends after this many decodings without improvement, on the inputs or on those held out.
     search_seconds : float, optional
         Most seconds for each search, `None` for no limit.
     time_limit : float, optional
-        Most seconds for everything; a decoding that runs then is given up.
+        Most seconds for everything; a decoding that runs then is abandoned.
     memory_limit : int, optional
         Most bytes that this process and the decoder's hold together; the loop ends before that.
     folder : str or Path, optional
-        Where everything is kept, so that the loop can go on after it was stopped at any moment.
+        Folder for everything, so that a loop stopped at any moment can continue.
     resume : bool
-        Go on with the loop in `folder`, if there is one.
+        Continue the loop in `folder`, if there is one.
     jobs : int
         Threads of a search.
     seed : int
-        Of all that is random.
+        Seed for everything random.
     on_iteration : callable, optional
         Gets each `Iteration` once it is over.
 

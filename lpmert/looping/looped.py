@@ -13,7 +13,7 @@ from lpmert.findings import Unit
 
 @dataclass(frozen=True)
 class Consistency:
-    """How well the pool speaks for the decoder, at the weights of one decoding.
+    """How well pool and decoder agree, at the weights of one decoding.
 
     own_differs: lists in which the decoder shows other words than those of the pool's best hypothesis; search_errors:
     lists in which the pool has a better hypothesis than all that the decoder gave this time; pool_loss and own_loss: of
@@ -42,21 +42,21 @@ class Iteration:
     number : int
         From 1.
     weights : mapping from name to float
-        What the decoder was given.
+        The decoder's weights.
     loss, score : float
         Of the decoder's own outputs.
     rate : float, optional
         The loss as a share of the references' length, where it is an error rate.
     unit : Unit
-        How the losses read in the unit that users know.
+        The unit in which users know the losses.
     held_out_loss, held_out_unit : float and Unit, optional
-        The same of the outputs held out.
+        The same for held-out inputs.
     accepted : bool
-        Whether the loss is not above that of the iteration that the step started from.
+        Whether the loss is at most that of the iteration that the step started from.
     hypotheses, new_hypotheses, new_words, grown_lists : int
-        What the pool held after the decoding, what of it was new, and in how many lists.
+        Contents of the pool after the decoding, what of it is new, and lists that grew.
     consistency : Consistency
-        How well the pool speaks for the decoder.
+        How well pool and decoder agree.
     seconds : mapping from str to float
         For decoding and for the search.
     pool_loss, lower_bound : float, optional
@@ -92,7 +92,7 @@ class Iteration:
 
 @dataclass(frozen=True, eq=False)
 class Looped:
-    """The outcome of a loop: the iteration whose own outputs cost least, the first one of equals.
+    """The outcome of a loop: the first iteration whose decoder outputs cost least.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Looped:
     warnings : tuple of str
         What to keep in mind, a sentence each.
     seed : int
-        Of all that is random.
+        Seed for everything random.
     signature : str
         Every setting that changes the numbers.
     """
@@ -138,7 +138,7 @@ class Looped:
 
     @property
     def held_out_loss(self) -> float | None:
-        """The same of the outputs held out."""
+        """The same for held-out inputs."""
         return self.iterations[self.best - 1].held_out_loss
 
     def to_dict(self) -> dict[str, Any]:

@@ -40,7 +40,7 @@ OnList = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What each list costs where it has no say, from `leave_one_out`.
+    """What each list costs when it is left out, from `leave_one_out`.
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ class LeftOut:
     fitted : ndarray of shape (n_lists,)
         What each costs at the optimum.
     least, most : ndarray of shape (n_lists,)
-        Between what and what each costs at the optimum of all others; the same unless time was short. Of several optima
-        the one at which it costs most counts.
+        Bounds on what each costs at the optimum of all others, equal unless time was short. Among several optima, the
+        one at which it costs most counts.
     seconds : float
-        What it took.
+        Time taken.
     """
 
     optimum: Result
@@ -110,7 +110,7 @@ def leave_one_out(
     Parameters
     ----------
     nbest : NBest
-        The lists; what their hypotheses lose are multiples of a power of two, such as counts.
+        The lists; losses are multiples of a power of two, such as counts.
     metric, method, ties, region
         As for `minimize`.
     time_limit : float, optional
@@ -118,7 +118,7 @@ def leave_one_out(
     memory_limit, jobs, backend, seed
         As for `minimize`.
     on_list : callable, optional
-        Gets how many lists were left out, of how many; a true answer stops.
+        Gets how many lists were left out, and how many there are; a true answer stops.
 
     Returns
     -------
