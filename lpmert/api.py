@@ -369,7 +369,7 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
         raise MetricError(f"for lattices the metric is one on texts, wer, cer or ter, not {quoted(metric)}")
     if ties != "first":
         raise MethodError(
-            f"ties={quoted(ties)} is for N-best lists; of paths that no weights tell apart the first one counts"
+            f"ties={quoted(ties)} is for N-best lists; of paths with the same features the first one counts"
         )
     # Callers have the default "loss", which stands for "wer" where links have no losses.
     return LatticeProblem(data, "wer" if metric == "loss" and data.losses is None else metric, _checked(region))
@@ -402,7 +402,7 @@ def settings_of(
     checked_backend(backend)
     solver = method_of(method)
     if jobs > 1 and not solver.parallel:
-        logger.warning("jobs=%d: method %r hands no work out, and searches in one thread", jobs, solver.name)
+        logger.warning("jobs=%d: method %r searches in one thread", jobs, solver.name)
     limits = checked_limits(time_limit, node_limit, gap, target, memory_limit)
     return solver, limits, whole_number(seed, "seed", 0)
 

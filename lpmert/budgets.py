@@ -225,7 +225,7 @@ def pareto(
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     if not solver.proves:
-        raise MethodError(f"method {quoted(solver.name)} proves nothing, and a front is proved; use auto")
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and a front needs proofs; use auto")
     n_points = None if points is None else whole_number(points, "points", 1)
     front: list[Result] = []
     complete, least = False, None

@@ -147,8 +147,7 @@ class Diagnostic:
 
 ALL_ZERO = Diagnostic(
     "all-zero",
-    "all these weights are 0, so that all hypotheses of a list tie and whichever comes first counts; "
-    "give one of them another value",
+    "all weights are 0, so all hypotheses of a list tie, and the first one counts; give one weight another value",
 )
 """Of weights that choose nothing."""
 

@@ -191,14 +191,14 @@ def near_optimal(
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     if not solver.proves:
-        raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges are proved; use auto")
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges need proofs; use auto")
     more = checked_slack(slack)
     if not 0.0 < precision < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     with many_searches(limits, backend, jobs) as (deadline, _):
         problem = problem_of(nbest, metric, ties, region)
         if not isinstance(problem, Problem):
-            raise MethodError("ranges of weights are sought on N-best lists; make some with lpmert.n_best")
+            raise MethodError("ranges of weights need N-best lists; make some with lpmert.n_best")
         third = None if deadline.left is None else deadline.left / 3.0
         optimum = solve(solver, problem, replace(limits, time_limit=third), seed=seed)
         most = optimum.loss + more(optimum.loss)
@@ -221,9 +221,7 @@ def checked_slack(slack: float | str) -> Callable[[float], float]:
     except ValueError:
         number = None
     if number is None or not 0.0 <= number < inf:
-        raise DataError(
-            f"slack is what weights may lose beyond the optimum, 0 or more, or a share: 1%; got {quoted(slack)}"
-        )
+        raise DataError(f"slack must be a loss of 0 or more, or a share of the optimum such as 1%; got {quoted(slack)}")
     return (lambda loss: abs(loss) * number / 100.0) if percent else (lambda _: number)
 
 

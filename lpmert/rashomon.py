@@ -175,7 +175,7 @@ def rashomon_set(
     with many_searches(limits, backend, jobs) as (deadline, _):
         problem = problem_of(nbest, metric, ties, region)
         if not isinstance(problem, Problem):
-            raise MethodError("cones of near-optimal weights are of N-best lists; make some with lpmert.n_best")
+            raise MethodError("cones of near-optimal weights need N-best lists; make some with lpmert.n_best")
         form = problem.canonical
         if not 0 < form.n_features <= MOST_FEATURES:
             raise MethodError(
@@ -184,7 +184,7 @@ def rashomon_set(
             )
         reduction = problem.coordinates.reduction
         if form.cap is not None or form.rounding is not None or (reduction is not None and reduction.columns is None):
-            raise MethodError("cones of near-optimal weights are for regions of limits; leave cosine and equations out")
+            raise MethodError("cones of near-optimal weights take no cosine and no equations; leave them out")
         third = None if deadline.left is None else deadline.left / 3.0
         optimum = solve(solver, problem, replace(limits, time_limit=third), seed=seed)
         most = optimum.loss + more(optimum.loss)

@@ -176,7 +176,7 @@ def best_subsets(
     with many_searches(limits, backend, jobs) as (deadline, interrupts):
         problem = problem_of(nbest, metric, "first", region)
         if not isinstance(problem, Problem):
-            raise MethodError("sets of features are searched on N-best lists; make some with lpmert.n_best")
+            raise MethodError("best subsets need N-best lists; make some with lpmert.n_best")
         ties, oracle = ties or ("first" if problem.losses is None else "worst"), -inf
         if problem.losses is not None:
             oracle = nextafter(fsum(np.minimum.reduceat(problem.losses, nbest.offsets[:-1])), -inf)

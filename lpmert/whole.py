@@ -92,7 +92,7 @@ def whole_weights(
         raise DataError(f"largest must be at most {2**20}; got {largest}")
     problem = problem_of(nbest, metric, ties, region)  # type: ignore[arg-type]
     if not isinstance(problem, Problem):
-        raise MethodError("whole weights are sought on N-best lists; make some with lpmert.n_best")
+        raise MethodError("whole weights need N-best lists; make some with lpmert.n_best")
     given = problem.checked_weights(given_weights(weights, "weights"))
     own = None if problem.region is None else reduce(limits_of(problem.region, problem.names))
     columns = np.arange(len(given)) if own is None else own.columns

@@ -90,7 +90,7 @@ def _numbers(data: Any, column: str, search: Search) -> Any:
     if column in (*data.names, *getattr(data, "statistic_names", ())):
         return column
     if "-" in search.inputs:
-        raise click.UsageError(f"{column} is no feature, and stdin cannot be read once more for it; name a file.")
+        raise click.UsageError(f"{column} is no feature, and stdin cannot be read twice; name a file.")
     others: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": ()}
     return replace(search, loss=column, **others).read().statistics[:, 0]
 

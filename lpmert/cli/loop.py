@@ -47,7 +47,7 @@ class _Loop:
     def __post_init__(self) -> None:
         """Check what one option says against another."""
         if self.forget and (self.resume or self.folder is not None):
-            raise click.UsageError("--forget keeps no folder: it goes with neither --folder nor --resume.")
+            raise click.UsageError("--forget keeps no folder; leave out --folder and --resume.")
 
 
 @command("loop mert.toml --iterations 10 --weights-out weights.txt")

@@ -138,8 +138,8 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """Check what one option says against another, before anything is read."""
         if sum(name in self.flags for name in COUNTED) > 1:
             raise click.UsageError(
-                "Pass either --loss with one column, or --gain with one of which more is better, or --statistics with "
-                "the columns of the metric."
+                "Pass one of --loss (one column, lower is better), --gain (one column, higher is better) and "
+                "--statistics (the columns of the metric)."
             )
         if self.method_settings and not hasattr(self, "method"):
             raise click.UsageError(

@@ -64,7 +64,7 @@ class Few:
     def option(self) -> str | None:
         """The option that makes it more than one plain search."""
         if self.at_most is not None and self.budget is not None:
-            raise click.UsageError("--at-most and --budget are two questions; ask one.")
+            raise click.UsageError("--at-most and --budget cannot be combined; give one of them.")
         return "--at-most" if self.at_most is not None else "--budget" if self.budget is not None else None
 
 

@@ -45,11 +45,11 @@ class WeightsOut:
         if self.form != UPDATE:
             return
         if self.weights_out is None:
-            raise click.UsageError("--write update needs --weights-out with the file to bring up to date.")
+            raise click.UsageError("--write update needs --weights-out with the file to update.")
         if not Path(self.weights_out).exists():
             raise click.UsageError(
-                f"{self.weights_out} is brought up to date, not made: copy the decoder's file there, or pass --write "
-                "names."
+                f"{self.weights_out} does not exist, and `update` only changes files: "
+                "copy the decoder's file there, or pass --write names."
             )
 
     @property

@@ -259,7 +259,7 @@ def _names(parts: Sequence[_Part], counts: Sequence[str], features: Names) -> li
                 path=part.path,
             )
     if not names:
-        raise DataError("no scores, so that there is nothing to weight", path=parts[0].path)
+        raise DataError("no scores, so there is nothing to weight", path=parts[0].path)
     if features is None:
         return names
     chosen = list(matched([features] if isinstance(features, str) else features, names, names))

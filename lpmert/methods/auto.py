@@ -126,13 +126,13 @@ class Auto(Method):
             return self._in_turns(task, selections, lambda: self.groups.start(task), _GROUPS_SHARE)
         some = canonical.n_lists <= _SOME_LISTS and canonical.n_features >= _SOME_FEATURES
         if pairs or some:
-            why = "lists of two choose by one halfspace each" if pairs else "the lists are few for so many features"
+            why = "lists of two choose by one halfspace each" if pairs else "there are few lists and many features"
             _chosen(canonical, "choices in turns with cells", why)
             trial = None if pairs else _TRIAL_OF_CELLS
             return self._in_turns(
                 task, self.choices.start(task), lambda: self.cells.on_lists(task), _CHOICES_SHARE, trial
             )
-        _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
+        _chosen(canonical, "cells in turns with choices", "there are few features and many lists")
         some_features = canonical.n_features > _SOME_FEATURES
         long = some_features and len(canonical.features) > _MOST_TRIED
         trial = _TRIAL_OF_CHOICES if some_features and not long else None
@@ -156,7 +156,7 @@ class Auto(Method):
             )
             _chosen(canonical, "choices", why)
             return self._in_turns(task, self.choices.start(task))
-        _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
+        _chosen(canonical, "cells in turns with choices", "there are few features and many lists")
         cones = self.cells.on_lists(task)
         return self._in_turns(task, cones, lambda: self.choices.begun(task, cones.least), _RATIO_SHARE)
 

@@ -147,13 +147,13 @@ def leave_one_out(
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     if not solver.proves:
-        raise MethodError(f"method {quoted(solver.name)} proves nothing, and leaving lists out takes proofs; use auto")
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and leave-one-out needs proofs; use auto")
     with many_searches(limits, backend, jobs) as (deadline, _):
         problem = problem_of(nbest, metric, ties, region)
         if not isinstance(problem, Problem):
-            raise MethodError("lists are left out of N-best lists; make some with lpmert.n_best")
+            raise MethodError("leave-one-out needs N-best lists; make some with lpmert.n_best")
         if not isinstance(problem.metric, AdditiveMetric):
-            raise MetricError(f"lists are left out of sums over lists, which {quoted(problem.metric.name)} is not")
+            raise MetricError(f"leave-one-out needs a sum over lists, which {quoted(problem.metric.name)} is not")
         half = None if deadline.left is None else deadline.left / 2.0
         optimum = solve(solver, problem, replace(limits, time_limit=half), seed=seed)
         if optimum.status is not Status.OPTIMAL:

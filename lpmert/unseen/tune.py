@@ -106,8 +106,8 @@ class Tuned:
             found.append(self.unestimated)
         if self.estimate is not None and self.recommended == AVERAGED and self.estimate.difference.value > 0.0:
             found.append(
-                "the estimate favours the optimum, but within chance; where it did, averaged weights were still better "
-                "on most other lists"
+                "the estimate favours the optimum, but within chance; in such cases, averaged weights "
+                "were still better on most other lists"
             )
         for what, estimate in (("estimate", self.estimate), ("held-out comparison", self.held_out)):
             if estimate is not None and estimate.doubtful:
