@@ -112,7 +112,7 @@ def test_limits_of_one_search_are_refused_where_there_are_many(table: Path, comm
     assert "--gap is for one search" in done.output
     done = run("ranges", table, *OPTIONS, "--slack", "some")
     assert done.exit_code == 1
-    assert "0 or more, or a share: 1%" in done.output
+    assert "0 or more, or a share of the optimum such as 1%" in done.output
 
 
 def test_solve_at_most_is_the_best_subset_of_that_size(table: Path) -> None:
