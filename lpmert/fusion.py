@@ -218,9 +218,11 @@ def rounded_up(bound: float) -> str:
 
 def _gains_told(lists: Judged, metric: RankingMetric) -> list[str]:
     """Return which gains NDCG has where there are grades that make a difference: tools do not agree."""
-    if metric.name != "ndcg" or not metric.exponential or not (lists.relevance > 1).any():
+    if metric.name != "ndcg" or not (lists.relevance > 1).any():
         return []
-    return [f"a grade gains 2^grade - 1; where it gains itself, as in trec_eval: ndcg-linear@{metric.k}"]
+    if metric.exponential:
+        return [f"a grade gains 2^grade - 1; where it gains itself, as in trec_eval: ndcg@{metric.k}"]
+    return [f"a grade gains itself, as in trec_eval; where it gains 2^grade - 1: ndcg-exp@{metric.k}"]
 
 
 def _worth(lists: Judged, weights: FloatArray, metric: RankingMetric) -> float:

@@ -14,12 +14,6 @@ from commands import finished
 from shared import ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "proofs" / "README.md"]
-COMPARED = re.compile(
-    r"(certificate holds|och|grid|mira|nelder-mead|proved|stopped|finished|optimal|there are|errors|WER|BLEU|accuracy|"
-    r"loss|at least|at most|gap|auto|on unseen|average|best|optimum|worse by|search|recommended|these weights|on these|"
-    r"expected|am|lm|words|acoustic|ndcg@10|mrr@10|equal|keyword|dense|passes=60|"
-    r"step=0.01|q[0-9]+|counted| +missing| +relevant| +.alpha)\b"
-)
 DIGITS = 2e-3
 TIME = re.compile(r"[0-9.]+s")
 
@@ -71,8 +65,8 @@ def test_a_command_prints_what_the_document_shows(command: str, output: list[str
     code, out, log = finished(*arguments, cwd=tmp_path)
     assert code == 0, log
     printed = [*out.split("\n"), *log.split("\n")]
-    shown = [line for line in output if COMPARED.match(line)]
-    assert shown, "the document shows no line that could be compared"
+    shown = [line for line in output if words_of(line) and line != "..."]
+    assert shown, "the document shows no output"
     missing = [line for line in shown if not any(same(line, other) for other in printed)]
     assert not missing, out
 

@@ -21,7 +21,7 @@ from lpmert.reporting.pictures import write_picture
 
 Scores = dict[str, dict[str, float]]
 WEIGHTS = (0.31, 0.42, 0.27)
-METRICS = ("ndcg-linear@5", "ndcg-linear@50", "mrr@7", "recall@4", "precision@6")
+METRICS = ("ndcg@5", "ndcg@50", "mrr@7", "map@6", "recall@4", "precision@6")
 
 
 def collection(seed: int, *, queries: int = 25) -> tuple[dict[str, Scores], Scores]:
@@ -60,12 +60,15 @@ def trec_eval(run: Scores, qrels: Scores, metric: str) -> float:
         order = sorted(run[q], key=lambda d: (-run[q][d], grades.get(d, 0.0)))[:k]
         top = [grades.get(d, 0.0) for d in order]
         relevant = sum(g > 0 for g in grades.values())
-        if name == "ndcg-linear":
+        if name == "ndcg":
             best = sorted(grades.values(), reverse=True)[:k]
             dcg = [fsum(g / log2(r + 2) for r, g in enumerate(some)) for some in (top, best)]
             values.append(dcg[0] / dcg[1])
         elif name == "mrr":
             values.append(next((1 / (r + 1) for r, g in enumerate(top) if g > 0), 0.0))
+        elif name == "map":
+            hits = [r for r, g in enumerate(top, 1) if g > 0]
+            values.append(fsum(number / r for number, r in enumerate(hits, 1)) / relevant)
         else:
             values.append(sum(g > 0 for g in top) / (relevant if name == "recall" else k))
     return fsum(values) / len(values)
@@ -82,7 +85,7 @@ def test_what_weights_are_worth_is_what_trec_eval_counts(metric: str, how: str |
         )
 
 
-OF_PYTREC_EVAL = {"ndcg-linear": "ndcg_cut", "recall": "recall", "precision": "P"}
+OF_PYTREC_EVAL = {"ndcg": "ndcg_cut", "map": "map_cut", "recall": "recall", "precision": "P"}
 
 
 @pytest.mark.parametrize("metric", [metric for metric in METRICS if not metric.startswith("mrr")])
@@ -98,11 +101,11 @@ def test_what_weights_are_worth_is_what_pytrec_eval_says(metric: str) -> None:
     assert evaluate(lists, WEIGHTS, metric) == pytest.approx(sum(values) / len(values), abs=1e-6)
 
 
-OF_RANX = {"ndcg-linear": "ndcg", "mrr": "mrr", "recall": "recall", "precision": "precision", "ndcg": "ndcg_burges"}
+OF_RANX = {name: name for name in ("ndcg", "mrr", "map", "recall", "precision")} | {"ndcg-exp": "ndcg_burges"}
 
 
 @pytest.mark.slow  # ranx compiles for minutes
-@pytest.mark.parametrize("metric", [*METRICS, "ndcg@10"])
+@pytest.mark.parametrize("metric", [*METRICS, "ndcg-exp@10"])
 @pytest.mark.parametrize("how", [None, "minmax", "z"])
 def test_what_weights_are_worth_is_what_ranx_says_of_its_own_fusion(metric: str, how: str | None) -> None:
     ranx = pytest.importorskip("ranx")
@@ -127,15 +130,15 @@ def lists_of(seed: int, dimensions: int, queries: int = 12) -> Judged:
 @pytest.mark.parametrize("nonnegative", [True, False])
 def test_the_best_weights_stand_beside_usual_ones(dimensions: int, nonnegative: bool) -> None:
     lists = lists_of(dimensions, dimensions)
-    found = fuse(lists, "ndcg@5", nonnegative=nonnegative, other=np.arange(1.0, dimensions + 1))
-    best = maximize(lists, "ndcg@5", nonnegative=nonnegative)
+    found = fuse(lists, "ndcg-exp@5", nonnegative=nonnegative, other=np.arange(1.0, dimensions + 1))
+    best = maximize(lists, "ndcg-exp@5", nonnegative=nonnegative)
     grid = [w for w in product(range(11), repeat=dimensions) if sum(w) == 10]
     assert (found.grid_points, found.grid_size) == (len(grid), len(grid))
-    assert found.grid == max(evaluate(lists, [x / 10 for x in w], "ndcg@5") for w in grid)
-    assert found.equal == evaluate(lists, [1.0] * dimensions, "ndcg@5")
-    assert found.other == evaluate(lists, list(range(1, dimensions + 1)), "ndcg@5")
-    assert list(found.alone.values()) == [evaluate(lists, one, "ndcg@5") for one in np.eye(dimensions)]
-    assert found.result.score == evaluate(lists, found.result.weights, "ndcg@5") >= best.score
+    assert found.grid == max(evaluate(lists, [x / 10 for x in w], "ndcg-exp@5") for w in grid)
+    assert found.equal == evaluate(lists, [1.0] * dimensions, "ndcg-exp@5")
+    assert found.other == evaluate(lists, list(range(1, dimensions + 1)), "ndcg-exp@5")
+    assert list(found.alone.values()) == [evaluate(lists, one, "ndcg-exp@5") for one in np.eye(dimensions)]
+    assert found.result.score == evaluate(lists, found.result.weights, "ndcg-exp@5") >= best.score
     assert found.result.score <= found.result.bound
     assert found.result.score >= max(found.grid, found.equal, *found.alone.values()) - 1e-12
     assert found.verdict == "proved: no weights do better"
@@ -144,11 +147,11 @@ def test_the_best_weights_stand_beside_usual_ones(dimensions: int, nonnegative: 
 def test_weights_have_the_fewest_digits_that_keep_their_score() -> None:
     for seed in range(6):
         lists = lists_of(seed, 2 + seed % 2)
-        result = fuse(lists, "ndcg@5").result
+        result = fuse(lists, "ndcg-exp@5").result
         digits = max(len(repr(w).partition(".")[2]) for w in result.weights.tolist())
         assert digits < 8
         assert fsum(result.weights.tolist()) == 1.0
-        assert evaluate(lists, result.weights, "ndcg@5") >= maximize(lists, "ndcg@5").score
+        assert evaluate(lists, result.weights, "ndcg-exp@5") >= maximize(lists, "ndcg-exp@5").score
 
 
 def test_only_queries_with_a_relevant_document_count() -> None:
@@ -171,18 +174,18 @@ def test_cross_validation_judges_weights_on_queries_that_they_were_not_fitted_to
     best, equal = np.mean(values, axis=0)
     assert (found.best, found.equal, found.folds) == (pytest.approx(best), pytest.approx(equal), 4)
     noise = Judged(random.normal(size=(200, 2)), np.arange(0, 201, 10), random.random(200) < 0.2)
-    known = fuse(noise, "ndcg@5", folds=5).unseen
+    known = fuse(noise, "ndcg-exp@5", folds=5).unseen
     assert known is not None
     assert known.verdict == "on unseen queries equal weights may be as good"
     with pytest.raises(DataError, match="in 21 parts needs as many queries that count, not 16"):
-        fuse(noise, "ndcg@5", folds=21)
+        fuse(noise, "ndcg-exp@5", folds=21)
 
 
 def test_a_feature_that_equal_weights_drown_is_found_on_unseen_queries() -> None:
     random = np.random.default_rng(1)
     relevance = (random.random(600) < 0.2).astype(float)
     features = np.column_stack([relevance + random.normal(size=600) / 10, 10 * random.normal(size=600)])
-    found = fuse(Judged(features, np.arange(0, 601, 10), relevance), "ndcg@5", folds=5).unseen
+    found = fuse(Judged(features, np.arange(0, 601, 10), relevance), "ndcg-exp@5", folds=5).unseen
     assert found is not None
     assert found.verdict == "on unseen queries they beat equal weights"
     assert Unseen(0.5, 0.7, 0.1, 5).verdict == "on unseen queries equal weights are better"
@@ -190,14 +193,14 @@ def test_a_feature_that_equal_weights_drown_is_found_on_unseen_queries() -> None
 
 def test_what_is_stopped_says_what_no_weights_exceed(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = lists_of(2, 3)
-    found = fuse(lists, "ndcg@5", time_limit=0.0)
+    found = fuse(lists, "ndcg-exp@5", time_limit=0.0)
     assert found.result.status is Status.TIME_LIMIT
     assert found.verdict == f"stopped at the time limit: no weights reach more than {rounded_up(found.result.bound)}"
-    assert found.result.score <= fuse(lists, "ndcg@5").result.score <= found.result.bound
+    assert found.result.score <= fuse(lists, "ndcg-exp@5").result.score <= found.result.bound
     monkeypatch.setattr(fusion, "_GRID_SECONDS", 0.0)
-    short = fuse(lists, "ndcg@5")
+    short = fuse(lists, "ndcg-exp@5")
     assert (short.grid_points, short.grid_size) == (1, 66)
-    assert short.grid == evaluate(lists, [0, 0, 1], "ndcg@5")
+    assert short.grid == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
 
 
 def test_a_bound_that_is_shown_is_still_one() -> None:
@@ -209,7 +212,7 @@ def test_a_bound_that_is_shown_is_still_one() -> None:
 
 
 def test_json_holds_all_of_it() -> None:
-    found = fuse(lists_of(3, 2), "ndcg@5", folds=3)
+    found = fuse(lists_of(3, 2), "ndcg-exp@5", folds=3)
     plain = json.loads(found.to_json())
     assert plain["weights"] == found.result.by_name
     assert (plain["score"], plain["bound"], plain["status"]) == (found.result.score, found.result.bound, "optimal")
@@ -225,7 +228,7 @@ def test_json_holds_all_of_it() -> None:
 def test_the_picture_of_two_features_shows_the_curve_and_the_best_weights(tmp_path: Path, nonnegative: bool) -> None:
     from lpmert.reporting import pictures
 
-    found = fuse(lists_of(5, 2), "ndcg@5", nonnegative=nonnegative)
+    found = fuse(lists_of(5, 2), "ndcg-exp@5", nonnegative=nonnegative)
     figure = pictures.fusion(found)
     (axes,) = figure.axes
     (steps,), (mark, *_) = axes.patches, axes.lines
@@ -236,7 +239,7 @@ def test_the_picture_of_two_features_shows_the_curve_and_the_best_weights(tmp_pa
     write_picture(figure, tmp_path / "curve.svg")
     assert f"best: {found.result.score:.4f}" in (tmp_path / "curve.svg").read_text()
     with pytest.raises(DataError, match="two features"):
-        pictures.fusion(fuse(lists_of(5, 3), "ndcg@5"))
+        pictures.fusion(fuse(lists_of(5, 3), "ndcg-exp@5"))
 
 
 def numbers(content: Any) -> list[float]:
@@ -266,5 +269,5 @@ def test_weaviate_takes_two_scores() -> None:
 
 def test_a_result_to_tolerance_is_not_called_proved() -> None:
     result = RankingResult(np.ones(1), ("a",), 0.5, 0.6, Status.OPTIMAL_TO_TOLERANCE, 0, 0, 0.0, ())
-    found = Fused(result, "ndcg@5", {"a": 0.5}, 0.5, 0.5, 1, 1, None, None, 1, 1, ())
+    found = Fused(result, "ndcg-exp@5", {"a": 0.5}, 0.5, 0.5, 1, 1, None, None, 1, 1, ())
     assert found.verdict.startswith("optimal to tolerance: more, up to 0.600000")

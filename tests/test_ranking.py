@@ -20,7 +20,7 @@ from lpmert.errors import FloatArray
 from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, metrics, search
 
 Vector = tuple[Fraction, ...]
-METRICS = ("ndcg@3", "ndcg-linear@2", "mrr@2", "mrr@9", "recall@2", "precision@3")
+METRICS = ("ndcg-exp@3", "ndcg@2", "mrr@2", "mrr@9", "map@3", "recall@2", "precision@3")
 
 
 def value(metric: str, grades: list[float]) -> float | None:
@@ -31,12 +31,16 @@ def value(metric: str, grades: list[float]) -> float | None:
         return None
     if name == "mrr":
         return max((1 / (r + 1) for r, g in enumerate(top) if g), default=0.0)
+    if name == "map":
+        return sum(sum(g > 0 for g in top[: r + 1]) / (r + 1) for r, g in enumerate(top) if g) / sum(
+            g > 0 for g in grades
+        )
     hits = sum(g > 0 for g in top)
     if name in ("recall", "precision"):
         return hits / (sum(g > 0 for g in grades) if name == "recall" else int(k))
 
     def dcg(some: list[float]) -> float:
-        return sum((g if name == "ndcg-linear" else 2**g - 1) / log2(r + 2) for r, g in enumerate(some))
+        return sum((g if name == "ndcg" else 2**g - 1) / log2(r + 2) for r, g in enumerate(some))
 
     return dcg(top) / dcg(sorted(grades, reverse=True)[: int(k)])
 
@@ -153,10 +157,10 @@ def test_no_order_of_the_documents_is_better(metric: str, nonnegative: bool, dim
 def test_the_search_and_the_sweep_agree() -> None:
     for seed in range(20):
         lists = random_lists(seed, 2, decimals=seed % 2 == 1, sizes=(9, 8, 7, 6))
-        swept = maximize(lists, "ndcg@5", nonnegative=seed % 3 == 0)
+        swept = maximize(lists, "ndcg-exp@5", nonnegative=seed % 3 == 0)
         # a third feature that is 0 changes no order
         padded = Judged(np.column_stack([lists.features, np.zeros(30)]), lists.offsets, lists.relevance)
-        searched = maximize(padded, "ndcg@5", nonnegative=seed % 3 == 0)
+        searched = maximize(padded, "ndcg-exp@5", nonnegative=seed % 3 == 0)
         assert searched.score == pytest.approx(swept.score, abs=1e-12)
         assert (swept.status, searched.status) == (Status.OPTIMAL, Status.OPTIMAL)
 
@@ -170,12 +174,12 @@ def test_one_feature_is_taken_as_it_is_or_turned_round() -> None:
 def test_the_curve_has_the_value_of_every_cell() -> None:
     lists = random_lists(3, 2, decimals=True, sizes=(6, 5))
     for nonnegative in (True, False):
-        curve = maximize(lists, "ndcg@4", nonnegative=nonnegative).curve
+        curve = maximize(lists, "ndcg-exp@4", nonnegative=nonnegative).curve
         assert curve is not None
         exact = Exact(lists)
         for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
-            assert found == pytest.approx(exact.worst("ndcg@4", tuple(map(Fraction, weights))), abs=1e-11)
-        inside = {exact.worst("ndcg@4", w) for w in exact.points() if not nonnegative or min(w) > 0}
+            assert found == pytest.approx(exact.worst("ndcg-exp@4", tuple(map(Fraction, weights))), abs=1e-11)
+        inside = {exact.worst("ndcg-exp@4", w) for w in exact.points() if not nonnegative or min(w) > 0}
         assert {round(v, 9) for v in inside} == {round(v, 9) for v in curve.values.tolist()}
         if nonnegative:
             assert curve.alpha[0] == 0
@@ -188,15 +192,15 @@ def test_long_lists_have_the_value_of_every_cell() -> None:
     random = np.random.default_rng(12)
     features = np.round(random.normal(size=(90, 2)), 1)
     lists = Judged(features, np.array([0, 60, 90]), np.arange(90) % 4 * (random.random(90) < 0.3))
-    curve = maximize(lists, "ndcg@3").curve
+    curve = maximize(lists, "ndcg-exp@3").curve
     assert curve is not None
     exact = Exact(lists)
     for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
-        assert found == pytest.approx(exact.worst("ndcg@3", tuple(map(Fraction, weights))), abs=1e-11)
+        assert found == pytest.approx(exact.worst("ndcg-exp@3", tuple(map(Fraction, weights))), abs=1e-11)
     # the axes and the directions of all ties are in order, as are the values between any two of them
     ties = {primitive((abs(n[1]), abs(n[0]))) for n in exact.normals() if n[0] * n[1] <= 0}
     ordered = sorted(ties, key=lambda w: w[1] / (w[0] + w[1]))
-    values = [exact.worst("ndcg@3", (a[0] + b[0], a[1] + b[1])) for a, b in pairwise(ordered)]
+    values = [exact.worst("ndcg-exp@3", (a[0] + b[0], a[1] + b[1])) for a, b in pairwise(ordered)]
     assert [v for i, v in enumerate(values) if i == 0 or abs(v - values[i - 1]) > 1e-9] == pytest.approx(
         curve.values.tolist(), abs=1e-11
     )
@@ -238,7 +242,7 @@ def test_every_cell_of_whole_numbers_holds_weights_with_clear_leads() -> None:
     assert search._least_lead(np.array([[1 / 3, 0.1, 0.2]])) == 0
 
 
-@pytest.mark.parametrize("name", ["ndcg-linear@1", "mrr@1"])
+@pytest.mark.parametrize("name", ["ndcg@1", "mrr@1"])
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dimensions: int) -> None:
     random = np.random.default_rng(dimensions)
@@ -263,7 +267,7 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
         lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
         parts = RankingMetric.of(metric).parts(lists)
         bounds = core.Ranking(
-            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, parts.first_only, 0.0
+            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, parts.kind, 0.0
         )
         least = random.integers(0, 3, size=5)
         reached = [-1.0]
@@ -296,7 +300,7 @@ def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
     for _ in range(60):
         grades = random.permutation([1.0, 2.0, 3.0, 5.0])  # different grades: the ranks are as given
         lists = Judged(np.zeros((4, 1)), [0, 4], grades)
-        parts = RankingMetric.of("ndcg@4").parts(lists)
+        parts = RankingMetric.of("ndcg-exp@4").parts(lists)
         bounds = core.Ranking(np.zeros((4, 1)), lists.offsets, parts.gains, parts.discounts, parts.scales, False, 0.0)
         ranks = random.integers(0, 5, size=4)
         assert bounds.worth(0, ranks[bounds.relevant]) / 2**40 == pytest.approx(
@@ -308,8 +312,8 @@ def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
 def test_a_search_cut_short_keeps_a_bound(limit: float) -> None:
     random = np.random.default_rng(8)
     lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
-    best = maximize(lists, "ndcg@5")
-    short = maximize(lists, "ndcg@5", time_limit=limit)
+    best = maximize(lists, "ndcg-exp@5")
+    short = maximize(lists, "ndcg-exp@5", time_limit=limit)
     assert best.status is Status.OPTIMAL
     assert short.score <= best.score <= short.bound
     assert short.status in (Status.TIME_LIMIT, Status.OPTIMAL)
@@ -318,7 +322,7 @@ def test_a_search_cut_short_keeps_a_bound(limit: float) -> None:
 
 def test_what_interrupts_a_search_leaves_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = no_multiples(random_lists(0, 3, decimals=False))
-    best = maximize(lists, "ndcg@3").score
+    best = maximize(lists, "ndcg-exp@3").score
 
     def interrupted(*_: object) -> bool:
         raise KeyboardInterrupt
@@ -326,7 +330,7 @@ def test_what_interrupts_a_search_leaves_a_bound(monkeypatch: pytest.MonkeyPatch
     for name in ("_settle", "_start"):
         with monkeypatch.context() as patch:
             patch.setattr(search._Maximizing, name, interrupted)
-            result = maximize(lists, "ndcg@3")
+            result = maximize(lists, "ndcg-exp@3")
         assert result.status is Status.INTERRUPTED
         assert result.score <= best <= result.bound
 
@@ -346,9 +350,9 @@ def test_a_cone_that_is_being_searched_in_whole_numbers_counts_in_the_bound(monk
 def test_a_search_with_little_memory_proves_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(8)
     lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
-    best = maximize(lists, "ndcg@5")
+    best = maximize(lists, "ndcg-exp@5")
     monkeypatch.setattr(search, "_MOST_BYTES", 0)
-    little = maximize(lists, "ndcg@5")
+    little = maximize(lists, "ndcg-exp@5")
     assert little.status is best.status is Status.OPTIMAL
     assert little.score == best.score
     assert little.nodes != best.nodes  # the order of nodes was another one
@@ -358,10 +362,10 @@ def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers()
     # many documents change places at the same weights: cones around them end in exact arithmetic
     random = np.random.default_rng(2)
     lists = Judged(random.integers(0, 3, size=(36, 3)), np.arange(0, 37, 6), random.random(36) < 0.4)
-    result = maximize(no_multiples(lists), "ndcg@3", nonnegative=False)
+    result = maximize(no_multiples(lists), "ndcg-exp@3", nonnegative=False)
     assert result.exact_nodes > 0
     assert result.status is Status.OPTIMAL
-    assert result.score == pytest.approx(Exact(lists).best("ndcg@3", nonnegative=False), abs=1e-12)
+    assert result.score == pytest.approx(Exact(lists).best("ndcg-exp@3", nonnegative=False), abs=1e-12)
 
 
 def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,9 +388,9 @@ def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch:
     monkeypatch.setattr(search._Maximizing, "_consider_inside", looked_inside)
     for seed in range(4):
         lists = random_lists(seed, 3, decimals=False)
-        result = maximize(no_multiples(lists), "ndcg@3", nonnegative=False)
+        result = maximize(no_multiples(lists), "ndcg-exp@3", nonnegative=False)
         assert result.status is Status.OPTIMAL
-        assert result.score == pytest.approx(Exact(lists).best("ndcg@3", nonnegative=False), abs=1e-12)
+        assert result.score == pytest.approx(Exact(lists).best("ndcg-exp@3", nonnegative=False), abs=1e-12)
     assert len(better) > 4
     assert all(better)
 
@@ -398,7 +402,7 @@ def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch:
 def test_neither_order_nor_scale_nor_copies_of_a_feature_change_the_optimum(dimensions: int) -> None:
     random = np.random.default_rng(9)
     lists = random_lists(4, dimensions, decimals=True, sizes=(7, 6, 5))
-    best = maximize(lists, "ndcg@4").score
+    best = maximize(lists, "ndcg-exp@4").score
     shuffled = np.concatenate([random.permutation(np.arange(a, b)) for a, b in ((13, 18), (0, 7), (7, 13))])
     for features, offsets, rows in (
         (lists.features, [0, 5, 12, 18], shuffled),
@@ -408,23 +412,23 @@ def test_neither_order_nor_scale_nor_copies_of_a_feature_change_the_optimum(dime
         (np.column_stack([lists.features, lists.features[:, 0]]), lists.offsets, np.arange(18)),
     ):
         changed = Judged(np.round(features, 6)[rows], offsets, lists.relevance[rows])
-        assert maximize(changed, "ndcg@4").score == pytest.approx(best, abs=1e-12)
+        assert maximize(changed, "ndcg-exp@4").score == pytest.approx(best, abs=1e-12)
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_copies_of_lists_and_documents_that_cannot_matter_leave_the_optimum(dimensions: int) -> None:
     lists = random_lists(6, dimensions, decimals=True, sizes=(7, 6, 5))
-    best = maximize(lists, "ndcg@3").score
+    best = maximize(lists, "ndcg-exp@3").score
     twice = Judged(
         np.vstack([lists.features] * 2), [*lists.offsets, *(lists.offsets[1:] + 18)], np.tile(lists.relevance, 2)
     )
-    assert maximize(twice, "ndcg@3").score == pytest.approx(best, abs=1e-12)
+    assert maximize(twice, "ndcg-exp@3").score == pytest.approx(best, abs=1e-12)
     # a document that all others of its query lead is out of reach of the first three
     last = [lists.features[a:b].min(axis=0) - 1 for a, b in ((0, 7), (7, 13), (13, 18))]
     longer = Judged(
         np.insert(lists.features, [7, 13, 18], last, axis=0), [0, 8, 15, 21], np.insert(lists.relevance, [7, 13, 18], 0)
     )
-    assert maximize(longer, "ndcg@3").score == pytest.approx(best, abs=1e-12)
+    assert maximize(longer, "ndcg-exp@3").score == pytest.approx(best, abs=1e-12)
 
 
 def test_a_twin_that_is_not_relevant_comes_first() -> None:
@@ -474,19 +478,19 @@ def test_many_queries_that_do_not_count_widen_no_tolerance() -> None:
     features = random.normal(size=(3009, 3))
     relevance = np.zeros(3009)
     relevance[:4] = 1
-    result = maximize(Judged(features, [0, *range(10, 3010)], relevance), "ndcg@3")
+    result = maximize(Judged(features, [0, *range(10, 3010)], relevance), "ndcg-exp@3")
     assert result.status is Status.OPTIMAL
     assert result.bound - result.score < 1e-11
 
 
 def test_queries_without_a_relevant_document_do_not_count() -> None:
     lists = Judged([[1.0], [0.0], [1.0], [0.0]], [0, 2, 4], [1, 0, 0, 0])
-    assert evaluate(lists, [1.0], "ndcg@2") == 1.0
+    assert evaluate(lists, [1.0], "ndcg-exp@2") == 1.0
     with pytest.raises(DataError, match="no query has a relevant document"):
-        evaluate(Judged([[1.0]], [0, 1], [0]), [1.0], "ndcg@2")
+        evaluate(Judged([[1.0]], [0, 1], [0]), [1.0], "ndcg-exp@2")
 
 
-@pytest.mark.parametrize("metric", ["ndcg", "ndcg@0", "ndcg@x", "map@3", "mrr@5000"])
+@pytest.mark.parametrize("metric", ["ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "err@3", "mrr@5000"])
 def test_other_metrics_are_refused(metric: str) -> None:
     with pytest.raises(MetricError, match="must be"):
         maximize(Judged([[1.0]], [0, 1], [1]), metric)
@@ -538,11 +542,11 @@ def lambdarank(*columns: int) -> Judged:
     ("columns", "metric", "optimum"),
     [
         # proved by a search of its own in double precision, which breaks ties by order
-        ((91, 253), "ndcg@10", 0.759222),
-        ((91, 241), "ndcg@10", 0.721211),
-        ((91, 253, 241), "ndcg@10", 0.752727),
-        ((91, 241, 248), "ndcg@10", 0.736366),
-        ((91, 241, 248, 240), "ndcg@10", 0.736593),
+        ((91, 253), "ndcg-exp@10", 0.759222),
+        ((91, 241), "ndcg-exp@10", 0.721211),
+        ((91, 253, 241), "ndcg-exp@10", 0.752727),
+        ((91, 241, 248), "ndcg-exp@10", 0.736366),
+        ((91, 241, 248, 240), "ndcg-exp@10", 0.736593),
         ((91, 253, 241), "mrr@10", 0.914983),
     ],
 )

@@ -10,6 +10,7 @@ NAMES = (
     "quick",
     "targets",
     "rivals",
+    "classification",
     "growth",
     "lines",
     "ablation",

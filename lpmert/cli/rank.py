@@ -86,7 +86,7 @@ class _Best:
 
     heading = "Search"
 
-    metric: str = option("NAME@K", "ndcg, ndcg-linear, mrr, recall or precision.", default="ndcg@10")
+    metric: str = option("NAME@K", "ndcg, ndcg-exp, mrr, map, recall or precision.", default="ndcg@10")
     signed: bool = option("", "Allow weights below 0.", default=False)
     time_limit: float | None = option(
         "SECONDS",
@@ -138,8 +138,8 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
 
     The documents of a query are those of all runs together. Those without a grade are not relevant; relevant ones that
     are in no run count for NDCG and recall, as in trec_eval. Queries count if they have a relevant document and are in
-    a run. Documents with equal scores count in the worst order. ndcg gains 2^grade - 1, ndcg-linear the grade, as
-    trec_eval does.
+    a run. Documents with equal scores count in the worst order. In ndcg a grade gains itself, as in trec_eval, and
+    2^grade - 1 in ndcg-exp.
 
     The report compares with each feature alone, equal weights, and the best of a grid of 11 values a weight. Weights
     have as many digits as it takes to keep their score. --picture, for two features, shows the metric along all shares

@@ -557,7 +557,8 @@ class Ranking:
     """What weights make of the ranking of judged documents, and a search over cones for the best weights.
 
     features [M, D] of size at most 1, offsets [Q + 1], gains [M], discounts [k], a factor for each query [Q], 0 where
-    it does not count; first_only where only the first document with a gain counts. Values are in units of 2**-40,
+    it does not count. kind: a document adds its gain (0), only if it is the first one with a gain (1), or the number of
+    documents with a gain so far (2). Values are in units of 2**-40,
     rounded up. Only documents of different gains in a query are compared. All cells hold weights, absolute values
     summing to 1, at which any two documents of different features differ by at least `least`; 0 if that is not known.
     """
@@ -569,7 +570,7 @@ class Ranking:
         gains: FloatArray,
         discounts: FloatArray,
         scales: FloatArray,
-        first_only: bool,
+        kind: int,
         least: float,
     ) -> None: ...
     relevant: IntArray

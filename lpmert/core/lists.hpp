@@ -51,21 +51,15 @@ class Lists {
     Index longest() const;
 };
 
-// Fill scores [length] of list s. Each is added up in the order of the features; the last block may overlap the one
-// before.
+// Fill scores [length] of a list of at least a block, given its columns [n, length]; the last block may overlap the one
+// before. Inlined into a large function, the sums would not all stay in registers.
+void score_blocks(const double* columns, Index n, Index length, const double* weights, double* scores);
+
+// Fill scores [length] of list s. Each is added up in the order of the features.
 LPMERT_INLINE void score_list(const Lists& lists, Index s, const double* weights, double* scores) {
     const Index n = lists.n_features(), length = lists.length(s);
     const double* const columns = lists.columns.begin() + lists.offsets[s] * n;
-    if (length >= LANES) {
-        Index i = 0;
-        for (; i + 8 * LANES <= length; i += 8 * LANES)
-            combine_blocks<8>(0.0, weights, columns + i, n, length, scores + i);
-        for (; i + 2 * LANES <= length; i += 2 * LANES)
-            combine_blocks<2>(0.0, weights, columns + i, n, length, scores + i);
-        for (; i + LANES <= length; i += LANES) combine_blocks<1>(0.0, weights, columns + i, n, length, scores + i);
-        if (i < length) combine_blocks<1>(0.0, weights, columns + length - LANES, n, length, scores + length - LANES);
-        return;
-    }
+    if (length >= LANES) return score_blocks(columns, n, length, weights, scores);
     for (Index i = 0; i < length; ++i) {
         double score = 0.0;
         for (Index d = 0; d < n; ++d) score += weights[d] * columns[d * length + i];

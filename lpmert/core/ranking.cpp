@@ -65,12 +65,15 @@ struct Event {
     Index what;
 };
 
+// What a placed document adds to a query's value: its gain, its gain if it is the first one, or how many are placed.
+enum class Worth : Index { gains, first, placed };
+
 class Ranking {
     Rows<const double> features;
     Span<const double> gains, discounts, scales;
     Span<const Index> offsets;
     Index dimensions, k;
-    bool first_only;
+    Worth kind;
     double least;
     Indices rows, starts;    // relevant documents of each query that counts, by falling gain
     std::vector<Row> query;  // of each of these
@@ -85,7 +88,7 @@ class Ranking {
     Index closed = 0, nodes = 0;
 
     Ranking(Rows<const double> features_, Span<const Index> offsets_, Span<const double> gains_,
-            Span<const double> discounts_, Span<const double> scales_, bool first_only_, double least_)
+            Span<const double> discounts_, Span<const double> scales_, Index kind_, double least_)
         : features(features_),
           gains(gains_),
           discounts(discounts_),
@@ -93,12 +96,13 @@ class Ranking {
           offsets(offsets_),
           dimensions(features_.columns()),
           k(discounts_.size()),
-          first_only(first_only_),
+          kind(static_cast<Worth>(kind_)),
           least(least_),
           starts(1, 0) {
         check_offsets(offsets_, features_.rows(), "offsets");
         check_size(gains_.size(), features_.rows(), "gains");
         check_size(scales_.size(), offsets_.size() - 1, "scales");
+        if (kind_ < 0 || kind_ > 2) throw std::invalid_argument("kind must be 0, 1 or 2");
         if (features.rows() > std::numeric_limits<Row>::max()) throw std::invalid_argument("too many documents");
         for (const double value : features.items())
             if (!(std::abs(value) <= 1.0)) throw std::invalid_argument("features must be at most 1");
@@ -321,8 +325,10 @@ class Ranking {
             const auto next = std::find_if(ranks.begin(), ranks.end(), [&](Index rank) { return rank <= position; });
             if (next == ranks.end()) continue;
             *next = std::numeric_limits<Index>::max();
-            sum += gains[rows[begin + (next - ranks.begin())]] * discounts[position];
-            placed = first_only ? size : placed + 1;
+            ++placed;
+            const double gain = gains[rows[begin + (next - ranks.begin())]];
+            sum += (kind == Worth::placed ? static_cast<double>(placed) : gain) * discounts[position];
+            if (kind == Worth::first) break;
         }
         return static_cast<Index>(sum * scales[q] * UNIT) + ROUNDING;
     }
@@ -592,8 +598,8 @@ class Ranking {
 
 void bind_ranking(nb::module_& module) {
     nb::class_<Ranking> ranking(module, "Ranking");
-    define_init<Rows<const double>, Span<const Index>, Span<const double>, Span<const double>, Span<const double>, bool,
-                double>(ranking, "features", "offsets", "gains", "discounts", "scales", "first_only", "least");
+    define_init<Rows<const double>, Span<const Index>, Span<const double>, Span<const double>, Span<const double>,
+                Index, double>(ranking, "features", "offsets", "gains", "discounts", "scales", "kind", "least");
     define(ranking, "worth", &Ranking::worth_of, "query", "ahead");
     define(ranking, "value", &Ranking::value, "weights");
     define(ranking, "compared", &Ranking::compared);

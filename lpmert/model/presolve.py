@@ -50,6 +50,9 @@ _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 _MOST_PLACE_BITS = 32
 """Of 64 bits, those that may say which row it is; the others tell its features from those of nearly all other rows."""
 
+_MOST_WINNERS = 0.75
+"""Share of many hypotheses that may win from which on it does not pay to look for the others, as with five features."""
+
 _COSINE_ROUNDING = 1e-12
 """Searches leave open what comes nearer to the rim of a cap; near the cosine 1 that is much at its angle."""
 
@@ -402,15 +405,22 @@ class Hypotheses:
         return Rows(dense, features, self._nbest.statistics[rows], rows, rounding)
 
     def winners(self) -> Rows:
-        """Return of these the ones that may win for some weights, found a block of lists at a time."""
+        """Return of these the ones that may win for some weights, found a block of lists at a time.
+
+        Where nearly all may win in the first blocks, all are kept in the others.
+        """
         columns = self._columns
         every = Spool()  # asked for weights now and then, and by blocks
         worth, numbers = [], []
+        looked_at = kept = 0
         for begin, offsets, dense, rows in self.distinct_blocks():
-            room_for(TIMES * dense.nbytes, "finding what may win")
-            left = dense[rows] if columns is None else dense[rows[:, None], columns]
-            own = take_rows(offsets, rows)
-            rows = rows[possible_winners_anywhere(left * column_scales(left, own), own)]
+            if kept <= _MOST_WINNERS * looked_at:
+                room_for(TIMES * dense.nbytes, "finding what may win")
+                left = dense[rows] if columns is None else dense[rows[:, None], columns]
+                own = take_rows(offsets, rows)
+                looked_at += len(rows)
+                rows = rows[possible_winners_anywhere(left * column_scales(left, own), own)]
+                kept += len(rows)
             every.add(dense[rows])
             worth.append(self._nbest.statistics[begin + rows])
             numbers.append(begin + rows)

@@ -1,4 +1,4 @@
-"""What a ranking is worth at k: NDCG, MRR, recall and precision, with the order of documents exact."""
+"""What a ranking is worth at k: NDCG, MRR, MAP, recall and precision, with the order of documents exact."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from lpmert.quoting import quoted
 MOST_POSITIONS = 4096
 """Largest k: up to it, the rounding of a query's value stays within the units that the core adds."""
 
-_NAMES = ("ndcg", "mrr", "recall", "precision")
+_NAMES = ("ndcg", "mrr", "map", "recall", "precision")
+
+_GAINS, _FIRST, _PLACED = range(3)
+"""What a document adds, as the core numbers it: its gain, its gain if it is the first one, or how many are placed."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +32,22 @@ class RankingMetric:
     Parameters
     ----------
     name : str
-        "ndcg", "mrr" (the inverse rank of the first relevant document), "recall" or "precision".
+        "ndcg", "mrr" (the inverse rank of the first relevant document), "map" (the precision at each relevant document,
+        divided by the number of all relevant ones), "recall" or "precision".
     k : int
         How many places count.
     exponential : bool
         Whether a grade g gains 2**g - 1 in NDCG, rather than g.
+
+    Notes
+    -----
+    NDCG with g is that of Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002, and
+    trec_eval's; with 2**g - 1 it is that of Burges and others, Learning to rank using gradient descent, ICML 2005.
     """
 
     name: str
     k: int
-    exponential: bool = True
+    exponential: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in _NAMES:
@@ -48,24 +57,24 @@ class RankingMetric:
 
     @classmethod
     def of(cls, given: RankingMetric | str) -> RankingMetric:
-        """Return the metric that a text such as "ndcg@10" means; "ndcg-linear@10" gains the grade itself."""
+        """Return the metric that a text such as "ndcg@10" means; in "ndcg-exp@10" a grade g gains 2**g - 1."""
         if isinstance(given, RankingMetric):
             return given
         name, _, k = given.partition("@")
         if not k.isdecimal():
             raise MetricError(f"the metric must be like 'ndcg@10', not {quoted(given)}")
-        linear = name == "ndcg-linear"
-        return cls("ndcg" if linear else name, int(k), not linear)
+        exponential = name == "ndcg-exp"
+        return cls("ndcg" if exponential else name, int(k), exponential)
 
     def parts(self, lists: Judged) -> Parts:
         """Return gains, discounts and factors on these lists; raises `DataError` where no query counts."""
         if self.name == "ndcg":
             largest = max(lists.relevance.max(), *(one.max(initial=0.0) for one in lists.unretrieved))
             if self.exponential and largest > 50:
-                raise DataError("relevance must be at most 50 where a grade g gains 2**g - 1; try ndcg-linear")
+                raise DataError("relevance must be at most 50 where a grade g gains 2**g - 1; try ndcg")
             discounts = 1 / np.log2(np.arange(2.0, self.k + 2))
         else:
-            discounts = 1 / np.arange(1.0, self.k + 1) if self.name == "mrr" else np.ones(self.k)
+            discounts = 1 / np.arange(1.0, self.k + 1) if self.name in ("mrr", "map") else np.ones(self.k)
         gains = self._gains(lists.relevance)
         scales = np.zeros(len(lists.offsets) - 1)
         for q, own in enumerate(rows_by_query(lists.offsets)):
@@ -74,10 +83,11 @@ class RankingMetric:
             if best[0] > 0:
                 ideal = fsum(best * discounts[: len(best)])
                 relevant = float(np.count_nonzero(every))
-                scales[q] = 1 / {"ndcg": ideal, "mrr": 1.0, "recall": relevant, "precision": float(self.k)}[self.name]
+                most = {"ndcg": ideal, "mrr": 1.0, "map": relevant, "recall": relevant, "precision": float(self.k)}
+                scales[q] = 1 / most[self.name]
         if not scales.any():
             raise DataError("no query has a relevant document")
-        return Parts(gains, discounts, scales, self.name == "mrr")
+        return Parts(gains, discounts, scales, {"mrr": _FIRST, "map": _PLACED}.get(self.name, _GAINS))
 
     def _gains(self, grades: FloatArray) -> FloatArray:
         if self.name != "ndcg":
@@ -87,12 +97,15 @@ class RankingMetric:
 
 @dataclass(frozen=True)
 class Parts:
-    """A metric on lists: gains [M], discounts [k], a factor for each query [Q], 0 where it does not count."""
+    """A metric on lists: gains [M], discounts [k], a factor for each query [Q], 0 where it does not count.
+
+    kind: what a document adds, before the discount of its place.
+    """
 
     gains: FloatArray
     discounts: FloatArray
     scales: FloatArray
-    first_only: bool
+    kind: int
 
     @property
     def n_queries(self) -> int:
@@ -137,8 +150,9 @@ def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: 
             exact = {int(d): _dot(weights, features[d]) for d in near}
             order = np.array(sorted(exact, key=lambda d: (-exact[d], parts.gains[d])))
         gains = parts.gains[order[:k]]
-        placed = gains * parts.discounts[: len(gains)]
-        values.append((placed.max() if parts.first_only else fsum(placed)) * parts.scales[q])
+        adds = gains if parts.kind != _PLACED else np.where(gains > 0, np.cumsum(gains > 0), 0.0)
+        placed = adds * parts.discounts[: len(gains)]
+        values.append((placed.max() if parts.kind == _FIRST else fsum(placed)) * parts.scales[q])
     return fsum(values)
 
 

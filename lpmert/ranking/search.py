@@ -123,7 +123,7 @@ def maximize(
     lists : Judged
         Documents with features and grades.
     metric : RankingMetric or str
-        Such as "ndcg@10", "ndcg-linear@10", "mrr@10", "recall@100", "precision@5".
+        Such as "ndcg@10", "ndcg-exp@10", "mrr@10", "map@100", "recall@100", "precision@5".
     nonnegative : bool
         Whether no weight may be negative.
     time_limit : float or None
@@ -173,7 +173,7 @@ class _Maximizing:
             parts.gains,
             parts.discounts,
             parts.scales,
-            parts.first_only,
+            parts.kind,
             0.0 if lists.features.shape[1] == 2 else _least_lead(self.scaled),
         )
         self.closing = _TOLERANCE * parts.n_queries

@@ -236,7 +236,7 @@ def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group
     return Estimate(
         optimum=_interval(losses[0], own),
         averaged=_interval(losses[1], other),
-        difference=_interval(losses[1] - losses[0], other - own),
+        difference=_interval(losses[1] - losses[0], other - own, _refits(folds)),
         n_lists=len(optimum),
         groups=len(first),
         folds=folds,
@@ -250,11 +250,20 @@ def summed(statistics: FloatArray, group: IntArray) -> FloatArray:
     return found
 
 
-def _interval(value: float, parts: FloatArray) -> Interval:
-    """Return the interval of a value to which G groups contribute these parts [G], by Student's t."""
+def _refits(folds: int) -> float:
+    """Return by how much an interval is wider because the weights of so many folds are fitted to lists that they share.
+
+    The variance of a mean over J lists becomes (1 / J + test / train) J times as large, of which each fold is one
+    (Nadeau and Bengio, Inference for the Generalization Error, Machine Learning 52, 2003).
+    """
+    return 1.0 if folds < 2 else float(np.sqrt(1.0 + folds / (folds - 1)))
+
+
+def _interval(value: float, parts: FloatArray, wider: float = 1.0) -> Interval:
+    """Return the interval of a value to which G groups contribute these parts [G], by Student's t, so much wider."""
     count = len(parts)
     if count < 2:
         return Interval(value, None, None)
-    error = float(np.sqrt(count) * parts.std(ddof=1))
+    error = wider * float(np.sqrt(count) * parts.std(ddof=1))
     reach = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * error
     return Interval(value, value - reach, value + reach)

@@ -45,7 +45,7 @@ def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> Non
     assert f"about {found.unseen.best:.4f}, equal weights {found.unseen.equal:.4f}" in done.stdout
     assert "a grade gains" not in done.stdout
     assert (
-        "a grade gains 2^grade - 1; where it gains itself, as in trec_eval: ndcg-linear@10"
+        "a grade gains itself, as in trec_eval; where it gains 2^grade - 1: ndcg-exp@10"
         in run("rank", *RUNS, *QRELS).stdout
     )
     assert "missing scores: 180 of 820; zero takes their place" in done.stdout
@@ -96,7 +96,7 @@ def test_every_engine_can_be_named() -> None:
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--metric", "map@10"], 1, "the metric must be one of ndcg, mrr, recall, precision, not 'map'"),
+        (["--metric", "err@10"], 1, "the metric must be one of ndcg, mrr, map, recall, precision, not 'err'"),
         (["--metric", "ndcg"], 1, "the metric must be like 'ndcg@10', not 'ndcg'"),
         (["--normalise", "l2"], 2, "'l2' is not one of 'none', 'minmax', 'z', 'rank'"),
         (["--missing", "mean"], 2, "'mean' is not one of 'minimum', 'zero'"),

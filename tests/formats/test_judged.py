@@ -103,10 +103,10 @@ def test_relevant_documents_that_are_in_no_run_count_in_what_can_be_reached() ->
     lists = read_judged(RUNS, qrels=QRELS)
     # q1: a, b, c and x tie as runs go; x is behind b at these weights: a b {c x} with the grades 0 1 0 2, and 1 is lost
     first = (1 / log2(3) + 2 / log2(5)) / (2 + 1 / log2(3) + 1 / log2(4))
-    assert evaluate(lists, [1, 0], "ndcg-linear@4") == pytest.approx((first + 1 / log2(3)) / 2)
+    assert evaluate(lists, [1, 0], "ndcg@4") == pytest.approx((first + 1 / log2(3)) / 2)
     assert evaluate(lists, [1, 0], "recall@4") == pytest.approx((2 / 3 + 1) / 2)
     only_lost = read_judged({"run": {"q": {"a": 1}}}, qrels={"q": {"b": 1}})
-    assert evaluate(only_lost, [1], "ndcg@5") == evaluate(only_lost, [1], "mrr@5") == 0.0
+    assert evaluate(only_lost, [1], "ndcg-exp@5") == evaluate(only_lost, [1], "mrr@5") == 0.0
 
 
 def test_relevant_documents_elsewhere_are_grades_for_each_query() -> None:
@@ -117,8 +117,8 @@ def test_relevant_documents_elsewhere_are_grades_for_each_query() -> None:
         Judged([[1], [2]], [0, 1, 2], [0, 1], unretrieved=([1],))
     with pytest.raises(DataError, match="relevance must be finite and not negative"):
         Judged([[1]], [0, 1], [0], unretrieved=([-1],))
-    with pytest.raises(DataError, match=r"relevance must be at most 50 .* try ndcg-linear"):
-        evaluate(Judged([[1]], [0, 1], [0], unretrieved=([51],)), [1], "ndcg@1")
+    with pytest.raises(DataError, match=r"relevance must be at most 50 .* try ndcg"):
+        evaluate(Judged([[1]], [0, 1], [0], unretrieved=([51],)), [1], "ndcg-exp@1")
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "pandas", "columns"])

@@ -76,6 +76,24 @@ def test_ties_are_never_left_out() -> None:
     assert kept.tolist() == [0, 1, 2, 3, 4, 5, 7]  # (1, 0) and (1, 2) tie with corners for some weights
 
 
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("fruitless", [False, True])
+def test_after_a_block_in_which_nearly_all_may_win_all_others_are_kept(
+    fruitless: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lpmert.numeric.lists._BLOCK", 40)
+    corners = np.array([[0.0, 0.0], [0.0, 3.0], [3.0, 0.0], [1.0, 1.0]])  # the last one wins for no weights
+    pairs = np.array([[0.0, 0.0], [1.0, 2.0]])
+    first, sizes = (pairs, 2) if fruitless else (corners, 4)
+    n = 40 // sizes
+    features = np.concatenate([np.tile(first, (n, 1)), np.tile(corners, (9, 1))])
+    offsets = np.cumsum([0, *[sizes] * n, *[4] * 9])
+    losses = np.arange(len(features)) % 3
+    problem = Problem(NBest(features, offsets, losses))
+    assert problem.reduced
+    assert len(problem.as_given().features) == len(features) - (0 if fruitless else n + 9)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answer_is_that_of_all_hypotheses(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(6):

@@ -108,6 +108,17 @@ def test_the_interval_of_a_sum_is_that_of_student():
         assert interval.value == values.sum()
 
 
+def test_the_interval_of_a_difference_is_wider_where_the_folds_share_what_they_are_fitted_to():
+    first, second = np.random.default_rng(0).integers(0, 9, (2, 40, 1)).astype(float)
+    apart, folds = (estimate_of(metric_by_name("loss"), first, second, np.arange(40), count) for count in (0, 5))
+    assert folds.difference.value == apart.difference.value
+    # Nadeau and Bengio: the variance of 5 folds' mean is 1 / 5 + 1 / 4 of theirs, not 1 / 5
+    assert folds.difference.half_width == pytest.approx(
+        np.sqrt((1 / 5 + 1 / 4) / (1 / 5)) * apart.difference.half_width
+    )
+    assert folds.averaged.half_width == apart.averaged.half_width
+
+
 def test_lists_of_a_group_count_once_in_the_interval():
     rng = np.random.default_rng(0)
     first = rng.integers(0, 9, (20, 1)).astype(float)
