@@ -64,19 +64,19 @@ def minimize(
     Parameters
     ----------
     nbest : NBest, Lattices or Hypergraphs
-        The lists, or lattices, of which all paths count.
+        The lists; or lattices, where all paths count.
     metric : str or Metric, optional
         What turns summed statistics into a loss: a name, `module:Class`, or an object of `lpmert.metrics`; by default
-        what the names of the statistics tell, and "loss" where there is one. For lattices a metric on texts: "wer" (by
+        chosen by the names of the statistics, or "loss" where there is one. For lattices a metric on texts: "wer" (by
         default), "cer" or "ter", or its settings.
     method : str or Method
         How to search: a name, `module:Class`, or an object of `lpmert.methods`, whose arguments are its options.
     initial_weights : mapping or sequence of numbers, Result, str or Path, optional
-        Where the search starts: one number for each feature, by name or in order, or a file of weights. They are the
-        result, up to their scale, unless others are better; with a method that chooses its result by anything but the
-        loss, such as "likelihood", they are only where it starts.
+        Where the search starts: one number for each feature, by name or in order, or a file of weights. Unless others
+        are better, they are the result, up to their scale; methods that choose their result by another objective, such
+        as "likelihood", only start from them.
     ties : {"first", "best", "worst"}
-        Which of several hypotheses with identical features stands for them.
+        Which of several hypotheses with identical features represents them.
     region : Region, optional
         Where the weights may lie; everywhere by default.
     time_limit : float, optional
@@ -88,23 +88,22 @@ def minimize(
     target : float, optional
         Loss at which to stop.
     memory_limit : int or None
-        Bytes that the process may hold, see docs/scale.md; by default what it holds at the beginning and nine tenths
-        of what is free. A search ends before with its best weights and their bound. Where lists do not
-        even fit in canonical form, `DataError` says so.
+        Bytes that the process may hold, see docs/scale.md; by default what it holds at the beginning and nine tenths of
+        what is free. A search ends before the limit with its best weights and their bound; `DataError` is raised where
+        not even the lists fit.
     jobs : int
-        Workers that a long search may use, see docs/scale.md for which do; their number changes nothing but the time.
+        Workers for long searches; their number changes only the time. docs/scale.md says which methods use them.
     backend : str
-        What they are: "threads", or "dask://HOST:PORT" for all workers of a Dask cluster (needs
-        `lpmert[dask]`); it changes nothing but the time either.
+        The workers: "threads", or "dask://HOST:PORT" for all workers of a Dask cluster (needs `lpmert[dask]`).
     seed : int
-        Of all that is random.
+        Seed for everything random.
     callback : callable, optional
         Gets a `Progress` some ten times a second, and stops the search by a true answer.
     checkpoint : str or Path, optional
-        File in which methods that prove an optimum, over lattices `auto` and `cells`, keep what is open, every minute
-        and when they end.
+        File in which exact methods (on lattices `auto` and `cells`) save the state of the search, every minute and at
+        the end.
     resume : bool
-        Go on from that file. Without, it must not be there.
+        Continue from that file if it exists. Unless this is set, it must not exist.
 
     Returns
     -------
@@ -114,8 +113,7 @@ def minimize(
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        Where an argument cannot be used; the message names it and the remedy. A checkpoint of other data or settings
-        cannot.
+        If an argument, or a checkpoint of other data or settings, cannot be used; the message names it and the remedy.
 
     Notes
     -----
@@ -177,12 +175,12 @@ def check(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> Check:
-    """Tell what weights cost on N-best lists, and how far that is from the least loss or its bounds.
+    """Return what weights cost, and how far that is from the least loss or its bound.
 
     Parameters
     ----------
     nbest : NBest, Lattices or Hypergraphs
-        The lists, or lattices, of which all paths count.
+        The lists; or lattices, where all paths count.
     weights : mapping or sequence of numbers, Result, str or Path
         The weights to check, by name, in the order of the features, or in a file; the search starts from them.
     metric, method, ties, region, time_limit, node_limit, gap, target, memory_limit, jobs, backend, seed, callback
@@ -232,12 +230,12 @@ def evaluate(
     ties: str = "first",
     region: Region | None = None,
 ) -> Evaluation:
-    """Tell what weights cost on N-best lists, with ties found and broken in exact arithmetic; nothing is searched.
+    """Return what weights cost, with ties found and broken in exact arithmetic, without a search.
 
     Parameters
     ----------
     nbest : NBest, Lattices or Hypergraphs
-        The lists, or lattices, of which all paths count.
+        The lists; or lattices, where all paths count.
     weights : mapping or sequence of numbers, Result, str or Path
         One number for each feature, by name or in order, or a file of weights.
     metric, ties, region
@@ -278,7 +276,7 @@ def certify(
     memory_limit: int | None = None,
     on_stage: Callable[[str, int, int | None], object] | None = None,
 ) -> None:
-    """Write down why no weights do better than the optimum that `minimize` found, for `verify`.
+    """Write a proof, for `verify`, that no weights do better than the optimum that `minimize` found.
 
     Parameters
     ----------
@@ -293,14 +291,14 @@ def certify(
     memory_limit : int, optional
         Bytes that the process may hold, as for `minimize`.
     on_stage : callable, optional
-        Gets a stage, how much of it is done, and of how much, `None` where nobody knows.
+        Gets a stage, how much of it is done, and the whole, `None` where unknown.
 
     Raises
     ------
     MethodError
         Where there is nothing to certify.
     DataError
-        If the result is none, the file cannot be written, or the memory does not suffice for so many hypotheses.
+        If `result` is no result, the file cannot be written, or the memory is too small for the lists.
     CertificateError
         Where lattices are too large for exact arithmetic.
     LimitError
@@ -308,8 +306,8 @@ def certify(
 
     Notes
     -----
-    The search for the proof is one of its own, and may take much longer than that for the weights.
-    `proofs/certificates.md` describes the file.
+    The proof needs a search of its own, which may take much longer than that for the weights. `proofs/certificates.md`
+    describes the file.
 
     Examples
     --------
@@ -410,7 +408,7 @@ def problem_of(data: NBest | WordGraphs, metric: Any, ties: str, region: Region 
         raise MetricError(f"for lattices the metric is one on texts, wer, cer or ter, not {quoted(metric)}")
     if ties != "first":
         raise MethodError(
-            f"ties={quoted(ties)} is for N-best lists; of paths that no weights tell apart the first one counts"
+            f"ties={quoted(ties)} is for N-best lists; of paths with the same features the first one counts"
         )
     # Callers have the default "loss", which stands for "wer" where links have no losses.
     return LatticeProblem(data, "wer" if metric == "loss" and data.losses is None else metric, _checked(region))
@@ -466,7 +464,7 @@ def settings_of(
     checked_backend(backend)
     solver = method_of(method)
     if jobs > 1 and not solver.parallel:
-        logger.warning("jobs=%d: method %r hands no work out, and searches in one thread", jobs, solver.name)
+        logger.warning("jobs=%d: method %r searches in one thread", jobs, solver.name)
     limits = checked_limits(time_limit, node_limit, gap, target, memory_limit)
     return solver, limits, whole_number(seed, "seed", 0)
 

@@ -51,18 +51,18 @@ class Front(Outcome):
     Parameters
     ----------
     second : str
-        What the second sum is of.
+        Name of the second sum.
     points : tuple of Result
-        Each loses more than the one before and has a smaller second sum, which is in its `sums`.
+        By rising loss and falling second sum, which is in `sums`.
     every : bool
-        Whether all points were asked for, rather than some at even steps.
+        Whether all points were requested, rather than some at even steps.
     least : float or None
         The least second sum of any weights, where it is proved.
     complete : bool
-        Whether all points that were asked for are there and proved: no weights have a loss as small with a smaller
-        second sum, or a second sum as small with a smaller loss.
+        Whether all requested points are there and proved: no weights have a loss as small with a smaller second sum, or
+        a second sum as small with a smaller loss.
     seconds : float
-        What it took.
+        Time taken.
     """
 
     second: str
@@ -74,7 +74,7 @@ class Front(Outcome):
 
     @property
     def unit(self) -> Unit | None:
-        """How the losses read in the unit that users know."""
+        """The unit in which users know the losses."""
         return self.points[0].unit if self.points else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def within_budget(
     most : float
         The budget: the largest sum allowed.
     name : str
-        What numbers for each hypothesis are called.
+        A name for `second` where it is given as numbers.
     metric, method, region, time_limit, memory_limit, jobs, backend, seed, callback
         As for `minimize`. The metric is a sum over lists. Of hypotheses with identical features the first counts.
 
@@ -185,20 +185,21 @@ def pareto(
         What is summed over the chosen hypotheses: the name of a feature or statistic, or a number for each hypothesis.
     points : int, optional
         How many points at most: the best for budgets at even steps, from the second sum at the least loss towards the
-        least second sum, of which no point is sought. By default all points of the front.
+        least second sum, which itself gets no point. By default all points of the front.
     name : str
-        What numbers for each hypothesis are called.
+        A name for `second` where it is given as numbers.
     metric, method, region, memory_limit, jobs, backend, seed
         As for `minimize`. The metric is a sum over lists. Of hypotheses with identical features the first counts.
     time_limit : float, optional
-        Seconds for everything; points that are known by then stay.
+        Seconds for everything; the points known by then are returned.
     on_point : callable, optional
         Gets each point when it is known; a true answer stops.
 
     Returns
     -------
     Front
-        The points, from the least loss to the least second sum. What the last search left open, its bound tells.
+        The points, from the least loss to the least second sum; the bound of the last one says what its search left
+        open.
 
     Raises
     ------
@@ -219,7 +220,7 @@ def pareto(
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     if not solver.proves:
-        raise MethodError(f"method {quoted(solver.name)} proves nothing, and a front is proved; use auto")
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and a front needs proofs; use auto")
     n_points = None if points is None else whole_number(points, "points", 1)
     front: list[Result] = []
     complete, least = False, None
@@ -284,7 +285,7 @@ class _Sums:
     """The lists with both sums as whole numbers."""
 
     def __init__(self, nbest: NBest, second: str | ArrayLike, name: str, metric: Any, region: Region | None) -> None:
-        problem = list_problem(nbest, metric, "first", region, "budgets are for")
+        problem = list_problem(nbest, metric, "first", region, "budgets need")
         if problem.losses is None:
             raise MetricError(
                 f"a budget needs a loss that is a sum over lists, and metric {quoted(problem.metric.name)} is none"

@@ -30,7 +30,7 @@ def reason_of(error: OSError) -> str:
 class LpmertError(Exception):
     """Base of all errors that lpmert raises on purpose; a message that is too long to read loses its middle.
 
-    It may have several lines. What else a terminal obeys is escaped: messages quote data, whoever wrote them.
+    It may have several lines. Other control characters are escaped, because messages quote data.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -68,8 +68,8 @@ class CertificateError(LpmertError):
 
 
 class LimitError(LpmertError):
-    """A limit ended what has no result before its end, and says nothing of what that would have been."""
+    """A limit ended work that has no partial result."""
 
 
 class DecoderError(LpmertError):
-    """The decoder failed, was too slow, or wrote what cannot be used; ends with its last words, if it had any."""
+    """The decoder failed, was too slow, or wrote unusable output; ends with its last messages, if any."""

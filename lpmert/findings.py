@@ -145,7 +145,7 @@ _NOISE = 1e-9
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """What is odd about a question, which makes its answer worth less than it looks.
+    """A property of the question that makes its answer worth less than it looks.
 
     Parameters
     ----------
@@ -161,8 +161,7 @@ class Diagnostic:
 
 ALL_ZERO = Diagnostic(
     "all-zero",
-    "all these weights are 0, so that all hypotheses of a list tie and whichever comes first counts; "
-    "give one of them another value",
+    "all weights are 0, so all hypotheses of a list tie, and the first one counts; give one weight another value",
 )
 """Of weights that choose nothing."""
 

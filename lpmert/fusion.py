@@ -31,12 +31,12 @@ OnStage = Callable[[str, int, int | None], object]
 
 @dataclass(frozen=True)
 class Unseen:
-    """What to expect of queries that nobody has seen, by cross-validation.
+    """What to expect on unseen queries, by cross-validation.
 
     Parameters
     ----------
     best, equal : float
-        The mean on queries held out, of weights that are best on the others, and of equal weights.
+        Means on held-out queries: of the best weights of the others, and of equal weights.
     reach : float
         Half the 95 % interval of their difference.
     folds : int

@@ -52,7 +52,7 @@ class WeightRange:
     weight : float
         Its weight at the optimum.
     attained : (float, float)
-        The least and the largest value that was met in near-optimal weights.
+        The least and the largest value found in near-optimal weights.
     possible : (float, float)
         Proved: no near-optimal weights have a value outside.
     """
@@ -64,7 +64,7 @@ class WeightRange:
 
     @property
     def sign(self) -> int | None:
-        """1 or -1 where all near-optimal weights have that sign; `None` where some do not, or nobody knows."""
+        """1 or -1 where all near-optimal weights have that sign; `None` where signs differ or are unknown."""
         low, high = self.possible
         return 1 if low > 0.0 else -1 if high < 0.0 else None
 
@@ -84,9 +84,9 @@ class NearOptimal(Outcome):
     ranges : tuple of WeightRange
         One for each feature.
     complete : bool
-        Whether all ranges are as precise as was asked for.
+        Whether all ranges are as precise as requested.
     seconds : float
-        What it took.
+        Time taken.
     """
 
     optimum: Result
@@ -142,19 +142,19 @@ def near_optimal(
     seed: int = 0,
     on_range: OnRange | None = None,
 ) -> NearOptimal:
-    """Find the range of each weight among all weights whose loss is at most the optimum and some slack.
+    """Find the range of each weight among all weights whose loss is at most the optimum plus some slack.
 
     Parameters
     ----------
     nbest : NBest
         The lists.
     slack : float or str
-        How much more than the optimum weights may lose, in the unit of the loss, or as a share of the optimum: "1%".
+        How far the loss may exceed the optimum, in its unit or as a share of the optimum: "1%".
     relative_to : str, optional
-        The feature whose weight is 1 or -1, as decoding does not see the scale; by default the one with the largest
-        weight whose sign is sure. A region that fixes a weight or the total needs none.
+        The feature whose weight is 1 or -1, which sets the scale; by default the one with the largest weight whose sign
+        is sure. A region that fixes a weight or the total needs none.
     precision : float
-        How close what is attained and what is possible come, relative to their size.
+        How close attained and possible values must come, relative to their size.
     metric, method, ties, region
         As for `minimize`.
     optimum : Result, optional
@@ -164,12 +164,12 @@ def near_optimal(
     memory_limit, jobs, backend, seed
         As for `minimize`.
     on_range : callable, optional
-        Gets the feature whose range is sought, how many ranges are known, of how many; a true answer stops.
+        Gets the feature being searched, how many ranges are known, and how many there are; a true answer stops.
 
     Returns
     -------
     NearOptimal
-        For each weight what is attained and, outside of that, what is possible.
+        For each weight the attained and the possible range.
 
     Raises
     ------
@@ -190,13 +190,12 @@ def near_optimal(
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     if not solver.proves:
-        raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges are proved; use auto")
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges need proofs; use auto")
     more = checked_slack(slack)
     if not 0.0 < precision < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     with many_searches(limits, backend, jobs) as (deadline, _):
-        problem = list_problem(nbest, metric, ties, region, "ranges of weights are sought on")
-        optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
+        problem = list_problem(nbest, metric, ties, region, "ranges of weights need")
         optimum, most = near_optimum(problem, more, solver, limits, deadline, seed, optimum)
         search = _Search(nbest, problem, solver, limits, seed, deadline, most, precision)
         search.fix(optimum, region or Region(), relative_to)
@@ -215,9 +214,7 @@ def checked_slack(slack: float | str) -> Callable[[float], float]:
     except ValueError:
         number = None
     if number is None or not 0.0 <= number < inf:
-        raise DataError(
-            f"slack is what weights may lose beyond the optimum, 0 or more, or a share: 1%; got {quoted(slack)}"
-        )
+        raise DataError(f"slack must be a loss of 0 or more, or a share of the optimum such as 1%; got {quoted(slack)}")
     return (lambda loss: abs(loss) * number / 100.0) if percent else (lambda _: number)
 
 

@@ -67,7 +67,7 @@ class RashomonSet(Outcome):
     most : float
         The largest loss that counts as near.
     inner, open : ndarray of shape (n_cones, n_rays, n_features)
-        Cones by their rays: all weights inside of the inner ones are near-optimal, and beyond both none are.
+        Cones by their rays: all weights inside `inner` are near-optimal; none outside of both are.
     share : (float, float)
         The least and the largest share of all directions that are near-optimal.
     unchanged : tuple
@@ -76,9 +76,9 @@ class RashomonSet(Outcome):
     centre : dict from name to float
         Weights in the middle of the widest inner cone, empty where there is none.
     complete : bool
-        Whether as little is open as was asked for.
+        Whether the open share is as small as requested.
     seconds : float
-        What it took.
+        Time taken.
     """
 
     optimum: Result
@@ -119,14 +119,14 @@ def rashomon_set(
     seed: int = 0,
     on_cones: OnCones | None = None,
 ) -> RashomonSet:
-    """Find all weights whose loss is at most the optimum and some slack, as cones, for up to three features.
+    """Find all weights whose loss is at most the optimum plus some slack, as cones, for up to three features.
 
     Parameters
     ----------
     nbest : NBest
         The lists.
     slack : float or str
-        How much more than the optimum weights may lose, in the unit of the loss, or as a share of the optimum: "1%".
+        How far the loss may exceed the optimum, in its unit or as a share of the optimum: "1%".
     precision : float
         How much of what may be near-optimal stays open, as a share of the directions.
     most_cones : int
@@ -168,7 +168,7 @@ def rashomon_set(
     if not 0.0 < precision < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     with many_searches(limits, backend, jobs) as (deadline, _):
-        problem = list_problem(nbest, metric, ties, region, "cones of near-optimal weights are of")
+        problem = list_problem(nbest, metric, ties, region, "cones of near-optimal weights need")
         form = problem.canonical
         if not 0 < form.n_features <= MOST_FEATURES:
             raise MethodError(
@@ -177,7 +177,7 @@ def rashomon_set(
             )
         reduction = problem.coordinates.reduction
         if form.cap is not None or form.rounding is not None or (reduction is not None and reduction.columns is None):
-            raise MethodError("cones of near-optimal weights are for regions of limits; leave cosine and equations out")
+            raise MethodError("cones of near-optimal weights take no cosine and no equations; leave them out")
         optimum, most = near_optimum(problem, more, solver, limits, deadline, seed, None)
         off = nbest.n_lists if form.rounded else 0  # half a unit a list, before parallel ones were merged
         within = problem.dearest if len(form.limits) else form.dearest

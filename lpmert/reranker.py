@@ -69,23 +69,23 @@ class Reranked(Outcome):
 
 
 def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence[Hashable] = False) -> Reranked:
-    """Pick the best hypothesis of each list; what hypotheses cost plays no part.
+    """Pick the best hypothesis of each list; no losses are needed.
 
     Parameters
     ----------
     nbest : NBest
-        The lists; `lpmert.read(..., references=False)` reads such as have no losses.
+        The lists; `lpmert.read(..., references=False)` reads lists without losses.
     weights : mapping or sequence of numbers, Result, Tuned, str or Path
         By name or in order, or a file of weights.
     vote : bool or sequence [M]
-        Whether hypotheses of a list with the same text, or the same entry here, speak for one answer: their features
-        are summed, as by `lpmert.vote`.
+        Whether hypotheses of a list with the same text, or the same entry here, are one answer: their features are
+        summed, as by `lpmert.vote`.
 
     Returns
     -------
     Reranked
-        The picks; scores are compared exactly, and the first one of equals is picked. Weights that are all 0 are warned
-        of, as by `check`.
+        The picks; scores are compared exactly, and the first one of equals is picked. Weights that are all 0 give a
+        warning, as in `check`.
 
     Raises
     ------
@@ -120,15 +120,14 @@ def rerank(nbest: NBest, weights: Weights | str | Path, *, vote: bool | Sequence
 def vote(nbest: NBest, answers: Sequence[Hashable] | None = None) -> NBest:
     """Return lists in which each answer is one hypothesis, whose features are the sums of those that give it.
 
-    A feature that is 1 everywhere so counts votes: weights found on such lists (`minimize`, `tune`) are those of a
-    weighted self-consistency.
+    A feature that is 1 everywhere then counts votes; weights tuned on such lists are a weighted self-consistency.
 
     Parameters
     ----------
     nbest : NBest
         The lists.
     answers : sequence [M], optional
-        What each hypothesis answers; by default its text.
+        The answer of each hypothesis; by default its text.
 
     Returns
     -------
@@ -194,13 +193,13 @@ class Reranker:
     metric : str or Metric, optional
         What turns summed statistics into a loss, as for `minimize`.
     method : str or Method
-        "tune" for weights that hold on unseen lists: the average of `lpmert.tune`, from where line searches end, in
-        about a second for 100 lists of 14 features. "exact" for the optimum of these lists, which can take much longer,
-        or a method of `minimize`: a name such as "och", or an object of `lpmert.methods`.
+        "tune" for unseen lists: the average of `lpmert.tune`, in about a second for 100 lists of 14 features. "exact"
+        for the optimum of these lists, which can take much longer, or a method of `minimize`: a name such as "och", or
+        an object of `lpmert.methods`.
     gain : bool
         Whether y says how good a row is, not what it costs.
     group_column : int or str, optional
-        The column of X that tells to which group a row belongs, where no groups are passed; it is no feature.
+        The column of X with the group of each row, where no groups are passed; it is no feature.
     region : Region, optional
         Where the weights may lie.
     time_limit : float, optional
@@ -208,7 +207,7 @@ class Reranker:
     jobs : int
         Threads.
     seed : int
-        Of all that is random.
+        Seed for everything random.
 
     Attributes
     ----------
@@ -227,7 +226,7 @@ class Reranker:
     `fit`, `score` and `choose` need groups. `cross_val_score` passes them on if scikit-learn's metadata routing is
     enabled, and the estimator has `set_fit_request(groups=True)` and `set_score_request(groups=True)`; or use
     `group_column`. Lists that share a source, such as all sentences of a speaker, should stay on one side of a split:
-    that is for the splitter.
+    that is the splitter's task.
 
     Examples
     --------
@@ -269,8 +268,8 @@ class Reranker:
         y : array [M] or [M, K]
             What each row costs, or is worth with `gain`; or the statistics that the metric sums.
         groups : array [M], optional
-            Equal entries make a list, of which one row is picked; they need not be next to each other. They may be left
-            out with `group_column`.
+            Equal entries make a list, from which one row is picked; they need not be adjacent. Not needed with
+            `group_column`.
 
         Returns
         -------
@@ -317,7 +316,7 @@ class Reranker:
         return np.asarray(features @ self.coef_)
 
     def predict(self, X: ArrayLike | NBest) -> FloatArray:
-        """Return the score [M] of each row, as rankers do; `choose` tells which rows are picked."""
+        """Return the score [M] of each row, as rankers do; `choose` returns the rows picked."""
         return self.decision_function(X)
 
     def choose(self, X: ArrayLike | NBest, groups: ArrayLike | None = None) -> IntArray:

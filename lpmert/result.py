@@ -73,8 +73,8 @@ class Limits:
     target : float or None
         A loss.
     memory_limit : int or None
-        Bytes that the process may hold (`lpmert.system.memory` says how that is told); `None` means what it holds and
-        nine tenths of what is free when the call begins.
+        Bytes that the process may hold; `None` means what it holds and nine tenths of what is free when the call
+        begins.
     """
 
     time_limit: float | None = None
@@ -128,7 +128,7 @@ class Result(Outcome):
         For the features as the caller gave them, in the scale of a region that fixes a weight or the total, else with
         absolute values that sum to 1; where the cell is so thin that this division would leave it, to at least 1/2.
     names : tuple of str
-        Of the features, in the order of the weights; `by_name` has the weights by them.
+        Of the features, in the order of the weights; `by_name` maps them to the weights.
     loss, score : float
         What decoding with these weights gives.
     lower_bound : float or None
@@ -158,11 +158,11 @@ class Result(Outcome):
     region : mapping from label to number
         How far the weights lie inside each limit.
     limiting : tuple of str
-        Limits beyond which the optimal cell goes on.
+        Limits that cut off part of the optimal cell.
     cell : Cell or None
         The optimal cell around the weights.
     counters, seconds : mapping
-        What was counted and what took how long.
+        Counters, and seconds by phase.
     trace : tuple of (seconds, bound, loss)
         Each improvement; of long searches about every second, fourth, ... one, so that there are at most a thousand.
     warnings : tuple of Diagnostic
@@ -170,15 +170,15 @@ class Result(Outcome):
     list_ids : tuple of str
         Of the lists, in the order of the selection.
     rates : mapping from name to share
-        The loss as shares (`accuracy`, `error_rate`), where what to divide by is known.
+        The loss as shares (`accuracy`, `error_rate`), where the divisor is known.
     unit : Unit or None
         How the loss reads in the unit that users know.
     initial : array [D] or None
         The weights that the search was given to start from.
     resumed : bool
-        Whether the search went on from a checkpoint: then the bound also rests on that file.
+        Whether the search continued from a checkpoint: then the bound also rests on that file.
     sums : mapping from name to number
-        Second sums of the chosen hypotheses, where a budget or a front is about them.
+        Second sums of the chosen hypotheses, for budgets and fronts.
     whole : mapping from name to int
         The smallest whole weights that choose as well, where they were sought and found: see `whole_weights`.
 
@@ -239,7 +239,7 @@ class Result(Outcome):
 
     @property
     def message(self) -> str:
-        """The status as a sentence, which says of which weights it speaks, and if the search was resumed."""
+        """The status as a sentence, which also names a region, and whether the search was resumed."""
         within = f" with {listed(self.sums)} within budget" if self.sums else ""
         status = self.status.value
         if not within and self.restricted:
@@ -304,8 +304,8 @@ class Result(Outcome):
     def scaled_to(self, name: str, value: float) -> FloatArray:
         """Return the weights [D] times the positive factor that brings feature `name` to `value`.
 
-        Decoding does not see a positive factor, so these weights are as good. Raises `ValueError` if the name is
-        unknown, or if its weight is 0 or of the other sign than `value`.
+        A positive factor changes no choice, so these weights are as good. Raises `ValueError` if the name is unknown,
+        or if its weight is 0 or of the other sign than `value`.
         """
         return np.asarray(self.weights * self.factor_to(name, value))
 
@@ -376,7 +376,7 @@ class Result(Outcome):
 
     @staticmethod
     def load(path: str | Path) -> Result:
-        """Read a result that `save` wrote; raises `DataError` where the file is no such thing."""
+        """Read a result that `save` wrote; raises `DataError` if the file holds none."""
         from lpmert.system.files import read_text
 
         try:
@@ -386,7 +386,7 @@ class Result(Outcome):
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Result:
-        """Return the result of which this is `to_dict`; raises `ValueError`, `KeyError` and the like for another."""
+        """Return the result from its `to_dict`; raises `ValueError`, `KeyError` and the like for other dictionaries."""
         if data["schema"] != SCHEMA:
             raise ValueError(f"schema {quoted(data['schema'])}, and only {SCHEMA} is known")
         cell, names, ranges = data["cell"], tuple(data["weights"]), None
@@ -459,7 +459,7 @@ def warned(result: Result) -> Result:
 
 @dataclass(frozen=True)
 class Check(Outcome):
-    """What given weights cost, beside the best there are.
+    """What given weights cost, beside the best ones.
 
     weights [D] as given. `loss` is that of decoding with ties broken as asked; `loss_best_ties` and `loss_worst_ties`
     are those with the `tied_lists` at their best and worst. `inside`: whether the weights lie in the region. `optimum`

@@ -51,7 +51,7 @@ class Subset:
     size : int
         How many weights may be other than 0.
     features : tuple of str
-        Those that are, fewer where more do not help.
+        Those that are other than 0; fewer than `size` where more do not help.
     result : Result
         The weights, their loss, and the bound on the loss of all weights with so few features.
     n_sets, n_open : int
@@ -76,9 +76,9 @@ class Subsets(Outcome):
     subsets : tuple of Subset
         By size; sizes for which no time was left are missing.
     complete : bool
-        Whether all sizes that were asked for are there.
+        Whether all requested sizes are there.
     seconds : float
-        What it took.
+        Time taken.
     """
 
     names: tuple[str, ...]
@@ -95,7 +95,7 @@ class Subsets(Outcome):
 
     @property
     def unit(self) -> Unit | None:
-        """How the losses read in the unit that users know."""
+        """The unit in which users know the losses."""
         return self.subsets[0].result.unit if self.subsets else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def best_subsets(
     seed: int = 0,
     on_set: OnSet | None = None,
 ) -> Subsets:
-    """Find, for k = 1, 2, ..., the best weights of which at most k are other than 0, and prove that none do better.
+    """Find, for k = 1, 2, ..., the best weights with at most k other than 0, and prove that none do better.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def best_subsets(
     method : str or Method
         How to search each set.
     ties : {"first", "best", "worst"}, optional
-        Which of several hypotheses with identical features stands for them. Without a feature more of them are
+        Which of several hypotheses with identical features represents them. Without a feature more of them are
         identical: by default they count at their worst, so that no set wins by their order. A metric that is no sum
         over lists takes the first.
     region : Region, optional
@@ -142,7 +142,8 @@ def best_subsets(
     memory_limit, jobs, backend, seed
         As for `minimize`.
     on_set : callable, optional
-        Gets the size, how many of its sets are searched, of how many, and the least loss so far; a true answer stops.
+        Gets the size, how many of its sets are searched, how many there are, and the least loss so far; a true answer
+        stops.
 
     Returns
     -------
@@ -152,7 +153,7 @@ def best_subsets(
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        As by `minimize`; `MethodError` too for lattices, and where the sets are too many.
+        As by `minimize`; `MethodError` too for lattices, and for too many sets.
 
     Notes
     -----
@@ -168,7 +169,7 @@ def best_subsets(
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     with many_searches(limits, backend, jobs) as (deadline, interrupts):
-        problem = list_problem(nbest, metric, "first", region, "sets of features are searched on")
+        problem = list_problem(nbest, metric, "first", region, "best subsets need")
         ties, oracle = ties or ("first" if problem.losses is None else "worst"), -inf
         if problem.losses is not None:
             oracle = nextafter(fsum(np.minimum.reduceat(problem.losses, nbest.offsets[:-1])), -inf)

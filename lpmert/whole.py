@@ -70,8 +70,8 @@ def whole_weights(
     -------
     dict of int or None
         Whole weights by name, with the same loss in exact arithmetic, whatever their ties, inside the region up to a
-        positive factor. No others with which each choice stays ahead of all hypotheses of its list that lose otherwise
-        have a smaller largest absolute value. `None` if there are none, or if they are too hard to find.
+        positive factor. No smaller ones, by their largest absolute value, keep each choice ahead of all hypotheses of
+        its list with another loss. `None` if there are none, or if they are too hard to find.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def whole_weights(
     largest = whole_number(largest, "largest", 1)
     if largest > 2**20:
         raise DataError(f"largest must be at most {2**20}; got {largest}")
-    problem = list_problem(nbest, metric, ties, region, "whole weights are sought on")
+    problem = list_problem(nbest, metric, ties, region, "whole weights need")
     given = problem.checked_weights(given_weights(weights, "weights"))
     own = None if problem.region is None else reduce(limits_of(problem.region, problem.names))
     columns = np.arange(len(given)) if own is None else own.columns

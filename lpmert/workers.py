@@ -80,7 +80,7 @@ class Pending(Generic[T]):
                 logger.info("a worker died, and its unit of work is done again")
                 self._future = self._workers.begin(*self._work)
             else:
-                logger.warning("workers die again and again, perhaps out of memory; one unit is done without them")
+                logger.warning("workers keep dying, perhaps for lack of memory; one unit is done without them")
                 self._future = None
             return False
         return True

@@ -225,7 +225,7 @@ def test_time_ends_it_with_ranges_that_hold() -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     lists = _lists(1, 3)
     for slack in (-1, "-1%", "many", None, inf, "inf%"):
-        with pytest.raises(DataError, match="0 or more, or a share: 1%"):
+        with pytest.raises(DataError, match="0 or more, or a share of the optimum such as 1%"):
             lpmert.near_optimal(lists, slack=slack)
     for precision in (0.0, 1.0):
         with pytest.raises(DataError, match="precision must be between 0 and 1"):

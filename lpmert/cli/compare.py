@@ -43,8 +43,8 @@ class _Methods:
     weights: tuple[tuple[str, str], ...] = option(
         "NAME=WEIGHTS", "Weights from another tool.", named(str, "WEIGHTS"), default=()
     )
-    seeds: int = option("N", "Runs of each method that is random.", POSITIVE, default=SEEDS)
-    optimum: str | None = option("FILE", "What `lpmert solve -o` wrote of DATA; skips the search.", PATH, rare=True)
+    seeds: int = option("N", "Runs of each random method.", POSITIVE, default=SEEDS)
+    optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", PATH, rare=True)
     run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", seconds, rare=True)
 
 
@@ -55,7 +55,7 @@ class _Compared(Sources, _Methods):
     heading = "Unseen lists"
 
     cv: int | None = option("N", "Cross-validate in N parts.", PARTS)
-    repeat: int = option("N", "Draw the parts so often for --cv.", POSITIVE, default=REPETITIONS, rare=True)
+    repeat: int = option("N", "How often --cv draws the parts.", POSITIVE, default=REPETITIONS, rare=True)
 
     def __post_init__(self) -> None:
         """Check that one option has the other that it needs."""
@@ -68,23 +68,23 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     """Compare methods, and weights that other tools found, on the lists in DATA.
 
     Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
-    Then --method looks for the optimum, starting from the best weights found, for --time-limit seconds (60 by default).
-    --set NAME=VALUE is for that method, --set METHOD.NAME=VALUE for one of those compared. WEIGHTS are as for `lpmert
-    check`: numbers, pairs, or a file of this or another tool.
+    Then --method searches for the optimum, from the best weights found, for --time-limit seconds (60 by default). --set
+    NAME=VALUE is for that method, --set METHOD.NAME=VALUE for one of those compared. WEIGHTS are as for `lpmert check`:
+    numbers, pairs, or a file of this or another tool.
 
     The table has, for each method: the mean loss of its runs, the best one, Delta (greatest minus least) and S
     (standard deviation); how far the best run is above the optimum, or above its bound; the mean loss on held-out
     lists; p, the p-value of the difference between the best run and that of the first method (on held-out lists if
-    there are any); the median time of a run. It has no column in which nothing is known. Below the table: what to
-    expect from the best of several runs.
+    there are any); the median time of a run. Columns without figures are left out. Below the table: what to expect from
+    the best of several runs.
 
-    --cv N fits every method again N times --repeat times, each time to all lists but one part of N, and decodes that
-    part; and the optimum likewise, for which --time-limit is shared out. A further table has the loss on these lists,
-    the cross-validated one, the share of it that the former leaves out (optimism), and the difference from the first
-    method, with intervals of 95 % and p-values that allow for parts that overlap.
+    --cv N fits every method and the optimum to all lists but one part of N, and decodes that part; --repeat draws the
+    parts anew. The searches for the optimum share --time-limit. A second table has the loss on these lists, the
+    cross-validated one, the share of it that the former hides (optimism), and the difference from the first method,
+    with intervals of 95 % and p-values that allow for parts that overlap.
 
     The exit code is 3 if a limit stopped the search for the optimum, or the memory limit the comparison. DATA is as for
-    `lpmert solve`; of lattices all paths count unless --n-best asks for lists, which most methods need.
+    `lpmert solve`. All paths of lattices count unless --n-best asks for lists, which most methods need.
     """
     from lpmert.comparing.compare import compare as compare_methods
     from lpmert.result import Limits, Result
@@ -160,13 +160,12 @@ class _Estimated(Sources):
 def tune(
     search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, page: Page, out: Output
 ) -> None:
-    """Find weights for lists that nobody has seen yet, from the lists or lattices in DATA.
+    """Find weights for unseen lists from the lists or lattices in DATA.
 
-    Weights that are best on the lists at hand have been fitted to their noise, too. This averages weights instead,
-    estimates by cross-validation what both cost on unseen lists, and recommends one of them: the average, unless the
-    optimum is clearly better. --method looks for the optimum, for a minute or until --time-limit, which is the limit of
-    everything. --set NAME=VALUE is for that method, --set average.NAME=VALUE for the average: see `lpmert methods
-    average`.
+    The best weights for these lists also fit their noise. So tune averages good weights as well, estimates by
+    cross-validation what both cost on unseen lists, and recommends one: the average, unless the optimum is clearly
+    better. --method searches for the optimum for a minute; --time-limit covers everything. --set NAME=VALUE is for that
+    method, --set average.NAME=VALUE for the average: see `lpmert methods average`.
 
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """

@@ -62,34 +62,34 @@ class _Loop:
     heading = "Loop"
 
     config: str = argument("CONFIG", PATH)
-    folder: str | None = option("DIR", "Where all is kept.  [default: CONFIG without .toml, .loop]", PATH)
+    folder: str | None = option("DIR", "Folder of the loop.  [default: CONFIG with .loop for .toml]", PATH)
     forget: bool = option("", "Keep nothing on disk.", default=False)
-    resume: bool = option("", "Go on with the loop in that folder.", default=False)
-    iterations: int | None = option("N", "Most decodings.", POSITIVE)
+    resume: bool = option("", "Continue the loop in that folder.", default=False)
+    iterations: int | None = option("N", "At most N decodings.", POSITIVE)
     time_limit: float | None = time_limit()
     memory_limit: int | None = memory_limit("process and decoder")
-    seed: int | None = option("N", "Of all that is random.", NATURAL, rare=True)
-    jobs: int | None = option("N", "Threads of a search.", POSITIVE)
+    seed: int | None = option("N", "Seed for everything random.", NATURAL, rare=True)
+    jobs: int | None = option("N", "Threads of each search.", POSITIVE)
     picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.", PATH)
 
     def __post_init__(self) -> None:
         """Check what one option says against another."""
         if self.forget and (self.resume or self.folder is not None):
-            raise click.UsageError("--forget keeps no folder: it goes with neither --folder nor --resume.")
+            raise click.UsageError("--forget keeps no folder; leave out --folder and --resume.")
 
 
 @command("loop mert.toml --iterations 10 --weights-out weights.txt")
 def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
     """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
 
-    CONFIG is a TOML file that says what decodes; docs/loop.md describes it. Each iteration is kept before the next one
-    begins: after a crash, the same command with --resume goes on. The answer is the iteration whose own outputs cost
-    least.
+    CONFIG is a TOML file that describes the decoder; see docs/loop.md. Each iteration is saved before the next one
+    begins: after a crash, the same command with --resume continues. The answer is the iteration whose decoder outputs
+    cost least.
 
-    The columns: what the decoder's own outputs cost in the unit of the metric (errors, and as a rate), the same of what
-    is held out, the best on the pool within the angle of the next step, hypotheses in the pool and new ones, lists in
-    which the pool would show something else, and in which it has something that the decoder's model prefers to all it
-    found.
+    The columns: the loss of the decoder's own outputs in the unit of the metric (errors, and as a rate); the same for
+    held-out inputs; the best on the pool within the angle of the next step; hypotheses in the pool, and new ones; lists
+    in which the pool would show something else; lists in which it has something that the decoder's model prefers to all
+    it found.
 
     The exit code is 3 if a limit ended the loop.
     """
@@ -248,7 +248,7 @@ class _Options:
     positive: tuple[str, ...] | None = option("-P NAME,...", "Weights that must not be below 0.", _features)
     sparse_weights: str | None = option("-p --sparse-weights FILE", "Weights to combine all sparse features into one.")
     seed: int = option("-r --rseed --r N", "Seed for everything random.", int, default=0)
-    threads: int = option("-T --threads N", "Number of processes.", POSITIVE, default=1)
+    threads: int = option("-T --threads N", "Number of threads.", POSITIVE, default=1)
     time_limit: float = option("SECONDS", "Stop after this time.", seconds, default=TIME_LIMIT)
     verbose: int = option("-v --verbose N", "0 for no progress.", NATURAL, default=1)
     tries: int = option(

@@ -37,7 +37,7 @@ class _Target:
     heading = "Output"
 
     target: str = argument("OUT", PATH)
-    to: str | None = option("NAME", "Format of OUT.  [default: told by its ending]", Registered(FORMATS))
+    to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", Registered(FORMATS))
     scores_out: str | None = option("FILE", "To mert: the file of scores; OUT has the features.", rare=True)
     score_type: str | None = option("TYPE", "To mert: type of the scores, such as BLEU.", rare=True)
 
@@ -46,11 +46,11 @@ class _Target:
 def convert(source: _Source, to: _Target, out: Quiet) -> None:
     """Convert the N-best lists in IN to another format, exactly: reading OUT gives the same numbers.
 
-    Of lattices the N best hypotheses of each are written (--n-best N --scales am=1,lm=12), with different words; of all
-    paths with the same words the best one gives the scores. Sums and comparisons are exact.
+    Lattices become lists of their N best hypotheses (--n-best N --scales am=1,lm=12) with different words; the best of
+    all paths with the same words gives the scores. Sums and comparisons are exact.
 
     Several IN are pooled by list. Files with one score each (--from scores) are NAME=FILE, one for each feature. The
-    help of a flag says to which formats it belongs. docs/formats.md describes all of them.
+    help of an option names its formats. docs/formats.md describes all of them.
     """
     from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
 
@@ -89,7 +89,7 @@ class _Lists(Reading):
 
     weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
     vote: str | None = option(
-        "COLUMN", "Sum the features of hypotheses with the same answer, which is in this column; or text."
+        "COLUMN", "Sum the features of hypotheses with the same answer in this column, or in text."
     )
 
     def for_format(self, kind: str) -> dict[str, Any]:
@@ -117,15 +117,15 @@ class _Lists(Reading):
 
 @command("rerank test.tsv --segment utterance --weights weights.json")
 def rerank(lists: _Lists, out: Short) -> None:
-    """Print the best hypothesis of each list in DATA, a line `ID<tab>TEXT` each; DATA need not have losses.
+    """Print the best hypothesis of each list in DATA, one line `ID<tab>TEXT` each; DATA needs no losses.
 
-    Without texts, its number in the list stands for it, counted from 0, as in the JSON.
+    Without texts, it prints the number of the hypothesis in its list, counted from 0, as in the JSON.
 
-    DATA is as for `lpmert solve`. In tables, the features are the names of the weights unless --features are given.
-    Of lattices, the best paths are printed.
+    DATA is as for `lpmert solve`. In tables, the features are the names of the weights unless --features are given. For
+    lattices, it prints the best paths.
 
-    --vote makes one hypothesis of all that give the same answer. With a feature that is 1 everywhere, that is weighted
-    self-consistency: its weight is that of a vote. For formats without columns the answer is `text`.
+    --vote merges the hypotheses of a list that give the same answer, and sums their features. With a feature that is 1
+    everywhere, this is weighted self-consistency. For formats without columns the answer is `text`.
     """
     import lpmert
 

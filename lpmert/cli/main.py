@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "solve": ("lpmert.cli.solve:solve", "Find the weights with the least loss, and prove that no weights do better."),
     "check": ("lpmert.cli.solve:check", "Show how far given weights are from the least loss."),
     "compare": ("lpmert.cli.compare:compare", "Compare methods, or weights of other tools, on the same lists."),
-    "evaluate": ("lpmert.cli.solve:evaluate", "Show what given weights cost; nothing is searched."),
+    "evaluate": ("lpmert.cli.solve:evaluate", "Show what given weights cost, without a search."),
     "report": ("lpmert.cli.report:report", "Write a page about results, with pictures of the error surface."),
     "schema": ("lpmert.cli.main:schema", "Print the JSON Schema of what other commands write."),
     "convert": ("lpmert.cli.lists:convert", "Convert N-best lists from one format to another, or lattices to lists."),
@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "methods": ("lpmert.cli.main:methods", "List the methods, or the options of one of them."),
     "loop": ("lpmert.cli.decoder:loop", "Tune a decoder's weights with the decoder in the loop."),
     "mert": ("lpmert.cli.decoder:mert", "Tune weights, as a replacement for Moses' mert."),
-    "tune": ("lpmert.cli.compare:tune", "Find weights for unseen lists, and tell what they will cost there."),
+    "tune": ("lpmert.cli.compare:tune", "Find weights for unseen lists, and estimate what they will cost there."),
     "subsets": (
         "lpmert.cli.sensitivity:subsets",
         "Find the best 1, 2, ... features, and prove that no others do better.",

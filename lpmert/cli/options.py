@@ -107,7 +107,7 @@ class Command(click.Command):
             Option(
                 ["--help-all"],
                 group="Output", rare=False, is_flag=True, is_eager=True, expose_value=False, callback=_show_all,
-                help="All options, and more about them.",
+                help="Show all options, and details.",
             )
         )  # fmt: skip
 
@@ -299,7 +299,7 @@ def time_limit(default: str = "none") -> Any:
 
 def memory_limit(of: str) -> Any:
     """Return the field of a dataclass that is the memory limit of a command; of: whose memory."""
-    default = "[default: what is held and 0.9 of what is free]"
+    default = "[default: what it holds and 0.9 of what is free]"
     return option("SIZE", f"Most memory of {of}, such as 500MB.  {default}", size, rare=True)
 
 

@@ -32,12 +32,12 @@ class _Documents:
     heading = "Data"
 
     data: tuple[str, ...] = argument("DATA...", PATH, nargs=-1)
-    qrels: str | None = option("FILE", "Grades, of TREC, BEIR or JSON; DATA are runs then.", PATH)
+    qrels: str | None = option("FILE", "Grades in TREC's, BEIR's or JSON format; DATA are then runs.", PATH)
     query: str | None = option("COLUMN", "Column of a table with the query.  [default: query]")
     relevance: str | None = option("COLUMN", "Column of a table with the grade.  [default: relevance]")
     features: tuple[str, ...] | None = option("A,B,C", "Columns of scores, or indices of LETOR.", column_names)
     normalise: str = option(
-        "HOW", "What takes the place of scores, query by query: minmax, z, or rank: 1 / (60 + rank).",
+        "HOW", "Normalise the scores of each query: minmax, z, or rank, which is 1 / (60 + rank).",
         click.Choice((_NONE, "minmax", "z", "rank")), default=_NONE,
     )  # fmt: skip
     missing: str | None = option(
@@ -89,14 +89,14 @@ class _Best:
         "ndcg, ndcg-exp, mrr, map, recall, precision or success; recall-l2@K: grades from 2 on are relevant.",
         default="ndcg@10",
     )
-    signed: bool = option("", "Weights below 0, too.", default=False)
+    signed: bool = option("", "Allow weights below 0.", default=False)
     time_limit: float | None = option(
         "SECONDS",
         f"Stop the search after this time; the grid and --cv have their own.  [default: {_SECONDS:g}]",
         seconds,
     )
-    weights: str | None = option("WEIGHTS", "Tell what these are worth; syntax as of `lpmert check --weights`.")
-    cv: int | None = option("N", "Cross-validate in N parts: what unseen queries will get.", PARTS)
+    weights: str | None = option("WEIGHTS", "Judge these weights; same syntax as `lpmert check --weights`.")
+    cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", PARTS)
     seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
 
 
@@ -143,9 +143,9 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     are in a run. Documents with equal scores count in the worst order. In ndcg a grade gains itself, as in trec_eval,
     and 2^grade - 1 in ndcg-exp.
 
-    The report compares with each feature alone, equal weights, and the best of a grid of 11 values a weight. The
-    weights are shown with as many digits as it takes to keep their score. The picture, of two features, shows the
-    metric along all shares of the second one. The JSON, as of -o, has the weights by name: --weights reads them.
+    The report compares with each feature alone, equal weights, and the best of a grid of 11 values a weight. Weights
+    have as many digits as it takes to keep their score. --picture, for two features, shows the metric along all shares
+    of the second one. The JSON has the weights by name; --weights reads it.
     """
     settings.check(documents, best, out)
     from lpmert.formats.weights import engine_text

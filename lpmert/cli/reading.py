@@ -63,20 +63,20 @@ class _Columns:
     heading = "Data"
 
     data: tuple[str, ...] = argument("DATA...", PATH, nargs=-1)
-    format: str | None = option("--from NAME", "Format of DATA.  [default: told by its content]", Registered(FORMATS))
+    format: str | None = option("--from NAME", "Format of DATA.  [default: recognised by content]", Registered(FORMATS))
     segment: str | None = option("COLUMN", "Column that tells which list a row belongs to.")
     features: tuple[str, ...] | None = option("A,B,C", "Names, patterns such as 'LM*', or all.", column_names)
     loss: str | None = option("COLUMN", "Column to minimise, such as word errors.")
-    gain: str | None = option("COLUMN", "Column to maximise, or of true and false.")
+    gain: str | None = option("COLUMN", "Column to maximise: numbers, or true and false.")
     statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.", column_names)
     references: tuple[str, ...] = option("FILE", "Compare the texts with these.", default=())
-    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: told by the columns]", METRIC)
+    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: chosen by the columns]", METRIC)
     options: tuple[tuple[str, str], ...] = option(
         "--set NAME=VALUE", "Option of the method, or with metric.NAME of the metric: see `lpmert methods`.",
         assignment, default=(), rare=True,
     )  # fmt: skip
     deduplicate: bool = option("", "Drop hypotheses that repeat an earlier one.", default=False, rare=True)
-    group: bool = option("", "Tables, moses: allow the rows of a list to lie apart.", default=False, rare=True)
+    group: bool = option("", "Tables, Moses: the rows of a list may be scattered.", default=False, rare=True)
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,12 @@ class _Formats:
     heading, rare = "Formats of lists", True
 
     statistics_file: tuple[str, ...] = option("FILE", "Moses: file of statistics, one per file.", default=())
-    drop_texts: bool = option("", "Moses: do not keep the texts.", default=False)
-    last_field: bool = option("", "Moses: the last field has the statistics.", default=False)
+    drop_texts: bool = option("", "Moses: drop the texts.", default=False)
+    last_field: bool = option("", "Moses: the last field holds the statistics.", default=False)
     scores: tuple[str, ...] = option("FILE", "Mert: file of scores, one per file. ESPnet: which scores.", default=())
     text_file: str | None = option("FILE", "Scores: file of the texts.")
     losses: tuple[tuple[str, str], ...] = option("NAME=FILE", "Scores: files of statistics.", FILE_BY_NAME, default=())
-    separator: str | None = option("TEXT", "Scores: between list and number in a key.  [default: -]")
+    separator: str | None = option("TEXT", "Scores: separator of list and number in a key.  [default: -]")
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,12 @@ class _Lattices:
         "AM=1,LM=12", "With N best hypotheses: weights of the scores, or a file of them.", scores_by_name
     )
     counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
-        "NAME=WORD,WORD", "Count these words, which are none of the text.", named(column_names, "WORD,WORD"), default=()
+        "NAME=WORD,WORD",
+        "Feature that counts these words, which then are not part of the text.",
+        named(column_names, "WORD,WORD"),
+        default=(),
     )
-    silent: tuple[str, ...] | None = option("WORD,WORD", "More words that are not spoken.", column_names)
+    silent: tuple[str, ...] | None = option("WORD,WORD", "More words that are not part of the text.", column_names)
     variants: bool = option("", "word(2) is another pronunciation of word.", default=False)
     symbols: str | None = option("FILE", "Kaldi and OpenFst: words by number.")
 
@@ -136,8 +139,8 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """Check what one option says against another, before anything is read."""
         if sum(name in self.flags for name in COUNTED) > 1:
             raise click.UsageError(
-                "Pass either --loss with one column, or --gain with one of which more is better, or --statistics with "
-                "the columns of the metric."
+                "Pass one of --loss (one column, lower is better), --gain (one column, higher is better) and "
+                "--statistics (the columns of the metric)."
             )
         if self.method_settings and not hasattr(self, "method"):
             raise click.UsageError(

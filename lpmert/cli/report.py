@@ -31,10 +31,10 @@ class _Results:
     results: tuple[str, ...] = argument("RESULT...", PATH, nargs=-1)
     output: str = option("-o --output FILE", "Where the page goes.", PATH, required=True)
     weights: tuple[tuple[str, str], ...] = option(
-        "NAME=WEIGHTS", "Set these weights beside those of the results.", named(str, "WEIGHTS"), default=()
+        "NAME=WEIGHTS", "More weights to show beside those of the results.", named(str, "WEIGHTS"), default=()
     )
     surface: tuple[tuple[str, str], ...] = option(
-        "A,B", "Draw the loss over two weights.  [default: pairs of the four that matter most]", pair, default=()
+        "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", pair, default=()
     )
     time_limit: float | None = time_limit()
     scale: Scale | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
@@ -80,7 +80,7 @@ class Picture:
 
     heading = "Output"
 
-    picture: str | None = option("FILE", "Draw it: .png, .svg, .pdf.", PATH)
+    picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.", PATH)
 
     def __post_init__(self) -> None:
         """Check that it can be drawn there, before anything is searched."""
@@ -98,7 +98,8 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
     tables of what the RESULTs say. With the lists (--data, and the options with which they were read) it also shows the
     exact loss over any two weights and along each, which lists change between two weight vectors, with their texts side
     by side, and the closest decisions. All RESULTs must be of the same lists. At --time-limit, and at Ctrl-C, the page
-    is written with the parts that there are, and says which it lacks; the exit code is then 3, or that of the signal.
+    is written with the parts that are ready, and says which are missing; the exit code is then 3, or that of the
+    signal.
     """
     from lpmert.reporting.documents import documents
     from lpmert.system.files import writing_later

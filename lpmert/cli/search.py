@@ -79,7 +79,7 @@ class _How:
     heading = "Search"
 
     method: str = option("NAME", "See `lpmert methods`.", Registered(METHODS), default="auto")
-    time_limit: float | None = time_limit("none; of compare and tune 60 for the optimum")
+    time_limit: float | None = time_limit("none; in compare and tune 60 for the optimum")
     gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", share)
     jobs: int = option("N", "Workers, which affect only the time.", POSITIVE, default=1)
     target: float | None = option("LOSS", "Stop at this loss or a lower one.", finite, rare=True)
@@ -219,7 +219,7 @@ class Sources:
     heading = "Unseen lists"
 
     source: re.Pattern[str] | None = option(
-        "REGEX", "Lists in whose ids this matches the same stay together in cross-validation.", pattern, rare=True
+        "REGEX", "Keep lists together in cross-validation whose ids agree in what this matches.", pattern, rare=True
     )
 
     def of(self, data: Data) -> list[str] | None:
@@ -239,8 +239,8 @@ class HeldOut:
 
     heading = "Unseen lists"
 
-    held_out: str | None = option("FILE", "Lists on which weights are compared only.", PATH)
-    held_out_references: tuple[str, ...] = option("FILE", "The references of these.", default=(), rare=True)
+    held_out: str | None = option("FILE", "Lists for comparison only; nothing is fitted to them.", PATH)
+    held_out_references: tuple[str, ...] = option("FILE", "References of --held-out.", default=(), rare=True)
 
     def read(self, search: Search, out: Output) -> tuple[Any, Any, Unit | None]:
         """Return the lists of a search, and those held out with the unit of their losses, `None` where there are none.
@@ -278,7 +278,7 @@ class WeightsOut:
         ".ini, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True,
     )  # fmt: skip
     roles: dict[str, str] | None = option(
-        "ROLE=FEATURE,...", "What features are to a toolkit named by --write, such as acoustic=am.", roles_of, rare=True
+        "ROLE=FEATURE,...", "Features' roles in the toolkit of --write, such as acoustic=am.", roles_of, rare=True
     )
 
     def __post_init__(self) -> None:
@@ -286,11 +286,11 @@ class WeightsOut:
         if self.form != UPDATE:
             return
         if self.weights_out is None:
-            raise click.UsageError("--write update needs --weights-out with the file to bring up to date.")
+            raise click.UsageError("--write update needs --weights-out with the file to update.")
         if not Path(self.weights_out).exists():
             raise click.UsageError(
-                f"{self.weights_out} is brought up to date, not made: copy the decoder's file there, or pass --write "
-                "names."
+                f"{self.weights_out} does not exist, and `update` only changes files: "
+                "copy the decoder's file there, or pass --write names."
             )
 
     @property

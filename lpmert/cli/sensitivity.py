@@ -47,7 +47,7 @@ class _Sizes:
 
     heading = "Sets of features"
 
-    at_most: int | None = option("K", "The most features.  [default: all]", POSITIVE)
+    at_most: int | None = option("K", "At most K features.  [default: all]", POSITIVE)
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,13 @@ class _Near:
 
     heading = "Near-optimal weights"
 
-    slack: str = option("LOSS", "What they may lose more than the optimum: 3, or 1%.", default="1%")
-    relative_to: str | None = option("NAME", "The feature whose weight is 1 or -1.  [default: the surest large one]")
+    slack: str = option("LOSS", "Loss above the optimum that still counts: 3, or 1%.", default="1%")
+    relative_to: str | None = option(
+        "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
+    )
     cones: bool = option(
         "--cones",
-        "Also tell how large the set is, and which lists it leaves as they are; for up to 3 features.",
+        "Also show how large the set is, and which lists choose the same throughout; for up to 3 features.",
         default=False,
     )
 
@@ -89,10 +91,10 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> None:
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
 def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
-    """Show how sure each weight is: its range among all weights that lose little more than the optimum.
+    """Show how sure each weight is: its range among all near-optimal weights.
 
-    Between the two columns in the middle near-optimal weights were found; none lie beyond the outer two. A sign is
-    given where all near-optimal weights have it. DATA is as for `lpmert solve`.
+    Near-optimal weights were found at the two middle columns; none lie beyond the outer two. A sign is shown where all
+    near-optimal weights share it. DATA is as for `lpmert solve`.
 
     --cones divides the set of all near-optimal weights into cones, which takes half of the time limit.
     """
@@ -123,8 +125,8 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
 def leave_one_out(search: Search, out: Output) -> None:
     """Find what each list in DATA costs at weights that are the proved optimum of all other lists.
 
-    The sum is what to expect of as many unseen lists. Of several optima without a list the one counts at which that
-    list costs most. DATA is as for `lpmert solve`, with counts as losses.
+    The sum is what to expect on as many unseen lists. Among several optima without a list, the one at which that list
+    costs most counts. DATA is as for `lpmert solve`, with counts as losses.
     """
     from lpmert.result import Status
     from lpmert.unseen.leave_one_out import leave_one_out
@@ -275,16 +277,16 @@ class _Second:
     heading = "Second sum"
 
     second: str = option("COLUMN", "A feature, or another column of DATA.", required=True)
-    points: int | None = option("N", "Most points, for budgets at even steps.  [default: all]", POSITIVE)
+    points: int | None = option("N", "At most N points, at even steps of the budget.  [default: all]", POSITIVE)
 
 
 @command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")
 def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> None:
     """Find all best pairs of the loss and the sum of a second column, such as words, seconds or cost.
 
-    For each pair it is proved that no weights have a loss as small with a smaller sum, or a sum as small with a smaller
-    loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is as for
-    `lpmert solve`.
+    Each pair comes with a proof that no weights have a loss as small with a smaller sum, or a sum as small with a
+    smaller loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is
+    as for `lpmert solve`.
     """
     from lpmert import budgets
     from lpmert.reporting import pictures
@@ -333,7 +335,7 @@ def _numbers(data: Any, column: str, search: Search) -> Any:
     if column in (*data.names, *getattr(data, "statistic_names", ())):
         return column
     if "-" in search.inputs:
-        raise click.UsageError(f"{column} is no feature, and stdin cannot be read once more for it; name a file.")
+        raise click.UsageError(f"{column} is no feature, and stdin cannot be read twice; name a file.")
     others: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": ()}
     return replace(search, loss=column, **others).read().statistics[:, 0]
 

@@ -49,8 +49,10 @@ class Proof:
     heading = "Output"
 
     certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.", PATH)
-    checkpoint: str | None = option("FILE", "Keep what is open, every minute and at the end.", PATH, rare=True)
-    resume: bool = option("", "Go on from --checkpoint FILE.", default=False, rare=True)
+    checkpoint: str | None = option(
+        "FILE", "Save the state of the search every minute and at the end.", PATH, rare=True
+    )
+    resume: bool = option("", "Continue from --checkpoint FILE, if it exists.", default=False, rare=True)
 
     def __post_init__(self) -> None:
         """Check that one option has the other that it needs."""
@@ -64,14 +66,14 @@ class Few:
 
     heading = "Where the weights may lie"
 
-    at_most: int | None = option("K", "Most weights other than 0; see `lpmert subsets`.", POSITIVE)
+    at_most: int | None = option("K", "At most K weights other than 0; see `lpmert subsets`.", POSITIVE)
     budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.", budget)
 
     @property
     def option(self) -> str | None:
         """The option that makes it more than one plain search."""
         if self.at_most is not None and self.budget is not None:
-            raise click.UsageError("--at-most and --budget are two questions; ask one.")
+            raise click.UsageError("--at-most and --budget cannot be combined; give one of them.")
         return "--at-most" if self.at_most is not None else "--budget" if self.budget is not None else None
 
 
@@ -97,24 +99,23 @@ def solve(
     """Find the weights with the least loss on the lists or lattices in DATA.
 
     DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
-    pooled by list, - is stdin. What a file does not tell (in a table, which columns are what), options say; the help of
-    `lpmert convert` and docs/formats.md describe them. Or DATA is one TOML file that says all this and the region, by
-    the names of the options; those of the command line come first. Of lattices all paths count, or with --n-best the
-    best ones.
+    pooled by list, and - is stdin. Options say what a file does not, such as which columns are features; see the help
+    of `lpmert convert` and docs/formats.md. DATA can also be one TOML file with all this and the region, by the names
+    of the options; options on the command line come first. All paths of lattices count, or with --n-best the best ones.
 
-    A search ends with a proof: no limit of time is set, as nobody knows how long one takes, and Ctrl-C gives the best
-    weights with their bound at any moment. After a minute without --time-limit it says how it stands.
+    There is no time limit by default: the search ends with a proof. Ctrl-C stops it at any moment, with the best
+    weights and their bound. After a minute without --time-limit, it says how it stands.
 
     The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately, D and B
     combinations of LP-MERT and of its beam, M the mixed-integer program, U a subspace.
 
-    `lpmert tune` finds weights for unseen lists, and tells what both its weights and these will cost there.
+    For weights to use on unseen lists, see `lpmert tune`.
 
-    --write says what becomes of the weights: `names` with a line `NAME VALUE` each, `numbers` as in Moses' weights.txt,
-    `json` with names and all digits, `update` to bring the weights in moses.ini up to date, or the settings of a speech
-    toolkit (docs/speech.md). They have six digits after the point, or more where that would change the loss. They go to
-    --weights-out, and without it to stdout in place of the report.
+    --write chooses the form of the weights: `names` for a line `NAME VALUE` each, `numbers` as in Moses' weights.txt,
+    `json` with names and all digits, `update` to replace the weights in moses.ini, or the settings of a speech toolkit
+    (docs/speech.md). Weights have six digits after the point, or more where six would change the loss. They go to
+    --weights-out; without it, to stdout instead of the report.
     """
 
     if few.option is not None:
@@ -310,10 +311,10 @@ def _report(outcome: Result | Check, data: Data, verbose: bool) -> str:
 
 @command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
 def evaluate(lists: Question, given: Given, out: Short) -> None:
-    """Show what given weights cost on the lists or lattices in DATA; nothing is searched.
+    """Show what given weights cost on the lists or lattices in DATA, without a search.
 
     DATA is as for `lpmert solve`, WEIGHTS as for `lpmert check`. The JSON has the hypothesis that is chosen from each
-    list, counted from 0; of lattices that is the best path.
+    list, counted from 0; for lattices, that is the best path.
     """
     import lpmert
     from lpmert.api import evaluated, problem_of
@@ -356,9 +357,9 @@ class _Training(Reading):
 def train(lists: _Training, out: ToFile) -> None:
     """Train weights for huge numbers of features on the lists in DATA.
 
-    A base feature keeps the weight 1. Features are kept sparse, so that there may be a hundred thousand. perceptron,
-    boosting and msr train so; `lpmert methods` describes them. DATA is as for `lpmert solve`. The JSON has the weights
-    by name: `lpmert check --weights` reads them.
+    A base feature keeps the weight 1. Features stay sparse, so there may be a hundred thousand. The methods are
+    perceptron, boosting and msr: see `lpmert methods`. DATA is as for `lpmert solve`. The JSON has the weights by name:
+    `lpmert check --weights` reads them.
     """
     from lpmert.methods.heuristic.sparse import Trainer
 
@@ -410,7 +411,7 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
 
     DATA are lists or lattices. This runs no search and trusts no solver: every step is decided in exact arithmetic.
     Pass the same options as to `lpmert solve`. If the certificate does not hold, the exit code is 5 and the message
-    says where it fails. If a limit ends the check before, the exit code is 3, and nothing is known of the claim.
+    says where it fails. If a limit ends the check first, the exit code is 3 and nothing is known about the claim.
     """
     with naming(lists.name), delivering(out) as deliver:
         with Allowance(limits.memory_limit).enforced():

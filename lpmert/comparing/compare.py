@@ -62,12 +62,12 @@ def compare(
     on_stage: Callable[[str, int, int], object] | None = None,
     callback: Callback | None = None,
 ) -> Comparison:
-    """Run methods on the same lists from several seeds, and judge what they find, and what other tools found.
+    """Run methods on the same lists with several seeds, and judge their weights and those of other tools.
 
     Parameters
     ----------
     nbest : NBest, Lattices or Hypergraphs
-        The lists on which weights are tuned, or lattices, of which all paths count.
+        The lists on which weights are tuned; or lattices, where all paths count.
     methods : sequence, or mapping from name, of str or method, optional
         By default och, average, annealing, msr and grid, on lattices och, average and nelder-mead. Each runs with the
         seeds `seed`, `seed` + 1, ...; those that draw nothing at random run once.
@@ -78,13 +78,14 @@ def compare(
     held_out : NBest, Lattices or Hypergraphs, optional
         Lists, or lattices, on which no weights are tuned.
     weights : mapping from name to weights, optional
-        Those that other tools found, each by name, in the order of the features, or in a file.
+        Weights of other tools, each by name, in the order of the features, or in a file.
     callables : mapping from name to function, optional
         Functions of the lists and a seed that return weights.
     initial_weights : mapping or sequence of numbers, Result, str or Path, optional
-        Where every method starts that starts from weights.
+        Where methods that start from weights start.
     optimum : str, method, Result or None
-        What finds the optimum at the end, from the best weights that were met; or what `minimize` found on these lists.
+        The method that searches for the optimum at the end, from the best weights met; or the result of `minimize` on
+        these lists.
     optimum_limits : Limits, optional
         Of that search; 60 seconds by default.
     time_limit : float, optional
@@ -102,15 +103,15 @@ def compare(
     groups : sequence, optional
         One entry for each list; lists with equal entries share a source and stay together in cross-validation.
     jobs : int
-        Workers, for the runs and the folds, and for the search for the optimum; their number changes nothing but times.
+        Workers for the runs, the folds and the search for the optimum; their number changes only times.
     backend : str
-        What they are, as for `minimize`.
+        The workers, as for `minimize`.
     seed : int
         The first seed.
     on_run : callable, optional
-        Sees the name of each run and the run as it ends, and stops the comparison by a true answer.
+        Gets the name of each run and the run when it ends; a true answer stops the comparison.
     on_stage : callable, optional
-        Is told the stage, how many of its parts are done, and how many there are.
+        Gets the stage, how many of its parts are done, and how many there are.
     callback : callable, optional
         Of the search for the optimum, as for `minimize`.
 

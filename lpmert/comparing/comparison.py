@@ -138,7 +138,7 @@ class CrossValidation:
         for entry in self.entries:
             if entry.name == OPTIMUM and entry.proved < len(entry.fits):
                 open_fits = len(entry.fits) - entry.proved
-                found.append(f"{open_fits} of {len(entry.fits)} optima are not proved: the best known stand for them")
+                found.append(f"{open_fits} of {len(entry.fits)} optima are not proved: the best known are used")
         if self.left_out:
             names = ", ".join(self.left_out)
             found.append(f"{names}: not fitted here, so not cross-validated; they may have seen the lists held out")

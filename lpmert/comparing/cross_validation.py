@@ -80,8 +80,8 @@ def folds(
     for source in taking_part:
         if source.remembers:
             raise MethodError(
-                f"{quoted(source.name)} goes on from what earlier runs left behind, which may come from the lists held "
-                "out; cross-validate it without that"
+                f"{quoted(source.name)} continues from what earlier runs left behind, which may come from the lists "
+                "held out; cross-validate it without that"
             )
         if source.name == OPTIMUM:
             raise MethodError(f"{quoted(OPTIMUM)} is the name of the optimum of a fit; choose another")

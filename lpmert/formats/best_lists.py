@@ -161,7 +161,7 @@ def n_best(
     lattices : Lattices or Hypergraphs
         The lattices, whose hypotheses are paths, or hypergraphs, whose hypotheses are derivations.
     weights : mapping or sequence of numbers, Result, str or Path
-        What the order depends on: one number for each feature, by name or in order, or a file of weights.
+        Weights that order the hypotheses: one number for each feature, by name or in order, or a file of weights.
     n : int
         Most hypotheses of a list.
     metric : str or TextMetric

@@ -63,16 +63,16 @@ def read(
     max_line_length : int, optional
         Most bytes of a line, 64 MiB by default; other readers take that from `lpmert.system.files.line_limit`.
     **options
-        Those of the format's reader. For tables these name columns: `segment`, whose value says which list a row is
-        of; `features`; `loss`, or `gain`, which is better if it is higher (the loss is 1 - gain where all gains lie
-        between 0 and 1, or else minus the gain), or `statistics`, which the metric sums; `text`, the hypothesis itself.
-        What is left out is told by the names of the columns where `write` wrote them, or else asked for. `group=True`
-        gathers rows of a list that lie apart. For all formats: `features` (a sequence, or joined by commas: names,
-        patterns such as `LM*`, `all`), `loss`, `gain` or `statistics` choose; `references` count the statistics from
-        the texts: words by utterance, or one or more files (Kaldi's `text`, trn, lines `id<tab>text`, or a sentence a
-        line where the ids of lists are numbers of lines), with `metric`, by default word errors, for Moses BLEU;
-        `partial` allows references without a list; `by_position` takes lines for sentences whatever they look like;
-        `references=False` reads lists of which nobody knows what hypotheses cost, for `lpmert.rerank`.
+        Those of the format's reader. For tables these name columns: `segment`, the list of a row; `features`; `loss`,
+        or `gain`, which is better if it is higher (the loss is 1 - gain where all gains lie between 0 and 1, or else
+        minus the gain), or `statistics`, which the metric sums; `text`, the hypothesis itself. What is left out follows
+        from the names of the columns if `write` wrote them; otherwise an error asks for it. `group=True` gathers
+        scattered rows of a list. For all formats: `features` (a sequence, or joined by commas: names, patterns such as
+        `LM*`, `all`), `loss`, `gain` or `statistics` choose; `references` count the statistics from the texts: words by
+        utterance, or one or more files (Kaldi's `text`, trn, lines `id<tab>text`, or a sentence a line where the ids of
+        lists are numbers of lines), with `metric`, by default word errors, for Moses BLEU; `partial` allows references
+        without a list; `by_position` takes lines for sentences whatever they look like; `references=False` reads lists
+        without losses, for `lpmert.rerank`.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def read(
     Raises
     ------
     DataError
-        For options that are missing or that the reader does not take, and for whatever it cannot use.
+        For missing or unknown options, and for data that cannot be used.
 
     Examples
     --------

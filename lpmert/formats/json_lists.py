@@ -188,7 +188,7 @@ def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator
         else:
             yield place.line, cells
     if columns.segment is None and number == 0:
-        raise place.error("only one record; name the column that tells which list a row belongs to (segment)")
+        raise place.error("only one record; name the column that says which list a row belongs to (segment)")
 
 
 def _deep(record: Record, wanted: Iterable[str], place: Place) -> Iterator[Any]:

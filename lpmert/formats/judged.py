@@ -44,7 +44,7 @@ def read_judged(
     normalise: str | None = None,
     missing: str | None = None,
 ) -> Judged:
-    """Read judged documents with the scores that weights are for.
+    """Read judged documents with the scores to be weighted.
 
     Each run is a feature, named by its file. The documents of a query are those of all runs together; those that are
     not in the qrels, or with a negative grade, are not relevant.
@@ -63,11 +63,11 @@ def read_judged(
     features : sequence of str, or str, optional
         The columns, or in LETOR the indices, to use; all by default.
     normalise : {"minmax", "z", "rank"}, optional
-        What takes the place of a score, by query and feature: (score - least) / (greatest - least), or 1 where all
-        are equal; (score - mean) / standard deviation; or 1 / (60 + rank), where equal scores share the first rank.
+        How scores are normalised, by query and feature: (score - least) / (greatest - least), or 1 where all are equal;
+        (score - mean) / standard deviation; or 1 / (60 + rank), where equal scores share the first rank.
     missing : {"minimum", "zero"}, optional
-        The score of a document that is not in a run, after normalising: the least one of the query in the run, or 0.
-        By default "zero" with "minmax" and "rank", else "minimum"; `notes` of what is returned tells.
+        The score of a document that is not in a run, after normalising: the least one of the query in the run, or 0. By
+        default "zero" with "minmax" and "rank", else "minimum"; see `notes` of the result.
 
     Returns
     -------

@@ -76,10 +76,10 @@ def load_lattices(
     ----------
     source : str or path, or a sequence of them
         A file, several, a tar archive or a folder of them, or a manifest with a line `utterance path` or `path` for
-        each file; all of them perhaps compressed. Utterances are called as the file says, or else like their files.
+        each file; all of them perhaps compressed. The file names its utterance, or else its own name does.
     references : str, path, sequence or mapping
         Words by utterance: a Kaldi `text` file, a trn file, a table with the header utterance, reference, or a mapping;
-        or, where utterances are called by numbers, one sentence a line. Several files for several references.
+        or, where the names of utterances are numbers, one sentence a line. Several files for several references.
     format : str, optional
         slf, kaldi-lattice, fst, moses-graph or hypergraph; by default what each file looks like.
     features : sequence of str, optional
@@ -257,7 +257,7 @@ def _names(parts: Sequence[_Part], counts: Sequence[str], features: Names) -> li
                 path=part.path,
             )
     if not names:
-        raise DataError("no scores, so that there is nothing to weight", path=parts[0].path)
+        raise DataError("no scores, so there is nothing to weight", path=parts[0].path)
     if features is None:
         return names
     chosen = list(matched([features] if isinstance(features, str) else features, names, names))

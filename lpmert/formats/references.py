@@ -285,7 +285,7 @@ def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]
     found = _transcripts(rows, path)
     for name in list_ids:
         if name not in found:
-            raise DataError(f"no output for {quoted(name)}, of which there are hypotheses; {_TABS}", path=path)
+            raise DataError(f"no output for {quoted(name)}, which has hypotheses; {_TABS}", path=path)
     return {name: text for name, (_, text) in found.items()}
 
 

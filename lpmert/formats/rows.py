@@ -405,9 +405,9 @@ def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dic
     nbest : NBest
         The lists.
     segment : str
-        What the column with the id of the list is called.
+        Name of the column with the id of the list.
     text : str
-        What the column of the texts is called, if there are any.
+        Name of the column of the texts, if there are any.
 
     Returns
     -------

@@ -118,7 +118,7 @@ class Journal:
         except DataError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
-            logger.error("%s; the loop goes on, and tries again whenever it has more to keep", error)
+            logger.error("%s; the loop continues, and tries again with the next step", error)
 
 
 def _iteration(folder: Path, number: int) -> Path:

@@ -47,21 +47,21 @@ class Iteration:
     number : int
         From 1.
     weights : mapping from name to float
-        What the decoder was given.
+        The decoder's weights.
     loss, score : float
         Of the decoder's own outputs.
     rate : float, optional
         The loss as a share of the references' length, where it is an error rate.
     unit : Unit
-        How the losses read in the unit that users know.
+        The unit in which users know the losses.
     held_out_loss, held_out_unit : float and Unit, optional
-        The same of the outputs held out.
+        The same for held-out inputs.
     accepted : bool
-        Whether the loss is not above that of the iteration that the step started from.
+        Whether the loss is at most that of the iteration that the step started from.
     hypotheses, new_hypotheses, new_words, grown_lists : int
-        What the pool held after the decoding, what of it was new, and in how many lists.
+        Contents of the pool after the decoding, what of it is new, and lists that grew.
     consistency : Consistency
-        How well the pool speaks for the decoder.
+        How well pool and decoder agree.
     seconds : mapping from str to float
         For decoding and for the search.
     pool_loss, lower_bound : float, optional
@@ -97,7 +97,7 @@ class Iteration:
 
 @dataclass(frozen=True, eq=False)
 class Looped(Outcome):
-    """The outcome of a loop: the iteration whose own outputs cost least, the first one of equals.
+    """The outcome of a loop: the first iteration whose decoder outputs cost least.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Looped(Outcome):
     warnings : tuple of str
         What to keep in mind, a sentence each.
     seed : int
-        Of all that is random.
+        Seed for everything random.
     signature : str
         Every setting that changes the numbers.
     """
@@ -143,7 +143,7 @@ class Looped(Outcome):
 
     @property
     def held_out_loss(self) -> float | None:
-        """The same of the outputs held out."""
+        """The same for held-out inputs."""
         return self.iterations[self.best - 1].held_out_loss
 
     def to_dict(self) -> dict[str, Any]:
@@ -401,8 +401,8 @@ def loop(
 ) -> Looped:
     """Tune the weights of a decoder: decode, add what it gives to a pool, search the pool, and decode again.
 
-    What counts is what the decoder's own outputs cost. Where they cost more than before, the next step goes at most
-    half as far from the best weights.
+    The decoder's own outputs decide: where they cost more than before, the next step goes at most half as far from the
+    best weights.
 
     Parameters
     ----------
@@ -413,14 +413,14 @@ def loop(
     references : mapping, str, Path or sequence, optional
         What the outputs should be, as for `lpmert.read`; without them, the decoder's lists have statistics.
     metric : str, TextMetric or Metric, optional
-        Of texts ("wer" by default), or what sums the statistics (by default what their names tell).
+        Of texts ("wer" by default), or what sums the statistics (by default chosen by their names).
     n : int
         How many hypotheses of an input the decoder is asked for.
     region : Region, optional
         Where the weights may lie; without a cosine.
     method : str or Method
-        How a pool is searched, as for `minimize`; or "average", for weights that hold on other inputs. Steps of methods
-        that do not look for the least loss ("stabilised", "annealing", "likelihood", ...) need no confirmation.
+        How a pool is searched, as for `minimize`; or "average", for unseen inputs. Steps of methods that do not look
+        for the least loss ("stabilised", "annealing", "likelihood", ...) need no confirmation.
     equal_words : {"all", "latest"}
         What the pool keeps of hypotheses with the same words and other features.
     held_out : Decoder, optional
@@ -430,21 +430,21 @@ def loop(
     iterations : int
         Most decodings.
     patience : int
-        After how many decodings that are no better, of the inputs or of those held out, the loop ends.
+        The loop ends after this many decodings without improvement, on the inputs or on those held out.
     search_seconds : float, optional
         Most seconds for each search, `None` for no limit.
     time_limit : float, optional
-        Most seconds for everything; a decoding that runs then is given up.
+        Most seconds for everything; a decoding that runs then is abandoned.
     memory_limit : int, optional
         Most bytes that this process and the decoder's hold together; the loop ends before that.
     folder : str or Path, optional
-        Where everything is kept, so that the loop can go on after it was stopped at any moment.
+        Folder for everything, so that a loop stopped at any moment can continue.
     resume : bool
-        Go on with the loop in `folder`, if there is one.
+        Continue the loop in `folder`, if there is one.
     jobs : int
         Threads of a search.
     seed : int
-        Of all that is random.
+        Seed for everything random.
     on_iteration : callable, optional
         Gets each `Iteration` once it is over.
 

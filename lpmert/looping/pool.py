@@ -147,7 +147,7 @@ def words_of(lists: NBest) -> Iterator[Words]:
 
 @dataclass(frozen=True)
 class Consistency:
-    """How well the pool speaks for the decoder, at the weights of one decoding.
+    """How well pool and decoder agree, at the weights of one decoding.
 
     own_differs: lists in which the decoder shows other words than those of the pool's best hypothesis; search_errors:
     lists in which the pool has a better hypothesis than all that the decoder gave this time; pool_loss and own_loss: of

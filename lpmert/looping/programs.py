@@ -300,13 +300,13 @@ class Command:
     names : sequence of str
         The features, in the order of the file of weights.
     stdout : {"lists", "own", "nothing"}, optional
-        What the command writes to its standard output; without it the lists, unless `{lists}` is in the command.
+        What the command writes to its standard output; by default the lists, unless `{lists}` is in the command.
     reading : mapping, optional
         Arguments of `lpmert.read` for the lists, such as `format`, `segment`, `text`.
     references : mapping, str, Path or sequence, optional
         What the outputs should be, for lists that come without statistics; the loop counts these anew.
     weights_like : str or Path, optional
-        The file whose form the file of weights has, such as moses.ini; without it, lines `name value`.
+        A file whose form the file of weights takes, such as moses.ini; by default lines `name value`.
     folder : str or Path, optional
         Where the command runs.
     environment : mapping from str to str, optional
@@ -362,7 +362,7 @@ class Command:
         self._like = WeightsFile.of_lines(names) if weights_like is None else read_weights(weights_like)
 
     def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
-        """Run the command and read what it wrote; raises `DecoderError`, and `DataError` for what are no weights."""
+        """Run the command and read what it wrote; raises `DecoderError`, and `DataError` for invalid weights."""
         by_name, deadline = named_weights(weights), self._launch.deadline
         with scratch_folder() as scratch:
             files = {name: scratch / name for name in ("weights", "lists", "own")}
@@ -464,8 +464,7 @@ class Worker:
     def decode(self, weights: Mapping[str, float], n: int) -> Decoded:
         """Return the lists of all inputs.
 
-        Raises `DecoderError`, after which the next call starts the program again, and `DataError` for what are no
-        weights.
+        Raises `DecoderError`, after which the next call starts the program again, and `DataError` for invalid weights.
         """
         weights, n = named_weights(weights), whole_number(n, "n", 1, DecoderError)
         if self._program is None:

@@ -95,10 +95,10 @@ class Auto(Method):
             return self._in_turns(task, selections, lambda: self.groups.start(task))
         some = canonical.n_lists <= _SOME_LISTS and canonical.n_features >= _SOME_FEATURES
         if pairs or some:
-            why = "lists of two choose by one halfspace each" if pairs else "the lists are few for so many features"
+            why = "lists of two choose by one halfspace each" if pairs else "there are few lists and many features"
             _chosen(canonical, "choices in turns with cells", why)
             return self._in_turns(task, self.choices.start(task), lambda: self.cells.on_lists(task))
-        _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
+        _chosen(canonical, "cells in turns with choices", "there are few features and many lists")
         return self._in_turns(task, self.cells.on_lists(task), lambda: self.choices.start(task))
 
     def _start_ratio(self, task: Task) -> Search:
@@ -118,7 +118,7 @@ class Auto(Method):
             )
             _chosen(canonical, "choices", why)
             return self._in_turns(task, self.choices.start(task))
-        _chosen(canonical, "cells in turns with choices", "the features are few for so many lists")
+        _chosen(canonical, "cells in turns with choices", "there are few features and many lists")
         cones = self.cells.on_lists(task)
         return self._in_turns(task, cones, lambda: self.choices.begun(task, cones.least))
 

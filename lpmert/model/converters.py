@@ -19,14 +19,14 @@ from lpmert.system.deadline import checked
 def from_classification(
     features: ArrayLike, labels: ArrayLike, *, intercept: bool = True, names: Sequence[str] | None = None
 ) -> NBest:
-    """Return the 0/1 loss of a linear classifier as lists of two hypotheses, one list a case.
+    """Return classified cases as lists of two hypotheses, one list a case, with the 0/1 loss of a linear classifier.
 
     Parameters
     ----------
     features : array [n, D]
         Of the cases.
     labels : array [n]
-        True and False, 1 and 0, 1 and -1, or any two values, of which the larger is positive.
+        True and False, 1 and 0, 1 and -1, or any two values; the larger one is positive.
     intercept : bool
         Whether there is a constant feature.
     names : sequence of str, optional
@@ -69,14 +69,14 @@ def from_classification(
 def from_choices(
     features: ArrayLike, cases: ArrayLike, chosen: ArrayLike, *, names: Sequence[str] | None = None
 ) -> NBest:
-    """Return the 0/1 loss of predicting discrete choices as lists of alternatives, one list a case.
+    """Return discrete choices as lists of alternatives, one list a case, with the 0/1 loss of predicting them.
 
     Parameters
     ----------
     features : array [rows, D]
         Of the alternatives.
     cases : array [rows]
-        Which case a row belongs to, its rows one after the other.
+        The case of each row; the rows of a case are adjacent.
     chosen : array [rows]
         True (or 1) for the alternative that was taken.
     names : sequence of str, optional
@@ -90,7 +90,7 @@ def from_choices(
     Raises
     ------
     DataError
-        If the shapes disagree, a case comes back after another one, or a case has not exactly one chosen alternative.
+        If the shapes disagree, the rows of a case are not adjacent, or not exactly one of them is chosen.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def from_groups(
     texts: Sequence[str] | None = None,
     gather: bool = False,
 ) -> NBest:
-    """Return lists given by the id of the list of each hypothesis, as rankers have them (`qid`), instead of by offsets.
+    """Return lists from the group of each row, as rankers have them (`qid`), instead of offsets.
 
     Parameters
     ----------
@@ -151,8 +151,7 @@ def from_groups(
     names, statistic_names, texts : optional
         As for `NBest`; without names, a data frame gives those of its columns.
     gather : bool
-        Gather the hypotheses of a list that lie apart, in order of appearance; otherwise they have to follow one
-        another.
+        Gather the hypotheses of a list in order of appearance; otherwise they must be adjacent.
 
     Returns
     -------
@@ -162,7 +161,7 @@ def from_groups(
     Raises
     ------
     DataError
-        If the shapes disagree, an id is neither string nor whole number, or a list comes back after another one.
+        If the shapes disagree, an id is neither string nor whole number, or the hypotheses of a list are not adjacent.
 
     Examples
     --------

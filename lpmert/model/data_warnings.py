@@ -81,7 +81,7 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnosti
         return None
     return Diagnostic(
         "too-good",
-        f"each of {varied.sum():,} lists gets its least loss, which hardly ever happens to real losses: if higher is "
+        f"each of {varied.sum():,} lists gets its least loss, which hardly ever happens with real losses: if higher is "
         "better, pass the column as --gain (gain=); if a feature is made of the loss, leave it out",
     )
 
@@ -122,7 +122,7 @@ def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "leak",
                 f"feature {quoted(nbest.names[d])} alone orders every list by its loss, as if it were computed from "
-                "it: such weights are of no use where the loss is not known; leave it out",
+                "it: such weights are useless where the loss is unknown; leave it out",
             )
     released(features)
 
@@ -167,12 +167,12 @@ def _orientation(nbest: NBest, metric: Metric, losses: FloatArray) -> Iterator[D
     if name is not None and (word := gain_in(name)):
         yield Diagnostic(
             "orientation",
-            f"{shown}: {quoted(word)} sounds as if higher were better, but the least was sought; {remedy}",
+            f"{shown}: {quoted(word)} sounds as if higher were better, but it was minimised; {remedy}",
         )
     elif name is not None and (word := loss_in(name)):
         yield Diagnostic(
             "orientation",
-            f"{shown}: {quoted(word)} sounds as if lower were better, but the most was sought; if so, use --loss",
+            f"{shown}: {quoted(word)} sounds as if lower were better, but it was maximised; if so, use --loss",
         )
     elif _one_right(losses, nbest.offsets):
         return

@@ -26,7 +26,7 @@ class Evaluation:
     is the least lead of a winner over hypotheses with other features, `None` where no list has two. selection [S]
     counts hypotheses from 0 within their list. `loss_best_ties` and `loss_worst_ties` are `None` for tied lists and a
     metric that is not additive. `inside`: whether the weights lie in the region, where one was asked for. `rates`: the
-    loss as shares (`accuracy`, `error_rate`), where what to divide by is known.
+    loss as shares (`accuracy`, `error_rate`), where the divisor is known.
     """
 
     loss: float

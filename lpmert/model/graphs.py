@@ -281,14 +281,14 @@ class Lattices(WordGraphs):
     """S word lattices with L links in all, each link with D features and perhaps a word; immutable.
 
     A lattice is a graph without cycles; its hypotheses are its paths from a start to an end. The features of a
-    hypothesis are the sums of those of its links, its text their words, and what it loses is counted from that text
-    against the references. Paths with the same words are one hypothesis with the score of the best of them; of
-    paths that no weights tell apart the first stands for all: paths are compared link by link from their ends, and
-    the link that is given first comes first.
+    hypothesis are the sums of those of its links, its text their words, and its loss is counted from that text against
+    the references. Paths with the same words are one hypothesis with the score of the best of them; of paths that no
+    weights distinguish, the first represents all: they are compared link by link from their ends, in the order in which
+    links are given.
 
-    Links that are on no path from start to end are left out. The features are rounded to multiples of a power of two,
-    one for each feature and all lattices, below 2**-50 of the largest sum along a path, so that sums are exact; numbers
-    with few digits before and after the point, once read, move by less than 1e-9, whole numbers not at all.
+    Links on no path from start to end are dropped. The features are rounded to multiples of a power of two, one for
+    each feature and all lattices, below 2**-50 of the largest sum along a path, so that sums are exact; numbers with
+    few digits before and after the point, once read, move by less than 1e-9, whole numbers not at all.
 
     Parameters
     ----------
@@ -303,11 +303,12 @@ class Lattices(WordGraphs):
     references : sequence [S]
         For each lattice a string, or several. Not needed with `losses`.
     losses : array [L], optional
-        What each link loses, whole numbers: with metric "loss" a path loses their sum.
+        The loss of each link, whole numbers: with metric "loss" that of a path is their sum.
     vocabulary : sequence of str, optional
         The words, if `words` has their numbers.
     starts, ends : array [S], optional
-        First and last node of each lattice; the only node that no link leads to and the only one that none leaves.
+        First and last node of each lattice; by default the only node that no link leads to and the only one that none
+        leaves.
     names : sequence of str, optional
         Of the features; feature1, ... by default.
     list_ids : sequence of str or int, optional
@@ -450,11 +451,10 @@ class Hypergraphs(WordGraphs):
 
     An edge derives its head from its tails; a hypothesis is a derivation of the goal. Its features are the sums of
     those of its edges, an edge that is used twice counting twice; its text is put together from the outputs of the
-    edges. What it loses is counted from that text, as for `Lattices`, which says too how features are rounded.
+    edges. Its loss is counted from that text, and features are rounded, as for `Lattices`.
 
-    Of derivations that no weights tell apart the first stands for all: they are compared edge by edge, from the goal
-    on and first tails first, and the edge that is given first comes first. Edges that are part of no derivation of the
-    goal are left out.
+    Of derivations that no weights distinguish, the first represents all: they are compared edge by edge, from the goal
+    on, first tails first, in the order in which edges are given. Edges in no derivation of the goal are dropped.
 
     Parameters
     ----------
@@ -465,15 +465,15 @@ class Hypergraphs(WordGraphs):
     heads : array [L]
         The node that an edge derives, whole numbers from 0 within each hypergraph.
     tails : sequence [L] of sequences
-        Nodes that an edge needs; none for an edge that needs none. A node may occur twice.
+        Nodes that an edge needs, possibly none. A node may occur twice.
     outputs : sequence [L] of sequences
         A string is a word, a number k the text of the edge's tail k, counted from 0; every tail occurs once.
     references : sequence [S]
         For each hypergraph a string, or several. Not needed with `losses`.
     losses : array [L], optional
-        What each edge loses, whole numbers: with metric "loss" a derivation loses their sum.
+        The loss of each edge, whole numbers: with metric "loss" that of a derivation is their sum.
     goals : array [S], optional
-        The node whose derivations are the hypotheses; the only node that is no tail.
+        The node whose derivations are the hypotheses; by default the only node that is no tail.
     names : sequence of str, optional
         Of the features; feature1, ... by default.
     list_ids : sequence of str or int, optional

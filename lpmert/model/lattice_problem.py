@@ -154,9 +154,9 @@ class LatticeProblem(BaseProblem):
         self.given_metric = metric
         self.settings: TextMetric | SumOfLinks = SumOfLinks() if metric == "loss" else text_metric(metric)
         if metric == "loss" and lattices.losses is None:
-            raise MetricError("metric 'loss' sums what links lose, and these have no losses; give them, or take wer")
+            raise MetricError("metric 'loss' sums what links lose, and these have no losses; give them, or use wer")
         if metric != "loss" and not all(lattices.references):
-            raise MetricError(f"metric {quoted(metric)} needs references, and there are none; give them, or take loss")
+            raise MetricError(f"metric {quoted(metric)} needs references, and there are none; give them, or use loss")
         numbers = sorted({len(own) for own in lattices.references})
         source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{self.settings.signature}"
         self.metric = self.settings.metric(source)

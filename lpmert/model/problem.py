@@ -116,7 +116,7 @@ class BaseProblem(ABC):
 class Problem(BaseProblem):
     """N-best lists, a metric and a region, with weights as the caller gives them: one for each feature.
 
-    `ties` names which hypothesis stands for those with identical features. `canonical` is what methods take, `unmerged`
+    `ties` names which hypothesis represents those with identical features. `canonical` is what methods take, `unmerged`
     the same lists before parallel ones were merged, `losses` [M] those of the hypotheses, `None` for a metric that is
     not additive. reduced: of many hypotheses, the canonical form has only those that may win for some weights. Raises
     `DataError`, `MetricError`, `MethodError`, `RegionError`.

@@ -61,7 +61,7 @@ class Region:
     bounds : mapping from name to (least, most)
         Limits of single weights, `None` for no limit.
     fixed : mapping from name to number
-        Weights that are given.
+        Fixed weights.
     nonnegative : bool
         No weight is below 0.
     linear : sequence of Linear
@@ -75,9 +75,8 @@ class Region:
 
     Notes
     -----
-    Decoding does not see a positive factor of the weights. Limits other than signs are therefore relative to a
-    reference: a fixed weight other than 0, or a total. What contradicts itself raises `RegionError` where the region
-    meets the lists.
+    A positive factor of the weights changes no choice. Limits other than signs are therefore relative to a reference: a
+    fixed weight other than 0, or a total. A contradictory region raises `RegionError` when it is applied to lists.
 
     Examples
     --------

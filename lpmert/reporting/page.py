@@ -86,12 +86,11 @@ def report(
     weights : mapping from name to weights, optional
         Further weights to set beside those of the results.
     pairs : sequence of pairs of feature names, optional
-        Over which weights surfaces are drawn; by default over all pairs of the four that matter most.
+        Over which weights surfaces are drawn; by default over all pairs of the four most important.
     scale : (name, number), optional
         Show all weights times the positive factor that brings this one to this number.
     time_limit : float, optional
-        Seconds, after which the page is written with the parts that there are, and says which it lacks; so it is at
-        Ctrl-C.
+        Seconds; then, as at Ctrl-C, the page is written with the parts that are ready, and says which are missing.
 
     Raises
     ------

@@ -82,13 +82,13 @@ class Checkpoint:
         if not self.path.is_file():
             raise DataError("is no regular file; keep checkpoints in another place", path=self.path)
         if not self.resume:
-            raise DataError("holds a search already: go on with it (resume), or remove the file", path=self.path)
+            raise DataError("holds a search already: continue it (resume), or remove the file", path=self.path)
         header, state = _read(self.path)
         for name, value in self.identity.items():
             if header.get(name) != value:
                 raise DataError(
-                    f"is of another search ({name}: {quoted(str(header.get(name)))} there, {quoted(value)} here); name "
-                    "another file, or search as that one did",
+                    f"is of another search ({name}: {quoted(str(header.get(name)))} there, {quoted(value)} here); "
+                    "name another file, or use its settings",
                     path=self.path,
                 )
         self.state = state
@@ -101,9 +101,9 @@ class Checkpoint:
                 _write(self.path, self.identity, state())
             except DataError as error:
                 if now:
-                    logger.error("%s; there is no checkpoint of how this run has ended", error)
+                    logger.error("%s; no checkpoint was written at the end", error)
                 else:
-                    logger.warning("%s; the search goes on, and the next checkpoint is tried in due time", error)
+                    logger.warning("%s; the search continues, and tries again later", error)
             ended = time.monotonic()
             self._due = ended + max(_EVERY, (ended - began) / _SHARE)
 

@@ -209,7 +209,7 @@ class Driver(Watch):
             state = self._checkpoint.state["search"]
             search.restore(state)
         if not state:
-            logger.warning("no more was kept of this search than its best weights: the proof begins anew")
+            logger.warning("the checkpoint holds only the best weights of this search: the proof begins anew")
 
     def drive(self, search: Search) -> Outcome:
         """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.

@@ -40,7 +40,7 @@ OnList = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class LeftOut(Outcome):
-    """What each list costs where it has no say, from `leave_one_out`.
+    """What each list costs when it is left out, from `leave_one_out`.
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ class LeftOut(Outcome):
     fitted : ndarray of shape (n_lists,)
         What each costs at the optimum.
     least, most : ndarray of shape (n_lists,)
-        Between what and what each costs at the optimum of all others; the same unless time was short. Of several optima
-        the one at which it costs most counts.
+        Bounds on what each costs at the optimum of all others, equal unless time was short. Among several optima, the
+        one at which it costs most counts.
     seconds : float
-        What it took.
+        Time taken.
     """
 
     optimum: Result
@@ -106,7 +106,7 @@ def leave_one_out(
     Parameters
     ----------
     nbest : NBest
-        The lists; what their hypotheses lose are multiples of a power of two, such as counts.
+        The lists; losses are multiples of a power of two, such as counts.
     metric, method, ties, region
         As for `minimize`.
     time_limit : float, optional
@@ -114,7 +114,7 @@ def leave_one_out(
     memory_limit, jobs, backend, seed
         As for `minimize`.
     on_list : callable, optional
-        Gets how many lists were left out, of how many; a true answer stops.
+        Gets how many lists were left out, and how many there are; a true answer stops.
 
     Returns
     -------
@@ -143,11 +143,11 @@ def leave_one_out(
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     if not solver.proves:
-        raise MethodError(f"method {quoted(solver.name)} proves nothing, and leaving lists out takes proofs; use auto")
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and leave-one-out needs proofs; use auto")
     with many_searches(limits, backend, jobs) as (deadline, _):
-        problem = list_problem(nbest, metric, ties, region, "lists are left out of")
+        problem = list_problem(nbest, metric, ties, region, "leave-one-out needs")
         if not isinstance(problem.metric, AdditiveMetric):
-            raise MetricError(f"lists are left out of sums over lists, which {quoted(problem.metric.name)} is not")
+            raise MetricError(f"leave-one-out needs a sum over lists, which {quoted(problem.metric.name)} is not")
         optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(2.0)), seed=seed)
         if optimum.status is not Status.OPTIMAL:
             raise LimitError(f"no list left out, as the optimum of all lists is not proved: {optimum.message}")

@@ -76,12 +76,12 @@ class Averaged:
 
 @dataclass(frozen=True, eq=False)
 class Tuned(Outcome):
-    """Weights for lists that nobody has seen yet, beside those that are best on the lists given.
+    """Weights for unseen lists, beside the best ones for the lists given.
 
-    weights [D]: those recommended, in the scale of a `Result`; recommended: "averaged" or "optimum", whose
-    weights these are. estimate: what is to be expected on as many unseen lists, `None` where it was not wanted or not
-    possible; unestimated: why it was not possible; held_out: the same measured on lists kept apart, whose losses users
-    know in held_out_unit. optimum: the result of the search for it.
+    weights [D]: those recommended, in the scale of a `Result`; recommended: "averaged" or "optimum", whose weights
+    these are. estimate: what to expect on as many unseen lists, `None` where it was not requested or not possible;
+    unestimated: why it was not possible; held_out: the same measured on held-out lists, in held_out_unit. optimum: the
+    result of the search for it.
     """
 
     weights: FloatArray
@@ -105,7 +105,7 @@ class Tuned(Outcome):
 
     @property
     def optimism(self) -> float | None:
-        """The share of the expected loss of the optimum's kind that its loss on these lists leaves out."""
+        """The share of the optimum's expected loss that its loss on these lists hides."""
         if self.estimate is None or not self.estimate.optimum.value > 0.0:
             return None
         return 1.0 - self.optimum.loss / self.estimate.optimum.value
@@ -127,8 +127,8 @@ class Tuned(Outcome):
             found.append(self.unestimated)
         if self.estimate is not None and self.recommended == AVERAGED and self.estimate.difference.value > 0.0:
             found.append(
-                "the estimate favours the optimum, but within chance; where it did, averaged weights were still better "
-                "on most other lists"
+                "the estimate favours the optimum, but within chance; in such cases, averaged weights "
+                "were still better on most other lists"
             )
         for what, estimate in (("estimate", self.estimate), ("held-out comparison", self.held_out)):
             if estimate is not None and estimate.doubtful:
@@ -195,22 +195,22 @@ def tune(
     callback: Callback | None = None,
     on_stage: OnStage | None = None,
 ) -> Tuned:
-    """Find weights that hold on lists that nobody has seen yet, and tell what they will cost there.
+    """Find weights for unseen lists, and estimate what they will cost there.
 
-    The weights that are best on the lists at hand have been fitted to their noise. This averages weights instead, in
-    proportion to exp(-loss / T), and compares the two by cross-validation with refits.
+    The best weights for these lists also fit their noise. This averages weights as well, in proportion to exp(-loss /
+    T), and compares both by cross-validation with refits.
 
     Parameters
     ----------
     nbest : NBest or Lattices
-        The lists, or lattices, of which all paths count.
+        The lists; or lattices, where all paths count.
     metric : str or Metric, optional
         What turns summed statistics into a loss, as for `minimize`: a sum over lists, a ratio of a known formula, or
         for lattices a metric on texts.
     method : str or Method
         How to search for the optimum.
     held_out : NBest or Lattices, optional
-        More of the same features, on which both weights are compared; nothing is fitted to them.
+        More lists, on which both weights are compared; nothing is fitted to them.
     groups : sequence, optional
         One entry for each list; lists with equal entries share a source and stay together in cross-validation.
     folds : int
@@ -220,19 +220,19 @@ def tune(
     averaging : Averaging, optional
         How to average; `lpmert.methods.Averaging()` by default.
     ties : {"first", "best", "worst"}
-        Which of several hypotheses with identical features stands for them.
+        Which of several hypotheses with identical features represents them.
     region : Region, optional
         Where the weights may lie; the average keeps to it.
     time_limit : float, optional
-        Seconds for everything; without it only the search for the optimum ends, after a minute.
+        Seconds for everything; by default only the search for the optimum ends, after a minute.
     node_limit, gap, target, memory_limit
         As for `minimize`, of the search for the optimum.
     jobs : int
-        Workers, of all parts; their number changes nothing but the time.
+        Workers for all parts; their number changes only the time.
     backend : str
-        What these workers are, as for `minimize`.
+        The workers, as for `minimize`.
     seed : int
-        Of all that is random. The average and the estimate depend on nothing else, unless they are stopped.
+        Seed for everything random. The average and the estimate depend on nothing else, unless they are stopped.
     callback : callable, optional
         Gets the `Progress` of the search for the optimum, and stops it by a true answer.
     on_stage : callable, optional
@@ -250,11 +250,10 @@ def tune(
 
     Notes
     -----
-    The averaged weights are recommended unless cross-validation shows the optimum to be better, with an interval of
-    the difference that leaves out 0: a smaller difference is within chance, and says less than that averages are better
-    on most lists. Without cross-validation, the optimum is recommended where the averaged weights
-    cost so much more that they cannot be an average around it. `docs/unseen.md` has the mathematics, the sources and
-    the measurements.
+    The averaged weights are recommended unless cross-validation shows the optimum to be better, with an interval of the
+    difference that excludes 0. Without cross-validation, the optimum is recommended where the averaged weights cost so
+    much more that they cannot be an average around it. `docs/unseen.md` has the mathematics, the sources and the
+    measurements.
 
     Examples
     --------

@@ -347,7 +347,7 @@ class TestFullDisk:
         code, text, log = finished(*arguments, "--checkpoint", str(kept), before=little_room)
         assert code == 0, log
         assert "loss" in json.loads(text)
-        assert f"{kept}: cannot be written: File too large; there is no checkpoint of how this run has ended" in log
+        assert f"{kept}: cannot be written: File too large; no checkpoint was written at the end" in log
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("ending", ["tsv", "tsv.gz", "tsv.xz", "tsv.zst", "parquet", "npz"])

@@ -362,7 +362,7 @@ def test_a_place_that_cannot_be_written_is_told_before_the_search(
 @pytest.mark.parametrize("more", [[], ["-q"], ["--json"]])
 def test_weights_that_are_all_0_are_warned_of(table: str, more: list[str]) -> None:
     zero, other = (run("check", *columns(table), "--weights", given, *more) for given in ("am=0,lm=0", "am=0,lm=1"))
-    warning = "warning: all these weights are 0, so that all hypotheses of a list tie"
+    warning = "warning: all weights are 0, so all hypotheses of a list tie"
     assert zero.exit_code == other.exit_code == 0
     assert ((zero.stderr if more == ["--json"] else zero.stdout).count(warning)) == 1
     assert warning not in other.output
@@ -374,4 +374,4 @@ def test_weights_that_are_all_0_are_warned_of_in_python(caplog: pytest.LogCaptur
     assert not caplog.messages
     assert lpmert.evaluate(nbest, [0, 0]).tied_lists == 1
     assert [warning.code for warning in lpmert.check(nbest, [0, 0]).warnings] == ["all-zero"]
-    assert sum("all these weights are 0" in message for message in caplog.messages) == 2
+    assert sum("all weights are 0" in message for message in caplog.messages) == 2

@@ -69,7 +69,7 @@ def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path) -> None
 
 def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
     for more, message in (
-        (("--at-most", "1"), "--at-most and --budget are two questions"),
+        (("--at-most", "1"), "--at-most and --budget cannot be combined"),
         (("--certificate", "proof.json"), "--certificate is for a single search, without --budget"),
         (("--report", "page.html"), "--report is for a single search, without --budget"),
         (("--ties", "worst"), "--ties is for one sum"),
@@ -77,7 +77,7 @@ def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
         assert message in refusal("solve", table, *FEWER, "--budget", "b=3", *more, code=2)
     code, _, told = finished("pareto", "-", *FEWER, "--second", "c", stdin=table.open())
     assert code == 2
-    assert "stdin cannot be read once more" in told
+    assert "stdin cannot be read twice" in told
 
 
 def test_a_front_is_drawn(table: Path, tmp_path: Path) -> None:

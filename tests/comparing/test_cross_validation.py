@@ -235,7 +235,7 @@ def test_what_was_done_before_a_stop_counts_in_whole_repetitions():
 @pytest.mark.parametrize(
     ("methods", "settings", "text"),
     [
-        ({"stabilised": Stabilised(earlier=[])}, {}, "goes on from what earlier runs left behind"),
+        ({"stabilised": Stabilised(earlier=[])}, {}, "continues from what earlier runs left behind"),
         ({"optimum": Och()}, {}, "name of the optimum"),
         (FAST, {"cv": 1}, "cv"),
         (FAST, {"repeat": 0}, "repeat"),

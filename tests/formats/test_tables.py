@@ -195,7 +195,7 @@ def test_records_that_hold_all_of_a_list_need_no_id(tmp_path: Path, dialect: str
     (tmp_path / "x").write_text(content)
     columns = {name: path for name, path in columns.items() if name != "segment"}
     if dialect == "columns":  # of all lists
-        with pytest.raises(DataError, match="only one record; name the column that tells which list"):
+        with pytest.raises(DataError, match="only one record; name the column that says which list"):
             read(tmp_path / "x", **columns)
     else:
         assert read(tmp_path / "x", **columns).list_ids == ("0", "1")

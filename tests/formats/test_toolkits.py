@@ -156,7 +156,7 @@ class TestCommand:
     def test_what_cannot_be_written_is_told_before_the_search(self, table: list[str], tmp_path: Path) -> None:
         for more, message in (
             (["--write", "espnet"], "no setting for feature 'acoustic'"),
-            (["--weights-out", tmp_path / "moses.ini"], "is brought up to date, not made"),
+            (["--weights-out", tmp_path / "moses.ini"], "does not exist, and `update` only changes files"),
             (["--write", "update"], "--write update needs --weights-out"),
             (["--write", "names", "--json"], "both go to stdout"),
             (["--roles", "acoustic=lm"], "--roles is for the settings of toolkits"),

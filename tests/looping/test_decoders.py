@@ -130,7 +130,7 @@ def test_a_command_that_fails_is_quoted() -> None:
     with pytest.raises(lpmert.DecoderError, match=r"cannot be started: there is no folder '/no/such' to run it in"):
         lpmert.Command([sys.executable, "{weights}"], NAMES, folder="/no/such").decode(START, 3)
     with pytest.raises(
-        lpmert.DecoderError, match="cannot be used: standard output: no output for 'u5', of which there"
+        lpmert.DecoderError, match="cannot be used: standard output: no output for 'u5', which has hypotheses"
     ):
         command("mute").decode(START, 3)
 

@@ -52,7 +52,7 @@ def test_a_folder_that_cannot_be_written_for_a_while_loses_neither_weights_nor_i
     assert found.by_name == without.by_name
     said = [one.message for one in caplog.records if one.levelname == "ERROR"]
     assert said
-    assert all(f"{folder}" in one and "the loop goes on, and tries again" in one for one in said)
+    assert all(f"{folder}" in one and "the loop continues, and tries again" in one for one in said)
     again = Toy()
     assert plain(lpmert.loop(again, START, references=toy.references, n=3, folder=folder, resume=True)) == plain(
         without
@@ -169,7 +169,7 @@ def test_lists_of_other_inputs_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_used_is_not_kept(tmp_path: Path) -> None:
-    """A decoder that forgets its words is mended, and the loop goes on."""
+    """A decoder that forgets its words is mended, and the loop continues."""
 
     class Silent(Toy):
         def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:

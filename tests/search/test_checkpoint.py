@@ -253,8 +253,8 @@ def test_a_search_survives_that_its_checkpoint_cannot_be_written(
     assert path.exists() == returns
     said = [(one.levelname, one.message) for one in caplog.records if str(path) in one.message]
     trouble = f"{path}: cannot be written: No such file or directory"
-    later = f"{trouble}; the search goes on, and the next checkpoint is tried in due time"
-    last = ("ERROR", f"{trouble}; there is no checkpoint of how this run has ended")
+    later = f"{trouble}; the search continues, and tries again later"
+    last = ("ERROR", f"{trouble}; no checkpoint was written at the end")
     assert said[:3] == [("WARNING", later)] * 3
     assert (said[-1] == last) != returns
     if returns:

@@ -108,7 +108,7 @@ def test_a_sweep_that_ended_stays_ended_and_one_that_did_not_says_that_it_begins
         assert stopped.status is Status.TIME_LIMIT
         assert "begins anew" not in caplog.text
         whole = lpmert.minimize(nbest, method=method, checkpoint=path, resume=True)
-        assert "no more was kept of this search than its best weights: the proof begins anew" in caplog.text
+        assert "the checkpoint holds only the best weights of this search: the proof begins anew" in caplog.text
         caplog.clear()
         ended = lpmert.minimize(nbest, method=method, checkpoint=path, resume=True, time_limit=0)
         assert whole.status is ended.status is Status.OPTIMAL

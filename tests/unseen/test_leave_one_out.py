@@ -121,7 +121,7 @@ def test_what_cannot_be_left_out_is_said() -> None:
     with pytest.raises(MetricError, match="make them counts"):
         lpmert.leave_one_out(thirds)
     pairs = NBest(lists.features, lists.offsets, np.column_stack([lists.statistics, lists.statistics + 1.0]))
-    with pytest.raises(MetricError, match="sums over lists"):
+    with pytest.raises(MetricError, match="a sum over lists"):
         lpmert.leave_one_out(pairs, metric="error-rate")
 
 

@@ -51,7 +51,7 @@ class Verified:
 
     @property
     def bound(self) -> Fraction:
-        """What no weights undercut."""
+        """A loss that no weights go below."""
         return self.claim.bound
 
     @property
@@ -114,7 +114,7 @@ def verify(
     certificate : str or Path
         The file that `certify` wrote, plain or compressed.
     nbest : NBest, Lattices or Hypergraphs
-        The lists it is about, or the lattices: their paths that may win are found anew, in exact arithmetic.
+        The lists it is about; or the lattices, whose paths that may win are found anew, in exact arithmetic.
     metric, ties
         Those it is about, as for `minimize`.
     time_limit : float, optional
@@ -134,7 +134,7 @@ def verify(
     CertificateError
         If it does not hold; the message names the file and the line where it breaks.
     LimitError
-        If a limit ended the check before it was known whether it holds.
+        If a limit ended the check first.
     DataError, MetricError, MethodError
         If there is no such file, or the metric or a limit cannot be used.
 

@@ -89,7 +89,7 @@ class Cells(Method):
 
     leaf_lists: int | None = option(
         None,
-        "cones with at most so many open lists go to the search over selections; none: 10, or 6 for ratio metrics",
+        "cones with at most this many open lists go to the search over selections; none: 10, or 6 for ratio metrics",
         least=0,
     )
     conflict_lists: int = option(
@@ -101,7 +101,7 @@ class Cells(Method):
         "what the weight space is divided into; auto: boxes, but for few features, a cosine, or where these get stuck",
         choices=("auto", "simplices", "boxes"),
     )
-    units: int = option(8, "units of work out at once in a long search; so many workers find something to do", least=1)
+    units: int = option(8, "units of work out at once in a long search; at most this many workers are busy", least=1)
     selections: Choices = field(default_factory=Choices)
 
     name = "cells"

@@ -67,7 +67,7 @@ class Choices(Method):
     use_cores: bool | None = option(
         None, "raise bounds by disjoint cores; none: for sums of losses, as they do not pay for ratio metrics"
     )
-    units: int = option(8, "units of work out at once in a long search; so many workers find something to do", least=1)
+    units: int = option(8, "units of work out at once in a long search; at most this many workers are busy", least=1)
 
     name = "choices"
     takes_ratios = True

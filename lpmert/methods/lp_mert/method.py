@@ -71,7 +71,7 @@ class LpMert(Method):
     look_ahead: bool = option(True, "bound what the other lists still cost")
     lazy: bool = option(True, "a neighbour waits in the frontier at a bound; off: it is found at once, as published")
     chain: bool = option(True, "combine one list after the other; off: a balanced tree, as published")
-    units: int = option(8, "units of work out at once in a long search; so many workers find something to do", least=1)
+    units: int = option(8, "units of work out at once in a long search; at most this many workers are busy", least=1)
     cosine_test: str = option("exact", "how a cosine is asked of a combination", choices=("exact", "published"))
 
     name = "lp-mert"
