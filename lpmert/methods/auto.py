@@ -25,7 +25,7 @@ _FEW_LISTS = 12
 """With so few lists the selections are searched first, whatever the number of features."""
 
 _SOME_LISTS = 64
-_SOME_FEATURES = 5
+_SOME_FEATURES = 7
 """With so many features, sets of some lists are searched by selections first too, and beside that by cones."""
 
 _MOST_CELL_FEATURES = 8

@@ -285,6 +285,9 @@ _FRESH = 0.2
 _ROUNDS = 20
 """Draws of evolution in a turn."""
 
+_DRAW = 40_000
+"""What it takes to draw weights and to learn from them, in features times hypotheses times line searches."""
+
 _EAGER_RUNS, _EAGER = 2, 4.0
 """So many runs of evolution come first, with so much more of the budget: most of what they find, they find soon."""
 
@@ -377,7 +380,7 @@ class Improver:
         form, weights = self._form, clock.best
         if weights is not None and form.cost_of_loss(clock.loss) < self._incumbent.cost:
             self._take(weights)
-        return clock.steps * (len(form.features) + OVERHEAD) / _EVALUATIONS
+        return clock.steps * (len(form.features) / _EVALUATIONS + _DRAW / form.n_features)
 
     def _descend(self) -> float:
         if self._nearby:
