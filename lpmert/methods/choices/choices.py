@@ -366,8 +366,10 @@ class RatioChoicesSearch(ChoicesSearch):
         return self._canonical.cost_of_loss(core.loss_of_total(ratio.kind, ratio.parameters, total))
 
 
-_ALONE = 5 * SLICE
-"""Work after which a search goes on in units: short ones need no more than the caller."""
+_ALONE = 25 * SLICE
+"""Work after which a search goes on in units: short ones need no more than the caller, and its first dives, to the
+bottom of one branch, meet better weights than units, which begin anew where the bound is least.
+"""
 
 _LOCAL_UNITS = 6
 """Units that the caller does first where workers take long to start: in some tenths of a second."""
