@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from lpmert.comparing.significance import REPLICATIONS, permutation_test
 
 from benchmarks import datasets
 from benchmarks.halves import Halves
@@ -17,6 +16,7 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unli
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
+from lpmert.comparing.runs import REPLICATIONS, permutation_test
 from lpmert.errors import FloatArray
 from lpmert.formats.moses import read_moses
 from lpmert.methods.heuristic.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained

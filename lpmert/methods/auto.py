@@ -37,6 +37,11 @@ _MOST_CAPPED_FEATURES = 4
 _HEAD_START = 32
 """Effort of the likelier search before the other gets any, and of each before its pace counts: a second or so."""
 
+_ROOT_AFTER = 4
+"""Effort after which `choices` bounds its root beside cones of a sum: a tenth of a second, for a bound that these may
+reach late.
+"""
+
 _LEAST = 0.125
 """Least share of a search: that of the second one while its bound does not rise."""
 
@@ -99,7 +104,7 @@ class Auto(Method):
             _chosen(canonical, "choices in turns with cells", why)
             return self._in_turns(task, self.choices.start(task), lambda: self.cells.on_lists(task))
         _chosen(canonical, "cells in turns with choices", "there are few features and many lists")
-        return self._in_turns(task, self.cells.on_lists(task), lambda: self.choices.start(task))
+        return self._in_turns(task, self.cells.on_lists(task), lambda: self.choices.start(task), root=True)
 
     def _start_ratio(self, task: Task) -> Search:
         canonical = task.canonical
@@ -129,11 +134,13 @@ class Auto(Method):
         start = partial(self.choices.begun, task, least)
         return self._in_turns(task, bound, start)
 
-    def _in_turns(self, task: Task, first: Engine, start_second: Callable[[], Engine] | None = None) -> Portfolio:
+    def _in_turns(
+        self, task: Task, first: Engine, start_second: Callable[[], Engine] | None = None, *, root: bool = False
+    ) -> Portfolio:
         form = task.canonical
         lines = form.additive or isinstance(form.totals.metric, RatioMetric)
         improver = Improver(task, self.improving, near=self.near) if lines and self.improving else None
-        return Portfolio(first, start_second, task.incumbent, improver)
+        return Portfolio(first, start_second, task.incumbent, improver, root=root)
 
 
 def _chosen(canonical: Canonical, method: str, why: str) -> None:
@@ -177,9 +184,9 @@ class Course:
 class Portfolio(Combined):
     """One or two searches that share the incumbent, and an improver, who looks for better weights beside them.
 
-    The first search has a head start. From then on each gets effort in inverse proportion to what it has left, as far
-    as the pace of its bound tells. Effort is counted, not timed, so that the outcome does not depend on the machine's
-    speed.
+    The first search has a head start; root: but for what the second one takes to bound its root, which comes early.
+    From then on each gets effort in inverse proportion to what it has left, as far as the pace of its bound tells.
+    Effort is counted, not timed, so that the outcome does not depend on the machine's speed.
     """
 
     def __init__(
@@ -188,8 +195,11 @@ class Portfolio(Combined):
         start_second: Callable[[], Engine] | None,
         incumbent: Incumbent,
         improver: Improver | None = None,
+        *,
+        root: bool = False,
     ) -> None:
         super().__init__(incumbent)
+        self._root = root
         self._improver = improver
         self._first = first
         self._second: Engine | None = None
@@ -261,13 +271,21 @@ class Portfolio(Combined):
     def advance(self) -> None:
         if self._improver is not None:
             self._improver.run_beside(self._effort)
-        if self._second is None and self._start_second is not None and self._courses[0].effort >= _HEAD_START:
+        ahead = self._courses[0].effort
+        if (
+            self._second is None
+            and self._start_second is not None
+            and ahead >= (_ROOT_AFTER if self._root else _HEAD_START)
+        ):
             self._begin_second(self._start_second)
-        share = 0.0 if self._second is None else self._share_of_second
-        number = int(self._second is not None and self._owed >= 0.0)
+        second = self._second
+        at_root = self._root and second is not None and second.nodes <= 1 and not second.finished
+        share = 0.0 if second is None or ahead < _HEAD_START else self._share_of_second
+        number = int(at_root or (share > 0.0 and self._owed >= 0.0))
         search = self._searches[number]
         before = search.effort
         search.advance()
         self._effort = max(_LEAST_TURN, search.effort - before)
-        self._owed += (share - number) * self._effort
+        if not at_root:
+            self._owed += (share - number) * self._effort
         self._courses[number].note(self._effort, search.lower_bound)

@@ -7,9 +7,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from lpmert.methods.auto import _HEAD_START, _LEAST, Course, Engine, Portfolio
+from benchmarks import datasets
+from lpmert.methods.auto import _HEAD_START, _LEAST, Auto, Course, Engine, Portfolio
+from lpmert.methods.choices.choices import Choices
 from lpmert.model.canonical import CanonicalWeights
-from lpmert.search.method import Incumbent, Search
+from lpmert.model.problem import Problem
+from lpmert.search.incumbent import first_incumbent
+from lpmert.search.method import Incumbent, Search, Task
 
 COST = 8000
 
@@ -85,3 +89,18 @@ def test_a_portfolio_goes_on_as_it_would_have() -> None:
     again = Portfolio(cast(Engine, searches[0]), lambda: cast(Engine, searches[1]), incumbent)
     again.restore(kept)
     assert again.state() == kept
+
+
+def test_auto_soon_has_the_bound_of_choices_at_its_root() -> None:
+    problem = Problem(datasets.generated(400, 20, 7).load())
+    task = Task(problem, problem.canonical, lambda: first_incumbent(problem, 0, None))
+    alone = Choices().start(task)
+    while alone.nodes <= 1:
+        alone.advance()
+    root = alone.lower_bound
+    auto, cones = Auto(improving=0.0).start(task), Auto().cells.on_lists(task)
+    while auto.effort < _HEAD_START / 2:
+        auto.advance()
+    while cones.effort < _HEAD_START:
+        cones.advance()
+    assert auto.lower_bound >= root > cones.lower_bound
