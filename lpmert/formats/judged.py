@@ -25,7 +25,6 @@ RRF_CONSTANT = 60
 """Added to ranks, as by Cormack, Clarke and Buettcher, Reciprocal Rank Fusion, SIGIR 2009."""
 
 _RUN, _QRELS = "query Q0 document rank score tag", "query 0 document grade"
-_ALIKE = "are written alike, such as 1 and '1'; keep one"
 _LOOKED_AT = 1 << 12
 _OF_LETOR = re.compile(r"qid:.*|\d+:\S*")
 """The second word of LETOR's lines; or the third, where the query is missing."""
@@ -198,10 +197,6 @@ def _checked(document: Mapping[Any, Any], path: str | Path) -> Scores:
             document: place.json_number(value, f"document {quoted(document)} of query {quoted(query)}")
             for document, value in _by_text(scores, f"documents of query {quoted(query)}", path).items()
         }
-        if len(found[str(query)]) < len(scores):
-            raise DataError(f"two documents of query {quoted(query)} {_ALIKE}", path=path)
-    if len(found) < len(document):
-        raise DataError(f"two queries {_ALIKE}", path=path)
     return found
 
 

@@ -233,12 +233,3 @@ def test_the_example_is_what_its_program_makes() -> None:
     assert set(made) == {path.name for path in folder.iterdir() if path.suffix in (".txt", ".run")}
     for name, lines in made.items():
         assert (folder / name).read_text(encoding="utf-8").splitlines() == lines
-
-
-def test_ids_that_are_written_alike_are_refused() -> None:
-    for run, said in (
-        ({1: {"a": 1.0}, "1": {"a": 2.0}}, "two queries are written alike"),
-        ({"q": {1: 1.0, "1": 2.0}}, "two documents of query 'q' are written alike"),
-    ):
-        with pytest.raises(DataError, match=said):
-            read_judged({"bm25": run}, qrels={"q": {"1": 1}})
