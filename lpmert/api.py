@@ -142,9 +142,9 @@ def minimize(
     file = checkpoint_file(checkpoint, resume)
     region = _checked(region)
     if region is not None and region.wide:
-        if (initial_weights, node_limit, gap, target, file) != (None,) * 5:
+        if any(one is not None for one in (initial_weights, node_limit, gap, target, callback, file)):
             raise RegionError(
-                "a cosine below 0 goes with limits of time and memory alone: drop first weights and others"
+                "a cosine below 0 goes with limits of time and memory alone: drop first weights, callback and others"
             )
         return warned(_beyond(solver, nbest, metric, ties, region, limits, jobs, backend, seed))
     problem, started = _problem_within(limits, nbest, metric, ties, region)

@@ -91,6 +91,8 @@ def test_what_a_cosine_below_0_does_not_go_with_says_so() -> None:
         lpmert.minimize(lists.nbest, region=region, method="och")
     with pytest.raises(RegionError, match="time and memory"):
         lpmert.minimize(lists.nbest, region=region, gap=0.1)
+    with pytest.raises(RegionError, match="drop first weights, callback"):
+        lpmert.minimize(lists.nbest, region=region, callback=lambda _: None)
     with pytest.raises(RegionError, match=r"only lpmert\.minimize"):
         lpmert.check(lists.nbest, centre, region=region)
     with pytest.raises(RegionError, match="all 0"):
