@@ -210,6 +210,13 @@ def test_solve_integers_says_none_where_there_is_no_solution(matrix: list[list[i
     assert solve_integers(matrix, target) is None
 
 
+def test_weights_are_rounded_inside_cones_whose_middle_is_beyond_the_range_of_doubles():
+    rows = [[10**200, -1], [0, 1]]  # the middle of what the second entry may be is 10^200 / 2 times the first
+    inside = rounded_inside(rows, [1, 1])
+    assert all_positive(rows, to_integers([inside])[0])
+    assert inside[1] / inside[0] > 1e199
+
+
 def test_weights_are_rounded_inside_cones_narrower_than_the_grid_of_their_large_entries():
     """A slab a w1 - b w2 = c w3 give or take 2^-68 of its largest terms, around exact weights."""
     rng = np.random.default_rng(0)
