@@ -398,6 +398,7 @@ class TestFullDisk:
         log = tmp_path / "log"
         process = start("solve", str(data / "hard.tsv"), *COLUMNS, "-o", str(out), "--time-limit", "1", log=log)
         assert until(lambda: scratch_files(tmp_path), process)
+        time.sleep(0.3)  # a folder that vanishes while the file is made is refused before the search
         shutil.rmtree(tmp_path / "gone")
         text, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 1
