@@ -37,11 +37,14 @@ _BLOCK = 1 << 12
 _VANISHED = 1e-9
 
 
-def differences(lists: NBest) -> FloatArray:
-    """Return of lists of two, of which one is right, the features of that one minus those of the other [S, D]."""
+def differences(lists: NBest) -> tuple[FloatArray, FloatArray]:
+    """Return of lists of two, of which one is right, the features of that one minus those of the other [S, D], brought
+    to unit deviation, and the factors [D] that do so.
+    """
     features, wrong = lists.dense_features(), lists.statistics[:, 0] > 0
-    right, other = np.flatnonzero(~wrong), np.flatnonzero(wrong)
-    return np.asarray(features[right] - features[other])
+    rows = features[np.flatnonzero(~wrong)] - features[np.flatnonzero(wrong)]
+    scales = 1.0 / np.maximum(rows.std(axis=0), 1e-300)
+    return np.asarray(rows * scales), np.asarray(scales)
 
 
 class OfPairs(Unlimited):
@@ -68,9 +71,7 @@ class MaximumScore(OfPairs):
         """Solve both programs, and return the better answer."""
         del objective, seed
         end = time.monotonic() + time_limit
-        rows = differences(data)
-        scales = 1.0 / np.maximum(rows.std(axis=0), 1e-300)
-        rows = rows * scales
+        rows, scales = differences(data)
         best: FloatArray | None = None
         claim, ended = len(rows), True
         for sign in (1.0, -1.0):
@@ -106,11 +107,10 @@ class CellEnumeration(OfPairs):
         """Score all planes, as far as time goes."""
         del objective, seed
         end = time.monotonic() + time_limit
-        rows = differences(data)
-        scales = 1.0 / np.maximum(rows.std(axis=0), 1e-300)
-        _, sizes, axes = np.linalg.svd(rows * scales, full_matrices=False)
+        rows, scales = differences(data)
+        _, sizes, axes = np.linalg.svd(rows, full_matrices=False)
         axes = axes[sizes > _VANISHED * sizes[0]]  # features that say the same span no plane
-        rows = rows * scales @ axes.T
+        rows = rows @ axes.T
         n, d = rows.shape
         rows = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]
         best, weights, scored, ended = n, np.ones(d), 0, False

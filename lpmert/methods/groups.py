@@ -293,10 +293,6 @@ class MinorantSearch(Combined):
         return min(bound, self.incumbent.cost)
 
     @property
-    def effort(self) -> float:
-        return sum(search.effort for search in self._searches)
-
-    @property
     def _searches(self) -> list[Search]:
         return [search for search in (self._inner, self._whole) if search is not None]
 

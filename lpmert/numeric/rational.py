@@ -21,8 +21,6 @@ Rows = Sequence[Sequence[int]]
 _EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _MANTISSA_BITS = 53
-_DIGITS = 53
-"""Bits of a double's mantissa."""
 
 _FINE_BITS = 900
 """So long are integers that stand for weights while these are rounded: fine, and within the range of float64."""
@@ -196,10 +194,9 @@ def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
             if least is not None and most is not None and least <= most:
                 move(d, (least + most) // 2)
         d = left.pop()
-        fine = max(0, abs(point[d]).bit_length() - _DIGITS)  # entries may leave the range of doubles
+        fine = max(0, abs(point[d]).bit_length() - _MANTISSA_BITS)  # entries may leave the range of doubles
         move(d, (round(Fraction(point[d], 1 << fine)) << fine) - point[d])
-    scale = 1 << max(abs(weight).bit_length() for weight in point)
-    return np.array([float(Fraction(weight, scale)) for weight in point])
+    return round_to_floats(point)
 
 
 def solve_integers(matrix: Rows, target: Sequence[int]) -> list[Fraction] | None:

@@ -100,8 +100,8 @@ class RankingMetric:
                     scales[q] = 1 / fsum(best * discounts[: len(best)])
                 else:
                     relevant = float(np.count_nonzero(every))
-                    largest = {"recall": relevant, "map": relevant, "precision": float(self.k)}
-                    scales[q] = 1 / largest.get(self.name, 1.0)
+                    most = {"recall": relevant, "map": relevant, "precision": float(self.k)}
+                    scales[q] = 1 / most.get(self.name, 1.0)
         if not scales.any():
             raise DataError("no query has a relevant document")
         return Parts(gains, discounts, merits, scales)

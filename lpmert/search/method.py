@@ -265,6 +265,7 @@ class Combined(Search):
         self.incumbent = incumbent
         self._counted: Counter[str] = Counter()
         self._nodes = self._lps = 0
+        self._effort_put_away = 0.0
 
     @property
     @abstractmethod
@@ -275,11 +276,16 @@ class Combined(Search):
         """Add what a search has counted, which is at work no longer."""
         self._nodes += search.nodes
         self._lps += search.lps
+        self._effort_put_away += search.effort
         self._counted.update(search.counters())
 
     @property
     def nodes(self) -> int:
         return self._nodes + sum(search.nodes for search in self._searches)
+
+    @property
+    def effort(self) -> float:
+        return self._effort_put_away + sum(search.effort for search in self._searches)
 
     @property
     def open_nodes(self) -> int:
