@@ -76,7 +76,14 @@ def test_a_cone_that_cannot_be_split_is_left_unsettled_at_its_bound() -> None:
 def test_what_the_search_of_a_leaf_leaves_unsettled_stays_so_with_what_settled_lattices_cost() -> None:
     search, weights = _begun()
     ended: Any = SimpleNamespace(
-        finished=True, unsettled=5, lower_bound=5, incumbent=Incumbent(90, weights, ""), nodes=1, lps=0, counters=dict
+        finished=True,
+        unsettled=5,
+        lower_bound=5,
+        incumbent=Incumbent(90, weights, ""),
+        nodes=1,
+        lps=0,
+        effort=0.0,
+        counters=dict,
     )
     search._leaf = Leaf(np.eye(2), no_lists(), ended, 10, 100, 0)
     search._search_leaf(search._leaf)
