@@ -8,7 +8,8 @@ more than their rounding. So there are none smaller in the cone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +17,10 @@ import numpy as np
 from lpmert.api import list_problem
 from lpmert.core import decode
 from lpmert.errors import DataError, IntArray
+from lpmert.model.presolve import TIMES
 from lpmert.model.reduction import reduce
 from lpmert.model.region import limits_of
-from lpmert.numeric.lists import varying_columns
+from lpmert.numeric.lists import blocks_of_lists, varying_columns
 from lpmert.system.deadline import checkpoint
 from lpmert.values import whole_number
 
@@ -90,6 +92,7 @@ def whole_weights(
     largest = whole_number(largest, "largest", 1)
     if largest > 2**20:
         raise DataError(f"largest must be at most {2**20}; got {largest}")
+    checkpoint(TIMES * nbest.n_hypotheses * nbest.n_features * np.dtype(np.float64).itemsize)
     problem = list_problem(nbest, metric, ties, region, "whole weights need")
     given = problem.checked_weights(given_weights(weights, "weights"))
     own = None if problem.region is None else reduce(limits_of(problem.region, problem.names))
@@ -106,12 +109,12 @@ def whole_weights(
 
     features, offsets, statistics = problem.as_given()
     values = statistics if problem.losses is None else problem.metric.losses(statistics)[:, None]  # type: ignore[attr-defined]
-    limits, free = _limits(features, offsets, values, given), varying_columns(features, offsets)
+    free = varying_columns(features, offsets)
+    rows = np.empty((0, len(given)))
     if own is not None:
         rows = np.reshape(
             [[float(row.get(d, 0)) for d in range(len(given))] for row in own.whole_rows], (-1, len(given))
         )
-        limits = np.vstack([limits, rows])
         free = np.intersect1d(np.union1d(free, np.flatnonzero(rows.any(axis=0))), columns)
 
     def full(part: IntArray) -> IntArray:
@@ -119,15 +122,21 @@ def whole_weights(
         whole[free] = part
         return whole
 
-    found = _smallest(_relaxed(limits[:, free]), given[free], largest, lambda part: serves(full(part)))
+    parts = chain([rows], _limits(features, offsets, values, given))
+    limits = np.concatenate([_relaxed(part[:, free]) for part in parts])
+    found = _smallest(limits, given[free], largest, lambda part: serves(full(part)))
     return None if found is None else dict(zip(problem.names, full(found).tolist(), strict=True))
 
 
-def _limits(features: FloatArray, offsets: IntArray, values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the differences [k, D] of each choice to all hypotheses of its list with other values [M, V]."""
-    chosen = np.repeat(decode(features, offsets, weights), np.diff(offsets))
-    others = np.flatnonzero((values != values[chosen]).any(axis=1))
-    return np.asarray(features[chosen[others]] - features[others])
+def _limits(features: FloatArray, offsets: IntArray, values: FloatArray, weights: FloatArray) -> Iterator[FloatArray]:
+    """Yield the differences [k, D] of each choice to all hypotheses of its list with other values [M, V], by blocks."""
+    chosen = decode(features, offsets, weights)
+    for first, end in blocks_of_lists(offsets):
+        checkpoint()
+        rows = np.arange(offsets[first], offsets[end])
+        own = np.repeat(chosen[first:end], np.diff(offsets[first : end + 1]))
+        others = (values[rows] != values[own]).any(axis=1)
+        yield features[own[others]] - features[rows[others]]
 
 
 def _relaxed(limits: FloatArray) -> IntArray:

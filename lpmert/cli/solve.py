@@ -139,7 +139,7 @@ def solve(
             return best_within(data, few.budget, search, arguments, callback)
         keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
         result = minimize(data, initial_weights=start.weights(data.names), callback=callback, **keeping, **arguments)
-        return replace(result, whole=_whole(data, result, arguments))
+        return replace(result, whole=_whole(data, result, search, arguments))
 
     def text(data: Data, result: Result) -> str:
         from lpmert.api import problem_of
@@ -165,15 +165,26 @@ _MOST_NUMBERS = 10_000_000
 """Of the features of lists for which whole weights are sought: that of more takes seconds."""
 
 
-def _whole(data: Data, result: Result, arguments: dict[str, Any]) -> dict[str, int]:
-    """Return whole weights that choose as well as proved ones; none where lists are so large that it takes long."""
+def _whole(data: Data, result: Result, search: ScaledSearch, arguments: dict[str, Any]) -> dict[str, int]:
+    """Return whole weights that choose as well as proved ones; none where lists are so large that it takes long, or
+    where the limits leave no time or memory for it.
+    """
     from lpmert.model.nbest import NBest
+    from lpmert.system.deadline import Deadline, OutOfTime, heeding
     from lpmert.whole import whole_weights
 
     if not (isinstance(data, NBest) and result.status.proved and data.n_hypotheses * data.n_features <= _MOST_NUMBERS):
         return {}
     own = {name: arguments[name] for name in ("metric", "ties", "region")}
-    return whole_weights(data, result, **own) or {}
+    limits = Deadline(_left(search, result), memory=Allowance(search.memory_limit))
+    with suppress(OutOfTime), limits.running(), heeding():
+        return whole_weights(data, result, **own) or {}
+    return {}
+
+
+def _left(search: ScaledSearch, result: Result) -> float | None:
+    """Return the seconds that a search has left of its limit, `None` for no limit."""
+    return None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
 
 
 def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts) -> None:
@@ -192,7 +203,7 @@ def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result
             return
         arguments = search.arguments(data)
         settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
-        left = None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
+        left = _left(search, result)
         on_stage = None if out.quiet else Stages(slower=True)
         with suppress(OutOfTime):
             if not stop.pressed:

@@ -94,3 +94,13 @@ def test_solve_prints_whole_weights_that_choose_as_well(table: Path) -> None:
     assert json_of("solve", table, *FEWER)["whole"] == found
     text = ", ".join(f"{name} {value}" for name, value in found.items())
     assert f"in whole numbers {text}: the choices are as good" in run("solve", table, *FEWER, "-q").stdout
+
+
+def test_whole_weights_that_the_limits_leave_no_room_for_are_left_out(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = json_of("solve", table, *FEWER)
+    monkeypatch.setattr("lpmert.whole.TIMES", 1 << 40)  # bytes that their lists take beside the search's
+    bare = json_of("solve", table, *FEWER)
+    assert (bare["status"], bare["loss"], bare["whole"]) == ("optimal", full["loss"], {})
+    assert full["whole"]
