@@ -110,7 +110,7 @@ def test_the_help_of_solve_explains_every_letter_of_the_progress_table() -> None
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "lpmert").rglob("*.py"))
     used = set(re.findall(r'(?:improve|Incumbent|_offer|look)\(.*, "([A-Z])"\)', sources))
     assert {"C", "D", "S"} <= used
-    told = " ".join(run("solve", "--help-all").stdout.partition("The progress column Src")[2].split("\n\n")[0].split())
+    told = " ".join(run("solve", "--help-all").stdout.partition("The progress column src")[2].split("\n\n")[0].split())
     assert used | {"I"} == set(re.findall(r"\b[A-Z]\b", told))
 
 
