@@ -2,7 +2,9 @@
 
 What is left is a half-space, and a part behind it that is not convex. Pieces of that part are searched below the best
 known loss; where the best weights of one lie in the round cone, a polyhedral cone around them and inside it is cut out.
-Lemma G8 of `proofs/regions.md`. Source: H. Tuy, Convex programs with an additional reverse convex constraint, JOTA 52, 1987.
+Lemma G8 of `proofs/regions.md`.
+
+Source: H. Tuy, Convex programs with an additional reverse convex constraint, JOTA 52, 1987.
 """
 
 from __future__ import annotations
