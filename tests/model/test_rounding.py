@@ -169,6 +169,21 @@ def test_a_cosine_beside_equations_of_several_weights_has_a_bound_that_holds() -
                     assert result.lower_bound <= loss
 
 
+@pytest.mark.parametrize("method", ["auto", "cells", "choices", "lp-mert"])
+def test_beside_a_cosine_hypotheses_that_equations_make_one_are_not_told_apart_by_rounding(method: str) -> None:
+    """They differ by a multiple of the equation; in orthonormal coordinates that is nearly 0, on one side or the other."""
+    rng = np.random.default_rng(2)
+    for _ in range(8):
+        a, b, c = row = rng.integers(1, 99, 3).tolist()
+        region = Region(
+            linear=[Linear(dict(zip("abc", row, strict=True)), 0, 0)], cosine=0.99, around={"a": b - c, "b": -a, "c": a}
+        )
+        for sign in (1, -1):
+            rows = [[sign * value for value in row], [0, 0, 0]]
+            nbest = NBest(rows, [0, 2], [[0], [1]], names=list("abc"))
+            assert lpmert.minimize(nbest, region=region, method=method).lower_bound == 0.0
+
+
 @pytest.mark.parametrize("value", [1e200, 1e308])
 def test_sums_that_overflow_are_refused(value: float) -> None:
     nbest = NBest([[1e150, 1e150], [0.0, 1.0]], [0, 2], [0.0, 1.0], names=["a", "b"])
