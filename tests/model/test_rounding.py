@@ -182,6 +182,9 @@ def test_beside_a_cosine_hypotheses_that_equations_make_one_are_not_told_apart_b
             rows = [[sign * value for value in row], [0, 0, 0]]
             nbest = NBest(rows, [0, 2], [[0], [1]], names=list("abc"))
             assert lpmert.minimize(nbest, region=region, method=method).lower_bound == 0.0
+        opposite = NBest([[1, 2, 5], [0, 0, 0]] * 2, [0, 2, 4], [[0], [1], [1], [0]], names=list("abc"))
+        result = lpmert.minimize(opposite, region=region, method=method)
+        assert result.lower_bound <= result.loss == 1.0
 
 
 @pytest.mark.parametrize("value", [1e200, 1e308])
