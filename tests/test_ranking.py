@@ -346,7 +346,7 @@ def test_the_clock_is_looked_at_before_each_random_weights_and_each_large_cone(m
     lists = no_multiples(random_lists(0, 3, decimals=False))
     told: list[int] = []
     monkeypatch.setattr(search, "_SLICE", 1)
-    best = maximize(lists, "ndcg-exp@3", on_progress=lambda score, bound, nodes: told.append(nodes))
+    best = maximize(lists, "ndcg-exp@3", on_progress=lambda *at: told.append(at[2]))
     assert best.status is Status.OPTIMAL
     assert len(looks) > search._SAMPLES + len(told)
     assert all(after - before <= 2 for before, after in pairwise([*told, best.nodes]))  # the parts of one cone

@@ -237,10 +237,9 @@ class Ranking {
         return std::max(has_leaf ? leaf_node.total : 0, open_by_bound.empty() ? 0 : open_by_bound.rbegin()->first);
     }
 
-    // Branch on nodes that have about so many pairs, fewer if one needs exact arithmetic, or weights look better than all
-    // before.
-    // Returns these weights, or none. Where open nodes take more bytes, the one with the least bound comes first: it is
-    // soonest closed.
+    // Branch on nodes that have about so many pairs, fewer if one needs exact arithmetic, or weights look better than
+    // all before. Returns these weights, or none. Where open nodes take more bytes, the one with the least bound comes
+    // first: it is soonest closed.
     std::vector<double> advance(Index budget, Index bytes) {
         candidate.clear();
         while (budget > 0 && !open_by_bound.empty() && !has_leaf && candidate.empty()) {

@@ -171,7 +171,7 @@ def test_a_cosine_beside_equations_of_several_weights_has_a_bound_that_holds() -
 
 @pytest.mark.parametrize("method", ["auto", "cells", "choices", "lp-mert"])
 def test_beside_a_cosine_hypotheses_that_equations_make_one_are_not_told_apart_by_rounding(method: str) -> None:
-    """They differ by a multiple of the equation; in orthonormal coordinates that is nearly 0, on one side or the other."""
+    """They differ by a multiple of the equation, which is nearly 0 in orthonormal coordinates, on either side."""
     rng = np.random.default_rng(2)
     for _ in range(8):
         a, b, c = row = rng.integers(1, 99, 3).tolist()
@@ -182,7 +182,7 @@ def test_beside_a_cosine_hypotheses_that_equations_make_one_are_not_told_apart_b
             rows = [[sign * value for value in row], [0, 0, 0]]
             nbest = NBest(rows, [0, 2], [[0], [1]], names=list("abc"))
             assert lpmert.minimize(nbest, region=region, method=method).lower_bound == 0.0
-        opposite = NBest([[1, 2, 5], [0, 0, 0]] * 2, [0, 2, 4], [[0], [1], [1], [0]], names=list("abc"))
+        opposite = NBest([[0, 1, 1], [0, 0, 0]] * 2, [0, 2, 4], [[0], [1], [1], [0]], names=list("abc"))
         result = lpmert.minimize(opposite, region=region, method=method)
         assert result.lower_bound <= result.loss == 1.0
 
@@ -232,7 +232,9 @@ def test_sums_that_cancel_beyond_twice_the_digits_of_doubles_are_off_by_no_more_
         factors = [Fraction(int(rng.integers(1, 99)), prime) for prime in (7, 11, 13)]
         factors.append(-sum((a * b for a, b in zip(row, factors, strict=False)), Fraction(0)) / row[3])
         column = dict(enumerate(factors))
-        values, codes, off = sums_of_columns(np.array([row, row, row]) * [[1.0], [2.0], [3.0]], np.array([0, 3]), column)
+        values, codes, off = sums_of_columns(
+            np.array([row, row, row]) * [[1.0], [2.0], [3.0]], np.array([0, 3]), column
+        )
         assert np.abs(values).max() <= off < 1e-20
         assert len(set(codes.tolist())) == 1
         lost += values.any()
