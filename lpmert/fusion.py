@@ -241,9 +241,14 @@ def _worth(lists: Judged, weights: FloatArray, metric: RankingMetric) -> float:
 
 
 def _with_few_digits(lists: Judged, metric: RankingMetric, result: RankingResult, nonnegative: bool) -> RankingResult:
-    """Return a result whose weights have the fewest decimals with which they score as well; sums of 1 stay such."""
+    """Return a result whose weights have the fewest decimals with which they score as well; sums of 1 stay such.
+
+    Once the deadline of the running call is reached, the weights stay as they are.
+    """
     largest = int(np.abs(result.weights).argmax())
     for digits in _DIGITS:
+        if out_of_time():
+            break
         weights = np.array([float(f"{weight:.{digits}f}") for weight in result.weights.tolist()])
         if nonnegative:
             weights[largest] = float(f"{1.0 - fsum(np.delete(weights, largest)):.{digits}f}")

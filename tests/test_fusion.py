@@ -16,6 +16,7 @@ from lpmert.fusion import Fused, Unseen, fuse, rounded_up
 from lpmert.model.judged import Judged
 from lpmert.ranking import RankingResult, evaluate, maximize
 from lpmert.reporting.pictures import write_picture
+from lpmert.system.deadline import Deadline
 
 Scores = dict[str, dict[str, float]]
 WEIGHTS = (0.31, 0.42, 0.27)
@@ -220,6 +221,15 @@ def test_what_is_stopped_says_what_no_weights_exceed(monkeypatch: pytest.MonkeyP
     short = fuse(lists, "ndcg-exp@5")
     assert (short.grid_points, short.grid_size) == (1, 66)
     assert short.grid == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
+
+
+def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
+    """Each number of digits takes a look at all documents."""
+    lists = lists_of(2, 3)
+    with Deadline(stop=lambda: True).running():
+        stopped = fuse(lists, "ndcg-exp@5")
+    assert stopped.result.weights.tolist() == [1 / 3] * 3
+    assert stopped.grid_points == 1
 
 
 def test_a_bound_that_is_shown_is_still_one() -> None:

@@ -16,6 +16,7 @@ import lpmert
 from lpmert import DataError, MethodError, MetricError, Status, core
 from lpmert.errors import FloatArray
 from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, metrics, search
+from lpmert.system.deadline import Deadline
 
 Vector = tuple[Fraction, ...]
 METRICS = (
@@ -338,6 +339,45 @@ def test_what_interrupts_a_search_leaves_a_bound(monkeypatch: pytest.MonkeyPatch
         assert result.score <= best <= result.bound
 
 
+def test_the_clock_is_looked_at_before_each_random_weights_and_each_large_cone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cone of half a million documents has millions of pairs, and weights compare as many."""
+    looks: list[int] = []
+    monkeypatch.setattr(Deadline, "expired", property(lambda _: bool(looks.append(1))))
+    lists = no_multiples(random_lists(0, 3, decimals=False))
+    told: list[int] = []
+    monkeypatch.setattr(search, "_SLICE", 1)
+    best = maximize(lists, "ndcg-exp@3", on_progress=lambda *at: told.append(at[2]))
+    assert best.status is Status.OPTIMAL
+    assert len(looks) > search._SAMPLES + len(told)
+    assert all(after - before <= 2 for before, after in pairwise([*told, best.nodes]))  # the parts of one cone
+
+
+def test_cones_that_are_not_open_when_time_is_over_count_in_the_bound() -> None:
+    turned = Judged([[1], [2], [3]], [0, 3], [1, 0, 0])
+    best = maximize(turned, "mrr@3", nonnegative=False)
+    short = maximize(turned, "mrr@3", nonnegative=False, time_limit=0.0)
+    assert best.score == 1.0
+    assert short.status is Status.TIME_LIMIT
+    assert short.score <= best.score <= short.bound
+
+
+def test_documents_that_doubles_cannot_tell_apart_are_put_in_exact_order() -> None:
+    random = np.random.default_rng(5)
+    weights = [1.0, 2.0**-30, 2.0**-60]
+    near = 0
+    for _ in range(60):
+        rows = random.integers(0, 3, size=(12, 3)) * [1.0, 2.0**-20, 1.0]
+        gains = random.integers(0, 2, size=12)
+        gains[0] = 1
+        exact = [sum(Fraction(w) * Fraction(x) for w, x in zip(weights, row, strict=True)) for row in rows.tolist()]
+        order = sorted(range(12), key=lambda d: (-exact[d], gains[d]))
+        near += len(set(exact)) > len(set((rows @ weights).tolist()))
+        first = next(place for place, d in enumerate(order) if gains[d])
+        for name, value in (("mrr@12", 1 / (first + 1)), ("recall@4", sum(gains[order[:4]]) / sum(gains))):
+            assert evaluate(Judged(rows, [0, 12], gains), weights, name) == pytest.approx(value, abs=1e-15)
+    assert near > 30
+
+
 def test_a_cone_that_is_being_searched_in_whole_numbers_counts_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -347,6 +387,16 @@ def test_a_cone_that_is_being_searched_in_whole_numbers_counts_in_the_bound(monk
     monkeypatch.setattr(search, "_exact_rays", interrupted)
     result = maximize(Judged([[1], [2], [3]], [0, 3], [1, 0, 0]), "mrr@3")
     assert result.status is Status.INTERRUPTED
+    assert result.bound >= 1 / 3
+
+
+def test_a_cone_that_exact_arithmetic_closes_within_the_tolerance_counts_in_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search._Maximizing, "_consider", lambda *_: None)
+    monkeypatch.setattr(search, "_TOLERANCE", 2**40)  # all is within it
+    result = maximize(Judged([[1], [2], [3]], [0, 3], [1, 0, 0]), "mrr@3")
+    assert result.exact_nodes == 1
     assert result.bound >= 1 / 3
 
 

@@ -97,6 +97,18 @@ def test_what_rounded_limits_cannot_tell_is_left_to_exact_arithmetic() -> None:
     assert lpmert.whole_weights(lists, {"a": 7.0, "b": 10.0}) == {"a": 2, "b": 3}
 
 
+def test_a_limit_whose_entries_are_all_rounded_against_the_weights_rules_nothing_out() -> None:
+    """Of its entries, times 2**30 / 16 of the largest, three lie just above a half: they are rounded up."""
+    thirds = [(2**30 - 2) // 3 + k for k in (0, 0, (2**30 - 2) % 3)]
+    row = [16 * 2**30, *(16 * third + 9 for third in thirds)]
+    whole = {"a": 1, "b": -1, "c": -1, "d": -1}
+    assert 0 < sum(x * w for x, w in zip(row, whole.values(), strict=True)) < 16
+    signs = (-np.eye(4)[1:]).tolist()
+    rows = [line for limit in (row, *signs) for line in (limit, [0] * 4)]
+    lists = NBest(rows, range(0, 9, 2), [[0], [1]] * 4, names=list("abcd"))
+    assert lpmert.whole_weights(lists, whole) == whole
+
+
 def test_a_limit_of_the_region_is_kept_though_by_less_than_rounded_ones_can_tell() -> None:
     lists = NBest([[5, -3], [0, 0], [-4, 3], [0, 0]], [0, 2, 4], [[0], [1], [0], [1]], names=["a", "b"])
     region = Region(linear=[lpmert.Linear({"a": -_P, "b": _Q}, 0.0)])  # at most Q : P

@@ -237,17 +237,18 @@ class Ranking {
         return std::max(has_leaf ? leaf_node.total : 0, open_by_bound.empty() ? 0 : open_by_bound.rbegin()->first);
     }
 
-    // Branch on at most so many nodes, less if one needs exact arithmetic, or weights look better than all before.
-    // Returns these weights, or none. Where open nodes take more bytes, the one with the least bound comes first: it is
-    // soonest closed.
+    // Branch on nodes that have about so many pairs, fewer if one needs exact arithmetic, or weights look better than
+    // all before. Returns these weights, or none. Where open nodes take more bytes, the one with the least bound comes
+    // first: it is soonest closed.
     std::vector<double> advance(Index budget, Index bytes) {
         candidate.clear();
-        while (budget-- > 0 && !open_by_bound.empty() && !has_leaf && candidate.empty()) {
+        while (budget > 0 && !open_by_bound.empty() && !has_leaf && candidate.empty()) {
             const auto next =
                 held > static_cast<std::size_t>(bytes) ? open_by_bound.begin() : std::prev(open_by_bound.end());
             Node node = std::move(next->second);
             held -= node.bytes();
             open_by_bound.erase(next);
+            budget -= 1 + static_cast<Index>(node.pairs.size());
             if (node.total <= closing())
                 closed = std::max(closed, node.total);
             else

@@ -164,9 +164,12 @@ def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: 
         near = own.start + np.flatnonzero(~(reached < lowest - doubt))  # all of them after an overflow
         order = near[np.lexsort((parts.gains[near], -scores[near]))]
         clear = scores[order[:-1]] - scores[order[1:]] > doubt
-        if (~clear & (features[order[:-1]] != features[order[1:]]).any(axis=1)).any():
-            exact = {int(d): _dot(weights, features[d]) for d in near}
-            order = np.array(sorted(exact, key=lambda d: (-exact[d], parts.gains[d])))
+        doubtful = np.flatnonzero(~clear & (features[order[:-1]] != features[order[1:]]).any(axis=1))
+        starts = np.concatenate([[0], 1 + np.flatnonzero(clear), [len(order)]])
+        for run in np.unique(np.searchsorted(starts, doubtful, side="right")).tolist():
+            own = slice(starts[run - 1], starts[run])  # no clear lead within, and one before and after it
+            exact = {d: _dot(weights, features[d]) for d in order[own].tolist()}
+            order[own] = sorted(exact, key=lambda d: (-exact[d], parts.gains[d]))
         gains = parts.gains[order[:k]]
         found = np.flatnonzero(gains)
         values.append(fsum(gains[found] * parts.discounts[found] * parts.merits[: len(found)]) * parts.scales[q])

@@ -31,7 +31,8 @@ _UNIT = 2.0**40
 _TOLERANCE = 4
 _LEAST = 2.0**-440
 """Of scaled features: products of differences are free of underflow."""
-_SLICE = 64
+_SLICE = 1 << 20
+"""Pairs of documents that are looked at between two looks at the clock."""
 _MOST_BYTES = 1 << 29
 _SAMPLES = 200
 _STARTS = 5
@@ -280,10 +281,15 @@ class _Maximizing:
 
     def _search(self, dimensions: int) -> Status | None:
         """Search all cones; return what ended the search early."""
-        for signs in product((1.0, -1.0), repeat=dimensions):
-            if not self.nonnegative or min(signs) > 0:
-                self.core.open(np.array(signs))
+        self.unreached = int(self.parts.n_queries * _UNIT)  # until all cones are open
         try:
+            for signs in product((1.0, -1.0), repeat=dimensions):
+                if self.nonnegative and min(signs) < 0:
+                    continue
+                if self.core.open_nodes and self.deadline.expired:
+                    return Status.TIME_LIMIT
+                self.core.open(np.array(signs))
+            self.unreached = 0
             self._start(dimensions)
             while self.core.open_nodes or self.core.needs_exact:
                 if self.deadline.expired:
@@ -307,8 +313,12 @@ class _Maximizing:
         random = np.random.default_rng(self.seed)
         drawn = random.normal(size=(_SAMPLES, dimensions))
         drawn = np.abs(drawn) if self.nonnegative else drawn
-        reached = [self.core.value(weights) for weights in drawn]
-        for i in np.argsort(reached)[::-1][:_STARTS]:
+        reached = list[int]()
+        for weights in drawn:
+            if self.deadline.expired:
+                break
+            reached.append(self.core.value(weights))
+        for i in np.argsort(reached)[::-1][:_STARTS].tolist():
             if self.deadline.expired:
                 break
             self._consider(self._ascended(drawn[i], reached[i]))

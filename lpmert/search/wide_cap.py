@@ -67,9 +67,8 @@ def solve_beyond(
             elif ended:
                 cut = cone.polyhedral(result.weights)
                 if cut is not None:
-                    for k, facet in enumerate(cut):
-                        more = [*rows, *cut[:k], -facet]
-                        heapq.heappush(pieces, (bound, counters["pieces"] * (len(cut) + 2) + k, more))
+                    for k, more in enumerate(outside(cut)):
+                        heapq.heappush(pieces, (bound, counters["pieces"] * (len(cut) + 2) + k, [*rows, *more]))
                     continue
         closed = min(closed, bound)
     if best is None:
@@ -102,6 +101,11 @@ def within(region: Region, rows: Sequence[FloatArray], names: Sequence[str]) -> 
     """Return the part of a region, its cosine aside, where no row [D] has a negative product."""
     limits = [Linear(dict(zip(names, row.tolist(), strict=True)), lower=0) for row in rows]
     return replace(region, cosine=None, around=None, linear=[*region.linear, *limits])
+
+
+def outside(normals: FloatArray) -> list[list[FloatArray]]:
+    """Return the normals of convex cones that together are all but the inside of the one with these normals [k, D]."""
+    return [[*normals[:k], -facet] for k, facet in enumerate(normals)]
 
 
 class RoundCone:

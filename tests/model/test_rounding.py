@@ -169,6 +169,24 @@ def test_a_cosine_beside_equations_of_several_weights_has_a_bound_that_holds() -
                     assert result.lower_bound <= loss
 
 
+@pytest.mark.parametrize("method", ["auto", "cells", "choices", "lp-mert"])
+def test_beside_a_cosine_hypotheses_that_equations_make_one_are_not_told_apart_by_rounding(method: str) -> None:
+    """They differ by a multiple of the equation, which is nearly 0 in orthonormal coordinates, on either side."""
+    rng = np.random.default_rng(2)
+    for _ in range(8):
+        a, b, c = row = rng.integers(1, 99, 3).tolist()
+        region = Region(
+            linear=[Linear(dict(zip("abc", row, strict=True)), 0, 0)], cosine=0.99, around={"a": b - c, "b": -a, "c": a}
+        )
+        for sign in (1, -1):
+            rows = [[sign * value for value in row], [0, 0, 0]]
+            nbest = NBest(rows, [0, 2], [[0], [1]], names=list("abc"))
+            assert lpmert.minimize(nbest, region=region, method=method).lower_bound == 0.0
+        opposite = NBest([[0, 1, 1], [0, 0, 0]] * 2, [0, 2, 4], [[0], [1], [1], [0]], names=list("abc"))
+        result = lpmert.minimize(opposite, region=region, method=method)
+        assert result.lower_bound <= result.loss == 1.0
+
+
 @pytest.mark.parametrize("value", [1e200, 1e308])
 def test_sums_that_overflow_are_refused(value: float) -> None:
     nbest = NBest([[1e150, 1e150], [0.0, 1.0]], [0, 2], [0.0, 1.0], names=["a", "b"])
@@ -204,6 +222,33 @@ def test_sums_of_columns_are_off_by_no_more_than_they_say_and_told_apart_exactly
             for i in range(begin, end):
                 for j in range(begin, end):
                     assert (codes[i] == codes[j]) == (exact[i] == exact[j])
+
+
+def test_sums_that_cancel_beyond_twice_the_digits_of_doubles_are_off_by_no_more_than_they_say() -> None:
+    """Exactly they are 0; what is lost with the digits beyond is all that is left of them."""
+    rng, lost = np.random.default_rng(0), 0
+    for _ in range(60):
+        row = [int(value) for value in rng.integers(1, 2**20, 4)]
+        factors = [Fraction(int(rng.integers(1, 99)), prime) for prime in (7, 11, 13)]
+        factors.append(-sum((a * b for a, b in zip(row, factors, strict=False)), Fraction(0)) / row[3])
+        column = dict(enumerate(factors))
+        values, codes, off = sums_of_columns(
+            np.array([row, row, row]) * [[1.0], [2.0], [3.0]], np.array([0, 3]), column
+        )
+        assert np.abs(values).max() <= off < 1e-20
+        assert len(set(codes.tolist())) == 1
+        lost += values.any()
+    assert lost > 5
+
+
+@pytest.mark.parametrize("method", ["auto", "cells", "choices", "lp-mert", "exhaustive"])
+def test_a_limit_that_doubles_round_proves_no_loss_that_weights_beside_it_undercut(method: str) -> None:
+    """a >= 0 with 1 < b / a < 1 + 2**-60 costs nothing; no such numbers are doubles, of which the limit is b <= a."""
+    nbest = NBest([[-1, 1, 0], [0, 0, 0]], [0, 2], [[0], [1]], names=["a", "b", "c"])
+    equation = Linear({"c": 1, "a": -1}, 0, 0)
+    region = Region(linear=[equation, Linear({"a": 1, "c": 2.0**-60, "b": -1}, 0)])
+    result = lpmert.minimize(nbest, region=region, method=method)
+    assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL_TO_TOLERANCE, 1.0, 0.0)
 
 
 def test_an_orthonormal_basis_is_off_by_no_more_than_it_says() -> None:

@@ -66,3 +66,11 @@ def test_one_entry_that_is_a_power_of_two_rounds_nothing() -> None:
     rays = np.array([[0.0, -1.0], [2.0, 0.0], [0.0, 3.0], [0.0, 0.5], [1.0, 1.0], [0.0, 0.0]])
     assert single_products(rays).tolist() == [True, True, False, False, False, False]  # half of 5e-324 is no number
     assert [products_are_exact(ray, features) for ray in rays[:4]] == [True, True, False, False]
+
+
+def test_products_that_underflow_are_not_called_exact() -> None:
+    rays, features = np.array([[2.0**-1070, 2.0**-1070]]), np.array([[2.0**-10, 1.0]])
+    assert Fraction(float(features[0] @ rays[0])) != sum(
+        Fraction(x) * Fraction(w) for x, w in zip(features[0].tolist(), rays[0].tolist(), strict=True)
+    )
+    assert not exact_products(rays, features, 2.0).any()

@@ -12,7 +12,9 @@ from searches import many_more
 
 import lpmert
 from lpmert import MethodError, Region, RegionError, Status
-from lpmert.search.wide_cap import RoundCone, regular_simplex
+from lpmert.search import wide_cap
+from lpmert.search.cutoff import Below, search_below
+from lpmert.search.wide_cap import RoundCone, outside, regular_simplex
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -57,6 +59,64 @@ def test_what_is_cut_out_lies_in_the_cone_and_holds_the_weights() -> None:
                 assert (normals @ weights > 0).all()
                 points = rng.dirichlet(np.ones(width), 200) @ np.linalg.inv(normals).T
                 assert all(cone.holds(point) for point in points)
+
+
+def test_cones_near_the_rim_lie_in_the_round_one_in_exact_arithmetic() -> None:
+    """Rays so near to the rim that rounding moves some beyond it: those are refused."""
+    rng = np.random.default_rng(3)
+    made = refused = 0
+    for _ in range(300):
+        cosine = float(rng.uniform(-0.9, -0.1))
+        cone = RoundCone(rng.normal(size=2), cosine)
+        axis = -cone.centre / np.linalg.norm(cone.centre)
+        aside = np.array([-axis[1], axis[0]]) * np.sqrt(1 - cosine**2) / -cosine
+        weights = axis + (1 - 2.0 ** -float(rng.integers(48, 55))) * aside
+        normals = cone.polyhedral(weights)
+        if normals is None:
+            refused += 1
+            continue
+        made += 1
+        assert (normals @ weights > 0).all()
+        (a, b), (c, d) = [[Fraction(value) for value in row] for row in normals.tolist()]
+        sign = 1 if a * d > b * c else -1
+        for x, y in ((sign * d, -sign * c), (-sign * b, sign * a)):  # where one facet is 0 and the other positive
+            u, v = (Fraction(value) for value in cone.centre.tolist())
+            along = x * u + y * v
+            assert along < 0
+            assert along**2 > Fraction(cosine) ** 2 * (u * u + v * v) * (x * x + y * y)
+    assert min(made, refused) > 20
+
+
+def test_all_weights_lie_in_a_cone_or_in_one_of_those_around_it() -> None:
+    rng = np.random.default_rng(6)
+    for width in (1, 2, 3, 4):
+        normals = rng.normal(size=(width, width))
+        around = outside(normals)
+        for weights in rng.normal(size=(200, width)):
+            inside = bool((normals @ weights > 0).all())
+            assert inside + sum(all(row @ weights > 0 for row in rows) for rows in around) == 1
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_piece_that_a_search_leaves_open_counts_in_the_bound(ended: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends early, or to tolerance, whichever piece it is: what is below its bound was not ruled out."""
+    lists, centre, cosine = wide(0)
+    region = Region(cosine=cosine, around=around(lists, centre))
+    n_pieces = lpmert.minimize(lists.nbest, region=region).counters["pieces"]
+    assert n_pieces > 1
+    for last in range(1, n_pieces + 1):
+        calls: list[int] = []
+
+        def searched(*given: object, last: int = last, calls: list[int] = calls) -> Below:
+            calls.append(1)
+            found = search_below(*given)  # type: ignore[arg-type]
+            return found if len(calls) != last else Below(found.result, -1.0, ended, found.least_met)
+
+        monkeypatch.setattr(wide_cap, "search_below", searched)
+        result = lpmert.minimize(lists.nbest, region=region)
+        assert len(calls) >= last
+        assert not result.status.proved
+        assert result.lower_bound is None or result.lower_bound <= -1.0
 
 
 def test_the_cone_is_told_exactly() -> None:
