@@ -19,7 +19,9 @@ COST = 8000
 
 
 class Rising(Search):
-    """A search whose bound rises by so much for each unit of effort."""
+    """A search whose bound rises by so much for each unit of effort, from that of its root on."""
+
+    root = 0
 
     def __init__(self, incumbent: Incumbent, rise: float) -> None:
         self.incumbent, self._rise, self._done = incumbent, rise, 0.0
@@ -30,7 +32,7 @@ class Rising(Search):
 
     @property
     def lower_bound(self) -> int:
-        return min(COST, int(self._rise * self._done))
+        return min(COST, self.root + int(self._rise * self._done))
 
     @property
     def finished(self) -> bool:
@@ -68,6 +70,18 @@ def test_a_search_whose_bound_never_rises_costs_the_second_as_much_again_and_the
     _, still, risen = in_turns(0.0, 1.0)
     assert risen == COST
     assert _LEAST * COST < still <= 1.1 * COST + _HEAD_START
+
+
+def test_where_neither_bound_rises_half_of_the_effort_goes_to_the_higher_one() -> None:
+    """The second search leads by its root, and its pace counts only after its own head start."""
+    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
+    for leads, share in ((False, _LEAST), (True, 0.5)):
+        first, second = Rising(incumbent, 0.0), Rising(incumbent, 0.0)
+        second.root = COST // 2 if leads else 0
+        portfolio = Portfolio(cast(Engine, first), lambda own=second: cast(Engine, own), incumbent)
+        while second.effort < _HEAD_START - 1:
+            portfolio.advance()
+        assert second.effort / (first.effort - _HEAD_START) == pytest.approx(share / (1.0 - share), rel=0.1)
 
 
 def test_a_search_that_ends_within_its_head_start_stays_alone() -> None:
