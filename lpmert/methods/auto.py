@@ -43,7 +43,7 @@ reach late.
 """
 
 _LEAST = 0.125
-"""Least share of a search: that of the second one while its bound does not rise."""
+"""Least share of a search: that of the second one while its bound does not rise, unless it leads and neither does."""
 
 _LEAST_TURN = 0.5
 """Effort that a turn counts as at least: what prepares a search is not counted by itself."""
@@ -263,7 +263,8 @@ class Portfolio(Combined):
             for course, search in zip(self._courses, self._searches, strict=True)
         )
         if second is None:
-            return _LEAST
+            unrisen = first is None and self._searches[1].lower_bound > self._first.lower_bound
+            return 0.5 if unrisen else _LEAST  # where the pace of neither tells, the second's higher bound does
         if first is None:
             first = self._courses[0].effort  # what has not risen for so long may not rise for as long again
         return min(1.0 - _LEAST, max(_LEAST, first / ((first + second) or 1.0)))

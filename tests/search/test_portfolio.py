@@ -19,7 +19,9 @@ COST = 8000
 
 
 class Rising(Search):
-    """A search whose bound rises by so much for each unit of effort."""
+    """A search whose bound rises by so much for each unit of effort, from that of its root on."""
+
+    root = 0
 
     def __init__(self, incumbent: Incumbent, rise: float) -> None:
         self.incumbent, self._rise, self._done = incumbent, rise, 0.0
@@ -30,7 +32,7 @@ class Rising(Search):
 
     @property
     def lower_bound(self) -> int:
-        return min(COST, int(self._rise * self._done))
+        return min(COST, self.root + int(self._rise * self._done))
 
     @property
     def finished(self) -> bool:
@@ -40,11 +42,15 @@ class Rising(Search):
         self._done += 1.0
 
 
+def portfolio_of(first: Search, second: Search) -> Portfolio:
+    return Portfolio(cast(Engine, first), lambda: cast(Engine, second), first.incumbent)
+
+
 def in_turns(first: float, second: float, most_turns: int = 20_000) -> tuple[Portfolio, float, float]:
     """Let searches with these paces work until one is finished; return the portfolio, and what each has done."""
     incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
     searches = [Rising(incumbent, pace) for pace in (first, second)]
-    portfolio = Portfolio(cast(Engine, searches[0]), lambda: cast(Engine, searches[1]), incumbent)
+    portfolio = portfolio_of(*searches)
     for _ in range(most_turns):
         if portfolio.finished:
             break
@@ -70,6 +76,18 @@ def test_a_search_whose_bound_never_rises_costs_the_second_as_much_again_and_the
     assert _LEAST * COST < still <= 1.1 * COST + _HEAD_START
 
 
+def test_where_neither_bound_rises_half_of_the_effort_goes_to_the_higher_one() -> None:
+    """The second search leads by its root, and its pace counts only after its own head start."""
+    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
+    for leads, share in ((False, _LEAST), (True, 0.5)):
+        first, second = Rising(incumbent, 0.0), Rising(incumbent, 0.0)
+        second.root = COST // 2 if leads else 0
+        portfolio = portfolio_of(first, second)
+        while second.effort < _HEAD_START - 1:
+            portfolio.advance()
+        assert second.effort / (first.effort - _HEAD_START) == pytest.approx(share / (1.0 - share), rel=0.1)
+
+
 def test_a_search_that_ends_within_its_head_start_stays_alone() -> None:
     assert in_turns(2.0 * COST / _HEAD_START, 1.0)[2] == 0.0
 
@@ -86,7 +104,7 @@ def test_a_portfolio_goes_on_as_it_would_have() -> None:
     kept: dict[str, Any] = dict(in_turns(1.0, 2.0, 60)[0].state())
     incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
     searches = [Rising(incumbent, pace) for pace in (1.0, 2.0)]
-    again = Portfolio(cast(Engine, searches[0]), lambda: cast(Engine, searches[1]), incumbent)
+    again = portfolio_of(*searches)
     again.restore(kept)
     assert again.state() == kept
 
