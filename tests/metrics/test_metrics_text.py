@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_problems import edits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from late import Late
@@ -130,16 +131,6 @@ def test_sentence_bleu_is_that_of_sacrebleu(text: str, own: list[str], smoothing
     (loss,) = statistics_of(ours, text, *own)
     assert loss == pytest.approx(1 - theirs.sentence_score(text, own).score / 100, abs=1e-12)
     assert -1e-12 <= loss <= 1
-
-
-def edits(first: Any, second: Any) -> int:
-    """Levenshtein distance by dynamic programming."""
-    row = list(range(len(second) + 1))
-    for i, a in enumerate(first, start=1):
-        corner, row[0] = row[0], i
-        for j, b in enumerate(second, start=1):
-            corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (a != b))
-    return row[-1]
 
 
 @settings(max_examples=150, deadline=None)
