@@ -18,6 +18,7 @@ from lpmert.methods.choices.choices import Choices
 figures = Late("matplotlib.figure")
 
 
+@pytest.mark.slow
 def test_the_suite_runs_in_a_small_form_and_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = [datasets.generated(size, 8, 3) for size in (10, 20, 40)]
     kind = scaling.Kind("generated", (10, 20, 40), lambda size: small[(10, 20, 40).index(size)])

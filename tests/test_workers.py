@@ -52,10 +52,6 @@ def slow(base: np.ndarray, seconds: float) -> float:
     return float(base.sum())
 
 
-def scaled_sum(base: np.ndarray, factor: float) -> float:
-    return factor * float(base.sum())
-
-
 def failing(_: np.ndarray, text: str) -> None:
     raise MethodError(text)
 

@@ -335,13 +335,3 @@ def test_first_hypotheses_have_the_corpus_bleu_of_the_readme_and_of_sacrebleu(da
     assert found == pytest.approx(score, abs=5e-3)
     theirs = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(texts, [references])
     assert found == pytest.approx(theirs.score, abs=1e-9)
-
-
-@needs_shared
-def test_first_hypotheses_have_the_chrf_and_ter_of_sacrebleu() -> None:
-    texts, references = (strings[:20] for strings in first_hypotheses("portage-hansard-100best"))
-    pairs = [(text, [own]) for text, own in zip(texts, references, strict=True)]
-    chrf, total = corpus(pairs, "chrf")
-    assert chrf.score(total) == pytest.approx(sacrebleu.CHRF().corpus_score(texts, [references]).score, abs=1e-9)
-    ter, total = corpus(pairs, "ter")
-    assert ter.loss(total) == sacrebleu.TER().corpus_score(texts, [references]).num_edits
