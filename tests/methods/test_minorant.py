@@ -6,9 +6,9 @@ from math import nextafter, prod
 
 import numpy as np
 import pytest
-from problems import KINDS, random_lists
+from problems import KINDS, random_lists, sums
 from shared import needs_shared
-from test_ratio_search import METRICS, counts
+from test_ratio_search import METRICS
 
 import lpmert
 from benchmarks import datasets
@@ -27,7 +27,7 @@ def test_no_selection_undercuts_the_minorant(kind: str) -> None:
     for seed in range(8):
         lists = random_lists(kind, seed, most_lists=4, most_hypotheses=4, most_features=3)
         for name, metric in METRICS.items():
-            statistics = counts(np.random.default_rng([seed, len(name)]), len(lists.features), name)
+            statistics = sums(np.random.default_rng([seed, len(name)]), metric, 8, len(lists.features))
             form = Problem(NBest(lists.features, lists.offsets, statistics), metric).canonical
             if not form.n_lists:
                 continue
