@@ -190,12 +190,14 @@ def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
         raise click.BadParameter(f"{error}. See `lpmert methods {method}`.", param_hint="--set") from error
 
 
-def progress_of(out: Quiet, time_limit: float | None, before: str = "first weights") -> AbstractContextManager[Any]:
-    """Return what shows the progress of a search and is its callback; nothing where the command is quiet.
+def progress_of(
+    out: Quiet, time_limit: float | None, unit: Unit, before: str = "first weights"
+) -> AbstractContextManager[Any]:
+    """Return what shows the progress of a search, in a unit, and is its callback; nothing where the command is quiet.
 
     before: what is done before its first report.
     """
-    return nullcontext() if out.quiet else ProgressLog(time_limit=time_limit, before=before)
+    return nullcontext() if out.quiet else ProgressLog(time_limit=time_limit, before=before, unit=unit)
 
 
 @dataclass(frozen=True)
