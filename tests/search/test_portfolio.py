@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -72,6 +72,15 @@ def test_a_search_whose_bound_never_rises_costs_the_second_as_much_again_and_the
 
 def test_a_search_that_ends_within_its_head_start_stays_alone() -> None:
     assert in_turns(2.0 * COST / _HEAD_START, 1.0)[2] == 0.0
+
+
+def test_a_portfolio_goes_on_as_it_would_have() -> None:
+    kept: dict[str, Any] = dict(in_turns(1.0, 2.0, 60)[0].state())
+    incumbent = Incumbent(COST, CanonicalWeights(np.ones(1)), "L")
+    searches = [Rising(incumbent, pace) for pace in (1.0, 2.0)]
+    again = Portfolio(cast(Engine, searches[0]), lambda: cast(Engine, searches[1]), incumbent)
+    again.restore(kept)
+    assert again.state() == kept
 
 
 def test_auto_soon_has_the_bound_of_choices_at_its_root() -> None:
