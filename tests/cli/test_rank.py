@@ -125,8 +125,8 @@ def test_ctrl_c_ends_a_search_with_its_best_weights_and_bound(tmp_path: Path, mo
     random = np.random.default_rng(0)
     lines = [
         f"{int(random.random() < 0.1)} qid:{q} " + " ".join(f"{j}:{random.normal():.6f}" for j in range(1, 6))
-        for q in range(20)
-        for _ in range(10)
+        for q in range(100)
+        for _ in range(20)
     ]
     (tmp_path / "judged.txt").write_text("\n".join(lines) + "\n")
 
