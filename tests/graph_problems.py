@@ -18,7 +18,6 @@ import oracle
 from problems import FEATURES, THIN, Given, Loss, bleu_loss, chrf_loss, feature_names, region
 
 from lpmert import Hypergraphs, Lattices, NBest, Region
-from lpmert.errors import FloatArray
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TEXT_METRICS
 from lpmert.model.graphs import Graph
@@ -72,18 +71,6 @@ def all_paths(graph: Graph) -> list[list[int]]:
         return [[k, *rest] for k, (u, v) in enumerate(links) if u == node for rest in onwards(v)]
 
     return onwards(0)
-
-
-def decoded_loss(
-    features: Sequence[Sequence[Fraction]], offsets: Sequence[int], losses: Sequence[int], weights: FloatArray
-) -> int:
-    """What the first hypotheses with the highest scores lose at these weights, in exact arithmetic."""
-    exact = [Fraction(weight) for weight in weights.tolist()]
-    total = 0
-    for start, end in pairwise(offsets):
-        scores = [sum(w * x for w, x in zip(exact, row, strict=True)) for row in features[start:end]]
-        total += losses[start + scores.index(max(scores))]
-    return total
 
 
 class Drawn:
@@ -155,22 +142,6 @@ class Drawn:
                 losses.append(edits(said, reference.split()))
             offsets.append(len(features))
         return features, offsets, losses
-
-
-def limits_of(seed: int, width: int) -> tuple[Region | None, list[list[int]]]:
-    """A region, and its limits as rows with a positive product."""
-    unit = np.eye(width, dtype=int).tolist()
-    names = [f"feature{d + 1}" for d in range(width)]
-    kinds: list[tuple[Region | None, list[list[int]]]] = [
-        (None, []),
-        (Region(nonnegative=True), unit),
-        (Region(bounds={names[0]: (0, None)}), unit[:1]),
-    ]
-    if width > 1:
-        least, most = [-2, 1] + [0] * (width - 2), [3, -1] + [0] * (width - 2)
-        box = Region(fixed={names[0]: 1.0}, bounds={names[1]: (2.0, 3.0)})
-        kinds.append((box, [unit[0], least, most]))
-    return kinds[seed % len(kinds)]
 
 
 def least_loss(drawn: Drawn, limits: list[list[int]]) -> int | None:

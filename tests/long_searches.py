@@ -142,7 +142,7 @@ def in_pieces(nbest: lpmert.NBest, path: Path, calls: int, **arguments: Any) -> 
 def pieces_of(search: Callable[[bool, Callable[[Progress], bool]], Result], calls: int) -> tuple[Result, int]:
     """The same for any search, which is told whether to go on, and given the callback that stops it."""
     for piece in range(2_000):
-        result = search(piece > 0, after(calls + piece // 20))  # closing a leaf begins anew each time
+        result = search(piece > 0, after(calls - 1 + int(1.04**piece)))  # closing a leaf begins anew each time
         if result.status is not Status.CALLBACK:
             return result, piece + 1
     raise AssertionError("it never ends")

@@ -1,7 +1,7 @@
-"""What `mert-moses.pl` calls, standing in for Moses: decoder, extractor and evaluator, in plain Python.
+"""What `mert-moses.pl` calls, standing in for Moses: decoder and extractor, in plain Python.
 
 None of it uses the package. The model is a file of sentences, each with hypotheses of words and features, which
-moses.ini names. Run as `python moses_programs.py decoder|extractor|evaluator ...` with the options that the script
+moses.ini names. Run as `python moses_programs.py decoder|extractor ...` with the options that the script
 gives to Moses' programs.
 """
 
@@ -71,13 +71,8 @@ def read_ini(path: Path) -> tuple[list[Any], list[float]]:
 
 
 def decoder(words: list[str]) -> None:
-    """moses: -config FILE, -show-weights, -weight-overwrite WEIGHTS, -n-best-list FILE SIZE; the best to stdout."""
+    """moses: -config FILE, -weight-overwrite WEIGHTS, -n-best-list FILE SIZE; the best to stdout."""
     model, weights = read_ini(Path(option(words, "-config")[0]))
-    if "-show-weights" in words:
-        sys.stdout.write(f"{UNTUNABLE} UNTUNEABLE\n")
-        for name, values in by_name(weights).items():
-            sys.stdout.write(f"{name}= {values}\n")
-        return
     if "-weight-overwrite" in words:
         weights = weights_of(option(words, "-weight-overwrite")[0])
     path, size = option(words, "-n-best-list", 2)
@@ -110,23 +105,8 @@ def bleu(outputs: list[str], references: list[str]) -> float:
     return math.exp(precision + min(0.0, 1.0 - total[8] / total[1]))
 
 
-def per_counts(words: str, reference: str) -> list[int]:
-    """Return words that both have in any order, and both lengths, as PerScorer.cpp counts them."""
-    guess, truth = words.split(), reference.split()
-    return [sum((Counter(guess) & Counter(truth)).values()), len(guess), len(truth)]
-
-
-def evaluator(words: list[str]) -> None:
-    """evaluator: --reference FILE -s BLEU --candidate FILE; the score to stdout."""
-    assert option(words, "-s") == ["BLEU"]
-    texts = (Path(option(words, name)[0]).read_text().splitlines() for name in ("--candidate", "--reference"))
-    sys.stdout.write(f"{bleu(*texts)}\n")
-
-
 def extractor(words: list[str]) -> None:
-    """extractor: --scfile FILE --ffile FILE -r REFERENCE -n N-BEST [--sctype BLEU|PER], whose files are like Moses'."""
-    kind = option(words, "--sctype")[0] if "--sctype" in words else "BLEU"
-    counts, width = {"BLEU": (bleu_counts, 9), "PER": (per_counts, 3)}[kind]
+    """extractor: --scfile FILE --ffile FILE -r REFERENCE -n N-BEST, whose files are like Moses'."""
     references = Path(option(words, "-r")[0]).read_text().splitlines()
     lists: dict[int, list[list[str]]] = {}
     with gzip.open(option(words, "-n")[0], "rt") as lines:
@@ -139,11 +119,11 @@ def extractor(words: list[str]) -> None:
     ):
         for number, best in lists.items():
             features.write(f"FEATURES_TXT_BEGIN_0 {number} {len(best)} {len(NAMES)} {names} \n")
-            scores.write(f"SCORES_TXT_BEGIN_0 {number} {len(best)} {width} {kind}\n")
+            scores.write(f"SCORES_TXT_BEGIN_0 {number} {len(best)} 9 BLEU\n")
             for one in best:
                 values = [word for word in one[2].split() if not word.endswith("=")]
                 features.write(" ".join(values) + " \n")
-                scores.write(" ".join(map(str, counts(one[1], references[number]))) + " \n")
+                scores.write(" ".join(map(str, bleu_counts(one[1], references[number]))) + " \n")
             features.write("FEATURES_TXT_END_0\n")
             scores.write("SCORES_TXT_END_0\n")
 
@@ -155,9 +135,7 @@ def install(folder: Path) -> None:
     for name, command in (
         ("moses", f"{python} {here} decoder"),
         ("extractor", f"{python} {here} extractor"),
-        ("evaluator", f"{python} {here} evaluator"),
         ("mert", f"{python} -m lpmert mert"),
-        *((unused, "false") for unused in ("pro", "kbmira")),
     ):
         path = folder / name
         path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
@@ -165,4 +143,4 @@ def install(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"decoder": decoder, "extractor": extractor, "evaluator": evaluator}[sys.argv[1]](sys.argv[2:])
+    {"decoder": decoder, "extractor": extractor}[sys.argv[1]](sys.argv[2:])

@@ -5,7 +5,6 @@ First plain numbers, then `Lists`, what may end as "optimal to tolerance", and w
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -374,52 +373,6 @@ SHARE = 0.01
 
 CLEAR = 1e-9
 """Weights with which every winner leads by more than this share of the size of the scores are far from any tie."""
-
-
-class Tolerated:
-    """Takes results that are optimal to tolerance, and counts them by method.
-
-    thin: whether cells may be too narrow for doubles.
-    """
-
-    def __init__(self, thin: bool) -> None:
-        self._thin = thin
-        self._seen: Counter[str] = Counter()
-        self._short: Counter[str] = Counter()
-
-    def count(self, result: lpmert.Result) -> bool:
-        """Whether the result is optimal to tolerance only; asserts that it may be so."""
-        self._seen[result.method] += 1
-        if result.status is not lpmert.Status.OPTIMAL_TO_TOLERANCE:
-            return False
-        assert self._thin, f"{result.method} does not prove the loss {result.loss}"
-        self._short[result.method] += 1
-        return True
-
-    def take(self, result: lpmert.Result, lists: Lists, least: Fraction, ties: str = "first") -> bool:
-        """The same; asserts too that what such a result says holds."""
-        taken = self.count(result)
-        if taken:
-            slack = 1e-12 * float(np.abs(lists.losses).sum())
-            assert_to_tolerance(result, lists, least, lambda selection: loss_of(lists, list(selection)), slack, ties)
-        return taken
-
-    def assert_least(self, result: lpmert.Result, lists: Lists, least: Fraction, ties: str = "first") -> None:
-        """The weights have the loss that is said; it is the least one and proved to be, or this takes the result."""
-        assert result.loss == float(loss_of(lists, exact_decode(lists, result.weights, ties)[0]))
-        self.assert_proved(result, lists, least, ties)
-
-    def assert_proved(self, result: lpmert.Result, lists: Lists, least: Fraction, ties: str = "first") -> None:
-        """The loss is the least one and proved to be, or this takes the result."""
-        if not self.take(result, lists, least, ties):
-            assert result.status is lpmert.Status.OPTIMAL
-            assert result.lower_bound == result.loss
-            assert abs(result.loss - float(least)) <= 1e-12 * float(np.abs(lists.losses).sum())
-
-    def assert_rare(self) -> None:
-        """One result of a method is not proved at most, or one in a hundred."""
-        for method, count in self._short.items():
-            assert count <= max(1, SHARE * self._seen[method]), (method, count, self._seen[method])
 
 
 def assert_to_tolerance(

@@ -470,6 +470,23 @@ METRICS: Mapping[str, tuple[Metric, Loss, Callable[[Rng, list[int]], Array]]] = 
 }
 
 
+def sums(rng: Rng, metric: Any, largest: int, count: int) -> Array:
+    """Return possible summed statistics [count, K], many of them with zeros."""
+    if isinstance(metric, Bleu):
+        totals = np.maximum(
+            rng.integers(0, largest + 1, (count, 1)) - rng.integers(0, largest // 4 + 2) * np.arange(4), 0
+        )
+        matches = rng.binomial(totals, rng.random((count, 1)))
+        reference = rng.integers(0, largest + 1, (count, 1))
+        return np.hstack([np.stack([matches, totals], axis=2).reshape(count, 8), reference]).astype(float)
+    if isinstance(metric, Chrf):
+        sizes = rng.integers(0, largest + 1, (count, len(metric.columns) // 3, 2))
+        matches = rng.binomial(sizes.min(axis=2), rng.random((count, 1)))
+        return np.concatenate([sizes, matches[:, :, None]], axis=2).reshape(count, -1).astype(float)
+    sizes = rng.integers(0, largest + 1, (count, 2))
+    return np.column_stack([rng.binomial(sizes.min(axis=1), rng.random()), sizes]).astype(float)
+
+
 # Regions, with the half-spaces and equations that they are.
 
 

@@ -12,7 +12,6 @@ from oracle import decoded, directions_of_the_plane
 from problems import bleu_loss, f_loss
 from shared import needs_shared
 
-import lpmert
 from benchmarks import datasets
 from benchmarks.__main__ import main
 from benchmarks.harness import (
@@ -22,13 +21,11 @@ from benchmarks.harness import (
     Task,
     contradictions,
     disagreements,
-    measure,
 )
-from benchmarks.lists import Loss, Near, Solve
+from benchmarks.lists import Loss
 from benchmarks.rows import Row, read_rows
 from benchmarks.runner import Wishes, run
-from benchmarks.suites import NAMES, benchmark, best, quick, targets, unseen
-from lpmert.methods import Choices
+from benchmarks.suites import NAMES, benchmark, quick, targets, unseen
 from lpmert.model.nbest import NBest
 
 
@@ -148,28 +145,6 @@ def test_every_task_of_every_benchmark_has_a_key_of_its_own() -> None:
         assert all(task.easier is None or task.easier in keys for task in benchmark(name).tasks())
 
 
-def test_a_method_alone_is_better_only_by_what_it_had_at_that_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def case(solver: str, *trace: tuple[float, float | None, float]) -> Row:
-        return row_of(dataset="toy", objective="loss", solver=solver, details={"trace": trace})
-
-    rows = [
-        case("auto", (0.5, 1.0, 9.0), (4.0, 6.0, 6.0)),  # all of these have ended by themselves
-        case("och", (0.6, None, 8.0)),
-        case("cells", (2.0, 2.0, 9.0), (30.0, 9.0, 9.0)),
-    ]
-    assert best.at(rows[0], 0.4) == (None, None)
-    assert best.at(rows[0], 1.0) == (9.0, 1.0)
-    monkeypatch.setattr(best, "CASES", ((Dataset("toy", lambda: None), Loss()),))
-    *_, counted = best.render(rows)
-    assert [line[2:] for line in counted.rows] == [["1", "0"], ["0", "0"], ["0", "0"]]
-    rows[0] = case("auto", (0.5, 1.0, 9.0), (6.0, 6.0, 6.0))
-    *_, counted = best.render(rows)
-    assert list(counted.rows[1]) == ["5 s", "1", "1", "1"]
-    rows[0] = replace(rows[0], status="time_limit", time_limit=5.0)
-    *_, counted = best.render(rows)
-    assert [line[0] for line in counted.rows] == ["1 s", "5 s"]
-
-
 def test_the_command_fails_when_an_optimum_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.__main__.benchmark", lambda _: toy_benchmark(Guess((1.0, 0.0)), 2.0))
     found = CliRunner().invoke(main, ["run", "quick", "--rows", str(tmp_path)])
@@ -211,19 +186,6 @@ def test_proofs_that_disagree_are_told() -> None:
         (text,) = disagreements([proof, wrong], 1e-9)
         assert "two" in text
     assert not list(disagreements([proof, replace(fine, loss=2.0, dataset="another")], 1e-9))
-
-
-def test_a_cosine_below_0_is_judged_by_its_cosine() -> None:
-    data = datasets.generated(3, 8, 3)
-    near = Near(cosine=-0.28)
-    row = measure(Task(data, near, Solve(Choices()), time_limit=60.0))
-    lists = data.load()
-    region = near.cap(lists)
-    assert row.status == "optimal"
-    assert row.loss == lpmert.minimize(lists, region=region).loss
-    assert isinstance(region.around, dict)
-    opposite = -np.array([region.around[name] for name in lists.names])
-    assert near.judge(lists, Answer(opposite, "optimal", None, {})).loss is None
 
 
 @needs_shared

@@ -83,18 +83,6 @@ def test_the_iterations_of_the_loop_are_those_of_its_example(tmp_path: Path) -> 
     assert len(rows[0]) > 1
 
 
-def test_pages_whose_commands_count_from_texts_say_what_to_install() -> None:
-    for path in DOCUMENTS:
-        commands = [line for language in ("console", "sh") for line in "\n".join(blocks(path, language)).splitlines()]
-        if any("lpmert" in line and "--references" in line for line in commands):
-            assert "[text]" in path.read_text(encoding="utf-8"), path.name
-
-
-def test_the_readme_installs_what_the_quick_start_takes() -> None:
-    installs = [block for block in blocks(ROOT / "README.md", "bash") if "solve" in block]
-    assert "'.[text]'" in "".join(installs)
-
-
 @pytest.mark.parametrize("path", DOCUMENTS, ids=[path.name for path in DOCUMENTS])
 def test_python_examples_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
@@ -118,12 +106,6 @@ def test_ci_runs_exactly_the_test_command_of_the_readme() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8").split("\n")
     in_script = [line.strip() for line in script if line.strip() and not line.startswith(("#", "set ", "cd "))]
     assert in_script == in_readme
-
-
-def test_the_readme_solves_the_example_whose_output_it_shows() -> None:
-    (shown,) = [block for block in blocks(ROOT / "README.md", "bash") if "solve" in block]
-    last = shown.split("&&")[-1].strip().removeprefix(".venv/bin/")
-    assert last in [command for command, _ in sessions()]
 
 
 def test_what_texts_call_a_part_of_the_package_exists() -> None:
@@ -200,30 +182,3 @@ def test_every_step_from_the_paper_to_the_default_is_a_row_of_its_page() -> None
         if name == "switches":
             shown.remove("-")  # it counts no combinations
         assert any(holds_in_order(row, shown) for row in table_lines(page)), line
-
-
-def numbered(text: str) -> set[tuple[str, int]]:
-    """Return the tables and figures of a paper that a text names."""
-    found = set()
-    for kind, numbers in re.findall(r"(Table|Figure)s? (\d+(?:(?:, | and | to )\d+)*)", text):
-        ends = [int(number) for number in re.findall(r"\d+", numbers)]
-        every = range(ends[0], ends[-1] + 1) if " to " in numbers else ends
-        found |= {(kind, number) for number in every}
-    return found
-
-
-def test_tables_and_figures_of_papers_are_those_that_the_benchmarks_are_made_after() -> None:
-    from importlib import import_module
-
-    from benchmarks.suites import NAMES
-
-    sources = {name: import_module(f"benchmarks.suites.{name}").BENCHMARK.source for name in NAMES}
-    lines = [line for line in table_lines(PAPERS) if PAGE.search(line)]
-    named: dict[str, set[tuple[str, int]]] = {name: set() for name in sources}
-    for line in lines:
-        for name in PAGE.findall(line):
-            named[name] |= numbered(cells_of(line)[0])
-    assert named == {name: numbered(source or "") for name, source in sources.items()}
-    assert {name for name, source in sources.items() if source} <= {
-        name for line in lines for name in PAGE.findall(line)
-    }

@@ -232,7 +232,7 @@ def test_every_method_keeps_to_every_region(method: str, region: str, seeds: ran
     Within many limits exact arithmetic on features of all magnitudes takes minutes; what time leaves is held to bounds.
     """
     statuses: Counter[Status] = Counter()
-    limits = {"time_limit": 5.0} if region == "many" else {}
+    limits = {"time_limit": 2.0} if region == "many" else {}
     worths = WORTHS if method != "mip" else tuple(sorted(EASY))
     for seed in seeds:
         one = given(tuple(FEATURES)[seed % len(FEATURES)], worths[seed % len(worths)], seed, region)
@@ -346,7 +346,7 @@ def in_pieces(one: Given, method: Method, path: Path) -> Status:
     path.unlink(missing_ok=True)
     with long_searches(50):
         for piece in range(2000):
-            status = ended(one, method, checkpoint=path, resume=piece > 0, callback=after(2 + piece // 20))
+            status = ended(one, method, checkpoint=path, resume=piece > 0, callback=after(1 + int(1.04**piece)))
             if status is not Status.CALLBACK:
                 return status
     raise AssertionError(f"{one.name}: {method} never ends")

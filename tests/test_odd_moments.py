@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import environment
+from searches import many_more
 
 import lpmert
 from lpmert import DataError, Status
@@ -125,7 +126,9 @@ def test_whatever_another_process_does_to_a_file_readers_get_lists_or_a_line(tmp
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the address space")
-@pytest.mark.parametrize("name", ["lists.tsv", "lists.jsonl", "lists.npz", "moses.txt", "pool.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["lists.tsv", "lists.npz", "pool.jsonl", *map(many_more, ("lists.jsonl", "moses.txt"))]
+)
 def test_too_little_memory_ends_in_one_line_with_a_remedy(tmp_path: Path, name: str) -> None:
     """The limit is what reading takes in this environment, minus ever more: the libraries are loaded, the lists not."""
     path = written(lists_of(20_000), tmp_path / name)
@@ -139,7 +142,7 @@ def test_too_little_memory_ends_in_one_line_with_a_remedy(tmp_path: Path, name: 
     )  # fmt: skip
     least = int(peak.stdout.split()[-1]) << 10
     codes = []
-    for more in (2, 6, 10):
+    for more in (2, 8):
         most = least + (more << 20)
         limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({most}, {most}))"
         done = subprocess.run(  # the limit is set in the process itself: its loader is not meant

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from packaging.specifiers import SpecifierSet
 from shared import ROOT
 
 import lpmert
@@ -128,18 +127,6 @@ def test_every_dependency_names_the_least_version_that_will_do() -> None:
     extras = [one for name, some in PROJECT["optional-dependencies"].items() if name != "test" for one in some]
     for requirement in [*PROJECT["dependencies"], *extras]:
         assert re.fullmatch(r"[A-Za-z0-9-]+(\[\w+\])?(!=[0-9.]+,)*>=[0-9.]+", requirement), requirement
-
-
-def test_versions_with_known_faults_are_left_out() -> None:
-    """HiGHS 1.14.0 calls a program optimal at 15 where 9 is; pyarrow before 14.0.1 runs code from files."""
-    assert not SpecifierSet(_allowed("highspy")).contains("1.14.0")
-    assert SpecifierSet(_allowed("highspy")).contains("1.15.0")
-    assert not SpecifierSet(_allowed("pyarrow")).contains("14.0.0")
-
-
-def _allowed(name: str) -> str:
-    extras = [one for some in PROJECT["optional-dependencies"].values() for one in some]
-    return next(one.removeprefix(name) for one in [*PROJECT["dependencies"], *extras] if one.startswith(name))
 
 
 def test_who_cites_it_finds_the_version_and_the_licence() -> None:

@@ -7,13 +7,9 @@ import pytest
 from late import Late
 from long_searches import long_searches
 
-import lpmert
 from benchmarks import datasets, scaling
-from benchmarks.harness import measure
-from benchmarks.lists import Loss
 from benchmarks.rows import read_rows
 from benchmarks.runner import Wishes, run
-from benchmarks.stages import BOUND, CANONICAL, STAGES, File, Reader, Staged
 from benchmarks.suites import benchmark, scale
 from benchmarks.tables import Table
 from lpmert.methods.cells.cells import Cells
@@ -22,27 +18,7 @@ from lpmert.methods.choices.choices import Choices
 figures = Late("matplotlib.figure")
 
 
-def test_stages_are_those_of_one_search_and_files_hold_what_was_written() -> None:
-    small = datasets.generated(4, 6, 3)
-    task = next(iter(scale.tasks()))
-    row = measure(replace(task, dataset=small, objective=Loss(), solver=Staged()))
-    assert row.proved
-    assert row.loss == lpmert.minimize(small.load(), method="exhaustive").loss
-    assert list(row.details["stages"]) in (list(STAGES), [name for name in STAGES if name != BOUND])  # proved at once
-    assert sum(part["seconds"] for part in row.details["stages"].values()) == pytest.approx(row.seconds, abs=0.2)
-    assert row.details["stages"][CANONICAL]["held_bytes"] > 0
-    for format in scaling.FORMATS:
-        read = measure(replace(task, dataset=small, objective=File(format), solver=Reader()))
-        assert read.status == "read"
-        assert read.counters["hypotheses"] == 24
-        assert read.details["file_bytes"] > 24
-    wrong = File("tsv")
-    wrong.prepare(small.load())
-    wrong.read = datasets.generated(4, 6, 3, 1).load()
-    with pytest.raises(ValueError, match="features that were read"):
-        wrong.judge(small.load(), Reader().solve(small.load(), File("tsv", path=wrong.path), 0, 1.0))
-
-
+@pytest.mark.slow
 def test_the_suite_runs_in_a_small_form_and_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = [datasets.generated(size, 8, 3) for size in (10, 20, 40)]
     kind = scaling.Kind("generated", (10, 20, 40), lambda size: small[(10, 20, 40).index(size)])

@@ -32,18 +32,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_link_to_nowhere_fails_the_build(tmp_path: Path) -> None:
-    """Else the site of the fixture could be built from anything."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "index.md").write_text("[gone](gone.md)\n", encoding="utf-8")
-    config = tmp_path / "mkdocs.yml"
-    # the settings of the site, of which those of one page are other ones
-    config.write_text(f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: docs\nhooks: []\nnav: []\n", encoding="utf-8")
-    code, said = built(tmp_path / "site", "--config-file", str(config))
-    assert code == 1
-    assert "contains a link 'gone.md'" in said
-
-
 def test_every_page_is_in_the_navigation(site: Path) -> None:
     home = (site / "index.html").read_text(encoding="utf-8")
     for path in (ROOT / "docs").rglob("*.md"):

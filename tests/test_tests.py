@@ -1,14 +1,9 @@
 """Every test asserts something, and those that look at the clock run alone."""
 
 import ast
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
-
-import pytest
-from shared import ROOT
 
 FILES = sorted(Path(__file__).resolve().parent.rglob("*.py"))
 RAISING = {"raises", "warns", "fail"}
@@ -69,19 +64,6 @@ def marks(function: ast.FunctionDef) -> set[str]:
     return {text.removeprefix("pytest.mark.") for text in texts if text.startswith("pytest.mark.")}
 
 
-def unseen(text: str) -> list[int]:
-    """The lines that run a command and look at nothing that it says: `subprocess.run` without `check`, or a `run` or
-    `finished` of `commands.py` whose outcome goes nowhere.
-    """
-    tree = ast.parse(text)
-    ours = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "commands"]
-    names = {name.asname or name.name for node in ours for name in node.names} & {"run", "finished", "start"}
-    names |= {"subprocess.run", "subprocess.call", "os.system"}
-    calls = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
-    checks = {id(call) for call in calls if any(ast.unparse(more) == "check=True" for more in call.keywords)}
-    return [call.lineno for call in calls if ast.unparse(call.func) in names and id(call) not in checks]
-
-
 @cache
 def every_test() -> list[Place]:
     """All tests of all files."""
@@ -99,25 +81,3 @@ def test_tests_that_look_at_the_clock_run_alone() -> None:
     timed = [test for test in every_test() if any(named(one) & CLOCKS for one in reached(test))]
     assert timed
     assert [test.function.name for test in timed if "serial" not in marks(test.function)] == []
-
-
-def test_what_a_command_says_is_looked_at() -> None:
-    found = {path.name: unseen(path.read_text(encoding="utf-8")) for path in FILES}
-    assert {name: lines for name, lines in found.items() if lines} == {}
-
-
-@pytest.mark.parametrize(
-    ("limit", "waits", "complaint"),
-    [
-        ("timeout=1", "time.sleep(100)", "Timeout (>1.0s)"),
-        ("faulthandler_timeout=1", "ctypes.PyDLL(None).sleep(100)", "Timeout (0:00:01)!"),  # it keeps the lock
-    ],
-)
-def test_a_test_that_hangs_fails_and_shows_where(tmp_path: Path, limit: str, waits: str, complaint: str) -> None:
-    (tmp_path / "test_hangs.py").write_text(f"import ctypes, time\ndef test_hangs():\n    {waits}\n", encoding="utf-8")
-    settings = ["-c", str(ROOT / "pyproject.toml"), "-o", limit, "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", *settings, str(tmp_path)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, cwd=tmp_path)
-    assert run.returncode != 0
-    assert complaint in run.stdout + run.stderr
-    assert "test_hangs.py" in run.stdout + run.stderr

@@ -52,10 +52,6 @@ def slow(base: np.ndarray, seconds: float) -> float:
     return float(base.sum())
 
 
-def scaled_sum(base: np.ndarray, factor: float) -> float:
-    return factor * float(base.sum())
-
-
 def failing(_: np.ndarray, text: str) -> None:
     raise MethodError(text)
 
@@ -205,22 +201,10 @@ KINDS = (
     ("choices", "bleu"),
     ("choices", "chrf"),
 )
-ALIKE = (*KINDS, ("auto", "loss"), ("groups", "bleu"), ("groups", "chrf"))
 
 
 def lists_for(metric: str) -> lpmert.NBest:
     return noise_of(3) if metric == "loss" else counted(3, metric)
-
-
-@pytest.mark.parametrize("hands", OTHERS, indirect=True)
-@pytest.mark.parametrize(("method", "metric"), ALIKE)
-def test_all_workers_search_as_one_thread_does(hands: Workers, method: str, metric: str) -> None:
-    nbest = lists_for(metric)
-    with long_searches(20 * SLICE):
-        alone = lpmert.minimize(nbest, method=method, metric=metric)
-        assert alone.status is Status.OPTIMAL
-        with with_workers(hands):
-            assert same(alone, lpmert.minimize(nbest, method=method, metric=metric))
 
 
 @pytest.mark.parametrize("hands", ["one thread", *OTHERS], indirect=True)

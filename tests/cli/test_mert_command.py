@@ -20,7 +20,7 @@ import lpmert
 import lpmert.api
 from lpmert.errors import DataError
 from lpmert.formats.mert_data import SCORE_TYPES, write_mert_data
-from lpmert.formats.weights import keeps_loss, read_weights, weights_text
+from lpmert.formats.weights import read_weights, weights_text
 from lpmert.model.nbest import NBest
 
 NAMES = ("d_0", "lm_0", "lm_1")
@@ -388,29 +388,6 @@ class TestWeights:
         new = MOSES_INI.replace("LM0= 0.5", "LM0= -0.820000").replace("0.25 -1", "0.205000 0.410000")
         assert (tmp_path / "new.ini").read_text() == new.replace("0.3\n", "0.615000\n")
 
-    @pytest.mark.parametrize(
-        ("old", "new"),
-        [
-            ("0.5 0.25\n0 0\n1 1\n", "2.000000 -3.000000\n0 0\n1 1\n"),
-            ('{"b": 1, "a": 2}', '{\n  "b": -3.0,\n  "a": 2.0\n}\n'),
-            ('{"weights": {"b": 1, "a": 2}, "loss": 1}', '{\n  "weights": {\n    "b": -3.0,\n    "a": 2.0\n  }\n}\n'),
-        ],
-    )
-    def test_other_forms_are_kept_too(self, tmp_path: Path, old: str, new: str) -> None:
-        (tmp_path / "old").write_text(old)
-        like = read_weights(tmp_path / "old")
-        write_weights(tmp_path / "new", ["a", "b"], np.array([2.0, -3]), lambda _: True, like=like)
-        assert (tmp_path / "new").read_text() == new
-
-    def test_the_file_as_written_keeps_the_loss(self, tmp_path: Path) -> None:
-        nbest = errors_only(narrow())
-        exact = np.array([1 + 0.7e-8, 1.0])
-        keeps = keeps_loss(lpmert.Problem(nbest), exact)
-        found = write_weights(tmp_path / "weights.txt", nbest.names, exact, keeps)
-        assert found.tolist() == read_weights(tmp_path / "weights.txt").of_features(nbest.names).tolist()
-        assert lpmert.Problem(nbest).evaluate(found).loss == 0
-        assert len((tmp_path / "weights.txt").read_text()) < 2 * 17
-
     def test_weights_that_no_digits_keep_are_refused_and_nothing_is_written(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="not even 17 digits keep the loss"):
             write_weights(tmp_path / "weights.txt", ["a"], np.array([1.0]), lambda _: False)
@@ -443,22 +420,6 @@ class TestWeights:
         (tmp_path / "weights").write_text(content)
         with pytest.raises(DataError, match=message):
             read_weights(tmp_path / "weights")
-
-    def test_weights_must_be_those_of_the_features(self, tmp_path: Path) -> None:
-        path = tmp_path / "weights"
-        path.write_text("a=1\nb=2\n")
-        with pytest.raises(
-            DataError,
-            match=r"weights: the weights have none for c and name .* b; they are for a, b",
-        ):
-            read_weights(path).of_features(["a", "c"])
-        with pytest.raises(DataError, match="weights: the weights name unknown features: b; they are for a, b"):
-            read_weights(path).of_features(["a"])
-        path.write_text("1 2 3 4\n")
-        with pytest.raises(DataError, match="weights: 4 numbers for 2 features"):
-            read_weights(path).of_features(["a", "b"])
-        with pytest.raises(DataError, match="weights: numbers without names"):
-            _ = read_weights(path).by_name
 
     @examples(200)
     @given(content=st.lists(st.sampled_from(WORDS)))

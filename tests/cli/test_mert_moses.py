@@ -1,11 +1,10 @@
 """`mert-moses.pl`, Moses' own loop, with `lpmert mert` in the place of Moses' `mert`.
 
 The script is not here: its calls are made one by one, with the same words and files, and its answers are read by the
-same expressions. Where `LPMERT_MERT_MOSES` names the script itself (scripts/training/mert-moses.pl of Moses), it runs.
+same expressions.
 """
 
 import json
-import os
 import random
 import re
 import shlex
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 
 import commands
 import pytest
-from moses_programs import NAMES, bleu, decoded, install, per_counts, read_ini, write_ini
+from moses_programs import NAMES, bleu, decoded, install, write_ini
 
 START = [0.3, 0.5, 0.2, 0.2]
 LEAST_CHANGE = 1e-5
@@ -137,25 +136,6 @@ class Script:
         """BLEU of what the decoder makes of all its hypotheses with weights."""
         return bleu([best[0]["words"] for best in decoded(self.model, weights, 1)], self.references)
 
-    def whole(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run the script itself; its files are in the folder work."""
-        files = ["input", "reference", str(self.programs / "moses"), "moses.ini"]
-        flags = [f"--working-dir={self.folder}/work", f"--mertdir={self.programs}", f"--nbest={N_BEST}"]
-        return subprocess.run(
-            ["perl", os.environ["LPMERT_MERT_MOSES"], *flags, "--no-filter-phrase-table", *options, *files],
-            cwd=self.folder,
-            env=commands.environment(),
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-
-    def best_points(self, done: subprocess.CompletedProcess[str]) -> list[list[float]]:
-        """The weights that the script has read from each run's mert.log."""
-        assert done.returncode == 0, done.stderr
-        return [[float(word) for word in one.split()] for one in re.findall(r"BEST at \d+: (.*?) =>", done.stdout)]
-
 
 @pytest.mark.parametrize(
     "options",
@@ -179,82 +159,3 @@ def test_the_loop_of_the_script_ends_at_weights_that_the_decoder_confirms(
     assert runs[-1].score == pytest.approx(at_the_end, abs=1e-6)
     assert at_the_end > script.decoder_score(START) + 0.02
     assert [float(word) for word in (tmp_path / "weights.txt").read_text().split()] == runs[-1].after
-
-
-@pytest.mark.skipif(
-    "LPMERT_MERT_MOSES" not in os.environ or shutil.which("perl") is None,
-    reason="LPMERT_MERT_MOSES does not name mert-moses.pl, or there is no perl",
-)
-@pytest.mark.slow
-class TestScriptItself:
-    def test_it_ends_where_its_calls_made_one_by_one_end(self, tmp_path: Path) -> None:
-        script = Script(tmp_path)
-        expected = list(script.runs())
-        done = script.whole()
-        points = script.best_points(done)
-        assert "None of the weights changed more than 1e-05" in done.stderr
-        assert len(points) == len(expected) >= 3
-        for found, run in zip(points, expected, strict=True):
-            assert found == pytest.approx(run.after, abs=LEAST_CHANGE)
-        _, in_the_end = read_ini(tmp_path / "work" / "moses.ini")
-        assert in_the_end == points[-1]
-        assert script.decoder_score(in_the_end) == pytest.approx(expected[-1].score, abs=1e-6)
-
-    def test_options_of_starts_and_of_the_best_iteration(self, tmp_path: Path) -> None:
-        script = Script(tmp_path, seed=3)
-        ranges = ["--range=LM0:-1..1", "--range=TM0:0..2,-1..1"]
-        steady = ["--historic-bests", "--predictable-seeds", "--random-restarts=5", "--mertmertargs=--time-limit 30"]
-        done = script.whole(*ranges, *steady, "--return-best-dev")
-        points = script.best_points(done)
-        assert len(points) >= 3
-        assert "None of the weights changed more than 1e-05" in done.stderr
-        work = tmp_path / "work"
-        assert (work / "run2.init.opt").read_text().splitlines()[1:] == ["0 -1 0 -1", "1 1 2 1"]
-        decoded_with = [START, *points]
-        outputs = [(work / f"run{number}.out").read_text().splitlines() for number in range(1, len(points))]
-        scores = [bleu(one, script.references) for one in outputs]
-        assert read_ini(work / "moses.ini")[1] == decoded_with[scores.index(max(scores))]
-        assert max(scores) > scores[0] + 0.02
-
-    @pytest.mark.parametrize("names", ["LM0_0,TM0_1", "LM0_0 TM0_1"])
-    def test_features_that_are_not_active_keep_their_weights(self, tmp_path: Path, names: str) -> None:
-        script = Script(tmp_path)
-        points = script.best_points(script.whole(f"--activate-features={names}"))
-        assert all([one[0], one[2]] == [START[0], START[2]] for one in points)
-        assert script.decoder_score(points[-1]) > script.decoder_score(START)
-
-    def test_a_loop_that_was_interrupted_goes_on(self, tmp_path: Path) -> None:
-        script = Script(tmp_path)
-        whole = script.best_points(script.whole())
-        work = tmp_path / "work"
-        for path in [*work.glob("run2.*"), *work.glob("run3.*")]:
-            path.unlink()
-        (work / "finished_step.txt").write_text("1\n")
-        done = script.whole("--continue")
-        assert "(1) BEST at 1 " in done.stdout  # read from its mert.log
-        assert script.best_points(done) == whole[1:]
-
-    def test_arguments_for_extractor_and_mert_reach_both(self, tmp_path: Path) -> None:
-        script = Script(tmp_path)
-        done = script.whole("--mertargs=--sctype PER", "--mertmertargs=--time-limit 30", "--maximum-iterations=2")
-        last = script.best_points(done)[-1]
-        pooled = (tmp_path / "work" / "run1.scores.dat").read_text()
-        assert pooled.startswith(f"SCORES_TXT_BEGIN_0 0 {N_BEST} 3 PER\n")
-
-        def score(weights: list[float]) -> float:
-            outputs = [best[0]["words"] for best in decoded(script.model, weights, 1)]
-            counts = map(per_counts, outputs, script.references)
-            correct, length, reference = (sum(column) for column in zip(*counts, strict=True))
-            return (correct - max(0, length - reference)) / reference
-
-        assert "proved optimal" in (tmp_path / "work" / "mert.log").read_text()
-        assert score(last) > score(START)
-
-    def test_starts_from_another_optimizer_are_taken(self, tmp_path: Path) -> None:
-        script = Script(tmp_path)
-        for name, text in (("pro", ""), ("megam_i686.opt", "printf 'F0 0\\nF1 0.5\\nF2 0.1\\nF3 0.4\\n'")):
-            (script.programs / name).write_text(f"#!/bin/sh\n{text}\n")
-            (script.programs / name).chmod(0o755)
-        points = script.best_points(script.whole("--pro-starting-point", "--maximum-iterations=2"))
-        assert [len(one) for one in points] == [5, 5]  # the last for sparse features, of which there are none
-        assert script.decoder_score(points[-1][:4]) > script.decoder_score(START)

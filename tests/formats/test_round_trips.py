@@ -135,26 +135,6 @@ def test_written_lists_read_back_exactly(
 
 
 @WRITTEN
-@pytest.mark.parametrize("name", ["loss", "errors", "word edits"])
-def test_no_option_is_needed_whatever_the_loss_is_called(tmp_path: Path, kind: str, name: str) -> None:
-    nbest = of_kind(kind).select_statistics(["errors"])
-    name = "edits" if kind == "moses" else "loss" if kind == "mert" else name
-    nbest = NBest(nbest.features, nbest.offsets, nbest.statistics, nbest.names, nbest.list_ids, [name], nbest.texts)
-    write(nbest, tmp_path / FILES[kind], kind, **({"score_type": "own"} if kind == "mert" else {}))
-    assert same(read(tmp_path / FILES[kind]), nbest)
-
-
-@WRITTEN
-def test_converted_there_and_back_every_number_name_and_text_is_the_same(tmp_path: Path, kind: str) -> None:
-    files = [tmp_path / "start.npz", tmp_path / FILES[kind], tmp_path / "end.npz"]
-    expected = of_kind(kind, features=[*small().dense_features()[:-1].tolist(), [2.0**53, 1e-300]])
-    write(expected, files[0])
-    for source, target, to in zip(files, files[1:], (kind, "npz"), strict=False):
-        succeeded("convert", source, target, "--to", to)
-    assert same(read(files[2]), expected)
-
-
-@WRITTEN
 def test_every_command_opens_every_format(tmp_path: Path, kind: str) -> None:
     nbest = of_kind(kind)
     path = [written(tmp_path, kind, nbest), "--loss", "errors"]

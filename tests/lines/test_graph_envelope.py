@@ -71,23 +71,42 @@ class Paths:
         return sum(max(own, key=lambda line: (line[0] + t * line[1], -line[2]))[2] for own in lines)
 
 
-def test_the_envelope_of_a_graph_is_that_of_all_its_paths() -> None:
+def derivations(graph: Graph) -> list[list[int]]:
+    """All derivations of the last node, each as its links in the order of a walk from the root."""
+    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), strict=True))
+
+    def of(node: int) -> list[list[int]]:
+        if node == 0:
+            return [[]]
+        return [
+            [k, *first, *second]
+            for k, (u, v, target) in enumerate(links)
+            if target == node
+            for first in of(u)
+            for second in of(v)
+        ]
+
+    return of(graph.n_nodes - 1)
+
+
+@pytest.mark.parametrize("drawing", ["lattices", "hypergraphs"])
+def test_the_envelope_of_a_graph_is_that_of_all_its_derivations(drawing: str) -> None:
     for seed in range(40):
-        lattices = drawn(seed, 1, 2, whole=seed % 2 == 0)
-        graph = lattices.graph(0)
+        lattices = drawing == "lattices"
+        graphs = drawn(seed, 1, 2, whole=seed % 2 == 0) if lattices else DrawnHypergraphs(seed, 1, 2, 400).graphs()
+        graph = graphs.graph(0)
         a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
-        intercepts, slopes, ways = envelope_of(graph, a, b)
-        paths = all_paths(graph)
-        rows = [(sum(map(Fraction, a[path].tolist())), sum(map(Fraction, b[path].tolist()))) for path in paths]
+        intercepts, slopes, found_ways = envelope_of(graph, a, b)
+        ways = derivations(graph)
         assert (np.diff(slopes) > 0).all()
-        for way, intercept, slope in zip(ways, intercepts, slopes, strict=True):
-            assert way[::-1].tolist() in paths
+        for way, intercept, slope in zip(found_ways, intercepts, slopes, strict=True):
+            assert way.tolist() in ways
             assert intercept == pytest.approx(a[way].sum(), abs=1e-12)
             assert slope == pytest.approx(b[way].sum(), abs=1e-12)
+        rows = [(sum(map(Fraction, a[way].tolist())), sum(map(Fraction, b[way].tolist()))) for way in ways]
         for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
             most = max(float(x + Fraction(t) * y) for x, y in rows)
-            found = max(intercepts + t * slopes)
-            assert found == pytest.approx(most, rel=1e-12, abs=1e-9)
+            assert max(intercepts + t * slopes) == pytest.approx(most, rel=1e-12, abs=1e-9)
 
 
 def test_a_line_search_finds_the_least_loss_of_all_paths_on_the_line() -> None:
@@ -139,41 +158,6 @@ def test_links_that_are_not_in_order_are_refused(sources: list[int], targets: li
     one, other = np.array(sources, dtype=np.int32), np.array(targets, dtype=np.int32)
     with pytest.raises(ValueError, match="targets must be sorted, and each link must lead to a larger node"):
         core.Links(one, np.zeros(2, dtype=np.int32), other, 3)
-
-
-def derivations(graph: Graph) -> list[list[int]]:
-    """All derivations of the last node, each as its links in the order of a walk from the root."""
-    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), strict=True))
-
-    def of(node: int) -> list[list[int]]:
-        if node == 0:
-            return [[]]
-        return [
-            [k, *first, *second]
-            for k, (u, v, target) in enumerate(links)
-            if target == node
-            for first in of(u)
-            for second in of(v)
-        ]
-
-    return of(graph.n_nodes - 1)
-
-
-def test_the_envelope_of_a_hypergraph_is_that_of_all_its_derivations() -> None:
-    for seed in range(40):
-        graph = DrawnHypergraphs(seed, 1, 2, 400).graphs().graph(0)
-        ways = derivations(graph)
-        a, b = graph.features[:, 0].copy(), graph.features[:, 1].copy()
-        intercepts, slopes, found_ways = envelope_of(graph, a, b)
-        assert (np.diff(slopes) > 0).all()
-        for way, intercept, slope in zip(found_ways, intercepts, slopes, strict=True):
-            assert way.tolist() in ways
-            assert intercept == pytest.approx(a[way].sum(), abs=1e-12)
-            assert slope == pytest.approx(b[way].sum(), abs=1e-12)
-        rows = np.array([[a[way].sum(), b[way].sum()] for way in ways])
-        for t in np.concatenate([[-1e6, 1e6], np.linspace(-5, 5, 41)]).tolist():
-            found = max(intercepts + t * slopes)
-            assert found == pytest.approx((rows @ [1.0, t]).max(), rel=1e-12, abs=1e-9)
 
 
 def test_a_line_through_hypergraphs_is_that_of_the_lists_of_all_derivations() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from oracle import directions_of_the_plane
 from problems import METRICS
 from test_envelope import AXES, TRAVATAR
 
@@ -81,15 +82,8 @@ def joined(pieces):
 def best_of_the_plane(problem):
     """The least level of any direction of the plane, by decoding between all directions in which two tie."""
     form = problem.canonical
-    angles = set()
-    for begin, end in pairwise(form.offsets.tolist()):
-        for i in range(begin, end):
-            for j in range(begin, i):
-                x, y = form.features[i] - form.features[j]
-                angles.update(np.arctan2([x, -x], [-y, y]).tolist())
-    around = sorted(angles)
-    middles = [(a + b) / 2 for a, b in pairwise([*around, around[0] + 2 * np.pi]) if b - a > 1e-9]
-    return min(level_at(problem, form.features @ np.array([np.cos(a), np.sin(a)])) for a in middles)
+    directions = directions_of_the_plane(form.features, form.offsets)
+    return min(level_at(problem, form.features @ weights) for weights in directions)
 
 
 def level_at(problem, scores):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from problems import sums
 from test_ratio_search import METRICS
-from test_ratio_search import counts as ratio_counts
 
 import lpmert
 from lpmert import NBest, Problem
@@ -91,7 +91,7 @@ def test_no_selection_undercuts_what_is_said_of_the_oracle(name: str) -> None:
         rng = np.random.default_rng([seed, len(name)])
         sizes = rng.integers(1, 5, rng.integers(1, 5))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        statistics = ratio_counts(rng, offsets[-1], name)
+        statistics = sums(rng, metric, 8, offsets[-1])
         if seed % 2:  # of few kinds, so that much is equal, and far apart
             statistics = statistics[rng.integers(0, min(3, len(statistics)), len(statistics))] * rng.integers(1, 40)
         form = Problem(NBest(rng.normal(size=(offsets[-1], 3)), offsets, statistics), metric).canonical
@@ -117,7 +117,7 @@ def test_no_selection_undercuts_what_is_said_of_the_oracle(name: str) -> None:
 def test_heights_of_pieces_are_rounded_down() -> None:
     rng = np.random.default_rng(0)
     metric = METRICS["bleu"]
-    statistics = ratio_counts(rng, 20, "bleu")
+    statistics = sums(rng, metric, 8, 20)
     form = Problem(NBest(rng.normal(size=(20, 3)), [0, 5, 10, 15, 20], statistics), metric).canonical
     lists, ratio = ratio_lists(form)
     pieces, plain = _Pieces(ratio, lists.offsets, 1), [list(map(Fraction, row)) for row in ratio.statistics.tolist()]

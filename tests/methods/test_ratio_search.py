@@ -5,13 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from oracle import Lists
-from problems import random_lists
+from problems import random_lists, sums
 from shared import needs_shared, pool
 
 import lpmert
 from benchmarks import datasets
 from lpmert import NBest, Status
-from lpmert.errors import FloatArray
 from lpmert.methods.choices.choices import Choices
 from lpmert.metrics.ratio import Bleu, Chrf, Per
 from lpmert.metrics.text import BleuTexts
@@ -22,27 +21,13 @@ pytestmark = pytest.mark.usefixtures("poorest_start")
 METRICS = {"bleu": Bleu(), "chrf": Chrf(char_order=3), "per": Per()}
 
 
-def counts(rng: np.random.Generator, n: int, name: str) -> FloatArray:
-    """Statistics [n, K] of short sentences, with many zeros."""
-    if name == "bleu":
-        totals = np.maximum(rng.integers(0, 9, (n, 1)) - np.arange(4), 0)
-        matches = rng.binomial(totals, rng.random((n, 1)))
-        return np.hstack([np.stack([matches, totals], axis=2).reshape(n, 8), rng.integers(1, 9, (n, 1))]).astype(float)
-    if name == "per":
-        sizes = rng.integers(1, 9, (n, 2))
-        return np.column_stack([rng.binomial(sizes.min(axis=1), rng.random(n)), sizes]).astype(float)
-    sizes = rng.integers(0, 9, (n, 3, 2))
-    matches = rng.binomial(sizes.min(axis=2), rng.random((n, 1)))
-    return np.concatenate([sizes, matches[:, :, None]], axis=2).reshape(n, 9).astype(float)
-
-
 def problems(kind: str, seeds: range, **sizes: int) -> Iterator[tuple[Lists, NBest, str]]:
     """Small problems of one kind, for both metrics."""
     limits = {"most_lists": 5, "most_hypotheses": 4, "most_features": 4, "most_selections": 100, **sizes}
     for seed in seeds:
         lists = random_lists(kind, seed, **limits)
         for name in METRICS:
-            statistics = counts(np.random.default_rng([seed, len(name)]), len(lists.features), name)
+            statistics = sums(np.random.default_rng([seed, len(name)]), METRICS[name], 8, len(lists.features))
             yield lists, NBest(lists.features, lists.offsets, statistics), name
 
 

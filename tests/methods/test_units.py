@@ -2,11 +2,8 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from long_searches import long_searches, problem_of, same
-from oracle import best_loss
-from problems import random_lists
 
 import lpmert
 from lpmert import Status
@@ -50,14 +47,3 @@ def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(NodeSearch, "explore", broken)
     with pytest.raises(RuntimeError, match="broken unit"):
         lpmert.minimize(problem_of(2), method="cells", jobs=2)
-
-
-def test_searches_that_begin_with_little_room_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    nbest = problem_of(4, 120)
-    expected = lpmert.minimize(nbest, method="cells")
-    monkeypatch.setattr(units, "_ROOM", 1)
-    assert same(expected, lpmert.minimize(nbest, method="cells", jobs=2))
-    for kind in ("ulps", "opposite"):  # cones closed in exact arithmetic too
-        lists = random_lists(kind, 3, most_lists=6, most_features=4)
-        result = lpmert.minimize(lists.nbest, method=Cells(leaf_lists=1, stalled_splits=1), jobs=2)
-        assert result.loss >= float(best_loss(lists)) - 1e-9 * float(np.abs(lists.losses).sum())

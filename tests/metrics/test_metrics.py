@@ -61,20 +61,6 @@ def test_bleu_of_statistics_is_that_of_other_tools(
     assert found == pytest.approx(score, abs=10.0**-digits)
 
 
-def test_bleu_of_random_sums_is_that_of_sacrebleu() -> None:
-    rng = np.random.default_rng(5)
-    for _ in range(300):
-        size = int(rng.integers(1, 2000))
-        totals = np.maximum(size - np.arange(4) * int(rng.integers(0, 200)), 0)
-        matches = rng.binomial(totals, rng.random())
-        reference = int(rng.integers(0, 3000))
-        counts = [int(value) for value in matches], [int(value) for value in totals]
-        lengths = {"sys_len": int(totals[0]), "ref_len": reference}
-        theirs = sacrebleu.BLEU.compute_bleu(*counts, **lengths, smooth_method="none").score
-        total = np.append(np.stack([matches, totals], axis=1).ravel(), reference).astype(float)
-        assert Bleu().score(total) == pytest.approx(theirs, abs=1e-9)
-
-
 @pytest.mark.parametrize(
     ("beta", "match", "predicted", "gold", "score"),
     [(1.0, 1, 2, 4, 1 / 3), (2.0, 1, 2, 4, 5 / 18), (0.5, 1, 2, 4, 5 / 12), (0.0, 1, 2, 4, 1 / 2), (1.0, 3, 3, 3, 1)],
@@ -102,21 +88,6 @@ def test_nothing_at_all_has_the_loss_one_and_the_score_zero(metric: Any) -> None
     nothing = np.zeros(n_columns(metric))
     metric.check(nothing[None])
     assert (metric.loss(nothing), metric.score(nothing)) == (1.0, 0.0)
-
-
-@pytest.mark.parametrize("metric", RATIOS, ids=RATIO_IDS)
-def test_zeros_anywhere_give_a_loss_from_zero_to_one(metric: Any) -> None:
-    rng = np.random.default_rng(2)
-    found = 0
-    while found < 500:
-        total = rng.integers(0, 3, n_columns(metric)).astype(float)
-        try:
-            metric.check(total[None])
-        except MetricError:
-            continue  # more matches than items
-        found += 1
-        assert 0.0 <= metric.loss(total) <= 1.0
-        assert 0.0 <= metric.score(total) <= 100.0
 
 
 @pytest.mark.parametrize("metric", [*RATIOS, SumOfLosses()], ids=[*RATIO_IDS, "loss"])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_problems import edits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from late import Late
@@ -130,16 +131,6 @@ def test_sentence_bleu_is_that_of_sacrebleu(text: str, own: list[str], smoothing
     (loss,) = statistics_of(ours, text, *own)
     assert loss == pytest.approx(1 - theirs.sentence_score(text, own).score / 100, abs=1e-12)
     assert -1e-12 <= loss <= 1
-
-
-def edits(first: Any, second: Any) -> int:
-    """Levenshtein distance by dynamic programming."""
-    row = list(range(len(second) + 1))
-    for i, a in enumerate(first, start=1):
-        corner, row[0] = row[0], i
-        for j, b in enumerate(second, start=1):
-            corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (a != b))
-    return row[-1]
 
 
 @settings(max_examples=150, deadline=None)
@@ -344,13 +335,3 @@ def test_first_hypotheses_have_the_corpus_bleu_of_the_readme_and_of_sacrebleu(da
     assert found == pytest.approx(score, abs=5e-3)
     theirs = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(texts, [references])
     assert found == pytest.approx(theirs.score, abs=1e-9)
-
-
-@needs_shared
-def test_first_hypotheses_have_the_chrf_and_ter_of_sacrebleu() -> None:
-    texts, references = (strings[:20] for strings in first_hypotheses("portage-hansard-100best"))
-    pairs = [(text, [own]) for text, own in zip(texts, references, strict=True)]
-    chrf, total = corpus(pairs, "chrf")
-    assert chrf.score(total) == pytest.approx(sacrebleu.CHRF().corpus_score(texts, [references]).score, abs=1e-9)
-    ter, total = corpus(pairs, "ter")
-    assert ter.loss(total) == sacrebleu.TER().corpus_score(texts, [references]).num_edits

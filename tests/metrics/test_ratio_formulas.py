@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from problems import sums
 
 from lpmert import core
 from lpmert.core import height_of_loss, lay_minorant, loss_of_height, loss_of_total, losses_of_totals
@@ -26,23 +27,6 @@ BOUNDED = [
 ]
 BOUNDED_IDS = ["bleu", "chrf", "chrf1", "chrf++", "chrf-precision", "per"]
 FRACTIONS = [f_beta(), f_beta(0.5), precision(), recall()]
-
-
-def sums(rng: np.random.Generator, metric: Any, largest: int, count: int) -> FloatArray:
-    """Return possible summed statistics [count, K], many of them with zeros."""
-    if isinstance(metric, Bleu):
-        totals = np.maximum(
-            rng.integers(0, largest + 1, (count, 1)) - rng.integers(0, largest // 4 + 2) * np.arange(4), 0
-        )
-        matches = rng.binomial(totals, rng.random((count, 1)))
-        reference = rng.integers(0, largest + 1, (count, 1))
-        return np.hstack([np.stack([matches, totals], axis=2).reshape(count, 8), reference]).astype(float)
-    if isinstance(metric, Chrf):
-        sizes = rng.integers(0, largest + 1, (count, len(metric.columns) // 3, 2))
-        matches = rng.binomial(sizes.min(axis=2), rng.random((count, 1)))
-        return np.concatenate([sizes, matches[:, :, None]], axis=2).reshape(count, -1).astype(float)
-    sizes = rng.integers(0, largest + 1, (count, 2))
-    return np.column_stack([rng.binomial(sizes.min(axis=1), rng.random()), sizes]).astype(float)
 
 
 def loss_by_hand(metric: Any, total: FloatArray) -> float:

@@ -38,17 +38,6 @@ from lpmert.search import checkpoint
 from lpmert.search.checkpoint import CheckpointFile
 
 
-def test_a_finished_search_is_finished(tmp_path: Path) -> None:
-    path = tmp_path / "kept.npz"
-    nbest = noise_of(2, 8)
-    for method in ("cells", "choices", "groups", "lp-mert"):
-        whole = lpmert.minimize(nbest, method=method, checkpoint=path)
-        again = lpmert.minimize(nbest, method=method, checkpoint=path, resume=True, time_limit=0)
-        assert again.status is Status.OPTIMAL
-        assert again.loss == whole.loss
-        path.unlink()
-
-
 def test_two_at_once_cannot_have_one_file(tmp_path: Path) -> None:
     path, nbest, refused = tmp_path / "kept.npz", noise_of(2, 8), []
     said = rf"^{path}: is in use by another run .process {os.getpid()}."

@@ -1,11 +1,10 @@
 """Weights within a cosine of given ones: exact by projection, in every engine that takes it."""
 
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from oracle import Lists, best_within, reaches
+from oracle import Lists, best_within, decoded, directions_of_the_plane, reaches
 from problems import METRICS, around, lists_in_a_cap
 from searches import many_more
 
@@ -236,21 +235,10 @@ def test_a_cosine_of_nothing_is_half_of_the_plane(method: str) -> None:
         rng = np.random.default_rng(seed)
         features, losses = rng.normal(size=(20, 2)), rng.integers(0, 9, 20).astype(float)
         offsets, centre = np.arange(0, 21, 4), rng.normal(size=2)
-        along = np.array([-centre[1], centre[0]])
-        # every direction in which a list changes its mind, and one between each two neighbours, seen from the centre
-        turns = [-1.0, 1.0]
-        for start in offsets[:-1]:
-            for one in range(start, start + 4):
-                for other in range(start, one):
-                    step = features[one] - features[other]
-                    angle = np.arctan2(-(step @ centre), step @ along) / (np.pi / 2)
-                    turns += [turn for turn in (angle, angle - 2, angle + 2) if -1.0 < turn < 1.0]
-        turns = sorted(turns)
-        least = np.inf
-        for low, high in pairwise(turns):
-            angle = (low + high) * np.pi / 4
-            scores = (features @ (np.cos(angle) * centre + np.sin(angle) * along)).reshape(5, 4)
-            least = min(least, losses[offsets[:-1] + scores.argmax(axis=1)].sum())
+        # all choices of the plane, cut where the half of it ends
+        cut = np.vstack([features, [0.0, 0.0], centre])
+        inside = [w for w in directions_of_the_plane(cut, [*offsets, 22]) if w @ centre > 0.0]
+        least = min(losses[decoded(features, offsets, w)].sum() for w in inside)
         nbest = lpmert.NBest(features, offsets, losses, ["a", "b"])
         found = lpmert.minimize(nbest, method=method, region=Region(cosine=0.0, around=centre.tolist()))
         assert found.status is Status.OPTIMAL

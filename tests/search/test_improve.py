@@ -9,7 +9,6 @@ from problems import KINDS, gaussian_lists, random_lists, random_nbest
 from searches import short_descent
 
 import lpmert
-from lpmert.lines.line_search import LineSearch
 from lpmert.methods.auto import Auto
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
@@ -74,18 +73,3 @@ def test_no_share_changes_the_optimum(kind: str, monkeypatch: pytest.MonkeyPatch
                 result = lpmert.minimize(lists.nbest, method=Auto(improving=share))
                 assert Fraction(result.lower_bound) <= best or lists.losses.dtype.kind == "f"
                 assert result.loss == pytest.approx(float(best), rel=1e-12, abs=1e-12)
-
-
-@pytest.mark.parametrize("metric", ["loss", "f1"])
-def test_the_pieces_of_a_circle_have_the_levels_of_the_weights_on_them(metric: str) -> None:
-    rng = np.random.default_rng(0)
-    form = Problem(random_nbest(2, dimension=4, kind=metric), metric).canonical
-    search = LineSearch(form)
-    for _ in range(10):
-        weights, direction = rng.normal(size=(2, form.n_features))
-        around = search.around(weights, direction)
-        assert (around.ends - around.begins).sum() == pytest.approx(2 * np.pi)
-        for begin, end, level in zip(around.begins, around.ends, around.levels, strict=True):
-            if end - begin > 1e-9:
-                angle = rng.uniform(0.01, 0.99) * (end - begin) + begin
-                assert search.at(np.cos(angle) * weights + np.sin(angle) * direction) == level

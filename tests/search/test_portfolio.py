@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import datasets
-from lpmert.methods.auto import _HEAD_START, _LEAST, Auto, Course, Engine, Portfolio
+from lpmert.methods.auto import _HEAD_START, _LEAST, Auto, Engine, Portfolio
 from lpmert.methods.choices.choices import Choices
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
@@ -90,14 +90,6 @@ def test_where_neither_bound_rises_half_of_the_effort_goes_to_the_higher_one() -
 
 def test_a_search_that_ends_within_its_head_start_stays_alone() -> None:
     assert in_turns(2.0 * COST / _HEAD_START, 1.0)[2] == 0.0
-
-
-def test_effort_left_is_that_of_the_last_half() -> None:
-    course = Course(0.0, [(0.0, 0)])
-    for effort in range(1, 101):
-        course.note(1.0, min(effort, 50) + 3 * max(0, effort - 50))
-    assert course.effort_left(200, 500) == pytest.approx(100.0, rel=0.25)  # 3 for each unit since the half, before 1
-    assert course.effort_left(course.marks[0][1], 500) is None
 
 
 def test_a_portfolio_goes_on_as_it_would_have() -> None:
