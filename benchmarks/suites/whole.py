@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from benchmarks.harness import Answer, Benchmark, Judgement, Task, Unprepared
 from benchmarks.rows import Row, find
 from benchmarks.simulated import N_TRAIN, SIZE, SMALL, Loop, Sentences, of_single_sentences
@@ -47,9 +49,8 @@ class Near(Comparator):
 
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         """Return the best weights within the cosine, or within that of the problem where it is larger."""
-        if start is None:
-            raise ValueError("a loop gives first weights")
-        around, region = problem.to_caller(CanonicalWeights(start)), problem.region
+        first = np.ones(problem.canonical.n_features) if start is None else start
+        around, region = problem.to_caller(CanonicalWeights(first)), problem.region
         if region is None or region.cosine is None or region.cosine < COSINE:
             region = Region(cosine=COSINE, around=around)
         near = Problem(problem.nbest, problem.metric, ties=problem.ties, region=region)
