@@ -453,4 +453,4 @@ class ObjectiveOfPaths:
 def scale_of(problem: LatticeProblem) -> FloatArray:
     """Return what each canonical weight [d] is multiplied by for the caller."""
     axes = np.eye(problem.canonical.n_features)
-    return np.linalg.norm(np.stack([problem.to_caller(CanonicalWeights(axis)) for axis in axes], axis=1), axis=0)
+    return np.array([np.linalg.norm(problem.to_caller(CanonicalWeights(axis))) for axis in axes])
