@@ -257,8 +257,8 @@ def _run(
             data, seconds = search.load(out)
             arguments = search.arguments(data)  # wrong usage is told before the table of progress begins
             with Interrupts() as stop:
-                progress = progress_of(out, search.time_limit, search.unit(data))
-                with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
+                allowed = Allowance(search.memory_limit).enforced()
+                with naming(search.name), allowed, progress_of(out, search.time_limit, search.unit(data)) as callback:
                     outcome = find(data, callback, arguments)
                 outcome, result = _with_more(outcome, search, data, seconds)
                 if not out.quiet:

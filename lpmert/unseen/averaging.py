@@ -42,7 +42,7 @@ RIDGE = 0.1
 """Added to the eigenvalues of the features' correlations before they are made alike."""
 
 CHAINS = 3
-"""Random walks, whose means are averaged: of two that do not agree, nobody can tell which is off."""
+"""Random walks, whose means are averaged: with two that disagree, it is unknown which is off."""
 
 AGREEMENT = 0.95
 """Least cosine of a chain's mean with the mean of all at which chains end."""
@@ -382,7 +382,7 @@ def average_over_paths(
 
 
 def _near(problem: LatticeProblem, start: CanonicalWeights, rng: np.random.Generator) -> Iterator[Verdict]:
-    """Yield what wins at the start and at random weights [d] near it: what wins far away says nothing of losses there.
+    """Yield what wins at the start and at random weights [d] near it: far away, other hypotheses win.
 
     How near depends on the features: every direction begins a little further away than the one before has ended.
     """

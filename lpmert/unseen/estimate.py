@@ -1,9 +1,9 @@
-"""What weights will cost on lists from the same source that nobody has seen yet: cross-validation with refits.
+"""What weights will cost on unseen lists from the same source: cross-validation with refits.
 
 Lists and lattices alike: what weights choose, and what each list contributes to the loss.
 
 Every fold is fitted from nothing but its own lists: their scale, their correlations, their temperature, their first
-weights. Nothing of the lists held out comes in.
+weights. The lists held out do not enter.
 """
 
 from __future__ import annotations
