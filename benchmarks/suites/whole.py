@@ -5,37 +5,93 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
+
+from benchmarks import datasets
 from benchmarks.harness import Answer, Benchmark, Judgement, Task, Unprepared
 from benchmarks.rows import Row, find
-from benchmarks.simulated import SIZE, SMALL, Loop, Sentences, of_single_sentences
+from benchmarks.simulated import N_TRAIN, SIZE, SMALL, Loop, Sentences, of_single_sentences
 from benchmarks.tables import Table, seconds
-from lpmert import Looped
+from lpmert import Limits, Looped, Region
+from lpmert.errors import FloatArray
+from lpmert.lines.clock import Clock
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.och import Och
 from lpmert.methods.lp_mert.beam import Beam
 from lpmert.methods.lp_mert.method import LpMert
+from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.problem import Problem
-from lpmert.search.method import Method
+from lpmert.search.driver import solve
+from lpmert.search.method import Comparator, Found, Method
 
-SIZES = (4, 8, 16, 32)
-"""Numbers of sentences to tune on; LP-MERT is exact on the first ones only, and has to end on these."""
+SIZES = (4, 8, 16, 32, 64, N_TRAIN)
+"""Numbers of sentences to tune on; LP-MERT searches all weights of the first ones only, and those near of the others.
+"""
 
 EXACT = 8
 PARTS = 3
-"""Sets of sentences of each size, one after the other."""
+"""Most sets of sentences of each size, one after the other."""
 
-ITERATIONS = 8
-SEARCH_SECONDS = 5.0
-TIME_LIMIT = 120.0
+ITERATIONS = 10
+SEARCH_SECONDS = 10.0
+TIME_LIMIT = 300.0
 PROVED = 1e-9
+COSINE = 0.84
+"""With the weights decoded with, as in Figure 7 of the paper."""
+
+
+@dataclass(frozen=True)
+class Near(Comparator):
+    """LP-MERT among the weights whose cosine with those of the last decoding is large enough, for equal spread."""
+
+    name = "near"
+    takes_caps = False
+    within: ClassVar[Method] = LpMert()
+
+    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+        """Return the best weights within the cosine, each in the unit of its feature's spread within lists."""
+        first = np.ones(problem.canonical.n_features) if start is None else start
+        spread = datasets.spread_within(problem.nbest)
+        around = problem.to_caller(CanonicalWeights(first)) * spread
+        lists = datasets.of_unit_deviation(problem.nbest)
+        near = Problem(lists, problem.metric, ties=problem.ties, region=Region(cosine=COSINE, around=around))
+        found = solve(self.within, near, Limits(time_limit=SEARCH_SECONDS), None, seed, CallerWeights(around))
+        weights = problem.to_canonical(CallerWeights(found.weights / spread))
+        clock.keep(weights)
+        return Found(weights, {"proved": int(found.status.proved)})
+
+
+class NearExactly(Near):
+    """The same by `auto`."""
+
+    within = Auto()
+
+
 METHODS: dict[str, Method] = {
     "Powell, 20 restarts": Och(directions="powell", restarts=20),
     "lp-mert": LpMert(),
-    "beam 30": Beam(30),
+    f"lp-mert, cosine {COSINE}": Near(),
+    f"auto, cosine {COSINE}": NearExactly(),
+    "beam 1000": Beam(1000),
     "auto": Auto(),
 }
+
+
+def parts_of(size: int) -> list[str]:
+    """Return the names of the sets of so many sentences."""
+    return [of_single_sentences(SMALL, *bounds).name for bounds in bounds_of(size)]
+
+
+def bounds_of(size: int) -> list[tuple[int, int]]:
+    """Return where the sets of so many sentences begin and end."""
+    return [(part * size, (part + 1) * size) for part in range(min(PARTS, N_TRAIN // size))]
+
+
+def fits(method: Method, size: int) -> bool:
+    """Whether a method has rows with so many sentences: LP-MERT with few, methods within the cosine with more."""
+    return not isinstance(method, LpMert if size > EXACT else Near)
 
 
 @dataclass(frozen=True)
@@ -53,17 +109,6 @@ class Sums(Unprepared):
         return Judgement(own.loss, own.score, {"test_score": test.score})
 
 
-@dataclass(frozen=True)
-class Tuning(Loop):
-    """A whole tuning with one method, LP-MERT only of few sentences."""
-
-    def skip(self, data: Sentences, objective: Sums) -> str | None:
-        """Return that there are too many sentences for LP-MERT, if so."""
-        del objective
-        exact = isinstance(self.method, LpMert)
-        return "too many sentences for LP-MERT" if exact and data.train.n_lists > EXACT else None
-
-
 def told(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
     """Return how many searches there were, and how many of them proved their optimum."""
     searched = [one for one in found.iterations if one.pool_loss is not None]
@@ -78,19 +123,21 @@ def told(found: Looped) -> tuple[dict[str, int], dict[str, Any]]:
 def tasks() -> Iterator[Task]:
     """Yield all methods on each set of sentences in turn."""
     for size in SIZES:
-        for part in range(PARTS):
+        for bounds in bounds_of(size):
+            data = of_single_sentences(SMALL, *bounds)
             for name, method in METHODS.items():
-                data = of_single_sentences(SMALL, part * size, (part + 1) * size)
-                yield Task(data, Sums(), Tuning(name, method, ITERATIONS, told, "loss", SEARCH_SECONDS), 0, TIME_LIMIT)
+                if fits(method, size):
+                    limit = None if isinstance(method, Near) else SEARCH_SECONDS  # which has its own limit
+                    solver = Loop(name, method, ITERATIONS, told, "loss", limit)
+                    yield Task(data, Sums(), solver, 0, TIME_LIMIT)
 
 
 def render(rows: list[Row]) -> Iterator[Table]:
     """Yield where the loops end, by number of sentences and method."""
     body = []
     for size in SIZES:
-        names = [of_single_sentences(SMALL, part * size, (part + 1) * size).name for part in range(PARTS)]
-        wanted = {name for name, method in METHODS.items() if size <= EXACT or not isinstance(method, LpMert)}
-        names = [name for name in names if wanted <= {row.solver for row in find(rows, dataset=name)}]  # none lacks one
+        wanted = {name for name, method in METHODS.items() if fits(method, size)}
+        names = [name for name in parts_of(size) if wanted <= {row.solver for row in find(rows, dataset=name)}]
         for method in METHODS:
             mine = [row for name in names for row in find(rows, dataset=name, solver=method)]
             if not mine:
@@ -110,14 +157,17 @@ def render(rows: list[Row]) -> Iterator[Table]:
             )
     note = (
         f"A simulated decoder that gives the {SIZE} best of all hypotheses of three runs of a real one; {len(SMALL)} "
-        f"features; means over {PARTS} sets of sentences of each size, or over those that all methods "
-        "have run on. Tuned on: 1 - sentence BLEU+1, summed, of "
+        f"features; means over at most {PARTS} sets of sentences of each size, those that all methods have run on. "
+        "Tuned on: 1 - sentence BLEU+1, summed, of "
         f"what the decoder gives out at the best of at most {ITERATIONS} iterations; test: corpus BLEU of 350 other "
-        "sentences. Proved: searches of pools that proved their optimum, of all. A search takes at most "
-        f"{SEARCH_SECONDS:g} seconds of the wall clock, on a busy machine far fewer of the processor. "
+        "sentences. Proved: searches of pools that proved their optimum among all weights, of all searches. A search "
+        f"takes at most {SEARCH_SECONDS:g} seconds of the wall clock, on a busy machine far fewer of the processor. "
+        f"Cosine {COSINE}: only weights that near those decoded with "
+        "last, each in the unit of its feature's spread. "
         "The loop is lpmert's own: a step that the decoder does not confirm is halved; "
-        "auto searches within half the angle in the place of the beam, which cannot. lp-mert, the beam and auto begin "
-        "with lpmert's line searches. The paper's own figures, of another system, are not repeated here."
+        "auto searches within half the angle in the place of the beam and of the cosine. All but Powell begin "
+        "with lpmert's line searches. The paper, with a real decoder and another system: LP-MERT 16.21 and 17.08 BLEU "
+        "after 7 iterations, its line searches 15.97 and 16.91 after 9."
     )
     headings = ("sentences", "method", "sets", "tuned on", "test BLEU", "iterations", "proved", "CPU s")
     yield Table("LP-MERT in the loop of decoding and tuning (end to end, in kind)", headings, body, note, left=2)

@@ -68,7 +68,9 @@ class Where:
     nonnegative: bool = option("", "No weight below 0.", default=False)
     linear: tuple[Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", linear, default=(), rare=True)
     total: float | None = option("W", "Sum of all weights.", finite, rare=True)
-    cosine: float | None = option("C", "Least cosine with the weights of --around, 0 or more.", finite, rare=True)
+    cosine: float | None = option(
+        "C", "Least cosine with the weights of --around; below 0 in solve only.", finite, rare=True
+    )
     around: str | None = option("WEIGHTS", "Same syntax as `lpmert check --weights`.", rare=True)
 
 
@@ -100,8 +102,11 @@ class Search(_How, Where, Question):
         super().__post_init__()
         if (self.cosine is None) != (self.around is None):
             raise click.UsageError("--cosine and --around go together.")
-        if self.cosine is not None and self.cosine < 0:
-            raise click.UsageError("--cosine is 0 or more here; weights beyond a right angle are for lpmert.minimize.")
+
+    @property
+    def wide(self) -> bool:
+        """Whether the cosine reaches beyond a right angle: then several searches answer."""
+        return self.cosine is not None and self.cosine < 0
 
     def load(self, out: Quiet) -> tuple[Data, float]:
         """Return the lists or lattices, and the seconds it took."""

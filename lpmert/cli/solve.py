@@ -129,6 +129,9 @@ def solve(
             if value is not None:
                 raise click.UsageError(f"{name} is for a single search, without {few.option}.")
 
+    if search.wide and proof.certificate is not None:
+        raise click.UsageError("--certificate is for a single search, without a --cosine below 0.")
+
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Result:
         from lpmert.api import minimize
 
@@ -138,7 +141,8 @@ def solve(
         if few.budget is not None:
             return best_within(data, few.budget, search, arguments, callback)
         keeping: dict[str, Any] = {"checkpoint": proof.checkpoint, "resume": proof.resume}
-        result = minimize(data, initial_weights=start.weights(data.names), callback=callback, **keeping, **arguments)
+        told = None if search.wide else callback  # several searches tell nothing before the end
+        result = minimize(data, initial_weights=start.weights(data.names), callback=told, **keeping, **arguments)
         return replace(result, whole=_whole(data, result, search, arguments))
 
     def text(data: Data, result: Result) -> str:
@@ -147,6 +151,10 @@ def solve(
         from lpmert.model.problem import Problem
         from lpmert.search.decimals import few_decimals
 
+        if search.wide:  # where rounding could leave the region
+            from numpy import array_equal
+
+            return weights.text(result.names, result.weights, partial(array_equal, result.weights))
         problem = problem_of(data, search.summed_metric(data), search.ties, search.region(data.names))
         shorten = partial(few_decimals, problem) if isinstance(problem, Problem) else None
         return weights.text(result.names, result.weights, keeps_loss(problem, result.weights), shorten)
@@ -173,7 +181,9 @@ def _whole(data: Data, result: Result, search: ScaledSearch, arguments: dict[str
     from lpmert.system.deadline import Deadline, OutOfTime, heeding
     from lpmert.whole import whole_weights
 
-    if not (isinstance(data, NBest) and result.status.proved and data.n_hypotheses * data.n_features <= _MOST_NUMBERS):
+    if search.wide or not (
+        isinstance(data, NBest) and result.status.proved and data.n_hypotheses * data.n_features <= _MOST_NUMBERS
+    ):
         return {}
     own = {name: arguments[name] for name in ("metric", "ties", "region")}
     limits = Deadline(_left(search, result), memory=Allowance(search.memory_limit))

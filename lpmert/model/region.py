@@ -289,7 +289,7 @@ def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | 
     cosine = _number(region.cosine, "the cosine")
     if region.wide:
         raise RegionError(
-            f"a cosine below 0 leaves weights that are no convex region, which only lpmert.minimize searches; "
+            "a cosine below 0 leaves weights that are no convex region, which only `solve` and lpmert.minimize search; "
             f"got {cosine:g}, give 0 or more"
         )
     if not 0.0 <= cosine < 1.0:

@@ -363,11 +363,11 @@ class Run(Clock, Search):
         self.finished = True
 
     def _within_region(self, weights: CanonicalWeights) -> CanonicalWeights:
-        """Return these weights [d] if they lie in the region, or else the best ones."""
+        """Return these weights [d] if they lie in the region, or else the best ones met inside, or any there."""
         if self._problem.inside(self._problem.to_caller(weights)):
             return weights
-        logger.warning("the method left the region; the best weights that it met inside are returned")
-        return weights if self.best is None else self.best
+        logger.warning("the method left the region; the best weights that it met inside, or else any, are returned")
+        return start_weights(self._task.canonical, None) if self.best is None else self.best
 
 
 class Comparator(Method):

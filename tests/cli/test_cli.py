@@ -201,6 +201,23 @@ class TestRegions:
         weights = found("solve", table, *COLUMNS, *options)["weights"]
         assert holds(weights["am"], weights["lm"])
 
+    def test_a_cosine_below_0_is_searched_and_its_weights_are_written_in_full(self, table: str, tmp_path: Path) -> None:
+        """Held against weights every half a degree."""
+        path = tmp_path / "weights.json"
+        options = ["--cosine", "-0.5", "--around", "3,4", "--weights-out", path]
+        result = found("solve", table, *COLUMNS, *options)
+        written = json.loads(path.read_text())
+        assert written == result["weights"]
+
+        def cosine(am: float, lm: float) -> float:
+            return (3 * am + 4 * lm) / 5 / math.hypot(am, lm)
+
+        assert cosine(written["am"], written["lm"]) >= -0.5
+        lists = lpmert.read(table, segment="list", features=["am", "lm"], loss="errors")
+        circle = [(math.cos(math.radians(a / 2)), math.sin(math.radians(a / 2))) for a in range(720)]
+        evaluated = [lpmert.evaluate(lists, one) for one in circle if cosine(*one) > -0.5]
+        assert result["loss"] == result["lower_bound"] == min(one.loss for one in evaluated if not one.tied_lists)
+
     def test_with_v_the_report_tells_the_distance_to_each_limit(self, table: str) -> None:
         outcome = run("solve", table, *COLUMNS, "--nonnegative", "-v")
         assert "inside by" in outcome.stdout
@@ -216,7 +233,9 @@ class TestRegions:
             (["--linear", "lm:0.."], 2, "ac=1"),
             (["--linear", "lm=1"], 2, "is not a limit on a sum"),
             (["--cosine", "0.5"], 2, "--around"),
-            (["--cosine", "-0.5", "--around", "1,1"], 2, "lpmert.minimize"),
+            (["--cosine", "-0.5", "--around", "1,1", "--certificate", "proof.json"], 2, "--certificate"),
+            (["--cosine", "-0.5", "--around", "1,1", "--at-most", "1"], 1, "lpmert.minimize"),
+            (["--cosine", "-1.5", "--around", "1,1"], 1, "above -1"),
             (["--bounds", "lm:0..1"], 1, "reference"),
             (["--bounds", "xx:0.."], 1, "no feature 'xx'"),
             (["--nonnegative", "--linear", "am=1,lm=1:..0"], 1, "no inside"),

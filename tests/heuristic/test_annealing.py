@@ -1,24 +1,36 @@
 """Expected losses and their gradients are right, and annealing ends near the optimum, never below."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
 from itertools import pairwise, product
-from math import inf
+from math import inf, log
 
 import numpy as np
 import pytest
+from graph_problems import GivenGraphs, graph_problem
 from oracle import decoded, directions_of_the_plane
 from problems import random_lists
 from searches import many_more
 from shared import librispeech, needs_shared, train_choices
 
+import lpmert
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.methods.heuristic.likelihood import AllHypotheses
-from lpmert.methods.heuristic.risk import SCHEDULES, Annealing, Objective, Step, risk_of
+from lpmert.methods.heuristic.risk import (
+    SCHEDULES,
+    AllPaths,
+    Annealing,
+    Objective,
+    ObjectiveOfPaths,
+    Step,
+    risk_of,
+)
 from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.ratio import Bleu, Chrf, f_beta, precision, recall
 from lpmert.model.canonical import CanonicalWeights
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
@@ -146,3 +158,83 @@ def test_on_real_lists_annealing_comes_within_one_percent_of_the_proved_optimum(
     losses = [solve(method, problem).loss for method in (Annealing(), Annealing(schedule="gamma", variance=inf))]
     assert optimum <= min(losses)
     assert losses[0] <= 1.01 * optimum
+
+
+def exact_objective(given: GivenGraphs, powers: list[int], temperature: float) -> tuple[float, list[float]]:
+    """Risk - T * entropy, and its slopes, by all paths one by one; scores are these powers of 2, times features.
+
+    Probabilities are fractions: only logarithms of whole sums are rounded.
+    """
+    value, slopes = 0.0, [0.0] * len(powers)
+    for begin, end in pairwise(given.offsets):
+        rows, losses = given.sums[begin:end], [one[0] for one in given.values[begin:end]]
+        exponents = [sum((p * x for p, x in zip(powers, row, strict=True)), Fraction(0)) for row in rows]
+        shares = [Fraction(2) ** int(exponent) for exponent in exponents]
+        total = sum(shares)
+        p = [share / total for share in shares]
+
+        def mean(values: list[Fraction], p: list[Fraction] = p) -> Fraction:
+            return sum((a * b for a, b in zip(p, values, strict=True)), Fraction(0))
+
+        def covariance(one: list[Fraction], other: list[Fraction]) -> Fraction:
+            return mean([a * b for a, b in zip(one, other, strict=True)]) - mean(one) * mean(other)
+
+        value += float(mean(losses)) - temperature * (log(total) - log(2) * float(mean(exponents)))
+        for d in range(len(powers)):
+            column = [row[d] for row in rows]
+            slopes[d] += float(covariance(losses, column)) + temperature * log(2) * float(covariance(exponents, column))
+    return value, slopes
+
+
+@pytest.mark.parametrize("seeds", [range(40), many_more(range(100, 500))])
+def test_the_objective_of_all_paths_is_that_of_exact_sums_over_them(seeds: range) -> None:
+    """Lattices and hypergraphs; also with parallel links, dead ends, and a node that an edge has twice."""
+    for seed in seeds:
+        given = graph_problem("integers", "loss", seed)
+        rng = np.random.default_rng(seed)
+        powers = rng.integers(-2, 3, size=given.features.shape[1]).tolist()
+        problem = LatticeProblem(given.data, "loss")
+        paths = AllPaths(problem)
+        scale = problem.coordinates.scales
+        weights = log(2) * np.array(powers) / scale
+        for temperature, gamma in ((0.0, 1.0), (0.75, 1.0), (0.0, 2.0), (3.0, 0.5)):
+            objective = ObjectiveOfPaths(paths, Step(temperature, gamma), np.zeros(len(powers)))
+            value, gradient = objective(weights / gamma)
+            expected, slopes = exact_objective(given, powers, temperature)
+            assert value == pytest.approx(expected, rel=1e-12, abs=1e-12)
+            assert gradient / gamma == pytest.approx(np.array(slopes) * scale, rel=1e-9, abs=1e-9)
+            if temperature == 0.0:
+                assert objective.expected_loss(weights / gamma) == pytest.approx(value, rel=1e-12)
+
+
+def test_annealing_over_all_paths_ends_at_or_near_the_least_loss_never_below() -> None:
+    ended = []
+    for seed in range(12):
+        given = graph_problem("integers", "loss", seed)
+        for schedule in SCHEDULES:
+            result = lpmert.minimize(given.data, metric="loss", method=Annealing(schedule=schedule))
+            assert result.lower_bound is None
+            assert result.loss == given.attained(result.weights.tolist())[0]
+            assert result.loss >= given.least or result.tied_lists
+            if schedule == "entropy":
+                ended.append(result.loss - float(given.least))
+    assert np.median(ended) == 0
+    assert np.mean(ended) < 0.5
+
+
+def test_annealing_over_all_paths_returns_weights_of_the_region_also_where_it_met_none() -> None:
+    some = [graph_problem("integers", "loss", seed, in_region=True) for seed in (1, 5, 6, 7, 9, 13)]
+    inside = [given for given in some if given.least is not None]
+    assert len(inside) >= 3
+    for given in inside:
+        result = lpmert.minimize(given.data, metric="loss", method="annealing", region=given.region)
+        assert min(result.region.values()) >= 0
+        assert result.loss >= given.least or result.tied_lists
+
+
+def test_what_annealing_over_all_paths_cannot_do_says_so() -> None:
+    given = graph_problem("integers", "wer", 0)
+    with pytest.raises(MethodError, match="metric loss"):
+        lpmert.minimize(given.data, metric="wer", method="annealing")
+    with pytest.raises(MethodError, match="held_out"):
+        lpmert.minimize(given.data, metric="loss", method=Annealing(held_out=0.5))

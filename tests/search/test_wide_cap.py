@@ -153,7 +153,7 @@ def test_what_a_cosine_below_0_does_not_go_with_says_so() -> None:
         lpmert.minimize(lists.nbest, region=region, gap=0.1)
     with pytest.raises(RegionError, match="drop first weights, callback"):
         lpmert.minimize(lists.nbest, region=region, callback=lambda _: None)
-    with pytest.raises(RegionError, match=r"only lpmert\.minimize"):
+    with pytest.raises(RegionError, match=r"`solve` and lpmert\.minimize"):
         lpmert.check(lists.nbest, centre, region=region)
     with pytest.raises(RegionError, match="all 0"):
         lpmert.minimize(lists.nbest, region=Region(cosine=-0.28, around=np.zeros(len(centre))))

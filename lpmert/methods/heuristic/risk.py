@@ -5,12 +5,14 @@ probability softmax(gamma w.h) within their list. Losses that are sums over list
 precision, an F measure or BLEU is a ratio of sums: the expected value of minus its logarithm is a weighted sum of
 E[log X] over sums X of one column, and of E[max(R / A - 1, 0)] for BLEU's brevity penalty. These expectations are the
 paper's: up to the second order around the expected sums. Lists are drawn independently, so means and variances of sums
-add up over lists.
+add up over lists. Over lattices and hypergraphs whose links have losses, the expected sum is exact, over all paths: by
+sums from the start to each node and from there to the end, of probabilities and, beside them, of what these expect (the
+expectation semiring of Eisner, Parameter Estimation for Probabilistic Finite-State Transducers, ACL 2002).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, NamedTuple, Protocol
@@ -18,11 +20,13 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from lpmert.configurable import option
-from lpmert.errors import FloatArray, MethodError
+from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.clock import Clock
 from lpmert.methods.heuristic.likelihood import HELP, AllHypotheses, fitted_by_folds, lists_of, minimize_smooth
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.ratio import Bleu, LinearFraction
+from lpmert.model.canonical import CanonicalWeights
+from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import mean_difference
 from lpmert.quoting import quoted
@@ -186,6 +190,9 @@ class Annealing(Comparator):
     that decodes them with the least loss are returned. (The paper stops the cooling at the first rise; that often ends
     in the noise of the first, nearly random steps.) Otherwise the last weights are returned, or the best ones so far
     where a limit stops the run. The method starts from weights 0 unless others are given.
+
+    Lattices and hypergraphs need losses of links, which add up: metric "loss". Then all paths count, each by itself,
+    also those with the same words. Neither `held_out` nor `folds` is for them.
     """
 
     schedule: str = option("entropy", "what falls: the temperature, or the uncertainty, or nothing", choices=SCHEDULES)
@@ -199,6 +206,7 @@ class Annealing(Comparator):
 
     name: ClassVar[str] = "annealing"
     minimises = False
+    takes_lattices: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -209,7 +217,14 @@ class Annealing(Comparator):
     def random(self) -> bool:
         return self.held_out > 0.0 or self.folds is not None
 
-    def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+    def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
+        weights = np.zeros(problem.canonical.n_features) if start is None else start
+        if isinstance(problem, LatticeProblem):
+            if self.held_out or self.folds is not None:
+                raise MethodError("annealing over all paths of lattices takes neither held_out nor folds; drop them")
+            paths = AllPaths(problem)
+            precision = self._precision(scale_of(problem))
+            return self.anneal(lambda step: ObjectiveOfPaths(paths, step, precision), weights, clock)
         lists = lists_of(problem)
         aside = None
         if self.held_out:
@@ -217,10 +232,15 @@ class Annealing(Comparator):
             count = min(max(1, round(self.held_out * lists.n_lists)), lists.n_lists - 1)
             if count:
                 aside, lists = lists.take(np.sort(order[:count])), lists.take(np.sort(order[count:]))
-        weights = np.zeros(problem.canonical.n_features) if start is None else start
         if self.folds is not None:
             return self._by_folds(lists, problem.metric, weights, self.folds, seed, clock)
-        return self.anneal(lists, problem.metric, weights, clock, aside)
+        risk, precision = self._risk(lists, problem.metric), self._precision(lists.scale)
+
+        def loss_aside(weights: FloatArray) -> float:
+            return problem.metric.loss(aside.statistics[aside.chosen(weights)].sum(axis=0)) if aside else inf
+
+        held_out = None if aside is None else loss_aside
+        return self.anneal(lambda step: Objective(lists, risk, step, precision), weights, clock, held_out)
 
     def _by_folds(
         self, lists: AllHypotheses, metric: Metric, weights: FloatArray, folds: int, seed: int, clock: Clock
@@ -248,26 +268,24 @@ class Annealing(Comparator):
 
     def anneal(
         self,
-        lists: AllHypotheses,
-        metric: Metric,
+        objective_of: Callable[[Step], Objective | ObjectiveOfPaths],
         weights: FloatArray,
         clock: Clock,
-        held_out: AllHypotheses | None = None,
+        held_out: Callable[[FloatArray], float] | None = None,
     ) -> Found:
-        """Return the end of the schedule on these lists, begun at canonical weights [d]; see the class."""
-        risk = self._risk(lists, metric)
+        """Return the end of the schedule, begun at canonical weights [d]; held_out: what weights lose elsewhere."""
         best, least = weights, inf
         last = inf
         steps = 0
         for step in self._steps():
-            objective = Objective(lists, risk, step, self._precision(lists))
+            objective = objective_of(step)
             weights, _ = minimize_smooth(objective, weights, clock, gradient=_GRADIENT, change=_CHANGE)
             steps += 1
             clock.keep(weights)
             if clock.expired(0):
                 return Found(weights if clock.best is None else clock.best, {"schedule_steps": steps})
             if held_out is not None:
-                loss = metric.loss(held_out.statistics[held_out.chosen(weights)].sum(axis=0))
+                loss = held_out(weights)
                 if loss <= least:
                     best, least = weights, loss
             if step.temperature == 0.0:
@@ -292,9 +310,9 @@ class Annealing(Comparator):
             yield Step(0.0, gamma)
             gamma *= 2
 
-    def _precision(self, lists: AllHypotheses) -> FloatArray:
+    def _precision(self, scale: FloatArray) -> FloatArray:
         usual = inf if self.schedule == "entropy" else 1.0
-        return np.asarray(lists.scale**2 / (usual if self.variance is None else self.variance))
+        return np.asarray(scale**2 / (usual if self.variance is None else self.variance))
 
 
 @dataclass(frozen=True)
@@ -320,3 +338,119 @@ class Objective:
 
     def expected_loss(self, weights: FloatArray) -> float:
         return self.risk(self.lists.probabilities(self.step.gamma * weights))[0]
+
+
+class _Layer(NamedTuple):
+    """What sums into some nodes [n] have in common: links [m], sorted by node, and where those of each begin [n].
+
+    others [m]: of sums from the end, the node beside this one that a link leaves.
+    """
+
+    nodes: IntArray
+    links: IntArray
+    begins: IntArray
+    others: IntArray
+
+
+def _layers(nodes: IntArray, links: IntArray, others: IntArray, height: IntArray) -> list[_Layer]:
+    """Return pairs of a node [m] and a link [m] by the height of the node, the lowest first."""
+    order = np.lexsort((nodes, height[nodes]))
+    nodes, links, others = nodes[order], links[order], others[order]
+    cuts = np.flatnonzero(np.diff(height[nodes])) + 1
+    found = []
+    for own, through, beside in zip(*(np.split(one, cuts) for one in (nodes, links, others)), strict=True):
+        begins = np.flatnonzero(np.diff(own, prepend=-1))
+        found.append(_Layer(own[begins], through, begins, beside))
+    return found
+
+
+class AllPaths:
+    """All hypotheses of all graphs: features [L, d] of their links in canonical coordinates, and losses [L].
+
+    The links of all graphs stand one after the other, and so do the nodes, the first of each graph being its start.
+    """
+
+    def __init__(self, problem: LatticeProblem) -> None:
+        graphs, losses = problem.graphs, problem.lattices.losses
+        if problem.given_metric != "loss" or losses is None:
+            raise MethodError(
+                "over all paths of lattices, an expected loss is known only where links have losses (metric loss); "
+                "make N-best lists with --n-best or lpmert.n_best for other metrics"
+            )
+        self.features, self.losses = np.concatenate([graph.features for graph in graphs]), losses
+        base = np.cumsum([0, *(graph.n_nodes for graph in graphs)])
+        own = np.repeat(base[:-1], [len(graph.sources) for graph in graphs])
+        self._tails, self._others, self._heads = (
+            np.concatenate(ends) + own
+            for ends in zip(*((graph.sources, graph.seconds, graph.targets) for graph in graphs), strict=True)
+        )
+        self._goals, self._count = base[1:] - 1, int(base[-1])
+        self._goal_of_link = self._goals[np.searchsorted(base, own, side="right") - 1]
+        height = [0] * self._count
+        for tail, other, head in zip(
+            *(ends.tolist() for ends in (self._tails, self._others, self._heads)), strict=True
+        ):
+            height[head] = max(height[head], height[tail] + 1, height[other] + 1)
+        heights, links = np.array(height), np.arange(len(own))
+        self._up = _layers(self._heads, links, links, heights)
+        pairs = np.concatenate([self._tails, self._others]), np.concatenate([self._others, self._tails])
+        inner = np.flatnonzero(pairs[0] != np.tile(own, 2))  # a start is no part of a hypothesis
+        self._down = _layers(pairs[0][inner], np.tile(links, 2)[inner], pairs[1][inner], heights)[::-1]
+
+    def expectations(self, scores: FloatArray, values: FloatArray) -> tuple[float, float, FloatArray]:
+        """Return the sums over graphs of the logarithm of all hypotheses' exponential scores, and of the values that
+        these expect; and the slopes [L] of the latter by the scores of links. scores, values [L]: summed along paths.
+
+        The slope is the covariance of how often a hypothesis uses the link, and of its value.
+        """
+        inside, mean = np.zeros(self._count), np.zeros(self._count)
+        for nodes, links, begins, _ in self._up:
+            tails, others = self._tails[links], self._others[links]
+            inside[nodes], mean[nodes] = _expected(
+                scores[links] + inside[tails] + inside[others], values[links] + mean[tails] + mean[others], begins
+            )
+        outside, beyond = np.zeros(self._count), np.zeros(self._count)
+        for nodes, links, begins, others in self._down:
+            heads = self._heads[links]
+            outside[nodes], beyond[nodes] = _expected(
+                scores[links] + outside[heads] + inside[others], values[links] + beyond[heads] + mean[others], begins
+            )
+        tails, others, heads, goals = self._tails, self._others, self._heads, self._goal_of_link
+        uses = np.exp(scores + inside[tails] + inside[others] + outside[heads] - inside[goals])
+        excess = values + mean[tails] + mean[others] + beyond[heads] - mean[goals]
+        return float(inside[self._goals].sum()), float(mean[self._goals].sum()), uses * excess
+
+
+def _expected(scores: FloatArray, values: FloatArray, begins: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return for each segment the logarithm of the sum of exponential scores, and the mean of values under these."""
+    largest = np.maximum.reduceat(scores, begins)
+    shares = np.exp(scores - np.repeat(largest, np.diff(begins, append=len(scores))))
+    totals = np.add.reduceat(shares, begins)
+    return largest + np.log(totals), np.add.reduceat(shares * values, begins) / totals
+
+
+@dataclass(frozen=True)
+class ObjectiveOfPaths:
+    """What `Objective` is, over all paths, where risk - T * entropy is what loss + T * score expects, less T log Z."""
+
+    paths: AllPaths
+    step: Step
+    precision: FloatArray
+
+    def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Return the objective and its gradient [d] at canonical weights [d]."""
+        temperature, gamma = self.step
+        scores = gamma * (self.paths.features @ weights)
+        log_z, value, slopes = self.paths.expectations(scores, self.paths.losses + temperature * scores)
+        value += 0.5 * float(self.precision @ weights**2) - temperature * log_z
+        return value, gamma * (slopes @ self.paths.features) + self.precision * weights
+
+    def expected_loss(self, weights: FloatArray) -> float:
+        scores = self.step.gamma * (self.paths.features @ weights)
+        return self.paths.expectations(scores, self.paths.losses)[1]
+
+
+def scale_of(problem: LatticeProblem) -> FloatArray:
+    """Return what each canonical weight [d] is multiplied by for the caller."""
+    axes = np.eye(problem.canonical.n_features)
+    return np.array([np.linalg.norm(problem.to_caller(CanonicalWeights(axis))) for axis in axes])
