@@ -21,10 +21,10 @@ from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
 from lpmert.findings import Outcome, Unit
 from lpmert.metrics.ratio import WITHIN, Budget
-from lpmert.model.nbest import NBest
+from lpmert.model.nbest import NBest, column_of
 from lpmert.model.problem import Problem
 from lpmert.numeric.rounding import binary_places, decimals_of
-from lpmert.quoting import listed, number, quoted
+from lpmert.quoting import number, quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.driver import solve
 from lpmert.system.deadline import Deadline, told
@@ -291,7 +291,7 @@ class _Sums:
                 f"a budget needs a loss that is a sum over lists, and metric {quoted(problem.metric.name)} is none"
             )
         self.problem, self.region = problem, region
-        self.name, values = _second_of(nbest, second, name)
+        self.name, values = column_of(nbest, second, name)
         self.loss = _Whole(problem.losses, nbest.offsets, "the loss")
         self.second = _Whole(values, nbest.offsets, self.name)
 
@@ -304,22 +304,6 @@ class _Sums:
         """Return the least second sum of any weights, a whole number; `None` where it was not proved in time."""
         found = solve(method, Problem(self.lists(self.second.whole), region=self.region), limits, seed=seed)
         return int(found.loss) if found.status is Status.OPTIMAL else None
-
-
-def _second_of(nbest: NBest, second: str | ArrayLike, name: str) -> tuple[str, FloatArray]:
-    """Return the name of a second sum and its numbers [M]; raises `DataError` where there are none."""
-    if isinstance(second, str):
-        if second in nbest.names:
-            values: Any = nbest.features[:, [nbest.names.index(second)]]
-            return second, np.asarray(values if isinstance(values, np.ndarray) else values.toarray()).ravel() + 0.0
-        if second in nbest.statistic_names:
-            return second, nbest.statistics[:, nbest.statistic_names.index(second)] + 0.0
-        names = listed([*nbest.names, *nbest.statistic_names])
-        raise DataError(f"no feature or statistic {quoted(second)} for the second sum; there are {names}")
-    values = np.asarray(second)
-    if values.shape != (nbest.n_hypotheses,) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
-        raise DataError(f"second must be one finite number for each of the {nbest.n_hypotheses} hypotheses")
-    return name, values.astype(np.float64)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.budgets import Front
+    from lpmert.cli.reading import Reading
     from lpmert.findings import Unit
     from lpmert.ranges import NearOptimal, WeightRange
     from lpmert.rashomon import RashomonSet
@@ -168,8 +169,14 @@ def _searched(data: Any, at_most: int | None, arguments: Mapping[str, Any], out:
         stages(f"sets of {size}", done, n_sets)
 
     own = of_many(arguments)
-    ties = None if own["ties"] == "first" else own["ties"]
-    return best_subsets(data, **{**own, "ties": ties}, at_most=at_most, on_set=None if out.quiet else on_set)
+    return best_subsets(
+        data, **{**own, "ties": counted_ties(own["ties"])}, at_most=at_most, on_set=None if out.quiet else on_set
+    )
+
+
+def counted_ties(ties: str) -> str | None:
+    """Return the rule for ties of sets of features: by default, they count at their worst where they can."""
+    return None if ties == "first" else ties
 
 
 def of_many(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -302,7 +309,7 @@ def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> None
             say(f"{second.second} {number(point.sums[second.second])}: {unit.name} {unit.text(point.loss)}")
 
         with Interrupts() as stop, naming(search.name):
-            numbers = _numbers(data, second.second, search)
+            numbers = numbers_of(data, second.second, search)
             own: dict[str, Any] = {**arguments, "name": second.second, "points": second.points}
             found = budgets.pareto(data, numbers, **own, on_point=None if out.quiet else on_point)
         deliver(found.to_json, lambda: _front_report(found, unit))
@@ -318,7 +325,7 @@ def best_within(
     from lpmert.budgets import within_budget
 
     (column, most), own = budget, _of_first(of_many(arguments))
-    return within_budget(data, _numbers(data, column, search), most, name=column, callback=callback, **own)
+    return within_budget(data, numbers_of(data, column, search), most, name=column, callback=callback, **own)
 
 
 def _of_first(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -328,7 +335,7 @@ def _of_first(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name != "ties"}
 
 
-def _numbers(data: Any, column: str, search: Search) -> Any:
+def numbers_of(data: Any, column: str, search: Reading) -> Any:
     """Return a feature or statistic of the lists by its name, or the numbers of a column that was not read with them.
 
     Raises `click.UsageError` for lists that cannot be read once more.
