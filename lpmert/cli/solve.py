@@ -118,6 +118,8 @@ def solve(
     --weights-out; without it, to stdout instead of the report.
     """
 
+    if few.at_most is not None and proof.certificate is not None and search.ties == "best":
+        raise click.UsageError("--certificate with --at-most counts ties at their worst; leave out --ties best.")
     if few.option is not None:
         one_search = {
             "--checkpoint": proof.checkpoint,

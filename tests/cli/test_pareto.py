@@ -70,7 +70,7 @@ def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path) -> None
 def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
     for more, message in (
         (("--at-most", "1"), "--at-most and --budget cannot be combined"),
-        (("--certificate", "proof.json"), "--certificate is for a single search, without --budget"),
+        (("--checkpoint", "state"), "--checkpoint is for a single search, without --budget"),
         (("--report", "page.html"), "--report is for a single search, without --budget"),
         (("--ties", "worst"), "--ties is for one sum"),
     ):
@@ -104,3 +104,21 @@ def test_whole_weights_that_the_limits_leave_no_room_for_are_left_out(
     bare = json_of("solve", table, *FEWER)
     assert (bare["status"], bare["loss"], bare["whole"]) == ("optimal", full["loss"], {})
     assert full["whole"]
+
+
+def test_certificates_of_features_and_budgets_are_written_and_verified(table: Path, tmp_path: Path) -> None:
+    proof = tmp_path / "proof.json.gz"
+    for more, said in (
+        (("--at-most", "1"), "is the least with at most 1 features"),
+        (("--budget", "b=4"), "is the least within b of at most 4"),
+        (("--budget", "c=20"), "is the least within c of at most 20"),  # which is no feature
+    ):
+        solved = json_of("solve", table, *FEWER, *more, "--certificate", proof)
+        document = json_of("verify", proof, table, *FEWER)
+        assert document["proved"]
+        assert document["loss"] == solved["loss"]
+        assert said in succeeded("verify", proof, table, *FEWER, "-q").stdout
+        proof.unlink()
+    assert "--ties best" in refusal(
+        "solve", table, *FEWER, "--at-most", "1", "--certificate", proof, "--ties", "best", code=2
+    )

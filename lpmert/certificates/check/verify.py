@@ -19,7 +19,7 @@ from lpmert.certificates.check.lists import BudgetClaim, Claim, ProofLists
 from lpmert.certificates.check.regions import basis_of, cap_of
 from lpmert.certificates.check.tree import check_tree
 from lpmert.certificates.format import CertificateReader, Header, typed
-from lpmert.errors import CertificateError, FloatArray
+from lpmert.errors import CertificateError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.contract import check_statistics, metric_of
 from lpmert.model.nbest import NBest, column_of
@@ -46,7 +46,7 @@ class Verified:
     least the `cosine` with the weights `around`, if there are any.
     Both are exact, but for BLEU, which is compared exactly and given to the nearest multiple of 2**-64. Weights are
     those near the ones given that fulfil the equations: each of these sets the last weight that it can. With `at_most`,
-    weights count that have no more entries other than 0, and products with limits may be 0; ties of hypotheses that such
+    weights count that have no more entries other than 0, and products with limits may be 0; hypotheses that such
     weights cannot tell apart count at their worst. With a `budget`, weights count whose choices keep the sum that it
     names to its number. `records` counts the parts of the tree.
     """
@@ -141,7 +141,7 @@ def verify(
     metric, ties
         Those it is about, as for `minimize`. Of at most so many features, ties always count at their worst.
     second : array [M], optional
-        For a budget, the number of each hypothesis; by default the feature or statistic with the name in the certificate.
+        For a budget, the number of each hypothesis; by default the feature or statistic that the certificate names.
     time_limit : float, optional
         Seconds.
     memory_limit : int, optional

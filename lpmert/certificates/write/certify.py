@@ -87,10 +87,10 @@ def write_certificate(
     if kind not in (None, BOXES, CONES, SELECTIONS):
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES}, {CONES} or {SELECTIONS}")
     limits, equations, cap = certified_limits(region, nbest.names)
+    room_for(ROW_BYTES * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
     if at_most:
         _write_subsets(path, nbest, result, claim, measure.signature, (at_most, ties, limits, equations, cap), on_stage)
         return
-    room_for(ROW_BYTES * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
     exponents = _exponents(nbest, limits, [], equations, cap)
     lists = ProofLists(nbest, claim, ties, exponents, limits, equations)
     try:
