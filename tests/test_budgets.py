@@ -146,13 +146,19 @@ def test_progress_tells_losses_and_the_trace_does_too() -> None:
     assert found.to_dict()["region"] == found.region
 
 
-def test_a_page_about_all_weights_takes_no_budgets(tmp_path: Path) -> None:
+def test_a_page_about_a_budget_shows_nothing_of_all_weights(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     _, nbest, second = _problem(3, 3)
     found = lpmert.within_budget(nbest, second, 30)
     for data in (None, nbest):
-        with pytest.raises(DataError, match="holds within a budget only"):
-            lpmert.report(found, tmp_path / "page.html", data=data)
+        lpmert.report(found, tmp_path / "page.html", data=data)
+        page = (tmp_path / "page.html").read_text()
+        assert "with second within budget" in page
+        assert f"<dt>second</dt><dd>{found.sums['second']:g}</dd>" in page
+        assert "Error surface" not in page
+        assert "--data" not in page
+    with pytest.raises(DataError, match="holds within a budget only: report it apart"):
+        lpmert.report([lpmert.minimize(nbest), found], tmp_path / "page.html")
     with pytest.raises(DataError, match="holds within a budget only"):
         lpmert.plots.surface(found, nbest)
 

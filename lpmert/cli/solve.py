@@ -125,7 +125,6 @@ def solve(
             "--checkpoint": proof.checkpoint,
             **{"--initial-weights": start.initial_weights, "--gap": search.gap, "--target": search.target},
             **{"--node-limit": search.node_limit},
-            **({} if few.budget is None else {"--report": page.report}),  # which tells of all weights
         }
         for name, value in one_search.items():
             if value is not None:

@@ -150,7 +150,7 @@ def page_of(
     given = {name: weights_array(given_weights(own, name), result.names, name) for name, own in weights.items()}
     material = Material.of(found, None, None, given, scale)
     try:
-        data, metric = read()
+        data, metric = (None, None) if result.sums else read()  # which are about all weights, not those of a budget
         material = Material.of(found, data, metric, given, scale, data_name)
     except OutOfTime:  # before there was anything to draw
         return _page(material, ["all that the lists would show"], {})

@@ -71,7 +71,6 @@ def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
     for more, message in (
         (("--at-most", "1"), "--at-most and --budget cannot be combined"),
         (("--checkpoint", "state"), "--checkpoint is for a single search, without --budget"),
-        (("--report", "page.html"), "--report is for a single search, without --budget"),
         (("--ties", "worst"), "--ties is for one sum"),
     ):
         assert message in refusal("solve", table, *FEWER, "--budget", "b=3", *more, code=2)
