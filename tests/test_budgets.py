@@ -153,8 +153,8 @@ def test_a_page_about_a_budget_shows_nothing_of_all_weights(tmp_path: Path) -> N
     for data in (None, nbest):
         lpmert.report(found, tmp_path / "page.html", data=data)
         page = (tmp_path / "page.html").read_text()
-        assert "with second within budget" in page
         assert f"<dt>second</dt><dd>{found.sums['second']:g}</dd>" in page
+        assert f"with second within budget do better than loss {found.loss:g}" in page
         assert "Error surface" not in page
         assert "--data" not in page
     with pytest.raises(DataError, match="holds within a budget only: report it apart"):
