@@ -138,7 +138,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "both signs": (
         lambda d: d["limits"].append([(-float.fromhex(x)).hex() for x in d["limits"][0]]),
-        "signs and zeros",
+        "limits of both signs",
     ),
     "another sign": (
         _put("limits", [[(0.0).hex(), (-1.0).hex(), (0.0).hex(), (0.0).hex()]]),

@@ -259,13 +259,13 @@ def check_cover(header: Header) -> None:
     """
     if header.around or header.ties != "worst" or header.budget or header.at_most < 1:
         raise CertificateError("of at most so many features, there is no proof with a cosine, a budget or other ties")
-    signs: dict[int, bool] = {}
-    for row in [*header.limits, *header.equations]:
-        own = [d for d, value in enumerate(row) if value]
-        if len(own) != 1 or (row in header.limits and signs.setdefault(own[0], row[own[0]] > 0) != (row[own[0]] > 0)):
-            raise CertificateError(
-                "of at most so many features, there is a proof with signs and zeros of weights alone"
-            )
+    limits = [[*map(Fraction, row)] for row in header.limits]
+    places = [[d for d, value in enumerate(row) if value] for row in [*limits, *header.equations]]
+    if any(len(own) != 1 for own in places):
+        raise CertificateError("of at most so many features, there is a proof with signs and zeros of weights alone")
+    signs = {(own[0], row[own[0]] > 0) for row, own in zip(limits, places, strict=False)}
+    if len({d for d, _ in signs}) < len(signs):
+        raise CertificateError("limits of both signs of a feature leave no weights")
     used = sum(weight != 0.0 for weight in header.weights.values())
     if used > header.at_most:
         raise CertificateError(f"{used} weights are other than 0, and {header.at_most} may be")
