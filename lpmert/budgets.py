@@ -342,7 +342,18 @@ class _Within:
         sums, limit = self._sums, self._limit
         problem = Problem(sums.lists(self._losses, sums.second.whole), self._metric, region=sums.region)
         own = None if callback is None else lambda progress: callback(self._progress(progress))
+        least = None
+        if self._budget == 0 and method.proves:
+            half = None if limits.time_limit is None else limits.time_limit / 2.0
+            limits = replace(limits, time_limit=half)
+            least = self._least_of_cheapest(method, limits, seed)
+            limits = replace(limits, target=least)
         found = solve(method, problem, limits, own, seed)
+        if least is not None and found.lower_bound is not None:
+            exact = found.tied_lists == 0 and (sums.region is None or sums.region.cosine is None)
+            closed = found.loss <= least and exact
+            bound = min(max(found.lower_bound, least), found.loss)
+            found = replace(found, lower_bound=bound, status=Status.OPTIMAL if closed else found.status)
         at = sums.problem.evaluate(found.weights)
         whole = int(sums.second.whole[sums.problem.nbest.offsets[:-1] + at.selection].sum())
         second = float(sums.second.value(whole))
@@ -368,6 +379,20 @@ class _Within:
             unit=sums.problem.unit,
         )
         return _Found(result, whole <= self._budget, whole, second)
+
+    def _least_of_cheapest(self, method: Method, limits: Limits, seed: int) -> float | None:
+        """Return a bound on the loss of the search, where only hypotheses of the least second number of their list keep
+        to the budget: the least of lists of these alone, which weights within the budget choose from alike (R8).
+
+        Prices alone would have to grow without end: such weights lie near an edge of the weight space.
+        """
+        lists = self._sums.problem.nbest
+        rows = np.flatnonzero(self._sums.second.whole == 0)
+        losses = self._losses[rows].astype(np.float64)
+        offsets = np.searchsorted(rows, lists.offsets)
+        cheapest = NBest(lists.features[rows], offsets, losses, lists.names, lists.list_ids)
+        bound = solve(method, Problem(cheapest, region=self._sums.region), limits, seed=seed).lower_bound
+        return None if bound is None else min(WITHIN, math.ceil(bound) * self._unit)
 
     def _point(self, seconds: float, bound: float | None, loss: float) -> tuple[float, float | None, float]:
         """Return a point of the trace, in losses."""

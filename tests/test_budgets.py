@@ -231,3 +231,30 @@ def test_bounds_of_decimals_are_rounded_down() -> None:
     above = [bound for bound in bounds if Fraction(round(10 * bound), 10) < Fraction(bound)]
     assert len(set(bounds)) > 1
     assert not above
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_least_sum_of_a_feature_is_proved_from_the_cheapest_hypotheses_alone(seed: int) -> None:
+    lists, nbest, _ = _problem(seed, 2 + seed % 3)
+    second = lists.features[:, 0]
+    least = float(np.minimum.reduceat(second, lists.offsets[:-1]).sum())
+    totals = attainable_totals(lists, np.column_stack([lists.losses, second]))
+    wanted = min(loss for loss, own in totals if own == least)
+    found = lpmert.within_budget(nbest, "feature1", least)
+    assert (found.status, found.loss, found.lower_bound, found.sums["feature1"]) == (
+        Status.OPTIMAL,
+        wanted,
+        wanted,
+        least,
+    )
+
+
+def test_the_far_end_of_a_front_with_four_features_is_proved() -> None:
+    rng = np.random.default_rng(4)
+    features = np.column_stack([rng.integers(1, 9, 600), rng.normal(size=(600, 3)).round(2)])
+    nbest = NBest(features, range(0, 601, 10), rng.integers(0, 9, 600), names=["words", "a", "b", "c"])
+    least = float(np.minimum.reduceat(features[:, 0], nbest.offsets[:-1]).sum())
+    found = lpmert.within_budget(nbest, "words", least, time_limit=60)
+    assert found.status is Status.OPTIMAL
+    assert found.sums["words"] == least
+    assert found.lower_bound == found.loss == lpmert.evaluate(nbest, found.weights).loss
