@@ -436,11 +436,12 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
     with naming(lists.name), delivering(out) as deliver:
         with Allowance(limits.memory_limit).enforced():
             data = lists.read_whole()
+            metric = lists.summed_metric(data)
             second = _second_sum(claim.certificate, data, lists)
         found = lpmert.verify(
             claim.certificate,
             data,
-            metric=lists.summed_metric(data),
+            metric=metric,
             ties=lists.ties,
             second=second,
             time_limit=limits.time_limit,
