@@ -15,8 +15,10 @@ from lpmert.quoting import WARNINGS, listed
 from lpmert.registry import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+
+    from numpy.typing import ArrayLike
 
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
@@ -272,6 +274,9 @@ def certify(
     metric: str | Metric | None = None,
     ties: str = "first",
     region: Region | None = None,
+    at_most: int | None = None,
+    budget: Mapping[str, float] | None = None,
+    second: ArrayLike | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
     on_stage: Callable[[str, int, int | None], object] | None = None,
@@ -286,6 +291,12 @@ def certify(
         Where the certificate goes; compressed if the name ends in .gz, .xz or .zst.
     metric, ties, region
         Those of the run. The metric is a sum, a fraction of sums, BLEU, chrF or PER.
+    at_most : int, optional
+        For a result of `best_subsets`: how many weights may be other than 0. There is a proof for each set of so many
+        features; the region may hold signs and zeros, and ties count at their worst.
+    budget, second : {name: number}, and array [M], optional
+        For a result of `within_budget`: what the second sum is at most, and its numbers unless the name is that of a
+        feature or statistic.
     time_limit : float, optional
         Seconds.
     memory_limit : int, optional
@@ -318,13 +329,22 @@ def certify(
     >>> lpmert.verify(path, lists).proved
     True
     """
+    from fractions import Fraction
+
     from lpmert.certificates.write.certify import write_certificate, write_certificate_of_graphs
+    from lpmert.errors import MethodError
     from lpmert.model.nbest import NBest
     from lpmert.model.problem import Problem
     from lpmert.system.deadline import limited
-    from lpmert.values import checked_limits
+    from lpmert.values import checked_limits, whole_number
 
     checked_limits(time_limit, None, None, None, memory_limit)
+    own: dict[str, Any] = {"at_most": 0 if at_most is None else whole_number(at_most, "at_most", 1), "second": second}
+    own["budget"] = {name: Fraction(repr(float(most))) for name, most in (budget or {}).items()}
+    if own["at_most"] or own["budget"]:
+        if own["at_most"] and own["budget"]:
+            raise MethodError("at_most and budget cannot be combined; give one of them")
+        list_problem(nbest, metric, ties, region, "certificates with at_most or budget need")
     told = on_stage or (lambda *_: None)
 
     with (
@@ -333,7 +353,9 @@ def certify(
     ):
         problem = problem_of(nbest, metric, ties, region)
         if isinstance(problem, Problem) and isinstance(nbest, NBest):
-            write_certificate(path, nbest, result, metric=metric, ties=ties, region=problem.region, on_stage=told)
+            write_certificate(
+                path, nbest, result, metric=metric, ties=ties, region=problem.region, on_stage=told, **own
+            )
         elif not isinstance(problem, Problem):
             write_certificate_of_graphs(path, problem, result, on_stage=told)
 

@@ -21,10 +21,10 @@ from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
 from lpmert.findings import Outcome, Unit
 from lpmert.metrics.ratio import WITHIN, Budget
-from lpmert.model.nbest import NBest
+from lpmert.model.nbest import NBest, column_of
 from lpmert.model.problem import Problem
 from lpmert.numeric.rounding import binary_places, decimals_of
-from lpmert.quoting import listed, number, quoted
+from lpmert.quoting import number, quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.driver import solve
 from lpmert.system.deadline import Deadline, told
@@ -291,7 +291,7 @@ class _Sums:
                 f"a budget needs a loss that is a sum over lists, and metric {quoted(problem.metric.name)} is none"
             )
         self.problem, self.region = problem, region
-        self.name, values = _second_of(nbest, second, name)
+        self.name, values = column_of(nbest, second, name)
         self.loss = _Whole(problem.losses, nbest.offsets, "the loss")
         self.second = _Whole(values, nbest.offsets, self.name)
 
@@ -304,22 +304,6 @@ class _Sums:
         """Return the least second sum of any weights, a whole number; `None` where it was not proved in time."""
         found = solve(method, Problem(self.lists(self.second.whole), region=self.region), limits, seed=seed)
         return int(found.loss) if found.status is Status.OPTIMAL else None
-
-
-def _second_of(nbest: NBest, second: str | ArrayLike, name: str) -> tuple[str, FloatArray]:
-    """Return the name of a second sum and its numbers [M]; raises `DataError` where there are none."""
-    if isinstance(second, str):
-        if second in nbest.names:
-            values: Any = nbest.features[:, [nbest.names.index(second)]]
-            return second, np.asarray(values if isinstance(values, np.ndarray) else values.toarray()).ravel() + 0.0
-        if second in nbest.statistic_names:
-            return second, nbest.statistics[:, nbest.statistic_names.index(second)] + 0.0
-        names = listed([*nbest.names, *nbest.statistic_names])
-        raise DataError(f"no feature or statistic {quoted(second)} for the second sum; there are {names}")
-    values = np.asarray(second)
-    if values.shape != (nbest.n_hypotheses,) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
-        raise DataError(f"second must be one finite number for each of the {nbest.n_hypotheses} hypotheses")
-    return name, values.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -358,7 +342,18 @@ class _Within:
         sums, limit = self._sums, self._limit
         problem = Problem(sums.lists(self._losses, sums.second.whole), self._metric, region=sums.region)
         own = None if callback is None else lambda progress: callback(self._progress(progress))
+        least = None
+        if self._budget == 0 and method.proves:
+            half = None if limits.time_limit is None else limits.time_limit / 2.0
+            limits = replace(limits, time_limit=half)
+            least = self._least_of_cheapest(method, limits, seed)
+            limits = replace(limits, target=least)
         found = solve(method, problem, limits, own, seed)
+        if least is not None and found.lower_bound is not None:
+            exact = found.tied_lists == 0 and (sums.region is None or sums.region.cosine is None)
+            closed = found.loss <= least and exact
+            bound = min(max(found.lower_bound, least), found.loss)
+            found = replace(found, lower_bound=bound, status=Status.OPTIMAL if closed else found.status)
         at = sums.problem.evaluate(found.weights)
         whole = int(sums.second.whole[sums.problem.nbest.offsets[:-1] + at.selection].sum())
         second = float(sums.second.value(whole))
@@ -384,6 +379,20 @@ class _Within:
             unit=sums.problem.unit,
         )
         return _Found(result, whole <= self._budget, whole, second)
+
+    def _least_of_cheapest(self, method: Method, limits: Limits, seed: int) -> float | None:
+        """Return a bound on the loss of the search, where only hypotheses of the least second number of their list keep
+        to the budget: the least of lists of these alone, which weights within the budget choose from alike (R8).
+
+        Prices alone would have to grow without end: such weights lie near an edge of the weight space.
+        """
+        lists = self._sums.problem.nbest
+        rows = np.flatnonzero(self._sums.second.whole == 0)
+        losses = self._losses[rows].astype(np.float64)
+        offsets = np.searchsorted(rows, lists.offsets)
+        cheapest = NBest(lists.features[rows], offsets, losses, lists.names, lists.list_ids)
+        bound = solve(method, Problem(cheapest, region=self._sums.region), limits, seed=seed).lower_bound
+        return None if bound is None else min(WITHIN, math.ceil(bound) * self._unit)
 
     def _point(self, seconds: float, bound: float | None, loss: float) -> tuple[float, float | None, float]:
         """Return a point of the trace, in losses."""

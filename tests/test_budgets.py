@@ -146,13 +146,19 @@ def test_progress_tells_losses_and_the_trace_does_too() -> None:
     assert found.to_dict()["region"] == found.region
 
 
-def test_a_page_about_all_weights_takes_no_budgets(tmp_path: Path) -> None:
+def test_a_page_about_a_budget_shows_nothing_of_all_weights(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     _, nbest, second = _problem(3, 3)
     found = lpmert.within_budget(nbest, second, 30)
     for data in (None, nbest):
-        with pytest.raises(DataError, match="holds within a budget only"):
-            lpmert.report(found, tmp_path / "page.html", data=data)
+        lpmert.report(found, tmp_path / "page.html", data=data)
+        page = (tmp_path / "page.html").read_text()
+        assert f"<dt>second</dt><dd>{found.sums['second']:g}</dd>" in page
+        assert f"with second within budget do better than loss {found.loss:g}" in page
+        assert "Error surface" not in page
+        assert "--data" not in page
+    with pytest.raises(DataError, match="holds within a budget only: report it apart"):
+        lpmert.report([lpmert.minimize(nbest), found], tmp_path / "page.html")
     with pytest.raises(DataError, match="holds within a budget only"):
         lpmert.plots.surface(found, nbest)
 
@@ -225,3 +231,30 @@ def test_bounds_of_decimals_are_rounded_down() -> None:
     above = [bound for bound in bounds if Fraction(round(10 * bound), 10) < Fraction(bound)]
     assert len(set(bounds)) > 1
     assert not above
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_least_sum_of_a_feature_is_proved_from_the_cheapest_hypotheses_alone(seed: int) -> None:
+    lists, nbest, _ = _problem(seed, 2 + seed % 3)
+    second = lists.features[:, 0]
+    least = float(np.minimum.reduceat(second, lists.offsets[:-1]).sum())
+    totals = attainable_totals(lists, np.column_stack([lists.losses, second]))
+    wanted = min(loss for loss, own in totals if own == least)
+    found = lpmert.within_budget(nbest, "feature1", least)
+    assert (found.status, found.loss, found.lower_bound, found.sums["feature1"]) == (
+        Status.OPTIMAL,
+        wanted,
+        wanted,
+        least,
+    )
+
+
+def test_the_far_end_of_a_front_with_four_features_is_proved() -> None:
+    rng = np.random.default_rng(4)
+    features = np.column_stack([rng.integers(1, 9, 600), rng.normal(size=(600, 3)).round(2)])
+    nbest = NBest(features, range(0, 601, 10), rng.integers(0, 9, 600), names=["words", "a", "b", "c"])
+    least = float(np.minimum.reduceat(features[:, 0], nbest.offsets[:-1]).sum())
+    found = lpmert.within_budget(nbest, "words", least, time_limit=60)
+    assert found.status is Status.OPTIMAL
+    assert found.sums["words"] == least
+    assert found.lower_bound == found.loss == lpmert.evaluate(nbest, found.weights).loss

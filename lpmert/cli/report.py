@@ -20,6 +20,8 @@ from lpmert.system.memory import Allowance
 if TYPE_CHECKING:
     from lpmert.findings import Outcome
     from lpmert.reporting.documents import Documents
+    from lpmert.reporting.page import Curve
+    from lpmert.result import Result
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,15 @@ class Page:
 
         with naming(lists.name):
             return _write(self.report, documents([outcome]), lambda: (data, metric), out, data_name=lists.name)
+
+    def write_curve(self, results: Mapping[str, Result], curve: Callable[[], Curve]) -> None:
+        """Write the page about results that belong together, by name, if there is a file for it and one result."""
+        if self.report is None or not results:
+            return
+        from lpmert.reporting.page import page_of_curve
+        from lpmert.system.files import write_text
+
+        write_text(self.report, page_of_curve(results, curve()).text)
 
 
 @dataclass(frozen=True)

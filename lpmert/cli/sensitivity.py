@@ -14,7 +14,7 @@ import click
 
 from lpmert.cli.options import POSITIVE, option
 from lpmert.cli.progress import Stages
-from lpmert.cli.report import Picture
+from lpmert.cli.report import Page, Picture
 from lpmert.cli.reports import side_by_side, verdict_line
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import Search, command
@@ -24,6 +24,7 @@ from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.budgets import Front
+    from lpmert.cli.reading import Reading
     from lpmert.findings import Unit
     from lpmert.ranges import NearOptimal, WeightRange
     from lpmert.rashomon import RashomonSet
@@ -69,16 +70,18 @@ class _Near:
 
 
 @command("subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2")
-def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> None:
+def subsets(search: Search, sizes: _Sizes, drawn: Picture, page: Page, out: Output) -> None:
     """Find the best 1, 2, ... features of the lists in DATA, and prove that no others do better.
 
     All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, with --ties best
     at their best. The JSON has the weights of each size. DATA is as for `lpmert solve`.
     """
     from lpmert.reporting import pictures
+    from lpmert.reporting.page import Curve
     from lpmert.result import Status
 
-    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
+    page.check()
+    with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
         data = read_for_many(search, out)
         with Interrupts() as stop, naming(search.name):
             found = _searched(data, sizes.at_most, search.arguments(data), out)
@@ -86,6 +89,8 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, out: Output) -> None:
         deliver(found.to_json, lambda: _subsets_report(found, unit))
         if drawn.picture is not None:
             pictures.write_picture(pictures.subsets(found, unit), drawn.picture)
+        results = {f"{one.size}: {' '.join(one.features)}": one.result for one in reversed(found.subsets)}
+        page.write_curve(results, lambda: Curve("features", *_subsets_verdict(found), pictures.subsets(found, unit)))
     statuses = [one.result.status for one in found.subsets] or [Status.TIME_LIMIT]
     raise click.exceptions.Exit(exit_code(next((one for one in statuses if not one.proved), statuses[-1]), stop))
 
@@ -168,8 +173,14 @@ def _searched(data: Any, at_most: int | None, arguments: Mapping[str, Any], out:
         stages(f"sets of {size}", done, n_sets)
 
     own = of_many(arguments)
-    ties = None if own["ties"] == "first" else own["ties"]
-    return best_subsets(data, **{**own, "ties": ties}, at_most=at_most, on_set=None if out.quiet else on_set)
+    return best_subsets(
+        data, **{**own, "ties": counted_ties(own["ties"])}, at_most=at_most, on_set=None if out.quiet else on_set
+    )
+
+
+def counted_ties(ties: str) -> str | None:
+    """Return the rule for ties of sets of features: by default, they count at their worst where they can."""
+    return None if ties == "first" else ties
 
 
 def of_many(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,13 +203,19 @@ def _subsets_report(found: Subsets, unit: Unit) -> str:
         [unit.name, *(unit.short(one.result.loss) for one in found.subsets)],
         [unit.bound, *(_bound(one.result, unit) for one in found.subsets)],
     ]
+    verdict, good = _subsets_verdict(found)
+    return f"{side_by_side(columns)}\n\n{verdict_line(verdict, good=good)}"
+
+
+def _subsets_verdict(found: Subsets) -> tuple[str, bool]:
+    """Return what is known of all sizes, and whether that is all."""
     open_sizes = [str(one.size) for one in found.subsets if not one.result.status.proved]
     verdict = "proved for each size: no other features or weights do better"
     if open_sizes:
         verdict = f"not proved for {', '.join(open_sizes)} features: {found[int(open_sizes[0])].result.message}"
     elif not found.complete:
         verdict = "proved for these sizes; there was no time for more"
-    return f"{side_by_side(columns)}\n\n{verdict_line(verdict, good=found.complete and not open_sizes)}"
+    return verdict, found.complete and not open_sizes
 
 
 def _bound(result: Result, unit: Unit) -> str:
@@ -282,7 +299,7 @@ class _Second:
 
 
 @command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")
-def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> None:
+def pareto(search: Search, second: _Second, drawn: Picture, page: Page, out: Output) -> None:
     """Find all best pairs of the loss and the sum of a second column, such as words, seconds or cost.
 
     Each pair comes with a proof that no weights have a loss as small with a smaller sum, or a sum as small with a
@@ -291,9 +308,11 @@ def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> None
     """
     from lpmert import budgets
     from lpmert.reporting import pictures
+    from lpmert.reporting.page import Curve
     from lpmert.result import Status
 
-    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
+    page.check()
+    with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
         data = read_for_many(search, out)
         arguments = _of_first(of_many(search.arguments(data)))
         unit = search.unit(data)
@@ -302,12 +321,14 @@ def pareto(search: Search, second: _Second, drawn: Picture, out: Output) -> None
             say(f"{second.second} {number(point.sums[second.second])}: {unit.name} {unit.text(point.loss)}")
 
         with Interrupts() as stop, naming(search.name):
-            numbers = _numbers(data, second.second, search)
+            numbers = numbers_of(data, second.second, search)
             own: dict[str, Any] = {**arguments, "name": second.second, "points": second.points}
             found = budgets.pareto(data, numbers, **own, on_point=None if out.quiet else on_point)
         deliver(found.to_json, lambda: _front_report(found, unit))
         if drawn.picture is not None:
             pictures.write_picture(pictures.front(found, unit), drawn.picture)
+        results = {number(one.sums[found.second]): one for one in found.points}
+        page.write_curve(results, lambda: Curve(found.second, *_front_verdict(found), pictures.front(found, unit)))
     raise click.exceptions.Exit(exit_code(Status.OPTIMAL if found.complete else Status.TIME_LIMIT, stop))
 
 
@@ -318,7 +339,7 @@ def best_within(
     from lpmert.budgets import within_budget
 
     (column, most), own = budget, _of_first(of_many(arguments))
-    return within_budget(data, _numbers(data, column, search), most, name=column, callback=callback, **own)
+    return within_budget(data, numbers_of(data, column, search), most, name=column, callback=callback, **own)
 
 
 def _of_first(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -328,7 +349,7 @@ def _of_first(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name != "ties"}
 
 
-def _numbers(data: Any, column: str, search: Search) -> Any:
+def numbers_of(data: Any, column: str, search: Reading) -> Any:
     """Return a feature or statistic of the lists by its name, or the numbers of a column that was not read with them.
 
     Raises `click.UsageError` for lists that cannot be read once more.
@@ -349,7 +370,12 @@ def _front_report(found: Front, unit: Unit) -> str:
         [unit.bound, *(_bound(one, unit) for one in found.points)],
     ]
     least = "" if found.least is None else f"least {found.second} of any weights: {number(found.least)}"
-    verdict = "proved: no weights have less of one without more of the other"
-    if not found.complete:
-        verdict = "not complete: points whose bound equals their value are proved, and more time finds more"
-    return "\n\n".join(filter(None, [side_by_side(columns), least, verdict_line(verdict, good=found.complete)]))
+    verdict, good = _front_verdict(found)
+    return "\n\n".join(filter(None, [side_by_side(columns), least, verdict_line(verdict, good=good)]))
+
+
+def _front_verdict(found: Front) -> tuple[str, bool]:
+    """Return what is known of a front, and whether that is all."""
+    if found.complete:
+        return "proved: no weights have less of one without more of the other", True
+    return "not complete: points whose bound equals their value are proved, and more time finds more", False

@@ -32,7 +32,7 @@ from lpmert.cli.report import Page
 from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import ScaledSearch, Start, WeightsOut, command, configured, progress_of
-from lpmert.cli.sensitivity import best_with, best_within
+from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.registry import METHODS
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
@@ -118,12 +118,13 @@ def solve(
     --weights-out; without it, to stdout instead of the report.
     """
 
+    if few.at_most is not None and proof.certificate is not None and search.ties == "best":
+        raise click.UsageError("--certificate with --at-most counts ties at their worst; leave out --ties best.")
     if few.option is not None:
         one_search = {
-            **{"--certificate": proof.certificate, "--checkpoint": proof.checkpoint},
+            "--checkpoint": proof.checkpoint,
             **{"--initial-weights": start.initial_weights, "--gap": search.gap, "--target": search.target},
             **{"--node-limit": search.node_limit},
-            **({} if few.budget is None else {"--report": page.report}),  # which tells of all weights
         }
         for name, value in one_search.items():
             if value is not None:
@@ -161,7 +162,7 @@ def solve(
 
     def finish(data: Data, result: Result, stop: Interrupts) -> None:
         weights.save(partial(text, data, result), out)
-        _certify(proof, search, out, data, result, stop)
+        _certify(proof, few, search, out, data, result, stop)
 
     renews = [weights.updated, start.initial_weights]
     writes = (weights.weights_out, proof.certificate, proof.checkpoint)
@@ -197,7 +198,9 @@ def _left(search: ScaledSearch, result: Result) -> float | None:
     return None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
 
 
-def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts) -> None:
+def _certify(
+    proof: Proof, few: Few, search: ScaledSearch, out: Output, data: Data, result: Result, stop: Interrupts
+) -> None:
     """Write the proof of an optimum, if there is a file for it, in the time that the search has left.
 
     Ctrl-C ends this alone: the outcome has been delivered.
@@ -213,6 +216,12 @@ def _certify(proof: Proof, search: ScaledSearch, out: Output, data: Data, result
             return
         arguments = search.arguments(data)
         settings = {name: arguments[name] for name in ("metric", "ties", "region", "memory_limit")}
+        if few.at_most is not None:
+            settings |= {"at_most": few.at_most, "ties": counted_ties(search.ties) or "worst"}
+        if few.budget is not None:
+            column, most = few.budget
+            numbers = numbers_of(data, column, search)
+            settings |= {"budget": {column: most}, "second": None if isinstance(numbers, str) else numbers}
         left = _left(search, result)
         on_stage = None if out.quiet else Stages(slower=True)
         with suppress(OutOfTime):
@@ -437,16 +446,31 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
     with naming(lists.name), delivering(out) as deliver:
         with Allowance(limits.memory_limit).enforced():
             data = lists.read_whole()
+            metric = lists.summed_metric(data)
+            second = _second_sum(claim.certificate, data, lists)
         found = lpmert.verify(
             claim.certificate,
             data,
-            metric=lists.summed_metric(data),
+            metric=metric,
             ties=lists.ties,
+            second=second,
             time_limit=limits.time_limit,
             memory_limit=limits.memory_limit,
             on_line=(lambda _: None) if out.quiet else _line_counter(claim.certificate),
         )
         deliver(lambda: _verified_json(found), lambda: _verified_report(found))
+
+
+def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
+    """Return the numbers of the second sum that a certificate names, where they are in a column of their own."""
+    from lpmert.certificates.format import CertificateReader
+    from lpmert.errors import CertificateError
+
+    with suppress(CertificateError):  # which is told with its place when all is checked
+        for column in CertificateReader(certificate).header().budget:
+            numbers = numbers_of(data, column, lists)
+            return None if isinstance(numbers, str) else numbers
+    return None
 
 
 def _verified_json(found: lpmert.Verified) -> str:
@@ -455,6 +479,7 @@ def _verified_json(found: lpmert.Verified) -> str:
     document = {
         **{"loss": float(found.loss), "lower_bound": float(found.bound), "proved": found.proved},
         **{"weights": found.weights, "limits": found.limits, "equations": equations},
+        **{"at_most": found.at_most, "budget": {name: float(most) for name, most in found.budget.items()}},
         **{**of_claim, "records": found.records},
     }
     return json.dumps(document, indent=2)

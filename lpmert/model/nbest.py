@@ -374,3 +374,22 @@ def aligned_with(held_out: NBest, nbest: NBest) -> NBest:
             f"{listed(nbest.statistic_names)}; read both with the same columns"
         )
     return held_out if held_out.names == nbest.names else held_out.select_features(nbest.names)
+
+
+def column_of(nbest: NBest, second: str | ArrayLike, name: str) -> tuple[str, FloatArray]:
+    """Return the name of a second sum and its numbers [M]: a feature, a statistic, or numbers with this name.
+
+    Raises `DataError` where there are none.
+    """
+    if isinstance(second, str):
+        if second in nbest.names:
+            values: Any = nbest.features[:, [nbest.names.index(second)]]
+            return second, np.asarray(values if isinstance(values, np.ndarray) else values.toarray()).ravel() + 0.0
+        if second in nbest.statistic_names:
+            return second, nbest.statistics[:, nbest.statistic_names.index(second)] + 0.0
+        names = listed([*nbest.names, *nbest.statistic_names])
+        raise DataError(f"no feature or statistic {quoted(second)} for the second sum; there are {names}")
+    values = np.asarray(second)
+    if values.shape != (nbest.n_hypotheses,) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
+        raise DataError(f"second must be one finite number for each of the {nbest.n_hypotheses} hypotheses")
+    return name, values.astype(np.float64)

@@ -114,17 +114,15 @@ def documents(sources: Iterable[Source]) -> Documents:
     """Return outcomes, read from files where they are such.
 
     Raises `DataError` for what is no sequence, for a file that holds none, where there is no result among them, for
-    results within a budget, as a page tells of all weights, and for outcomes of other lists than the first one.
+    results within a budget beside others, and for outcomes of other lists than the first one.
     """
     found = [_read(source, place) for place, source in enumerate(checked_sequence(sources, "results"), 1)]
     if not any(one.result is not None for one in found):
         trouble = "a report needs a result; write one with `lpmert solve ... -o result.json`"
         raise DataError(trouble, path=found[0].name if found else None)
-    for one in found:
+    for one in found if len(found) > 1 else []:
         if one.result is not None and one.result.sums:
-            raise DataError(
-                "holds within a budget only, and a report is about all weights; leave it out", path=one.name
-            )
+            raise DataError("holds within a budget only: report it apart", path=one.name)
     for one in found[1:]:
         if one.fingerprint != found[0].fingerprint:
             raise DataError(f"is about other lists than {found[0].name}: report them apart", path=one.name)
@@ -213,6 +211,8 @@ class Material:
             factor = 1.0 if scale is None else documents.result.factor_to(*scale)
         except ValueError as error:
             raise DataError(str(error)) from error
+        if data is not None and documents.result.sums:
+            raise DataError("the result holds within a budget only, and pictures of the loss are about all weights")
         problem = None if data is None else problem_of(data, metric, ties_of(documents.result.signature), None)
         if problem is not None:
             check_same(problem, documents, data_name)

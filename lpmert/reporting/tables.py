@@ -71,7 +71,8 @@ def verdict(result: Result) -> str:
     cost = f"{unit.name} {unit.text(result.loss)}"
     least = None if result.lower_bound is None else unit.short(result.lower_bound, bound=True)
     if result.status.proved:
-        known = f"Proved: no weights {'of the region ' if result.restricted else ''}do better than {cost}."
+        of = f"with {' and '.join(result.sums)} within budget " if result.sums else "of the region "
+        known = f"Proved: no weights {of if result.restricted or result.sums else ''}do better than {cost}."
     elif least is None:
         known = f"Found weights with {cost}. Nothing is proved: there may be better ones."
     elif result.status.name == "OPTIMAL_TO_TOLERANCE":

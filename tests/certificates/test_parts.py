@@ -30,7 +30,7 @@ EXPONENTS = {"feature1": 0, "feature2": 0}
 
 def claimed(nbest: NBest, exponents: dict[str, int]) -> ProofLists:
     """Lists whose summed losses are to be bounded."""
-    claim = claim_of(SumOfLosses(), nbest.statistics, "first")
+    claim = claim_of(SumOfLosses(), nbest, "first")
     proof = ProofLists(nbest, claim, "first", exponents)
     claim.take([], Fraction(0))
     proof.weigh()

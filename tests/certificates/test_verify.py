@@ -175,7 +175,7 @@ class TestIndependence:
         apart = {"lattices.py": 179, "ratio.py": 195}
         lengths = {path.name: lines_of_code(path) for path in CHECKER}
         assert {name: lengths[name] for name in apart} == apart
-        assert sum(length for name, length in lengths.items() if name not in apart) <= 782
+        assert sum(length for name, length in lengths.items() if name not in apart) <= 897
 
 
 def lines_of_code(path: Path) -> int:

@@ -70,8 +70,7 @@ def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path) -> None
 def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
     for more, message in (
         (("--at-most", "1"), "--at-most and --budget cannot be combined"),
-        (("--certificate", "proof.json"), "--certificate is for a single search, without --budget"),
-        (("--report", "page.html"), "--report is for a single search, without --budget"),
+        (("--checkpoint", "state"), "--checkpoint is for a single search, without --budget"),
         (("--ties", "worst"), "--ties is for one sum"),
     ):
         assert message in refusal("solve", table, *FEWER, "--budget", "b=3", *more, code=2)
@@ -104,3 +103,45 @@ def test_whole_weights_that_the_limits_leave_no_room_for_are_left_out(
     bare = json_of("solve", table, *FEWER)
     assert (bare["status"], bare["loss"], bare["whole"]) == ("optimal", full["loss"], {})
     assert full["whole"]
+
+
+def test_certificates_of_features_and_budgets_are_written_and_verified(table: Path, tmp_path: Path) -> None:
+    proof = tmp_path / "proof.json.gz"
+    for more, said in (
+        (("--at-most", "1"), "is the least with at most 1 features"),
+        (("--budget", "b=4"), "is the least within b of at most 4"),
+        (("--budget", "c=20"), "is the least within c of at most 20"),  # which is no feature
+    ):
+        solved = json_of("solve", table, *FEWER, *more, "--certificate", proof)
+        document = json_of("verify", proof, table, *FEWER)
+        assert document["proved"]
+        assert document["loss"] == solved["loss"]
+        assert said in succeeded("verify", proof, table, *FEWER, "-q").stdout
+        proof.unlink()
+    assert "--ties best" in refusal(
+        "solve", table, *FEWER, "--at-most", "1", "--certificate", proof, "--ties", "best", code=2
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "verdict", "heading"),
+    [
+        (("pareto", "--second", "b"), "proved: no weights have less of one without more of the other", "b"),
+        (("subsets",), "proved for each size: no other features or weights do better", "features"),
+    ],
+)
+def test_a_page_shows_all_points_with_their_bounds_and_the_curve(
+    table: Path, tmp_path: Path, arguments: tuple[str, ...], verdict: str, heading: str
+) -> None:
+    pytest.importorskip("matplotlib")
+    page = tmp_path / "page.html"
+    command, *more = arguments
+    found = json_of(command, table, *FEWER, *more, "--report", page)
+    results = found["points"] if command == "pareto" else [one["result"] for one in found["subsets"]]
+    text = page.read_text()
+    assert f'<h1 class="good">{verdict}</h1>' in text
+    assert f'<th scope="col">{heading}</th>' in text
+    assert len(results) > 1
+    for one in results:
+        assert f'<td class="num">{one["loss"]:g}</td><td class="num">{one["lower_bound"]:g}</td>' in text
+    assert text.count("data:image/svg+xml") >= 1

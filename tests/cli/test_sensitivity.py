@@ -145,7 +145,7 @@ def test_solve_at_most_is_the_best_subset_of_that_size(table: Path) -> None:
     plain = json_of("solve", table, *OPTIONS, "--at-most", "2")
     assert plain["loss"] == found.result.loss == plain["lower_bound"]
     assert {name for name, weight in plain["weights"].items() if weight} == set(found.features)
-    for option in (("--certificate", "proof.json"), ("--gap", "1%"), ("--checkpoint", "kept")):
+    for option in (("--gap", "1%"), ("--checkpoint", "kept")):
         assert f"{option[0]} is for a single search, without --at-most." in refusal(
             "solve", table, *OPTIONS, "--at-most", "2", *option, code=2
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from math import gcd
+from math import ceil, floor, gcd, lcm
 from typing import NamedTuple
 
 import numpy as np
@@ -89,6 +89,48 @@ class Claim:
         return np.array(values, dtype=object).T
 
 
+class BudgetClaim(Claim):
+    """That no sums with a second one within a budget undercut a bound: R8. Both are sums of decimals as they print."""
+
+    several = True
+
+    def __init__(self, losses: FloatArray, second: FloatArray, most: Fraction) -> None:
+        (own, self.unit), (other, unit) = map(_whole, (losses, second))
+        self.values = list(zip(own, other, strict=True))
+        self.most = floor(most / unit)
+
+    def loss(self, sums: Sums) -> Fraction:
+        """Return the loss of sums, which have to keep to the budget."""
+        if sums[1] > self.most:
+            raise CertificateError("the weights do not keep to the budget")
+        return super().loss(sums)
+
+    def closes(self, low: Sums, high: Sums) -> bool:  # noqa: ARG002
+        """Whether no sums in a box undercut, by its best corner."""
+        return low[1] > self.most or low[0] >= self.goal
+
+    def price(self, low: Sums, high: Sums, at: Sums) -> Price:
+        """Return the prices of loss and second sum that a record names."""
+        if at[0] < 1 or at[1] < 0:
+            raise CertificateError(f"prices of a loss and a second sum are positive, not {at!r:.60}")
+        target = at[0] * (ceil(self.goal) - 1) + at[1] * self.most + 1
+        ends = [sum(price * x for price, x in zip(at, corner, strict=True)) for corner in (low, high)]
+        forbidden = ends[1] - ends[0] + max(0, target - ends[0])
+        if (
+            sum(price * max(1, abs(a), abs(b)) for price, a, b in zip(at, low, high, strict=True)) + forbidden
+            >= _LARGEST
+        ):
+            raise CertificateError(f"prices at {at!r:.60} are too large")
+        return Price([*at], target, forbidden)
+
+
+def _whole(values: FloatArray) -> tuple[list[int], Fraction]:
+    """Return decimals as whole numbers of a unit."""
+    exact = [Fraction(repr(value)) for value in checked(values.tolist())]
+    common = lcm(*{value.denominator for value in exact})
+    return [value.numerator * (common // value.denominator) for value in exact], Fraction(1, common)
+
+
 REPRESENTATIVE: Mapping[str, Callable[..., tuple[int, ...]]] = {"first": lambda own, _: own, "best": min, "worst": max}
 """What a hypothesis with the features of an earlier one makes of what that one loses."""
 
@@ -99,6 +141,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _EXACT_INTEGERS = 2.0**51
 _LARGEST_COST = 1 << 61
+_LARGEST = 1 << 60
 _BLOCK = 1 << 10
 
 

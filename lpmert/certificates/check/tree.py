@@ -322,5 +322,4 @@ def check_tree(reader: CertificateReader, lists: ProofLists) -> float:
         excess, open_parts = closed(lists, part, record)
         least = min(least, excess)
         waiting.append(open_parts)
-    reader.end()
     return least

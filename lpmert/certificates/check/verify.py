@@ -5,28 +5,36 @@ Only the lists, the metric and exact arithmetic are used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from fractions import Fraction
+from itertools import combinations
+from math import comb, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lpmert.certificates.check.lists import Claim, ProofLists
-from lpmert.certificates.check.regions import cap_of
+import numpy as np
+
+from lpmert.certificates.check.lists import BudgetClaim, Claim, ProofLists
+from lpmert.certificates.check.regions import basis_of, cap_of
 from lpmert.certificates.check.tree import check_tree
-from lpmert.certificates.format import CertificateReader, Header
-from lpmert.errors import CertificateError, FloatArray
+from lpmert.certificates.format import CertificateReader, Header, typed
+from lpmert.errors import CertificateError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.contract import check_statistics, metric_of
-from lpmert.model.nbest import NBest
-from lpmert.quoting import LONGEST_REFUSAL, shortened
-from lpmert.system.deadline import limited
+from lpmert.model.nbest import NBest, column_of
+from lpmert.quoting import LONGEST_REFUSAL, listed, shortened
+from lpmert.system.deadline import checkpoint, limited
 
 if TYPE_CHECKING:
-    from fractions import Fraction
+    from numpy.typing import ArrayLike
 
     from lpmert.metrics.text import TextMetric
     from lpmert.model.graphs import WordGraphs
+
+
+MOST_SETS = 50_000
+"""Sets of features that a certificate of at most so many can be about."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,10 @@ class Verified:
     that have a positive product with every one of the `limits`, the product 0 with every one of the `equations` and at
     least the `cosine` with the weights `around`, if there are any.
     Both are exact, but for BLEU, which is compared exactly and given to the nearest multiple of 2**-64. Weights are
-    those near the ones given that fulfil the equations: each of these sets the last weight that it can. `records`
-    counts the parts of the tree.
+    those near the ones given that fulfil the equations: each of these sets the last weight that it can. With `at_most`,
+    weights count that have no more entries other than 0, and products with limits may be 0; hypotheses that such
+    weights cannot tell apart count at their worst. With a `budget`, weights count whose choices keep the sum that it
+    names to its number. `records` counts the parts of the tree.
     """
 
     claim: Header
@@ -80,6 +90,16 @@ class Verified:
         return dict(zip(self.weights, self.claim.around, strict=True)) if self.claim.cosine else None
 
     @property
+    def at_most(self) -> int | None:
+        """How many weights may be other than 0, if that is limited."""
+        return self.claim.at_most or None
+
+    @property
+    def budget(self) -> dict[str, Fraction]:
+        """For the name of a second sum, what it is at most; empty without one."""
+        return self.claim.budget
+
+    @property
     def proved(self) -> bool:
         """Whether the loss is the least one."""
         return self.bound == self.loss
@@ -89,7 +109,9 @@ class Verified:
         parts = ((len(self.limits), "limits"), (len(self.equations), "equations"))
         named = [f"{count} {what}" for count, what in parts if count]
         named += [f"a cosine of {float(self.cosine):g}"] if self.cosine else []
+        named += [f"{name} of at most {float(most):.10g}" for name, most in self.budget.items()]
         within = f" within {' and '.join(named)}" if named else ""
+        within = f" with at most {self.at_most} features{within}" if self.at_most else within
         least = "is the least" if self.proved else f"is at most {float(self.loss - self.bound):.10g} above the least"
         return (
             f"certificate holds: loss {float(self.loss):.10g} {least}{within} "
@@ -103,6 +125,7 @@ def verify(
     *,
     metric: str | Metric | TextMetric | None = None,
     ties: str = "first",
+    second: ArrayLike | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
     on_line: Callable[[int], object] = lambda _: None,
@@ -116,7 +139,9 @@ def verify(
     nbest : NBest, Lattices or Hypergraphs
         The lists it is about; or the lattices, whose paths that may win are found anew, in exact arithmetic.
     metric, ties
-        Those it is about, as for `minimize`.
+        Those it is about, as for `minimize`. Of at most so many features, ties always count at their worst.
+    second : array [M], optional
+        For a budget, the number of each hypothesis; by default the feature or statistic that the certificate names.
     time_limit : float, optional
         Seconds.
     memory_limit : int, optional
@@ -164,20 +189,23 @@ def verify(
 
     try:
         with limited(time_limit, memory_limit, lambda why: placed(f"not checked further: {why}")):
-            return _verified(reader, nbest, metric, ties)
+            return _verified(reader, nbest, metric, ties, second)
     except CertificateError as error:
         raise CertificateError(placed(shortened(str(error), LONGEST_REFUSAL))) from error
 
 
-def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str) -> Verified:
+def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str, second: Any) -> Verified:
     header = reader.header()
     if not isinstance(nbest, NBest):
+        if header.at_most or header.budget:
+            raise CertificateError("it is about N-best lists, not about lattices")
         from lpmert.certificates.check.lattices import claimed_lists  # which needs more than lists do
 
         nbest, metric = claimed_lists(nbest, metric, header)
     measure = metric_of(metric, nbest.statistic_names)
     check_statistics(measure, nbest.statistics, nbest.offsets)
-    claim = claim_of(measure, nbest.statistics, ties)
+    ties = "worst" if header.at_most and ties == "first" else ties
+    claim = claim_of(measure, nbest, ties, header.budget, second)
     for what, stated, own in (
         ("metric", header.metric, measure.signature),
         ("rule for ties", header.ties, ties),
@@ -187,7 +215,11 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
         if stated != own:
             raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
     cap = cap_of(header)
-    lists = ProofLists(nbest, claim, ties, header.exponents, header.limits, header.equations, header.facets)
+    unused = [name for name, weight in header.weights.items() if header.at_most and not weight]
+    limits, equations = with_zeros(header, unused)
+    if header.at_most or header.zeros:
+        check_cover(header)
+    lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
     lists.cap = cap
     sums = lists.attained(list(header.weights.values()))
     loss = claim.loss(sums)
@@ -196,21 +228,97 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
     claim.take(header.sums, header.bound)
     if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
         raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
+    if (header.at_most or header.budget) and header.bound != loss:
+        raise CertificateError(f"with at most so many features, or a budget, the bound is the loss, not {header.bound}")
+    for zero in header.zeros:
+        opening = reader.record()
+        exponents = typed(opening.get("exponents"), dict)
+        if len(opening) != 1 or {*map(type, exponents.values())} - {int}:
+            raise CertificateError(f"the exponents of a tree expected, not {opening!r:.40}")
+        limits, equations = with_zeros(header, zero)
+        part = ProofLists(nbest, claim, ties, exponents, limits, equations)
+        part.weigh()
+        check_tree(reader, part)
+    if header.at_most:
+        reader.end()
+        return Verified(header, reader.line - 2)
     lists.weigh()
     least = check_tree(reader, lists)
+    reader.end()
+    if header.budget:
+        return Verified(header, reader.line - 2)
     if not claim.reached(least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]):
         raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
     return Verified(header, reader.line - 2)
 
 
-def claim_of(metric: Metric, statistics: FloatArray, ties: str) -> Claim:
-    """Return the claim about statistics [M, K]; raises `CertificateError` for a metric without proofs."""
+def check_cover(header: Header) -> None:
+    """Raise `CertificateError` unless any features, as many as weights may use, are left together by some zeros: G9.
+
+    Features that all zeros leave need no look; any of the others have to be left together.
+    """
+    if header.around or header.ties != "worst" or header.budget or header.at_most < 1:
+        raise CertificateError("of at most so many features, there is no proof with a cosine, a budget or other ties")
+    limits = [[*map(Fraction, row)] for row in header.limits]
+    places = [[d for d, value in enumerate(row) if value] for row in [*limits, *header.equations]]
+    if any(len(own) != 1 for own in places):
+        raise CertificateError("of at most so many features, there is a proof with signs and zeros of weights alone")
+    signs = {(own[0], row[own[0]] > 0) for row, own in zip(limits, places, strict=False)}
+    if len({d for d, _ in signs}) < len(signs):
+        raise CertificateError("limits of both signs of a feature leave no weights")
+    used = sum(weight != 0.0 for weight in header.weights.values())
+    if used > header.at_most:
+        raise CertificateError(f"{used} weights are other than 0, and {header.at_most} may be")
+    named = {name for zero in header.zeros for name in zero}
+    if not named <= set(header.weights) or not header.zeros:
+        raise CertificateError("zeros are those of features of the lists, for one tree at least")
+    some = [name for name in header.weights if name in named]
+    size = min(header.at_most, len(some))
+    n_sets = comb(len(some), size)
+    if len(header.zeros) > n_sets or n_sets > MOST_SETS:
+        raise CertificateError(f"{len(header.zeros)} trees for {n_sets} sets of features, or more than {MOST_SETS}")
+    left = set(combinations(some, size))
+    for zero in header.zeros:
+        checkpoint()
+        left.difference_update(combinations([name for name in some if name not in zero], size))
+    if left:
+        raise CertificateError(f"no tree is about weights for {listed(min(left))} alone")
+
+
+def with_zeros(header: Header, zero: Sequence[str]) -> tuple[list[list[float]], list[list[Fraction]]]:
+    """Return limits and equations with these weights at 0, where limits that they leave nothing of hold."""
+    names = list(header.weights)
+    equations = [*header.equations, *([Fraction(int(name == own)) for name in names] for own in zero)]
+    if not zero:
+        return header.limits, equations
+    basis, free = basis_of(equations, len(names))
+    if not free:
+        raise CertificateError("zeros and equations leave no weights")
+    if any(len(row) != len(names) for row in header.limits):
+        raise CertificateError(f"limits have {len(names)} numbers")
+    rows = [np.array([Fraction(x) for x in row], dtype=object) for row in header.limits]
+    return [limit for limit, row in zip(header.limits, rows, strict=True) if (row @ basis).any()], equations
+
+
+def claim_of(
+    metric: Metric, nbest: NBest, ties: str, budget: Mapping[str, Fraction] | None = None, second: Any = None
+) -> Claim:
+    """Return the claim about lists, within a budget if there is one; second: the numbers of that.
+
+    Raises `CertificateError` for a metric without proofs.
+    """
     if isinstance(metric, AdditiveMetric):
-        return Claim(metric.losses(statistics))
-    if not isinstance(metric, RatioMetric):
+        losses = metric.losses(nbest.statistics)
+        if not budget:
+            return Claim(losses)
+        if len(budget) != 1 or ties != "first":
+            raise CertificateError("a budget is about one second sum, and the first of identical hypotheses")
+        ((name, most),) = budget.items()
+        return BudgetClaim(losses, column_of(nbest, name if second is None else second, name)[1], most)
+    if not isinstance(metric, RatioMetric) or budget:
         raise CertificateError(f"certificates need a sum or ratio of statistics; {metric.name!r:.40} is neither")
     if ties != "first":
         raise CertificateError(f"ties {ties!r:.20} need a loss a hypothesis; {metric.name!r:.40} has none")
     from lpmert.certificates.check.ratio import RatioClaim  # with the formulas, which sums do without
 
-    return RatioClaim(metric, statistics)
+    return RatioClaim(metric, nbest.statistics)

@@ -120,9 +120,9 @@ class Inside:
         self._survivors: dict[int, list[int]] = {}
         rays = cone.shape.rays if len(cone.shape.rays) else next(orthants(lists.features.shape[1]))
         self._rays: list[list[int]] = rays.tolist()
-        for row in cone.rows.tolist():
-            whole = lists.whole[row].tolist()
-            self._scores[row] = [sum(x * y for x, y in zip(whole, ray, strict=True)) for ray in self._rays]
+        self._table = lists.whole[cone.rows] @ rays.T
+        for row, scores in zip(cone.rows.tolist(), self._table.tolist(), strict=True):
+            self._scores[row] = scores
             self._survivors.setdefault(int(lists.numbers[row]), []).append(row)
         units = np.eye(len(self._rays), dtype=np.int64)
         # The multiples of the rays that add up to weights inside: positive, or within that of the centre.
@@ -159,8 +159,8 @@ class Inside:
         """Return the selection, and for each choice that is not strictly the best the worst offender."""
         selection: dict[int, int] = {}
         broken = []
+        value = dict(zip(self._scores, (self._table @ np.array(shares, dtype=object)).tolist(), strict=True))
         for number, rows in self._survivors.items():
-            value = {row: sum(x * y for x, y in zip(shares, self._scores[row], strict=True)) for row in rows}
             selection[number] = own = chosen.get(number, max(rows, key=value.__getitem__))
             best = max((row for row in rows if row != own), key=value.__getitem__, default=own)
             if number in chosen and best != own and value[best] >= value[own]:

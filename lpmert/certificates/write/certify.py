@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
+from itertools import combinations
+from math import comb
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from lpmert.certificates.check.lattices import lists_of
-from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, rounded, rows_with_limits
+from lpmert.certificates.check.lists import ROW_BYTES, Claim, ProofLists, rounded, rows_with_limits
 from lpmert.certificates.check.regions import basis_of, cap_of
 from lpmert.certificates.check.tree import whole_part
-from lpmert.certificates.check.verify import claim_of
+from lpmert.certificates.check.verify import MOST_SETS, check_cover, claim_of, with_zeros
 from lpmert.certificates.format import BOXES, CONES, END, OPTIONAL, SCHEMA, SCHEMA_KEY, TREE, Header, Record
 from lpmert.certificates.write.attainability import Anywhere, Feasibility, WithinCap, facet_against
 from lpmert.certificates.write.tree import ConeTree, SelectionTree, Undercut
@@ -60,12 +62,17 @@ def write_certificate(
     ties: str = "first",
     region: Region | None = None,
     kind: str | None = None,
+    at_most: int = 0,
+    budget: Mapping[str, Fraction] | None = None,
+    second: Any = None,
     on_stage: OnStage = lambda *_: None,
 ) -> None:
     """Write a certificate of the optimum that an exact method found on these lists.
 
     The arguments are those of the run. kind of tree: BOXES, CONES or SELECTIONS, by default what suits the shape of the
     problem; a cosine together with equations takes SELECTIONS. The search for the proof takes as long as it takes.
+    at_most: how many weights may be other than 0, if that is limited; budget, second: what a second sum is at most, by
+    its name, and the numbers of that.
     on_stage: gets a stage, and how much of it is done, of how much where that is known.
     Where the run rounded losses, or the best weights are too fine for double precision, the certificate states a
     bound below the loss.
@@ -73,7 +80,7 @@ def write_certificate(
     """
     measure = metric_of(metric, nbest.statistic_names)
     try:
-        claim = claim_of(measure, nbest.statistics, ties)
+        claim = claim_of(measure, nbest, ties, dict(budget or {}), second)
     except CertificateError as error:
         raise MethodError(str(error)) from error
     _check_result(result, nbest.fingerprint)
@@ -81,6 +88,9 @@ def write_certificate(
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES}, {CONES} or {SELECTIONS}")
     limits, equations, cap = certified_limits(region, nbest.names)
     room_for(ROW_BYTES * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
+    if at_most:
+        _write_subsets(path, nbest, result, claim, measure.signature, (at_most, ties, limits, equations, cap), on_stage)
+        return
     exponents = _exponents(nbest, limits, [], equations, cap)
     lists = ProofLists(nbest, claim, ties, exponents, limits, equations)
     try:
@@ -100,6 +110,7 @@ def write_certificate(
         limits=limits,
         equations=equations,
         sums=sums if claim.stated else [],
+        budget=dict(budget or {}),
     )
     claim.take(header.sums, header.bound)
     lists.weigh()
@@ -126,11 +137,77 @@ def write_certificate(
             facet = facet_against(_weights(header, found), nbest, limits, cap) if cap and header.facets else None
             if facet is not None:
                 header = replace(header, facets=[*header.facets, facet])
+            elif budget:
+                raise MethodError(_CHEAPER) from found
             else:
                 header = replace(header, **_restated(lists, found))
                 logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
         else:
             return
+
+
+_CHEAPER = "nothing to certify: in exact arithmetic, other weights lose less"
+
+
+def _write_subsets(
+    path: str | Path,
+    nbest: NBest,
+    result: Result,
+    claim: Claim,
+    signature: str,
+    within: tuple[int, str, list[list[float]], list[list[Fraction]], Cap | None],
+    on_stage: OnStage,
+) -> None:
+    """Write the certificate of weights with at most so many features: a tree for every set of them."""
+    at_most, ties, limits, equations, cap = within
+    if cap is not None:
+        raise MethodError("certificates of at most so many features take no cosine")
+    names = [nbest.names[d] for d in varying_columns(nbest.dense_features(), nbest.offsets).tolist()]
+    if comb(len(names), min(at_most, len(names))) > MOST_SETS:
+        raise MethodError(f"{len(names)} features have more than {MOST_SETS:,} sets of {at_most}, one tree each")
+    header = Header(
+        fingerprint=nbest.fingerprint,
+        metric=signature,
+        ties=ties,
+        found_by=result.signature,
+        loss=Fraction(0),
+        bound=Fraction(0),
+        weights=dict(zip(nbest.names, result.weights.tolist(), strict=True)),
+        exponents={},
+        limits=limits,
+        equations=equations,
+        at_most=at_most,
+        zeros=[[n for n in names if n not in own] for own in combinations(names, min(at_most, len(names)))],
+    )
+
+    def lists_of_set(zero: Sequence[str]) -> tuple[dict[str, int], ProofLists]:
+        own, equal = with_zeros(header, zero)
+        exponents = _exponents(nbest, own, [], equal, None)
+        return exponents, ProofLists(nbest, claim, ties, exponents, own, equal)
+
+    try:
+        check_cover(header)
+        exponents, lists = lists_of_set([name for name, weight in header.weights.items() if not weight])
+        loss = claim.loss(lists.attained(result.weights.tolist()))
+    except CertificateError as error:
+        raise MethodError(f"there are no weights to certify: {error}") from error
+    header = replace(header, loss=loss, bound=loss, exponents=exponents)
+    claim.take([], loss)
+
+    def trees() -> Iterator[tuple[Record, ProofLists, str]]:
+        for number, zero in enumerate(header.zeros, 1):
+            on_stage("sets of features certified", number, len(header.zeros))
+            exponents, lists = lists_of_set(zero)
+            lists.weigh()
+            yield {"exponents": exponents}, lists, _suitable_kind(lists) if exponents else SELECTIONS
+
+    with certificate_writer(path, header) as write:
+        for opening, lists, kind in trees():
+            write(opening)
+            try:
+                _grow(header, lists, kind, None, write)
+            except Undercut as found:
+                raise MethodError(_CHEAPER) from found
 
 
 def _weights(header: Header, found: Undercut) -> list[Fraction]:
@@ -224,14 +301,19 @@ def _write(
             count += 1
             on_stage("records of the certificate", count, None)
 
-        if kind == SELECTIONS:
-            feasible: Feasibility = Anywhere(lists)
-            if cap is not None:
-                exponents = {list(header.weights).index(name): value for name, value in header.exponents.items()}
-                feasible = WithinCap(lists, feasible, cap, header.equations, exponents)
-            SelectionTree(lists, whole_part(lists), feasible, add).grow()
-        else:
-            ConeTree(lists, add).grow(kind)
+        _grow(header, lists, kind, cap, add)
+
+
+def _grow(header: Header, lists: ProofLists, kind: str, cap: Cap | None, add: Callable[[Record], None]) -> None:
+    """Add the records of a whole tree; raises `Undercut` if something attainable undercuts."""
+    if kind == SELECTIONS:
+        feasible: Feasibility = Anywhere(lists)
+        if cap is not None:
+            exponents = {list(header.weights).index(name): value for name, value in header.exponents.items()}
+            feasible = WithinCap(lists, feasible, cap, header.equations, exponents)
+        SelectionTree(lists, whole_part(lists), feasible, add).grow()
+    else:
+        ConeTree(lists, add).grow(kind)
 
 
 def _exponents(

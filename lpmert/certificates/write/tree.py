@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from math import exp
+from math import exp, gcd
 from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.certificates.check.lists import ProofLists
+from lpmert.certificates.check.lists import BudgetClaim, ProofLists
 from lpmert.certificates.check.regions import Shape
 from lpmert.certificates.check.tree import Part, closed, may_undercut, narrowed, priced, whole_part
 from lpmert.certificates.format import Record
@@ -149,8 +149,12 @@ class _Work:
             low, high = part.box(lists)
             self._shut = not may_undercut(lists, low, high)
             middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
+            budget = isinstance(lists.claim, BudgetClaim)
             for _ in range(0 if self._shut else _MOST_POINTS):
-                new = point(lists, self._worth(self._node.cheapest) if at else middle)
+                if budget:
+                    new = budget_prices(lists, part)
+                else:
+                    new = point(lists, self._worth(self._node.cheapest) if at else middle)
                 if new == at:
                     break
                 try:
@@ -280,6 +284,34 @@ def point(lists: ProofLists, worth: Sequence[int]) -> list[int]:
     return [max(1, value) for value in lists.sums(worth)]
 
 
+def budget_prices(lists: ProofLists, part: Part) -> list[int]:
+    """Return the prices of loss and second sum at which the bound of a part within a budget is largest.
+
+    Two selections of least price, one within the budget and one beyond, price alike where the bound turns; a cheaper
+    one replaces one of them. Found in doubles, whose rounding costs at most a better bound.
+    """
+    worth = lists.worth[:, part.rows].astype(np.float64)
+    forbidden = np.where(worth[-1] > 0.0, np.inf, 0.0)
+
+    def cheapest(first: float, second: float) -> tuple[int, int]:
+        rows = first_best(-(first * worth[0] + second * worth[1] + forbidden), part.starts)
+        sums = lists.sums([own + sum(lists.worth[k, part.rows[rows]].tolist()) for k, own in enumerate(part.fixed[:2])])
+        return int(sums[0]), int(sums[1])
+
+    most = lists.claim.most if isinstance(lists.claim, BudgetClaim) else 0
+    beyond, within = cheapest(1.0, 0.0), cheapest(0.0, 1.0)
+    if beyond[1] <= most or within[1] > most:
+        return [1, 0]
+    while True:
+        prices = [beyond[1] - within[1], max(0, within[0] - beyond[0])]
+        prices = [price // (gcd(*prices) or 1) for price in prices]
+        found = cheapest(*map(float, prices))
+        totals = [prices[0] * loss + prices[1] * second for loss, second in (found, beyond)]
+        if totals[0] >= totals[1]:
+            return prices
+        beyond, within = (beyond, found) if found[1] <= most else (found, within)
+
+
 _LEAF_LISTS = 8
 """Cones with at most so many open lists are closed by a search over their selections."""
 
@@ -384,7 +416,10 @@ def _closing_by_prices(lists: ProofLists, cone: Part, scores: FloatArray) -> tup
     values = _central(cone, scores)
     seen: list[list[int]] = []
     for _ in range(_MOST_POINTS):
-        at = point(lists, cone.fixed + worth[:, first_best(values, cone.starts)].sum(axis=1))
+        if isinstance(lists.claim, BudgetClaim):
+            at = budget_prices(lists, cone)
+        else:
+            at = point(lists, cone.fixed + worth[:, first_best(values, cone.starts)].sum(axis=1))
         if at in seen:
             break
         seen.append(at)

@@ -1,0 +1,315 @@
+"""Certificates of at most k features and of budgets: against oracles that share no code, and changed by hand."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+from certificates import Document, layout
+
+import lpmert
+from lpmert import CertificateError, LimitError, MethodError, NBest, Region
+
+Lists = tuple[NBest, oracle.Lists, Any]
+
+Change = Callable[[Document], object]
+
+
+def _lists(seed: int, n_features: int) -> Lists:
+    """Lists with small features, some of them identical, and second numbers that are at odds with the losses."""
+    rng = np.random.default_rng([7, seed])
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 5, rng.integers(3, 7)))])
+    features = rng.integers(-2, 3, (int(offsets[-1]), n_features)).astype(float)
+    losses = rng.integers(0, 6, int(offsets[-1])).astype(float)
+    second = 9 - losses + rng.integers(0, 4, len(losses))
+    return NBest(features, offsets, losses), oracle.Lists(features, offsets, losses), second
+
+
+def _least(lists: oracle.Lists, size: int) -> float:
+    width = lists.features.shape[1]
+    sets = (list(one) for one in combinations(range(width), size))
+    return min(
+        float(oracle.best_loss(oracle.Lists(lists.features[:, one], lists.offsets, lists.losses), "worst"))
+        for one in sets
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_certificates_of_at_most_k_features_agree_with_the_oracle(seed: int, tmp_path: Path) -> None:
+    nbest, lists, _ = _lists(seed, 3 + seed % 2)
+    for size in range(1, nbest.n_features + 1):
+        path = tmp_path / f"{size}.json.gz"
+        result = lpmert.best_subsets(nbest, at_most=size).subsets[-1].result
+        lpmert.certify(nbest, result, path, ties="worst", at_most=size)
+        found = lpmert.verify(path, nbest)
+        assert found.proved
+        assert found.at_most == size
+        assert float(found.loss) == _least(lists, size)
+        dearer = np.flatnonzero(result.weights == result.weights[result.weights != 0.0][0])[0]
+        other = replace(result, weights=np.where(np.arange(nbest.n_features) == dearer, -1.0, 0.0))
+        if lpmert.evaluate(nbest, other.weights, ties="worst").loss > result.loss:
+            with pytest.raises(MethodError):
+                lpmert.certify(nbest, other, path, ties="worst", at_most=size)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_certificates_within_budgets_agree_with_all_attainable_selections(seed: int, tmp_path: Path) -> None:
+    nbest, lists, second = _lists(seed, 2 + seed % 3)
+    totals = oracle.attainable_totals(lists, np.column_stack([lists.losses, second]))
+    path = tmp_path / "proof.json"
+    for budget in {sums for _, sums in totals}:
+        result = lpmert.within_budget(nbest, second, budget)
+        lpmert.certify(nbest, result, path, budget={"second": budget}, second=second)
+        found = lpmert.verify(path, nbest, second=second)
+        assert found.proved
+        assert found.budget == {"second": budget}
+        assert float(found.loss) == min(loss for loss, own in totals if own <= budget)
+        cheaper = [own for loss, own in totals if loss < found.loss]
+        if cheaper:
+            document = json.loads(path.read_text())
+            document["budget"] = {"second": str(int(min(cheaper)))}
+            path.write_text(layout(document))
+            with pytest.raises(CertificateError):
+                lpmert.verify(path, nbest, second=second)
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, str]:
+    """Lists and a certificate of at most two of four features, with a sign, whose weights need both."""
+    path = tmp_path_factory.mktemp("few") / "c.json"
+    rng = np.random.default_rng(1)
+    nbest = NBest(rng.normal(size=(60, 4)).round(2), range(0, 61, 5), rng.integers(0, 9, 60), names=list("abcd"))
+    region = Region(bounds={"b": (0, None)})
+    result = lpmert.best_subsets(nbest, at_most=2, region=region)[2].result
+    lpmert.certify(nbest, result, path, ties="worst", at_most=2, region=region)
+    assert np.count_nonzero(result.weights) == 2
+    assert lpmert.verify(path, nbest).at_most == 2
+    return nbest, path.read_text()
+
+
+def _trees(document: Document) -> list[int]:
+    """Where the trees begin."""
+    return [k for k, record in enumerate(document["tree"]) if "exponents" in record]
+
+
+def _without_tree(number: int, *, named: bool) -> Change:
+    def apply(document: Document) -> None:
+        begins = [*_trees(document), len(document["tree"])]
+        del document["tree"][begins[number] : begins[number + 1]]
+        if not named:
+            del document["zeros"][number]
+
+    return apply
+
+
+def _swapped(document: Document) -> None:
+    zeros = document["zeros"]
+    zeros[0], zeros[-1] = zeros[-1], zeros[0]
+
+
+def _put(key: str, value: object) -> Change:
+    return lambda document: document.update({key: value})
+
+
+CHANGES: dict[str, tuple[Change, str]] = {
+    "a set is missing": (_without_tree(0, named=False), "no tree is about weights for a, b alone"),
+    "the last set is missing": (_without_tree(-2, named=False), "no tree is about|cut short|something follows"),
+    "a tree is missing": (_without_tree(0, named=True), ""),
+    "the last tree is missing": (lambda d: d["tree"].__delitem__(slice(_trees(d)[-1], None)), "the tree ends"),
+    "a set of fewer features": (lambda d: d["zeros"][0].append("a"), "no tree is about weights for a, b alone"),
+    "a set of more features": (lambda d: d["zeros"][0].pop(), ""),
+    "trees of other sets": (_swapped, ""),
+    "more features": (_put("at_most", 3), "6 trees for 4 sets"),
+    "fewer features": (_put("at_most", 1), "2 weights are other than 0, and 1 may be"),
+    "less than no features": (_put("at_most", -1), "no proof with"),
+    "no number of features": (lambda d: d.pop("at_most"), "rule for ties"),
+    "no sets": (lambda d: d.pop("zeros"), "zeros are those of features"),
+    "an unknown feature": (lambda d: d["zeros"][0].append("z"), "zeros are those of features"),
+    "all features": (lambda d: d["zeros"].append(list("abcd")), "trees for 6 sets|leave no weights"),
+    "other ties": (_put("ties", "best"), "ties"),
+    "a limit of two features": (
+        _put("limits", [[(1.0).hex(), (1.0).hex(), (0.0).hex(), (0.0).hex()]]),
+        "signs and zeros",
+    ),
+    "both signs": (
+        lambda d: d["limits"].append([(-float.fromhex(x)).hex() for x in d["limits"][0]]),
+        "limits of both signs",
+    ),
+    "another sign": (
+        _put("limits", [[(0.0).hex(), (-1.0).hex(), (0.0).hex(), (0.0).hex()]]),
+        "",
+    ),
+    "an equation of two features": (_put("equations", [["1", "1", "0", "0"]]), "signs and zeros"),
+    "a smaller loss": (
+        lambda d: d.update(loss=str(int(d["loss"]) - 1), bound=str(int(d["loss"]) - 1)),
+        "the weights lose",
+    ),
+    "a smaller bound": (lambda d: d.update(bound=str(int(d["loss"]) - 1)), "the bound is the loss"),
+    "a budget": (_put("budget", {"a": "5"}), "a budget|no proof with"),
+    "a cosine": (lambda d: d.update(around=[(1.0).hex()] * 4, cosine="1/2"), "cosine"),
+    "no exponents": (lambda d: d["tree"].__delitem__(0), "dict expected, not None"),
+    "exponents that are no numbers": (lambda d: d["tree"][0].update(exponents={"a": "0"}), "the exponents of a tree"),
+    "exponents of fewer features": (lambda d: d["tree"][0]["exponents"].popitem(), "exponent"),
+    "exponents and more": (lambda d: d["tree"][0].update(bound="3"), "the exponents of a tree expected"),
+    "other weights": (lambda d: d["weights"].update(dict.fromkeys("ab", (1.0).hex())), ""),
+}
+
+
+def _order(document: Document) -> Document:
+    """Bring the keys of a header to the order of the format."""
+    keys = ["lpmert certificate", "fingerprint", "metric", "ties", "found_by", "loss", "bound", "weights", "limits"]
+    keys += ["exponents", "equations", "sums", "around", "cosine", "facets", "at_most", "zeros", "budget", "tree"]
+    return {key: document[key] for key in keys if key in document}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_certificate_of_at_most_k_features_is_refused(
+    name: str, few: tuple[NBest, str], tmp_path: Path
+) -> None:
+    nbest, text = few
+    document = json.loads(text)
+    change, message = CHANGES[name]
+    change(document)
+    path = tmp_path / "c.json"
+    path.write_text(layout(_order(document)))
+    assert path.read_text() != text
+    with pytest.raises(CertificateError, match=message or None):
+        lpmert.verify(path, nbest)
+
+
+def test_every_record_of_every_tree_is_needed(few: tuple[NBest, str], tmp_path: Path) -> None:
+    nbest, text = few
+    path = tmp_path / "c.json"
+    assert layout(json.loads(text)) == text
+    for place in range(len(json.loads(text)["tree"])):
+        document = json.loads(text)
+        del document["tree"][place]
+        path.write_text(layout(document))
+        with pytest.raises(CertificateError):
+            lpmert.verify(path, nbest)
+
+
+def test_a_certificate_of_too_many_sets_is_refused_at_once(few: tuple[NBest, str], tmp_path: Path) -> None:
+    _, text = few
+    names = [f"f{k}" for k in range(60)]
+    nbest = NBest(np.random.default_rng(0).normal(size=(4, 60)), [0, 2, 4], [0, 1, 1, 0], names=names)
+    document = json.loads(text)
+    document.update(fingerprint=nbest.fingerprint, weights=dict.fromkeys(names, (0.0).hex()), at_most=30)
+    document["weights"]["f0"] = (1.0).hex()
+    path = tmp_path / "c.json"
+    for zeros in ([names[:30], names[30:]], [[name] for name in names] * 2000):
+        document.update(zeros=zeros, limits=[])
+        path.write_text(layout(document))
+        with pytest.raises(CertificateError, match="sets of features, or more than 50000"):
+            lpmert.verify(path, nbest)
+    document.update(at_most=4, zeros=[names[:2]] * 20_000, weights={**document["weights"]})
+    path.write_text(layout(document))
+    with pytest.raises(CertificateError):
+        lpmert.verify(path, nbest)
+
+
+@pytest.fixture(scope="module")
+def within(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, Any, str]:
+    """Lists, second numbers, and a certificate within a budget that has prices of both sums."""
+    path = tmp_path_factory.mktemp("within") / "c.json"
+    rng = np.random.default_rng(2)
+    losses = rng.integers(0, 9, 60)
+    nbest = NBest(rng.normal(size=(60, 3)).round(2), range(0, 61, 5), losses, names=list("abc"))
+    second = 20 - losses + rng.integers(0, 9, 60)
+    front = lpmert.pareto(nbest, second, name="words")
+    point = front.points[len(front.points) // 2]
+    lpmert.certify(nbest, point, path, budget={"words": point.sums["words"]}, second=second)
+    assert lpmert.verify(path, nbest, second=second).loss == point.loss
+    assert any(record.get("at", [0, 0])[1] for record in json.loads(path.read_text())["tree"])
+    return nbest, second, path.read_text()
+
+
+def _first_prices(prices: list[int]) -> Change:
+    def apply(document: Document) -> None:
+        next(record for record in document["tree"] if record.get("at", [0, 0])[1])["at"] = prices
+
+    return apply
+
+
+BUDGET_CHANGES: dict[str, tuple[Change, str]] = {
+    "a smaller budget": (lambda d: d.update(budget={"words": str(int(d["budget"]["words"]) - 1)}), "do not keep to"),
+    "a larger budget": (lambda d: d.update(budget={"words": str(int(d["budget"]["words"]) + 40)}), "needed"),
+    "two budgets": (lambda d: d["budget"].update({"a": "4"}), "one second sum"),
+    "no budget": (lambda d: d.pop("budget"), "prices|needed|expected"),
+    "no prices": (_first_prices([1, 0]), "needed|a core compares"),
+    "a negative price": (_first_prices([1, -1]), "prices of a loss and a second sum are positive"),
+    "a loss without price": (_first_prices([0, 1]), "prices of a loss and a second sum are positive"),
+    "prices that overflow": (_first_prices([1 << 62, 1]), "too large"),
+    "three prices": (_first_prices([1, 1, 1]), "2 whole numbers"),
+    "a smaller loss": (
+        lambda d: d.update(loss=str(int(d["loss"]) - 1), bound=str(int(d["loss"]) - 1)),
+        "the weights lose",
+    ),
+    "a smaller bound": (lambda d: d.update(bound=str(int(d["loss"]) - 1)), "the bound is the loss"),
+    "other ties": (_put("ties", "worst"), "ties"),
+    "sums": (_put("sums", [1, 2]), "is not the loss"),
+}
+
+
+@pytest.mark.parametrize("name", BUDGET_CHANGES)
+def test_a_changed_certificate_of_a_budget_is_refused(
+    name: str, within: tuple[NBest, Any, str], tmp_path: Path
+) -> None:
+    nbest, second, text = within
+    document = json.loads(text)
+    change, message = BUDGET_CHANGES[name]
+    change(document)
+    path = tmp_path / "c.json"
+    path.write_text(layout(_order(document)))
+    with pytest.raises(CertificateError, match=message or None):
+        lpmert.verify(path, nbest, second=second)
+
+
+def test_another_second_sum_is_refused(within: tuple[NBest, Any, str], tmp_path: Path) -> None:
+    nbest, second, text = within
+    path = tmp_path / "c.json"
+    path.write_text(text)
+    for other, message in ((second + 1, "do not keep to the budget"), (second // 2, "needed|a core compares")):
+        with pytest.raises(CertificateError, match=message or None):
+            lpmert.verify(path, nbest, second=other)
+    with pytest.raises(lpmert.DataError, match="no feature or statistic 'words'"):
+        lpmert.verify(path, nbest)
+
+
+def test_sums_of_decimals_are_those_that_they_print_as(tmp_path: Path) -> None:
+    """0.1 + 0.2 is within 0.3, which in doubles it is not."""
+    lists = NBest([[1.0], [2.0], [1.0], [2.0]], [0, 2, 4], [[0], [0.1], [0], [0.2]], names=["a"])
+    path = tmp_path / "c.json"
+    result = lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], 0.3)
+    lpmert.certify(lists, result, path, budget={"second": 0.3}, second=[0.1, 0.0, 0.2, 0.0])
+    assert lpmert.verify(path, lists, second=[0.1, 0.0, 0.2, 0.0]).loss == 0
+    result = lpmert.within_budget(lists, [0.1, 0.0, 0.2, 0.0], 0.29)
+    lpmert.certify(lists, result, path, budget={"second": 0.29}, second=[0.1, 0.0, 0.2, 0.0])
+    assert str(lpmert.verify(path, lists, second=[0.1, 0.0, 0.2, 0.0]).loss) == "3/10"
+
+
+def test_what_cannot_be_certified_is_said(few: tuple[NBest, str], tmp_path: Path) -> None:
+    nbest, _ = few
+    path = tmp_path / "c.json"
+    result = lpmert.best_subsets(nbest, at_most=2)[2].result
+
+    def refused(message: str, own: lpmert.Result = result, **arguments: Any) -> None:
+        with pytest.raises(MethodError, match=message or None):
+            lpmert.certify(nbest, own, path, **{"ties": "worst", "at_most": 2, **arguments})
+
+    refused("no proof with", ties="first")
+    refused("signs and zeros", region=Region(total=1.0))
+    refused("no cosine", region=Region(cosine=0.5, around=dict.fromkeys("abcd", 1.0)))
+    refused("cannot be combined", budget={"a": 1.0})
+    refused("1 may be", at_most=1)
+    refused("other weights lose less", at_most=4)
+    refused("one second sum", ties="worst", at_most=None, budget={"a": 1.0})
+    refused("one second sum", ties="first", at_most=None, budget={"a": 1.0, "b": 1.0})
+    assert not path.exists()
+    with pytest.raises(LimitError):
+        lpmert.certify(nbest, result, path, ties="worst", at_most=2, time_limit=0)
