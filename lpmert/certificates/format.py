@@ -66,6 +66,24 @@ class Header:
     facets: list[list[int]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class RankingHeader:
+    """What a certificate about rankings claims.
+
+    ranking: the metric, such as ndcg@10. fingerprint of the documents. score: the weights reach at least this; bound:
+    no weights reach more, or none without a negative one where nonnegative. weights: one for each feature. exponents:
+    the powers of two by which features are divided before cones span their weights.
+    """
+
+    ranking: str
+    fingerprint: str
+    score: Fraction
+    bound: Fraction
+    nonnegative: bool
+    weights: dict[str, float]
+    exponents: dict[str, int]
+
+
 class CertificateReader:
     """The header of a certificate, then its records one at a time; `line` is where the reading stands.
 
@@ -79,18 +97,18 @@ class CertificateReader:
         self._on_line = on_line
         self._lines = lines(path)
 
-    def header(self) -> Header:
+    def header(self, kind: type[Kind] = Header) -> Kind:  # type: ignore[assignment]
         """Return the header, which comes first."""
         if not Path(self.path).exists() or Path(self.path).is_dir():
             raise DataError("there is no such file, or it is a folder", path=self.path)
         text = self._next()
         found = _object(text.removesuffix(TREE) + "}")
         schema = typed(found.pop(SCHEMA_KEY, None), int)
-        kinds = get_type_hints(Header)
+        kinds = get_type_hints(kind)
         names = [name for name in kinds if name not in OPTIONAL or found.get(name)]
         if schema != SCHEMA or not text.endswith(TREE) or list(found) != names:
             raise CertificateError(f"schema {SCHEMA} needs a header with {listed(names)}; this one has schema {schema}")
-        return Header(**{name: _value(kinds[name], value) for name, value in found.items()})
+        return kind(**{name: _value(kinds[name], value) for name, value in found.items()})
 
     def record(self) -> Record:
         """Return the next record."""
