@@ -288,5 +288,5 @@ def test_weaviate_takes_two_scores() -> None:
 
 def test_a_result_to_tolerance_is_not_called_proved() -> None:
     result = RankingResult(np.ones(1), ("a",), 0.5, 0.6, Status.OPTIMAL_TO_TOLERANCE, 0, 0, 0.0, ())
-    found = Fused(result, "ndcg-exp@5", {"a": 0.5}, 0.5, 0.5, 1, 1, None, None, 1, 1, ())
+    found = Fused(result, "ndcg-exp@5", {"a": 0.5}, 0.5, 0.5, 1, 1, None, {}, None, 1, 1, ())
     assert found.verdict.startswith("optimal to tolerance: more, up to 0.600000")

@@ -332,7 +332,7 @@ def test_what_interrupts_a_search_leaves_a_bound(monkeypatch: pytest.MonkeyPatch
 
     for name in ("_settle", "_start"):
         with monkeypatch.context() as patch:
-            patch.setattr(search._Maximizing, name, interrupted)
+            patch.setattr(search.Maximizing, name, interrupted)
             result = maximize(lists, "ndcg-exp@3")
         assert result.status is Status.INTERRUPTED
         assert result.score <= best <= result.bound
@@ -343,7 +343,7 @@ def test_a_cone_that_is_being_searched_in_whole_numbers_counts_in_the_bound(monk
         raise KeyboardInterrupt
 
     # one cone is all there is, no weights close it, and the interrupt comes when the core has handed it over
-    monkeypatch.setattr(search._Maximizing, "_consider", lambda *_: None)
+    monkeypatch.setattr(search.Maximizing, "_consider", lambda *_: None)
     monkeypatch.setattr(search, "_exact_rays", interrupted)
     result = maximize(Judged([[1], [2], [3]], [0, 3], [1, 0, 0]), "mrr@3")
     assert result.status is Status.INTERRUPTED
@@ -372,23 +372,23 @@ def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers()
 
 
 def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    consider, inside = search._Maximizing._consider, search._Maximizing._consider_inside
+    consider, inside = search.Maximizing._consider, search.Maximizing._consider_inside
     within: list[bool] = []
     better = []
 
-    def considered(self: search._Maximizing, scaled: FloatArray) -> None:
+    def considered(self: search.Maximizing, scaled: FloatArray) -> None:
         if self.best < 0 or within:  # but for the first weights, all must come from the inside of cells
             consider(self, scaled)
 
-    def looked_inside(self: search._Maximizing, rays: list[list[int]]) -> None:
+    def looked_inside(self: search.Maximizing, rays: list[list[int]]) -> None:
         before = self.best
         within.append(True)
         inside(self, rays)
         within.clear()
         better.append(self.best > before)
 
-    monkeypatch.setattr(search._Maximizing, "_consider", considered)
-    monkeypatch.setattr(search._Maximizing, "_consider_inside", looked_inside)
+    monkeypatch.setattr(search.Maximizing, "_consider", considered)
+    monkeypatch.setattr(search.Maximizing, "_consider_inside", looked_inside)
     for seed in range(4):
         lists = random_lists(seed, 3, decimals=False)
         result = maximize(no_multiples(lists), "ndcg-exp@3", nonnegative=False)
@@ -404,8 +404,8 @@ def test_what_no_weights_were_found_for_counts_in_the_bound(monkeypatch: pytest.
         lists = random_lists(seed, 3, decimals=False)
         proved = maximize(lists, "mrr@3", nonnegative=False)
         with monkeypatch.context() as patch:
-            patch.setattr(search._Maximizing, "_consider_inside", lambda *_: None)
-            patch.setattr(search._Maximizing, "_start", lambda *_: None)
+            patch.setattr(search.Maximizing, "_consider_inside", lambda *_: None)
+            patch.setattr(search.Maximizing, "_start", lambda *_: None)
             found = maximize(lists, "mrr@3", nonnegative=False)
         assert found.bound >= proved.score - 1e-12
         best += found.score < proved.score - 1e-9

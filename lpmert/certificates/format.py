@@ -104,6 +104,9 @@ class CertificateReader:
         text = self._next()
         found = _object(text.removesuffix(TREE) + "}")
         schema = typed(found.pop(SCHEMA_KEY, None), int)
+        if schema == SCHEMA and ("ranking" in found) != (kind is RankingHeader):
+            other = "N-best lists: check it with lpmert verify" if kind is RankingHeader else "lpmert rank --verify"
+            raise CertificateError(f"this is a certificate for {other}")
         kinds = get_type_hints(kind)
         names = [name for name in kinds if name not in OPTIONAL or found.get(name)]
         if schema != SCHEMA or not text.endswith(TREE) or list(found) != names:

@@ -166,7 +166,7 @@ def maximize(
     >>> result.score, result.bound - result.score < 1e-11
     (1.0, True)
     """
-    return _Maximizing(lists, RankingMetric.of(metric), nonnegative, time_limit, seed, on_progress, keep_tree).run()
+    return Maximizing(lists, RankingMetric.of(metric), nonnegative, time_limit, seed, on_progress, keep_tree).run()
 
 
 def certify(lists: Judged, metric: RankingMetric | str, result: RankingResult, path: str | Path) -> None:
@@ -203,7 +203,23 @@ def certify(lists: Judged, metric: RankingMetric | str, result: RankingResult, p
     write_certificate_of_ranking(path, lists, str(RankingMetric.of(metric)), result.weights, result.tree)
 
 
-class _Maximizing:
+def along(
+    lists: Judged, metric: RankingMetric | str, weights: FloatArray, feature: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the value as the share of one weight goes from 0 to 1 and the others, not negative, stay in proportion.
+
+    Returns the shares [C + 1] at which the value may change, and the values between [C], computed in floating point.
+    """
+    search = Maximizing(lists, RankingMetric.of(metric), True, None, 0, None, False)
+    axis = np.eye(len(weights))[feature]
+    others = np.ldexp(np.where(axis > 0, 0.0, weights if np.delete(weights, feature).any() else 1.0), search.exponents)
+    shares, units = search.arc(others / others.sum(), axis)
+    own = shares[:, 1] * 2.0 ** -search.exponents[feature]
+    rest = shares[:, 0] * np.ldexp(others, -search.exponents).sum() / others.sum()
+    return own / (own + rest), units / _UNIT / search.parts.n_queries
+
+
+class Maximizing:
     """One search: the incumbent, the core's open cones, and what only exact arithmetic decides."""
 
     def __init__(
@@ -300,7 +316,7 @@ class _Maximizing:
 
     # Two features, and lines between two weights
 
-    def _arc(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, IntArray]:
+    def arc(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, IntArray]:
         """Sweep from one vector of weights for the scaled features to another one (O3).
 
         Returns how much of each [C + 1, 2] is in the mixtures where the value changes, and the units between [C].
@@ -315,7 +331,7 @@ class _Maximizing:
     def _sweep(self) -> Curve:
         """Find the value of every interval of directions, and weights in the best one."""
         axes = np.array([[1.0, 0.0], [0.0, 1.0]] if self.nonnegative else [[1, 0], [0, 1], [-1, 0], [0, -1], [1.0, 0]])
-        arcs = [self._arc(*quadrant) for quadrant in pairwise(axes)]
+        arcs = [self.arc(*quadrant) for quadrant in pairwise(axes)]
         begins = np.vstack([shares[:-1] @ axes[i : i + 2] for i, (shares, _) in enumerate(arcs)] + [axes[-1]])
         middles = begins[:-1] + begins[1:]
         units = np.concatenate([units for _, units in arcs])
@@ -368,9 +384,9 @@ class _Maximizing:
         for i in np.argsort(reached)[::-1][:_STARTS]:
             if self.deadline.expired:
                 break
-            self._consider(self._ascended(drawn[i], reached[i]))
+            self._consider(self.ascended(drawn[i], reached[i]))
 
-    def _ascended(self, weights: FloatArray, value: int) -> FloatArray:
+    def ascended(self, weights: FloatArray, value: int) -> FloatArray:
         """Return where no coordinate, changed by itself, seems to reach more."""
         axes = [sign * axis for axis in np.eye(len(weights)) for sign in ((1,) if self.nonnegative else (1, -1))]
         place, unchanged = 0, 0
@@ -381,7 +397,7 @@ class _Maximizing:
             if not others.any():
                 continue
             others /= np.abs(others).sum()
-            shares, units = self._arc(others, axis)
+            shares, units = self.arc(others, axis)
             best = int(np.argmax(units))
             if units[best] > value:
                 mixed = shares[best] + shares[best + 1]

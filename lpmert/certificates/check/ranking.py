@@ -1,13 +1,12 @@
 """Check the certificate of a ranking: that weights reach a value, and that no weights reach more.
 
-Leads at rays are decided in whole numbers wherever floating point leaves doubt; positions are filled in rationals, which
+Leads at rays are decided in whole numbers wherever floating point leaves doubt; positions are filled in rationals that
 enclose logarithms. Lemmas O1, O2, O4 to O6 of proofs/ranking.md; no code of the search is used.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal, localcontext
@@ -20,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from lpmert.certificates.format import CertificateReader, RankingHeader, Record, integers
-from lpmert.errors import CertificateError, DataError, FloatArray, IntArray
+from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.numeric.rounding import in_decimals
 from lpmert.quoting import LONGEST_REFUSAL, shortened
@@ -65,17 +64,15 @@ class VerifiedRanking:
         """Return one sentence."""
         claim = self.claim
         over = "weights that are not negative" if claim.nonnegative else "all weights"
-        # digits of a score are cut, so that it is reached
-        score = f"{floor(claim.score * 10**6) / Decimal(10**6):.6f}"
         more = f"is at most {float(claim.bound - claim.score):.4g} below the largest"
         least = "is the largest, to within 1e-11," if self.proved else more
         return (
-            f"certificate holds: {claim.ranking} {score} {least} of {over} ({self.queries} queries, ties: worst order; "
-            f"{self.records} records)"
+            f"certificate holds: {claim.ranking} {float(claim.score):.10g} {least} of {over} "
+            f"({self.queries} queries, ties: worst order; {self.records} records)"
         )
 
 
-def verify_ranking(
+def verify(
     certificate: str | Path,
     lists: Judged,
     metric: str | None = None,
@@ -319,16 +316,16 @@ class Cones:
         rays = tuple(tuple(sign * (i == j) for j in range(self.dimensions)) for i, sign in enumerate(signs))
         ahead = np.zeros(len(self.rows), dtype=np.int64)
         pairs: list[tuple[IntArray, IntArray, IntArray]] = []
-        gains = self.measure.gains
+        levels = {gain: level for level, gain in enumerate(sorted(set(self.measure.gains)))}
+        levels_of = np.array([levels[gain] for gain in self.measure.gains])
         for query, own in self.of_query.items():
             begin, end = self.lists.offsets[query : query + 2].tolist()
             for ranked in range(own.start, own.stop):
                 row = int(self.rows[ranked])
-                rivals = np.array([e for e in range(begin, end) if gains[e] != gains[row]], dtype=np.int64)
+                rivals = begin + np.flatnonzero(levels_of[begin:end] != levels_of[row])
                 leads = self._compared(row, rivals) * np.array(signs)
                 leading, trailing = (leads >= 0).all(axis=1), (leads <= 0).all(axis=1)
-                lower = np.array([gains[e] < gains[row] for e in rivals.tolist()], dtype=bool)
-                ahead[ranked] = np.count_nonzero(leading & (~trailing | lower))
+                ahead[ranked] = np.count_nonzero(leading & (~trailing | (levels_of[rivals] < levels_of[row])))
                 rest = ~leading & ~trailing
                 pairs.append((np.full(np.count_nonzero(rest), ranked), rivals[rest], leads[rest]))
             checkpoint()

@@ -22,7 +22,7 @@ CLOSED: Record = {}
 class Tree:
     """How a search divided cones of weights for features divided by powers of two, the `exponents`.
 
-    bound: what no weights exceed, by this tree. splits [n, 4]: the number of a cone, that of the first of its two parts,
+    bound: what no weights exceed, by this tree. splits [n, 4]: the number of a cone, that of the first of its parts,
     and the rays above and below; shares [n] of the former in the new ray, which takes the place of the latter in the
     first part. leaves: records of what is below a cone that was divided in exact arithmetic.
     """
