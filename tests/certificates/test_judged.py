@@ -64,7 +64,7 @@ def test_a_stopped_search_certifies_its_bound(tmp_path: Path) -> None:
 def edits(lines: list[str], random: np.random.Generator) -> Iterator[list[str]]:
     """Certificates with a record taken out, doubled, closed, opened or changed in a number, or with another claim."""
     count = len(lines) - 2
-    for _ in range(25):
+    for _ in range(16):
         i = 1 + int(random.integers(count))
         record = json.loads(lines[i].rstrip(","))
         comma = "," if lines[i].endswith(",") else ""
@@ -87,9 +87,7 @@ def edits(lines: list[str], random: np.random.Generator) -> Iterator[list[str]]:
         "lpmert certificate": [1, 3],
         "score": [str(score * factor) for factor in (2, Fraction(1 << 50, (1 << 50) - 1))],
         "bound": [str(bound * factor) for factor in (Fraction(9, 10), 1 - Fraction(1, 10**9))],
-        "weights": [
-            {key: (1.0 if key == one else 0.5).hex() for key in header["weights"]} for one in header["weights"]
-        ],
+        "weights": [{key: (1.0 if key == one else 0.5).hex() for key in names} for one in names],
         "exponents": [{key: n + step for key, n in header["exponents"].items()} for step in (-1, 1, 5000)],
         "nonnegative": [not header["nonnegative"]],
         "ranking": ["mrr@3", "recall-l2@3", "ndcg@0", "bpref@2"],
@@ -122,7 +120,7 @@ def test_no_edited_certificate_proves_what_is_false(tmp_path: Path) -> None:
             weights = tuple(Fraction(claim.weights[name]) for name in lists.names)
             assert claim.score <= exact.worst(claim.ranking, weights) + 1e-12
             assert not claim.nonnegative or min(weights) >= 0
-    assert min(refused, held) > 50
+    assert min(refused, held) > 30
 
 
 @pytest.mark.parametrize(
