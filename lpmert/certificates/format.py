@@ -97,8 +97,8 @@ class CertificateReader:
         self._on_line = on_line
         self._lines = lines(path)
 
-    def header(self, kind: type[Kind] = Header) -> Kind:  # type: ignore[assignment]
-        """Return the header, which comes first."""
+    def header(self, kind: type[Any] = Header) -> Any:
+        """Return the header of this kind, which comes first."""
         if not Path(self.path).exists() or Path(self.path).is_dir():
             raise DataError("there is no such file, or it is a folder", path=self.path)
         text = self._next()

@@ -70,7 +70,7 @@ def _row(name: str, before: _Value, after: _Value) -> list[str]:
     return [name, *ranks, f"{before[0]:.4f}", f"{after[0]:.4f}", f"{after[0] - before[0]:+.4f}"]
 
 
-def _curves(found: Fused, lists: Judged) -> list[object]:
+def _curves(found: Fused, lists: Judged) -> Sequence[object]:
     result = found.result
     if result.curve is not None:
         words = f"{found.metric} from {result.curve.values.min():.4f} to {result.curve.values.max():.4f}"

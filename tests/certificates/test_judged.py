@@ -37,6 +37,22 @@ def test_every_optimum_is_certified(tmp_path: Path, metric: str, dimensions: int
         assert str(found).startswith(f"certificate holds: {metric} {float(found.claim.score):.10g} is the largest")
 
 
+def test_relevant_documents_that_no_weights_reach_are_certified(tmp_path: Path) -> None:
+    for relevance, best in (([0, 0, 0], 0), ([0, 1, 0], Fraction(1, 2))):
+        lists = Judged([[1, 2], [2, 1], [3, 3]], [0, 3], relevance, unretrieved=([1.0],))
+        claim = verify(written(tmp_path / "proof.json", lists, "recall@2"), lists).claim
+        assert 0 <= best - claim.score < 1e-20
+        assert 0 <= claim.bound - best < 1e-11
+
+
+def test_twins_count_in_the_order_of_rising_gain(tmp_path: Path) -> None:
+    lists = Judged([[1], [1], [1]], [0, 3], [1, 2, 0])
+    claim = verify(written(tmp_path / "proof.json", lists, "ndcg@3"), lists).claim
+    best = value("ndcg@3", [0, 1, 2])
+    assert float(claim.score) == pytest.approx(best, abs=1e-15)
+    assert 0 <= claim.bound - claim.score < 1e-11
+
+
 def test_a_sweep_and_a_sweep_with_a_certificate_find_the_same() -> None:
     for seed in range(6):
         lists = random_lists(seed, 2, decimals=seed % 2 == 1)
@@ -250,3 +266,13 @@ def test_signs_of_leads_are_those_of_fractions() -> None:
                 a, b = cones.features[cones.rows[rows[i]]].tolist(), cones.features[rivals[i]].tolist()
                 lead = sum(v * (Fraction(y) - Fraction(x)) for v, x, y in zip(ray, a, b, strict=True)) / sum(ray)
                 assert sign == (0 if abs(lead) < cones.least else 1 if lead > 0 else -1)
+
+
+def test_leads_count_from_what_every_cell_holds() -> None:
+    # differences of 0 to 3 in two features: 1 / 12, as 2 sqrt(1) 3^2 (1/3 + 1/3) = 12
+    lists = Judged([[0, 2], [3, 0], [0, 3]], [0, 3], [1, 0, 0])
+    cones = Cones(lists, Measure(lists, "mrr@3"), [1, 1])
+    assert cones.least == Fraction(1, 24)  # of the features divided by 2
+    for ray, sign in (((21, 29), 1), ((52, 73), 0), ((2, 3), 0), ((1, 1), 1), ((1, 2), -1)):  # .1, .08, 0, .5, -.33
+        cone = Cone((ray,), np.array([0]), np.array([1]), np.zeros((1, 1)), np.zeros(1), {}, 0)
+        assert cones._signs(cone, ray).tolist() == [sign]

@@ -309,13 +309,14 @@ class Cones:
         power = max(d - 1, 1) ** (d - 1)
         root = isqrt(power) + (isqrt(power) ** 2 < power)
         inverse = d * root * prod(spans) * sum(Fraction(1, c * u) for c, u in zip(spans, units, strict=True))
-        return 1 / inverse / (self.unit or 1)
+        return Fraction(1 / inverse / (self.unit or 1))
 
     def whole_cone(self, signs: tuple[int, ...]) -> Cone:
         """Return the orthant with these signs."""
         rays = tuple(tuple(sign * (i == j) for j in range(self.dimensions)) for i, sign in enumerate(signs))
         ahead = np.zeros(len(self.rows), dtype=np.int64)
-        pairs: list[tuple[IntArray, IntArray, IntArray]] = []
+        none = np.zeros(0, dtype=np.int64)
+        pairs: list[tuple[IntArray, IntArray, IntArray]] = [(none, none, none.reshape(0, self.dimensions))]
         levels = {gain: level for level, gain in enumerate(sorted(set(self.measure.gains)))}
         levels_of = np.array([levels[gain] for gain in self.measure.gains])
         for query, own in self.of_query.items():
@@ -323,20 +324,15 @@ class Cones:
             for ranked in range(own.start, own.stop):
                 row = int(self.rows[ranked])
                 rivals = begin + np.flatnonzero(levels_of[begin:end] != levels_of[row])
-                leads = self._compared(row, rivals) * np.array(signs)
+                others, values = self.features[rivals], self.features[row]
+                leads = ((others > values).astype(np.int8) - (others < values)) * np.array(signs, dtype=np.int8)
                 leading, trailing = (leads >= 0).all(axis=1), (leads <= 0).all(axis=1)
                 ahead[ranked] = np.count_nonzero(leading & (~trailing | (levels_of[rivals] < levels_of[row])))
                 rest = ~leading & ~trailing
                 pairs.append((np.full(np.count_nonzero(rest), ranked), rivals[rest], leads[rest]))
             checkpoint()
-        ranked, rivals, leads = (np.concatenate(some) for some in zip(*pairs, strict=True))
-        cone = Cone(rays, ranked, rivals, leads.astype(np.int8), ahead, {}, 0)
-        return self._bounded(cone, list(self.of_query))
-
-    def _compared(self, row: int, rivals: IntArray) -> IntArray:
-        difference = self.features[rivals]
-        own = self.features[row]
-        return (difference > own).astype(np.int8) - (difference < own).astype(np.int8)
+        open_pairs, open_rivals, signs_of = (np.concatenate(some) for some in zip(*pairs, strict=True))
+        return self._bounded(Cone(rays, open_pairs, open_rivals, signs_of, ahead, {}, 0), list(self.of_query))
 
     def parts(self, cone: Cone, record: Record) -> list[Cone]:
         """Return the two cones into which a record divides one; they cover it (O4)."""

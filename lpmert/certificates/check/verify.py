@@ -170,7 +170,7 @@ def verify(
 
 
 def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str) -> Verified:
-    header = reader.header()
+    header: Header = reader.header()
     if not isinstance(nbest, NBest):
         from lpmert.certificates.check.lattices import claimed_lists  # which needs more than lists do
 
