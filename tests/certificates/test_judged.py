@@ -270,9 +270,12 @@ def test_signs_of_leads_are_those_of_fractions() -> None:
 
 def test_leads_count_from_what_every_cell_holds() -> None:
     # differences of 0 to 3 in two features: 1 / 12, as 2 sqrt(1) 3^2 (1/3 + 1/3) = 12
-    lists = Judged([[0, 2], [3, 0], [0, 3]], [0, 3], [1, 0, 0])
+    lists = Judged([[0, 2], [3, 0], [0, 3], [1, 1]], [0, 4], [1, 0, 0, 0])
     cones = Cones(lists, Measure(lists, "mrr@3"), [1, 1])
     assert cones.least == Fraction(1, 24)  # of the features divided by 2
     for ray, sign in (((21, 29), 1), ((52, 73), 0), ((2, 3), 0), ((1, 1), 1), ((1, 2), -1)):  # .1, .08, 0, .5, -.33
         cone = Cone((ray,), np.array([0]), np.array([1]), np.zeros((1, 1)), np.zeros(1), {}, 0)
         assert cones._signs(cone, ray).tolist() == [sign]
+    # differences of up to 2, 3 and 1 in three: 3 sqrt(2)^2 2 3 1 (1/2 + 1/3 + 1) = 66
+    lists = Judged([[0, 0, 0], [1, 1, 1], [2, 3, 1]], [0, 3], [1, 0, 0])
+    assert Cones(lists, Measure(lists, "mrr@3"), [1, 1, 1]).least == Fraction(1, 132)
