@@ -53,6 +53,12 @@ def test_twins_count_in_the_order_of_rising_gain(tmp_path: Path) -> None:
     assert 0 <= claim.bound - claim.score < 1e-11
 
 
+def test_no_ranking_is_worth_more_than_the_best(tmp_path: Path) -> None:
+    lists = Judged([[3], [2], [1]], [0, 3], [2, 1, 0])
+    claim = verify(written(tmp_path / "proof.json", lists, "ndcg@3"), lists).claim
+    assert claim.bound == 1
+
+
 def test_a_sweep_and_a_sweep_with_a_certificate_find_the_same() -> None:
     for seed in range(6):
         lists = random_lists(seed, 2, decimals=seed % 2 == 1)
@@ -276,6 +282,13 @@ def test_leads_count_from_what_every_cell_holds() -> None:
     for ray, sign in (((21, 29), 1), ((52, 73), 0), ((2, 3), 0), ((1, 1), 1), ((1, 2), -1)):  # .1, .08, 0, .5, -.33
         cone = Cone((ray,), np.array([0]), np.array([1]), np.zeros((1, 1)), np.zeros(1), {}, 0)
         assert cones._signs(cone, ray).tolist() == [sign]
+    # between leads of .08 and 0 there is no cell; everywhere else there is
+    whole = cones.whole_cone((1, 1))
+    near = Cone(((52, 73), (0, 1)), np.array([0]), np.array([1]), np.array([[0, -1]]), whole.ahead, whole.bounds, 0)
+    parts = [cones._part(near, 1, ray, np.array([sign])) for ray, sign in (((2, 3), 0), ((1, 2), -1), ((1, 1), 1))]
+    assert [cone.empty for cone in (whole, *parts)] == [False, True, False, False]
+    assert [len(cone.ranked) for cone in parts] == [0, 0, 0]
+    assert parts[2].ahead[0] == parts[1].ahead[0] + 1
     # differences of up to 2, 3 and 1 in three: 3 sqrt(2)^2 2 3 1 (1/2 + 1/3 + 1) = 66
     lists = Judged([[0, 0, 0], [1, 1, 1], [2, 3, 1]], [0, 3], [1, 0, 0])
     assert Cones(lists, Measure(lists, "mrr@3"), [1, 1, 1]).least == Fraction(1, 132)
