@@ -51,6 +51,8 @@ def test_twins_count_in_the_order_of_rising_gain(tmp_path: Path) -> None:
     best = value("ndcg@3", [0, 1, 2])
     assert float(claim.score) == pytest.approx(best, abs=1e-15)
     assert 0 <= claim.bound - claim.score < 1e-11
+    cones = Cones(lists, Measure(lists, "ndcg@3"), [1])
+    assert cones.whole_cone((1,)).total / 2**160 == pytest.approx(best, abs=1e-15)
 
 
 def test_no_ranking_is_worth_more_than_the_best(tmp_path: Path) -> None:
@@ -261,12 +263,14 @@ def test_what_weights_reach_is_enclosed_from_below() -> None:
 def test_signs_of_leads_are_those_of_fractions() -> None:
     random = np.random.default_rng(3)
     for step in (0.0, 2.0**-50, 2.0**-52):
-        features = np.round(random.normal(size=(12, 3)), 2)
+        features = np.round(64 * random.normal(size=(12, 3))) / 64
         features[1:6] = features[0] + np.outer(random.choice([-1, 0, 1], size=5), [1.0, 1.0, -2.0 + step])
+        features[6:9] = features[0] + [[7, -3, 0], [11, 0, -3], [0, 11, -7]]  # ties that rounding hides
+        features[9:] = features[0] + [[17, -13, 0], [29, 0, -13], [0, 29, -17]]
         lists = Judged(features, [0, 12], np.arange(12) % 2)
-        cones = Cones(lists, Measure(lists, "ndcg@5"), [3, 3, 3])
+        cones = Cones(lists, Measure(lists, "ndcg@5"), [6, 6, 6])
         rows, rivals = (np.ravel(some) for some in np.meshgrid(np.arange(len(cones.rows)), np.arange(12)))
-        for ray in ((1, 1, 1), (3, 2**60, 2**60 - 1), (2**70 + 1, 2**70, 2**70)):
+        for ray in ((1, 1, 1), (3, 7, 11), (13, 17, 29), (3, 2**60, 2**60 - 1), (2**70 + 1, 2**70, 2**70)):
             cone = Cone((ray,), rows, rivals, np.zeros((len(rows), 1)), np.zeros(len(cones.rows)), {}, 0)
             for i, sign in enumerate(cones._signs(cone, ray).tolist()):
                 a, b = cones.features[cones.rows[rows[i]]].tolist(), cones.features[rivals[i]].tolist()
@@ -279,7 +283,15 @@ def test_leads_count_from_what_every_cell_holds() -> None:
     lists = Judged([[0, 2], [3, 0], [0, 3], [1, 1]], [0, 4], [1, 0, 0, 0])
     cones = Cones(lists, Measure(lists, "mrr@3"), [1, 1])
     assert cones.least == Fraction(1, 24)  # of the features divided by 2
-    for ray, sign in (((21, 29), 1), ((52, 73), 0), ((2, 3), 0), ((1, 1), 1), ((1, 2), -1)):  # .1, .08, 0, .5, -.33
+    for ray, sign in (
+        ((20838, 29162), 1),
+        ((5, 7), 1),
+        ((21, 29), 1),
+        ((52, 73), 0),
+        ((2, 3), 0),
+        ((1, 1), 1),
+        ((1, 2), -1),
+    ):  # .1, .08, 0, .5, -.33
         cone = Cone((ray,), np.array([0]), np.array([1]), np.zeros((1, 1)), np.zeros(1), {}, 0)
         assert cones._signs(cone, ray).tolist() == [sign]
     # between leads of .08 and 0 there is no cell; everywhere else there is
