@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
 from math import comb, fsum
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from lpmert.comparing.runs import corrected_reach
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.model.judged import Judged
 from lpmert.ranking import RankingMetric, RankingResult, evaluate, maximize
+from lpmert.ranking.heuristics import Found, heuristics
 from lpmert.result import Status
 from lpmert.system.deadline import out_of_time, within
 
@@ -24,6 +26,8 @@ _GRID_SECONDS = 20.0
 _FOLD_SECONDS = 10.0
 """Most that the search of one fold takes: its weights are judged by held-out queries, not by a bound."""
 _DIGITS = range(3, 17)
+_PROVED = 1e-11
+"""By how much the bound may exceed a score that is called best."""
 _SHOWN = 6
 
 OnStage = Callable[[str, int, int | None], object]
@@ -78,6 +82,8 @@ class Fused:
         How many were tried, and how many there are.
     other : float or None
         What the weights to compare with are worth.
+    heuristics : dict
+        What line searches, coordinate ascent and CMA-ES find, if they were compared.
     unseen : Unseen or None
         Unless there was no cross-validation.
     queries, documents : int
@@ -94,6 +100,7 @@ class Fused:
     grid_points: int
     grid_size: int
     other: float | None
+    heuristics: Mapping[str, Found]
     unseen: Unseen | None
     queries: int
     documents: int
@@ -110,6 +117,13 @@ class Fused:
         ended = "interrupted" if self.result.status is Status.INTERRUPTED else "stopped at the time limit"
         return f"{ended}: no weights reach more than {bound}"
 
+    def others(self) -> dict[str, float]:
+        """Return what other weights reach, by what they are; each feature alone is apart."""
+        tried = "" if self.grid_points == self.grid_size else f" of {self.grid_size:,}; then time was over"
+        found = {} if self.other is None else {"these weights": self.other}
+        found |= {"equal weights": self.equal, f"grid of {self.grid_points:,}{tried}": self.grid}
+        return found | {name: one.score for name, one in self.heuristics.items()}
+
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON holds."""
         result, unseen = self.result, self.unseen
@@ -124,6 +138,7 @@ class Fused:
             "equal": self.equal,
             "grid": {"score": self.grid, "points": self.grid_points, "of": self.grid_size},
             "other": self.other,
+            "heuristics": {name: vars(found) for name, found in self.heuristics.items()},
             "unseen": unseen and {**vars(unseen), "message": unseen.verdict},
             "queries": self.queries,
             "documents": self.documents,
@@ -145,7 +160,9 @@ def fuse(
     time_limit: float | None = None,
     seed: int = 0,
     other: FloatArray | None = None,
+    compare: bool = False,
     folds: int | None = None,
+    keep_tree: bool = False,
     on_stage: OnStage | None = None,
 ) -> Fused:
     """Return the best weights beside what usual ones are worth.
@@ -156,10 +173,13 @@ def fuse(
         Documents with features and grades, such as `lpmert.read_judged` returns.
     metric : RankingMetric or str
         See `lpmert.ranking.maximize`.
-    nonnegative, time_limit, seed
-        As for `lpmert.ranking.maximize`. The grid may take 20 seconds besides, and each part of cross-validation 10.
+    nonnegative, time_limit, seed, keep_tree
+        As for `lpmert.ranking.maximize`. The grid and each heuristic may take 20 seconds besides, and each part of
+        cross-validation 10.
     other : array [D], optional
         Weights to compare with.
+    compare : bool
+        Whether to compare with heuristics, too.
     folds : int, optional
         Parts for cross-validation.
     on_stage : callable, optional
@@ -192,24 +212,39 @@ def fuse(
         if on_stage is not None:
             on_stage(f"{of} {score:.{_SHOWN}f}, at most {rounded_up(bound)}; cones", nodes, None)
 
-    found = maximize(lists, of, nonnegative=nonnegative, time_limit=time_limit, seed=seed, on_progress=on_progress)
-    result = _with_few_digits(lists, of, found, nonnegative)
-    values: list[float] = []
+    found = maximize(
+        lists,
+        of,
+        nonnegative=nonnegative,
+        time_limit=time_limit,
+        seed=seed,
+        on_progress=on_progress,
+        keep_tree=keep_tree,
+    )
+    alone = [(_worth(lists, one, of), one) for one in np.eye(dimensions)]
+    equal = evaluate(lists, np.ones(dimensions), of), np.ones(dimensions)
+    grid: list[tuple[float, FloatArray]] = []
     size = comb(_STEPS + dimensions - 1, dimensions - 1)
     deadline = within(_GRID_SECONDS)
     for weights in _grid(dimensions):
-        values.append(_worth(lists, weights, of))
+        grid.append((_worth(lists, weights, of), weights))
         if deadline.expired:
             break
+    tried = [] if other is None else [(_worth(lists, other, of), other)]
+    compared = heuristics(lists, of, nonnegative, seed, _GRID_SECONDS, on_stage) if compare else {}
+    allowed = [one for one in tried if not nonnegative or min(one[1]) >= 0]
+    others = [*alone, equal, *grid, *allowed, *((one.score, np.array(one.weights)) for one in compared.values())]
+    best = _at_least(lists, of, found, max(others, key=itemgetter(0))[1])
     return Fused(
-        result,
+        _with_few_digits(lists, of, best, nonnegative),
         str(of),
-        {name: _worth(lists, one, of) for name, one in zip(lists.names, np.eye(dimensions), strict=True)},
-        evaluate(lists, np.ones(dimensions), of),
-        max(values),
-        len(values),
+        {name: score for name, (score, _) in zip(lists.names, alone, strict=True)},
+        equal[0],
+        max(score for score, _ in grid),
+        len(grid),
         size,
-        None if other is None else _worth(lists, other, of),
+        tried[0][0] if tried else None,
+        compared,
         None if folds is None else _cross_validated(lists, of, counted, folds, nonnegative, time_limit, seed, on_stage),
         len(counted),
         int(np.diff(lists.offsets)[counted].sum()),
@@ -238,6 +273,17 @@ def _worth(lists: Judged, weights: FloatArray, metric: RankingMetric) -> float:
         return evaluate(lists, weights, metric)
     some = replace(lists, features=lists.features[:, used], names=tuple(lists.names[j] for j in used))
     return evaluate(some, weights[used], metric)
+
+
+def _at_least(lists: Judged, metric: RankingMetric, result: RankingResult, weights: FloatArray) -> RankingResult:
+    """Return a result, with other weights where these score better than those that a search stopped early found."""
+    own = weights / np.abs(weights).sum()
+    score = _worth(lists, own, metric)
+    if score <= result.score:
+        return result
+    bound = max(result.bound, score)
+    status = Status.OPTIMAL if bound - score <= _PROVED else result.status
+    return replace(result, weights=own, score=score, bound=bound, status=status)
 
 
 def _with_few_digits(lists: Judged, metric: RankingMetric, result: RankingResult, nonnegative: bool) -> RankingResult:

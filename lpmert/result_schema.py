@@ -266,6 +266,10 @@ _SCHEMAS: Mapping[str, Json] = {
             "equal": _described(_NUMBER, "what equal weights are worth"),
             "grid": _object({"score": _NUMBER, "points": _described(_WHOLE, "those tried"), "of": _WHOLE}),
             "other": _described(_MAYBE, "what the weights to compare with are worth"),
+            "heuristics": _by_name(
+                _object({"weights": _array(_NUMBER, "one for each feature"), "score": _NUMBER, "seconds": _NUMBER}),
+                "what they find, if they were compared",
+            ),
             "unseen": _or_null(
                 _object(
                     {

@@ -1,6 +1,7 @@
 """Fused scores are worth what trec_eval and ranx say, and the best weights stand beside what usual ones are worth."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import fsum, log2
@@ -14,7 +15,9 @@ from lpmert import DataError, Status, fusion, read_judged
 from lpmert.formats.weights import ENGINES, engine_text
 from lpmert.fusion import Fused, Unseen, fuse, rounded_up
 from lpmert.model.judged import Judged
-from lpmert.ranking import RankingResult, evaluate, maximize
+from lpmert.ranking import RankingResult, evaluate, maximize, per_query
+from lpmert.ranking.search import along
+from lpmert.reporting.fusion_page import changes, write_fusion_page
 from lpmert.reporting.pictures import write_picture
 from lpmert.system.deadline import Deadline
 
@@ -298,5 +301,94 @@ def test_weaviate_takes_two_scores() -> None:
 
 def test_a_result_to_tolerance_is_not_called_proved() -> None:
     result = RankingResult(np.ones(1), ("a",), 0.5, 0.6, Status.OPTIMAL_TO_TOLERANCE, 0, 0, 0.0, ())
-    found = Fused(result, "ndcg-exp@5", {"a": 0.5}, 0.5, 0.5, 1, 1, None, None, 1, 1, ())
+    found = Fused(result, "ndcg-exp@5", {"a": 0.5}, 0.5, 0.5, 1, 1, None, {}, None, 1, 1, ())
     assert found.verdict.startswith("optimal to tolerance: more, up to 0.600000")
+
+
+# Heuristics, and searches that are stopped
+
+
+@pytest.mark.parametrize("nonnegative", [True, False])
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_heuristics_find_no_more_than_what_is_proved(dimensions: int, nonnegative: bool) -> None:
+    missed = 0
+    for seed in range(4):
+        lists = lists_of(seed, dimensions)
+        found = fuse(lists, "ndcg@5", nonnegative=nonnegative, compare=True)
+        assert list(found.heuristics) == ["line searches", "coordinate ascent", "CMA-ES"]
+        for one in found.heuristics.values():
+            assert one.score == evaluate(lists, one.weights, "ndcg@5") <= found.result.bound
+            assert found.result.score >= one.score - 1e-12
+            assert not nonnegative or min(one.weights) >= 0
+            missed += one.score < found.result.score - 1e-9
+        # where one line has all weights, a line search over all events is the sweep
+        if dimensions == 2 and nonnegative:
+            assert found.heuristics["line searches"].score >= found.result.score - 1e-12
+        assert found.heuristics["coordinate ascent"].score >= found.equal - 1e-12
+    assert missed or dimensions == 1
+
+
+def test_a_stopped_search_returns_the_best_of_all_that_it_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = lists_of(2, 3)
+    best = fuse(lists, "ndcg@5").result
+    axes = maximize(lists, "ndcg@5", time_limit=0.0).score
+    assert axes >= max(evaluate(lists, axis, "ndcg@5") for axis in np.eye(3))
+    stopped = fuse(lists, "ndcg@5", time_limit=0.0, other=4 * best.weights)
+    assert stopped.result.score == pytest.approx(best.score, abs=1e-12)
+    assert stopped.result.status is Status.TIME_LIMIT
+    assert stopped.result.score <= stopped.result.bound
+    signed = fuse(lists, "ndcg@5", time_limit=0.0, other=np.array([1.0, -1.0, 1.0]))
+    assert min(signed.result.weights) >= 0
+    plain = fuse(lists, "ndcg@5", time_limit=0.0)
+    assert plain.result.score >= max(plain.grid, plain.equal, *plain.alone.values()) - 1e-12
+    # what reaches the bound is proved, however it was found
+    known = replace(maximize(lists, "ndcg@5", time_limit=0.0), bound=best.score)
+    monkeypatch.setattr(fusion, "maximize", lambda *_, **__: known)
+    assert fuse(lists, "ndcg@5", other=best.weights).result.status is Status.OPTIMAL
+
+
+def test_the_page_shows_what_the_report_does_and_the_queries_that_change(tmp_path: Path) -> None:
+    for dimensions, metric in ((2, "mrr@5"), (3, "ndcg@5"), (1, "ndcg@5")):
+        lists = lists_of(3, dimensions)
+        found = fuse(lists, metric, compare=True, folds=2, other=np.ones(dimensions))
+        write_fusion_page(found, lists, tmp_path / "page.html")
+        text = (tmp_path / "page.html").read_text()
+        assert text.count("<img") == {1: 0, 2: 1, 3: 3}[dimensions]
+        for score in (found.result.score, found.equal, found.grid, *found.alone.values()):
+            assert f">{score:.6f}<" in text
+        assert f"{metric} {found.result.score:.6f}, proved: no weights do better" in text
+        moved = changes(lists, metric, found.result.weights.tolist())
+        differences = [after[0] - before[0] for _, before, after in moved]
+        assert fsum(differences) / found.queries == pytest.approx(found.result.score - found.equal, abs=1e-12)
+        assert differences == sorted(differences, reverse=True)
+        assert f"{sum(d > 0 for d in differences)} queries gain, {sum(d < 0 for d in differences)} lose" in text
+        for name, before, after in moved:
+            assert f'<th scope="row">{name}</th>' in text
+            assert f">{after[0] - before[0]:+.4f}<" in text
+
+
+def test_values_of_queries_and_ranks_are_those_of_sorting() -> None:
+    lists = lists_of(1, 2)
+    weights = [0.37, 0.63]
+    found = per_query(lists, weights, "mrr@5")
+    assert fsum(one for one, _ in found.values()) / len(found) == pytest.approx(evaluate(lists, weights, "mrr@5"))
+    for q, name in enumerate(lists.queries):
+        own = slice(lists.offsets[q], lists.offsets[q + 1])
+        order = np.argsort(-(lists.features[own] @ weights))
+        ranks = [rank for rank, d in enumerate(order[:5], 1) if lists.relevance[own][d]]
+        if lists.relevance[own].any():
+            assert found[name] == (pytest.approx(1 / ranks[0] if ranks else 0.0), ranks)
+        else:
+            assert name not in found
+
+
+def test_the_curve_along_a_weight_is_what_weights_are_worth() -> None:
+    lists = lists_of(3, 3)
+    weights = np.array([0.2, 0.3, 0.5])
+    for feature in range(3):
+        shares, values = along(lists, "ndcg@5", weights, feature)
+        assert (shares[0], shares[-1]) == (0.0, 1.0)
+        others = np.where(np.arange(3) == feature, 0.0, weights)
+        for share, found in list(zip((shares[:-1] + shares[1:]) / 2, values, strict=True))[::7]:
+            mixed = (1 - share) * others / others.sum() + share * np.eye(3)[feature]
+            assert found == pytest.approx(evaluate(lists, mixed, "ndcg@5"), abs=1e-11)

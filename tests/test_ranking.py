@@ -1,144 +1,22 @@
 """Weights that rank best are those that exact arithmetic finds among all orders of the documents."""
 
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, pairwise, permutations, product
-from math import log2
+from itertools import pairwise, permutations, product
 from typing import Any
 
 import numpy as np
 import pytest
+from rankings import METRICS, Exact, no_multiples, primitive, random_lists, value
 from scipy.optimize import linprog
 from shared import lambdarank, needs_shared
 
 import lpmert
 from lpmert import DataError, MethodError, MetricError, Status, core
+from lpmert.certificates.check.ranking import Cones, Measure
 from lpmert.errors import FloatArray
 from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, metrics, search
 from lpmert.system.deadline import Deadline
-
-Vector = tuple[Fraction, ...]
-METRICS = (
-    "ndcg-exp@3", "ndcg@2", "mrr@2", "mrr@9", "recall@2", "precision@3", "map@3", "map@9", "success@2", "map-l2@3"
-)  # fmt: skip
-
-
-def value(metric: str, grades: list[float]) -> float | None:
-    """What one query is worth with grades in the order of the ranking; `None` without a relevant document."""
-    name, _, k = metric.partition("@")
-    name, _, least = name.partition("-l")
-    if least:
-        grades = [g if g >= float(least) else 0.0 for g in grades]
-    top = grades[: int(k)]
-    if not any(grades):
-        return None
-    if name == "mrr":
-        return max((1 / (r + 1) for r, g in enumerate(top) if g), default=0.0)
-    if name == "success":
-        return float(any(top))
-    if name == "map":  # the precision at each relevant document
-        precisions = [sum(map(bool, top[: r + 1])) / (r + 1) for r, g in enumerate(top) if g]
-        return sum(precisions) / sum(map(bool, grades))
-    hits = sum(g > 0 for g in top)
-    if name in ("recall", "precision"):
-        return hits / (sum(g > 0 for g in grades) if name == "recall" else int(k))
-
-    def dcg(some: list[float]) -> float:
-        return sum((g if name == "ndcg" else 2**g - 1) / log2(r + 2) for r, g in enumerate(some))
-
-    return dcg(top) / dcg(sorted(grades, reverse=True)[: int(k)])
-
-
-def dot(a: Vector, b: Vector) -> Fraction:
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
-
-
-class Exact:
-    """Lists in fractions, which mean the decimals that are printed."""
-
-    def __init__(self, lists: Judged) -> None:
-        rows = [tuple(Fraction(repr(x)) for x in row) for row in lists.features.tolist()]
-        bounds = list(zip(lists.offsets.tolist(), lists.offsets.tolist()[1:], strict=False))
-        self.queries = [(rows[a:b], lists.relevance[a:b].tolist()) for a, b in bounds]
-        self.dimensions = len(rows[0])
-
-    def worst(self, metric: str, weights: Vector) -> float:
-        """The mean where the documents that tie come in the order of rising grades."""
-        found = []
-        for rows, grades in self.queries:
-            order = sorted(range(len(rows)), key=lambda d: (-dot(weights, rows[d]), grades[d]))
-            found.append(value(metric, [grades[d] for d in order]))
-        counted = [one for one in found if one is not None]
-        return sum(counted) / len(counted)
-
-    def normals(self) -> list[Vector]:
-        axes = [tuple(Fraction(i == j) for i in range(self.dimensions)) for j in range(self.dimensions)]
-        differences = {
-            tuple(x - y for x, y in zip(a, b, strict=True))
-            for rows, _ in self.queries
-            for a, b in combinations(rows, 2)
-        }
-        return [*axes, *(n for n in differences if any(n))]
-
-    def points(self) -> Iterator[Vector]:
-        """Weights in every cell of the order, none of which ties different documents."""
-        normals = self.normals()
-        if self.dimensions == 2:
-            rays = [(s * n[1], -s * n[0]) for n in normals for s in (1, -1)]
-            yield from generic(rays, normals)
-            return
-        corners = {primitive(cross(a, b)) for a, b in combinations(normals, 2) if any(cross(a, b))}
-        for corner in corners | {tuple(-x for x in corner) for corner in corners}:
-            through = [n for n in normals if not dot(n, corner)]
-            rays = [primitive(cross(n, tuple(s * x for x in corner))) for n in through for s in (1, -1)]
-            least = min(abs(dot(n, corner)) for n in normals if dot(n, corner))
-            for step in generic(rays, through):
-                size = max(abs(dot(n, step)) for n in normals)
-                yield tuple(x + least / (2 * size) * y for x, y in zip(corner, step, strict=True))
-
-    def best(self, metric: str, *, nonnegative: bool) -> float:
-        """The largest mean of all cells of the region."""
-        return max(self.worst(metric, w) for w in self.points() if not nonnegative or min(w) > 0)
-
-
-def cross(a: Vector, b: Vector) -> Vector:
-    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
-
-
-def primitive(a: Vector) -> Vector:
-    largest = max(abs(x) for x in a)
-    return tuple(x / largest for x in a)
-
-
-def generic(rays: list[Vector], normals: list[Vector]) -> Iterator[Vector]:
-    """Sums of two rays that lie on no normal's plane; those of neighbours are in every cell between rays."""
-    for a, b in combinations(dict.fromkeys(rays), 2):
-        middle = tuple(x + y for x, y in zip(a, b, strict=True))
-        if all(dot(n, middle) for n in normals):
-            yield middle
-
-
-def random_lists(seed: int, dimensions: int, *, decimals: bool, sizes: tuple[int, ...] = (4, 3, 3)) -> Judged:
-    """Small lists with coinciding, parallel and opposite differences, and a document that comes twice."""
-    random = np.random.default_rng(seed)
-    n = sum(sizes)
-    features = random.integers(-3, 4, size=(n, dimensions)).astype(float)
-    if decimals:
-        features = np.round(features / 10 + random.integers(0, 3, size=features.shape) / 100, 2)
-    features[1] = features[0]
-    grades = random.integers(0, 3, size=n) * (random.random(n) < 0.7)
-    grades[0] = 2
-    return Judged(features, np.cumsum([0, *sizes]), grades)
-
-
-def no_multiples(lists: Judged) -> Judged:
-    """The same lists and a query of one document, so that features are multiples of nothing."""
-    odd = 1 / np.arange(3.0, 3 + lists.features.shape[1])
-    return Judged(
-        np.vstack([lists.features, odd]), np.append(lists.offsets, len(lists.features) + 1), [*lists.relevance, 0.0]
-    )
-
 
 # Against all orders
 
@@ -224,9 +102,10 @@ def test_every_cell_of_whole_numbers_holds_weights_with_clear_leads() -> None:
         random = np.random.default_rng(seed)
         lists = Judged(random.integers(0, 4, size=(5, 3)) * [1.0, 0.5, 2.0] / 8, [0, 5], [1, 0, 0, 1, 0])
         least = search._least_lead(lists.features)
+        checked = Cones(lists, Measure(lists, "mrr@3"), [0, 0, 0]).least
         exact = Exact(lists)
         normals = np.array(exact.normals()[3:], dtype=float)
-        assert 0 < least < 1
+        assert 0 < least <= checked < 1  # the checker's own, in fractions
         for point in exact.points():
             if min(point) <= 0:
                 continue
@@ -240,7 +119,7 @@ def test_every_cell_of_whole_numbers_holds_weights_with_clear_leads() -> None:
                 b_eq=[1],
                 bounds=[(0, None)] * 4,
             )
-            assert -found.fun >= least
+            assert -found.fun >= float(checked) * (1 - 1e-12)
     assert search._least_lead(np.array([[1 / 3, 0.1, 0.2]])) == 0
 
 
@@ -333,7 +212,7 @@ def test_what_interrupts_a_search_leaves_a_bound(monkeypatch: pytest.MonkeyPatch
 
     for name in ("_settle", "_start"):
         with monkeypatch.context() as patch:
-            patch.setattr(search._Maximizing, name, interrupted)
+            patch.setattr(search.Maximizing, name, interrupted)
             result = maximize(lists, "ndcg-exp@3")
         assert result.status is Status.INTERRUPTED
         assert result.score <= best <= result.bound
@@ -373,8 +252,8 @@ def test_documents_that_doubles_cannot_tell_apart_are_put_in_exact_order() -> No
         order = sorted(range(12), key=lambda d: (-exact[d], gains[d]))
         near += len(set(exact)) > len(set((rows @ weights).tolist()))
         first = next(place for place, d in enumerate(order) if gains[d])
-        for name, value in (("mrr@12", 1 / (first + 1)), ("recall@4", sum(gains[order[:4]]) / sum(gains))):
-            assert evaluate(Judged(rows, [0, 12], gains), weights, name) == pytest.approx(value, abs=1e-15)
+        for name, worth in (("mrr@12", 1 / (first + 1)), ("recall@4", sum(gains[order[:4]]) / sum(gains))):
+            assert evaluate(Judged(rows, [0, 12], gains), weights, name) == pytest.approx(worth, abs=1e-15)
     assert near > 30
 
 
@@ -383,7 +262,7 @@ def test_a_cone_that_is_being_searched_in_whole_numbers_counts_in_the_bound(monk
         raise KeyboardInterrupt
 
     # one cone is all there is, no weights close it, and the interrupt comes when the core has handed it over
-    monkeypatch.setattr(search._Maximizing, "_consider", lambda *_: None)
+    monkeypatch.setattr(search.Maximizing, "_consider", lambda *_: None)
     monkeypatch.setattr(search, "_exact_rays", interrupted)
     result = maximize(Judged([[1], [2], [3]], [0, 3], [1, 0, 0]), "mrr@3")
     assert result.status is Status.INTERRUPTED
@@ -422,23 +301,23 @@ def test_places_that_doubles_cannot_tell_apart_are_told_apart_in_whole_numbers()
 
 
 def test_a_cell_found_in_whole_numbers_gets_weights_from_its_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    consider, inside = search._Maximizing._consider, search._Maximizing._consider_inside
+    consider, inside = search.Maximizing._consider, search.Maximizing._consider_inside
     within: list[bool] = []
     better = []
 
-    def considered(self: search._Maximizing, scaled: FloatArray) -> None:
+    def considered(self: search.Maximizing, scaled: FloatArray) -> None:
         if self.best < 0 or within:  # but for the first weights, all must come from the inside of cells
             consider(self, scaled)
 
-    def looked_inside(self: search._Maximizing, rays: list[list[int]]) -> None:
+    def looked_inside(self: search.Maximizing, rays: list[list[int]]) -> None:
         before = self.best
         within.append(True)
         inside(self, rays)
         within.clear()
         better.append(self.best > before)
 
-    monkeypatch.setattr(search._Maximizing, "_consider", considered)
-    monkeypatch.setattr(search._Maximizing, "_consider_inside", looked_inside)
+    monkeypatch.setattr(search.Maximizing, "_consider", considered)
+    monkeypatch.setattr(search.Maximizing, "_consider_inside", looked_inside)
     for seed in range(4):
         lists = random_lists(seed, 3, decimals=False)
         result = maximize(no_multiples(lists), "ndcg-exp@3", nonnegative=False)
@@ -454,8 +333,8 @@ def test_what_no_weights_were_found_for_counts_in_the_bound(monkeypatch: pytest.
         lists = random_lists(seed, 3, decimals=False)
         proved = maximize(lists, "mrr@3", nonnegative=False)
         with monkeypatch.context() as patch:
-            patch.setattr(search._Maximizing, "_consider_inside", lambda *_: None)
-            patch.setattr(search._Maximizing, "_start", lambda *_: None)
+            patch.setattr(search.Maximizing, "_consider_inside", lambda *_: None)
+            patch.setattr(search.Maximizing, "_start", lambda *_: None)
             found = maximize(lists, "mrr@3", nonnegative=False)
         assert found.bound >= proved.score - 1e-12
         best += found.score < proved.score - 1e-9

@@ -71,6 +71,24 @@ class Header:
     budget: dict[str, Fraction] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class RankingHeader:
+    """What a certificate about rankings claims.
+
+    ranking: the metric, such as ndcg@10. fingerprint of the documents. score: the weights reach at least this; bound:
+    no weights reach more, or none without a negative one where nonnegative. weights: one for each feature. exponents:
+    the powers of two by which features are divided before cones span their weights.
+    """
+
+    ranking: str
+    fingerprint: str
+    score: Fraction
+    bound: Fraction
+    nonnegative: bool
+    weights: dict[str, float]
+    exponents: dict[str, int]
+
+
 class CertificateReader:
     """The header of a certificate, then its records one at a time; `line` is where the reading stands.
 
@@ -84,18 +102,21 @@ class CertificateReader:
         self._on_line = on_line
         self._lines = lines(path)
 
-    def header(self) -> Header:
-        """Return the header, which comes first."""
+    def header(self, kind: type[Any] = Header) -> Any:
+        """Return the header of this kind, which comes first."""
         if not Path(self.path).exists() or Path(self.path).is_dir():
             raise DataError("there is no such file, or it is a folder", path=self.path)
         text = self._next()
         found = _object(text.removesuffix(TREE) + "}")
         schema = typed(found.pop(SCHEMA_KEY, None), int)
-        kinds = get_type_hints(Header)
+        if schema == SCHEMA and ("ranking" in found) != (kind is RankingHeader):
+            other = "N-best lists: check it with lpmert verify" if kind is RankingHeader else "lpmert rank --verify"
+            raise CertificateError(f"this is a certificate for {other}")
+        kinds = get_type_hints(kind)
         names = [name for name in kinds if name not in OPTIONAL or found.get(name)]
         if schema != SCHEMA or not text.endswith(TREE) or list(found) != names:
             raise CertificateError(f"schema {SCHEMA} needs a header with {listed(names)}; this one has schema {schema}")
-        return Header(**{name: _value(kinds[name], value) for name, value in found.items()})
+        return kind(**{name: _value(kinds[name], value) for name, value in found.items()})
 
     def record(self) -> Record:
         """Return the next record."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,13 +12,15 @@ import click
 
 from lpmert.cli.options import NATURAL, PARTS, PATH, argument, column_names, command, option, parse_weights, seconds
 from lpmert.cli.progress import Stages
-from lpmert.cli.report import Picture
+from lpmert.cli.report import Page, Picture
 from lpmert.cli.reports import column, labelled, side_by_side, verdict_line
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.solve import line_counter
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.fusion import Fused, Unseen
+    from lpmert.ranking import VerifiedRanking
 
 _NONE = "none"
 _DECIMALS = 6
@@ -96,6 +99,7 @@ class _Best:
         seconds,
     )
     weights: str | None = option("WEIGHTS", "Judge these weights; same syntax as `lpmert check --weights`.")
+    compare: bool = option("", "Compare with line searches, coordinate ascent as RankLib's, and CMA-ES.", default=False)
     cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", PARTS)
     seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
 
@@ -111,11 +115,16 @@ class _Settings:
         click.Choice(_SETTINGS),
     )  # fmt: skip
 
+    certificate: str | None = option("FILE", "Write a proof that --verify checks.", PATH)
+    verify: str | None = option("FILE", "Check a proof instead of a search; give the other options as then.", PATH)
+
     def check(self, documents: _Documents, best: _Best, out: Output) -> None:
         """Raise `click.UsageError` for what the engine would do in another way."""
         from lpmert.formats.judged import rule_of
         from lpmert.formats.weights import ENGINES
 
+        if self.verify is not None and (self.certificate or self.write):
+            raise click.UsageError("--verify searches nothing; leave out --certificate and --write.")
         if self.write is None:
             return
         known = ENGINES[self.write]
@@ -131,7 +140,7 @@ class _Settings:
 
 
 @command("rank bm25.run dense.run --qrels qrels.txt --normalise minmax --metric ndcg@10")
-def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture, out: Output) -> None:
+def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture, page: Page, out: Output) -> None:
     """Find the weights of retrievers' scores that rank the documents in DATA best, and prove that no weights do better.
 
     DATA are runs of TREC (`query Q0 document rank score tag`) or in JSON ({query: {document: score}}), each a feature
@@ -145,18 +154,24 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
 
     The report compares with each feature alone, equal weights, and the best of a grid of 11 values a weight. Weights
     have as many digits as it takes to keep their score. --picture, for two features, shows the metric along all shares
-    of the second one. The JSON has the weights by name; --weights reads it.
+    of the second one, and --report writes a page with the queries that change. The JSON has the weights by name;
+    --weights reads it.
+
+    --certificate writes a proof, also of the bound where the search was stopped; --verify checks it in exact
+    arithmetic, without a search. If it does not hold, the exit code is 5 and the message says where it fails.
     """
     settings.check(documents, best, out)
+    page.check()
     from lpmert.formats.weights import engine_text
     from lpmert.fusion import fuse
-    from lpmert.ranking import RankingMetric
+    from lpmert.ranking import RankingMetric, certify, verify
     from lpmert.reporting import pictures
     from lpmert.result import Status
     from lpmert.system.deadline import Deadline
 
     metric = RankingMetric.of(best.metric.lower())
-    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
+    writes = (drawn.picture, page.report, settings.certificate)
+    with logging_to_stderr(out), delivering(out, *writes) as deliver:
         with naming(documents.name):
             lists = documents.read()
         if drawn.picture is not None and len(lists.names) != 2:
@@ -165,6 +180,16 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
         if not out.quiet:
             sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {len(lists.names)} features"
             say(f"{documents.name}: {sizes}; seed {best.seed}")
+        if settings.verify is not None:
+            verified = verify(
+                settings.verify,
+                lists,
+                str(metric),
+                time_limit=best.time_limit,
+                on_line=(lambda _: None) if out.quiet else line_counter(settings.verify),
+            )
+            deliver(partial(_verified_json, verified), partial(_verified_report, verified))
+            return
         with Interrupts() as stop, naming(documents.name), Deadline(stop=lambda: stop.pressed).running():
             found = fuse(
                 lists,
@@ -173,7 +198,9 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
                 time_limit=_SECONDS if best.time_limit is None else best.time_limit,
                 seed=best.seed,
                 other=None if other is None else other.of_features(lists.names),
+                compare=best.compare,
                 folds=best.cv,
+                keep_tree=settings.certificate is not None,
                 on_stage=None if out.quiet else Stages(),
             )
         if stop.pressed and found.result.status is Status.TIME_LIMIT:
@@ -184,12 +211,19 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
         deliver(found.to_json, settled if settings.write else partial(_report, found))
         if drawn.picture is not None:
             pictures.write_picture(pictures.fusion(found), drawn.picture)
+        if page.report is not None:
+            from lpmert.reporting.fusion_page import write_fusion_page
+
+            write_fusion_page(found, lists, page.report)
+        if settings.certificate is not None:
+            certify(lists, metric, found.result, settings.certificate)
     raise click.exceptions.Exit(exit_code(found.result.status, stop))
 
 
 def _report(found: Fused) -> str:
     """Return the weights, what they and others are worth, and the verdict."""
     from lpmert.fusion import rounded_up
+    from lpmert.quoting import duration
 
     result = found.result
     table = [
@@ -204,12 +238,31 @@ def _report(found: Fused) -> str:
         ("these weights", "" if found.other is None else _beside(found.other, result.score)),
         ("equal weights", _beside(found.equal, result.score)),
         ("grid", f"{_beside(found.grid, result.score)}, the best of {found.grid_size:,} weights{tried}"),
+        *(
+            (name, f"{_beside(one.score, result.score)}, {duration(one.seconds)}")
+            for name, one in found.heuristics.items()
+        ),
         ("on unseen", "" if found.unseen is None else _expected(found.unseen)),
         ("counted", f"{found.queries:,} queries, {found.documents:,} documents"),
         *(("", note) for note in found.notes),
     ]
     verdict = found.verdict if found.unseen is None else f"{found.verdict}; {found.unseen.verdict}"
     return "\n\n".join([side_by_side(table), labelled(told), verdict_line(verdict, good=result.status.proved)])
+
+
+def _verified_json(found: VerifiedRanking) -> str:
+    claim = found.claim
+    document = {
+        **{"score": float(claim.score), "bound": float(claim.bound), "proved": found.proved, "weights": claim.weights},
+        **{"nonnegative": claim.nonnegative, "metric": claim.ranking, "records": found.records},
+    }
+    return json.dumps(document, indent=2)
+
+
+def _verified_report(found: VerifiedRanking) -> str:
+    weights = found.claim.weights
+    table = side_by_side([["feature", *weights], ["weight", *map(repr, weights.values())]])
+    return "\n\n".join([table, verdict_line(str(found), good=found.proved)])
 
 
 def _beside(value: float, best: float) -> str:

@@ -456,7 +456,7 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
             second=second,
             time_limit=limits.time_limit,
             memory_limit=limits.memory_limit,
-            on_line=(lambda _: None) if out.quiet else _line_counter(claim.certificate),
+            on_line=(lambda _: None) if out.quiet else line_counter(claim.certificate),
         )
         deliver(lambda: _verified_json(found), lambda: _verified_report(found))
 
@@ -494,7 +494,7 @@ def _verified_report(found: lpmert.Verified) -> str:
     return "\n".join([*parts, click.style(str(found), fg="green" if found.proved else "yellow", bold=True)])
 
 
-def _line_counter(certificate: str) -> Callable[[int], object]:
+def line_counter(certificate: str) -> Callable[[int], object]:
     """Return what says from time to time which line is checked, of how many, if the file can be read twice."""
     from lpmert.errors import DataError
     from lpmert.system.files import lines

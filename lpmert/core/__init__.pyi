@@ -608,8 +608,18 @@ class Ranking:
 
         Rays as parents and axis [n, 3], and shares [n] of the first parent; which of them are the cone's [D];
         undecided pairs as query, the document's number in `relevant`, document, rival [u, 4]; ahead [R]; the sum of the
-        queries without such pairs, and of all. A ray without parents (-1) is that of an axis j, or against it where the
+        queries without such pairs; its number. A ray without parents (-1) is that of an axis j, or against it where the
         axis is -1 - j.
+        """
+
+    def record(self) -> None:
+        """Record how nodes are divided from now on."""
+
+    def recorded(self) -> tuple[IntArray, FloatArray]:
+        """Return the number of a node, that of its first part, and the rays above and below [n, 4]; shares [n].
+
+        The new ray is the mixture with this share of the ray above, for rays whose absolute values sum to 1. It takes
+        the place of the ray below in the first part, and of the ray above in the other one, whose number comes next.
         """
 
     needs_exact: bool

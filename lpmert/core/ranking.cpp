@@ -49,7 +49,7 @@ struct Node {
     std::vector<float> leads;
     std::vector<Row> ahead;
     Indices bounds;
-    Index total = 0;
+    Index total = 0, number = 0;
 
     std::size_t bytes() const {
         return pairs.size() * sizeof(Pair) + leads.size() * sizeof(float) + ahead.size() * sizeof(Row) +
@@ -78,7 +78,9 @@ class Ranking {
     Index best = -1, proposed = -1, counted = 0;
     std::vector<double> candidate;
     Node leaf_node, part;  // what is left to exact arithmetic; what is being opened, in memory that is used again
-    bool has_leaf = false;
+    bool has_leaf = false, recording = false;
+    Matrix<Index> splits{{}, 4};
+    std::vector<double> split_shares;
 
   public:
     Index closed = 0, nodes = 0;
@@ -226,7 +228,7 @@ class Ranking {
             }
         });
         for (Index q = 0; q < scales.size(); ++q) node.total += node.bounds[q] = worth(q, node.ahead);
-        ++nodes;
+        node.number = nodes++;
         drop_out_of_reach(node);
         push(std::move(node));
     }
@@ -259,9 +261,14 @@ class Ranking {
 
     bool needs_exact() const { return has_leaf; }
 
+    // From now on, record how nodes are divided: a node's number, the first of the two that it becomes, and the rays
+    // above and below, each with the share of the former. In the first part the new ray takes the place of the latter.
+    void record() { recording = true; }
+    std::tuple<Matrix<Index>, std::vector<double>> recorded() const { return {splits, split_shares}; }
+
     // The node that doubles cannot decide: rays as parents, axis and share, in an order in which parents come first;
     // those of the cone; undecided pairs as query, number of the document, its row, and its rival; ahead; units of the
-    // queries without such pairs, and of all.
+    // queries without such pairs; its number.
     std::tuple<Matrix<Index>, std::vector<double>, Indices, Matrix<Index>, Indices, Index, Index> take_leaf() {
         if (!has_leaf) throw std::invalid_argument("no node needs exact arithmetic");
         std::vector<const Ray*> order;
@@ -292,7 +299,7 @@ class Ranking {
                 std::move(undecided),
                 Indices(leaf_node.ahead.begin(), leaf_node.ahead.end()),
                 rest,
-                leaf_node.total};
+                leaf_node.number};
     }
 
   private:
@@ -428,7 +435,7 @@ class Ranking {
     // Open the part of a node in which a ray takes the place of one of its rays; leads [pair] are those at the new ray.
     void open_part(const Node& node, Index replaced, const std::shared_ptr<const Ray>& ray,
                    const std::vector<float>& fresh) {
-        ++nodes;
+        part.number = nodes++;
         part.ahead = node.ahead;
         part.bounds = node.bounds;
         part.total = node.total;
@@ -510,6 +517,10 @@ class Ranking {
         std::vector<float> fresh;
         fresh.reserve(node.pairs.size());
         for (const Pair& one : node.pairs) fresh.push_back(rounded_lead(*ray, one));
+        if (recording) {
+            splits.items.insert(splits.items.end(), {node.number, nodes, above, below});
+            split_shares.push_back(share);
+        }
         open_part(node, below, ray, fresh);
         open_part(node, above, ray, fresh);
     }
@@ -604,6 +615,8 @@ void bind_ranking(nb::module_& module) {
     define(ranking, "raise_to", &Ranking::raise, "units");
     define(ranking, "advance", &Ranking::advance, "budget", "bytes");
     define(ranking, "take_leaf", &Ranking::take_leaf);
+    define(ranking, "record", &Ranking::record);
+    define(ranking, "recorded", &Ranking::recorded);
     define_attribute(ranking, "relevant", [](const Ranking& self) { return self.relevant(); });
     define_attribute(ranking, "needs_exact", &Ranking::needs_exact);
     define_attribute(ranking, "open_nodes", &Ranking::open_nodes);

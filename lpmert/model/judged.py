@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -83,6 +86,16 @@ class Judged:
             strict=True,
         ):
             object.__setattr__(self, name, value)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hexadecimal) of everything that can change an optimum, and of the names."""
+        digest = hashlib.sha256(b"lpmert judged documents 1\n")
+        digest.update(json.dumps([self.names, self.queries, self.features.shape]).encode("ascii"))
+        for values in (self.offsets, self.features, self.relevance, *self.unretrieved):
+            plain = values.astype("<f8" if values.dtype.kind == "f" else "<i8", order="C", copy=False)
+            digest.update(len(plain).to_bytes(8, "little") + plain.tobytes())
+        return digest.hexdigest()
 
     def select(self, names: Sequence[str]) -> Judged:
         """Return the same documents with these features."""

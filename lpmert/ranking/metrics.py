@@ -139,23 +139,52 @@ def evaluate(lists: Judged, weights: Sequence[float] | FloatArray, metric: Ranki
     >>> evaluate(lists, [1.0], "mrr@3"), evaluate(lists, [-1.0], "mrr@3")
     (0.5, 1.0)
     """
+    parts = RankingMetric.of(metric).parts(lists)
+    return summed(in_decimals(lists.features), lists.offsets, _checked(lists, weights), parts) / parts.n_queries
+
+
+def per_query(
+    lists: Judged, weights: Sequence[float] | FloatArray, metric: RankingMetric | str
+) -> dict[str, tuple[float, list[int]]]:
+    """Return for each query with a relevant document, by name, its value and the ranks of the documents that count.
+
+    Raises `DataError` as `evaluate` does.
+
+    Examples
+    --------
+    >>> lists = Judged([[1.0], [1.0], [0.0]], [0, 3], [1, 0, 1], queries=("cats",))
+    >>> per_query(lists, [1.0], "recall@2")
+    {'cats': (0.5, [2])}
+    """
+    parts = RankingMetric.of(metric).parts(lists)
+    found = by_query(in_decimals(lists.features), lists.offsets, _checked(lists, weights), parts)
+    return {lists.queries[q]: one for q, one in found.items()}
+
+
+def _checked(lists: Judged, weights: Sequence[float] | FloatArray) -> FloatArray:
     given = np.asarray(weights, dtype=np.float64)
     if given.shape != lists.features.shape[1:] or not np.isfinite(given).all():
         raise DataError(f"weights must be {lists.features.shape[1]} finite numbers")
-    parts = RankingMetric.of(metric).parts(lists)
-    return summed(in_decimals(lists.features), lists.offsets, given, parts) / parts.n_queries
+    return given
+
+
+def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts) -> float:
+    """Return the sum over the queries, each in units of its best value, ties in the worst order."""
+    return fsum(value for value, _ in by_query(features, offsets, weights, parts).values())
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts) -> float:
-    """Return the sum over the queries, each in units of its best value, ties in the worst order."""
+def by_query(
+    features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts
+) -> dict[int, tuple[float, list[int]]]:
+    """Return what each query that counts is worth, and the ranks from 1 on of the documents that make it so."""
     terms = features * weights  # each term and sum is rounded by itself: equal documents have equal scores
     scores, sizes = np.zeros(len(terms)), np.zeros(len(terms))
     for column in terms.T:
         scores = scores + column
         sizes = sizes + np.abs(column)
     errors = sizes * (len(weights) + 2) * 2.0**-52 + 1e-300
-    values = []
+    found = {}
     for q, own in enumerate(rows_by_query(offsets)):
         if parts.scales[q] == 0:
             continue
@@ -171,9 +200,10 @@ def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: 
             exact = {d: _dot(weights, features[d]) for d in order[own].tolist()}
             order[own] = sorted(exact, key=lambda d: (-exact[d], parts.gains[d]))
         gains = parts.gains[order[:k]]
-        found = np.flatnonzero(gains)
-        values.append(fsum(gains[found] * parts.discounts[found] * parts.merits[: len(found)]) * parts.scales[q])
-    return fsum(values)
+        places = np.flatnonzero(gains)
+        value = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)]) * parts.scales[q]
+        found[q] = value, (places + 1).tolist()
+    return found
 
 
 def _dot(weights: FloatArray, row: FloatArray) -> Fraction:

@@ -7,18 +7,21 @@ bound, best first. Lemmas O1 to O6 of proofs/ranking.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 from math import gcd, nextafter
 from operator import mul, sub
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from lpmert import core
-from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.certificates.format import Record
+from lpmert.certificates.write.ranking import CLOSED, Tree, write_certificate_of_ranking
+from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.model.judged import Judged
 from lpmert.numeric.lp import MarginProgram
 from lpmert.numeric.rounding import in_decimals
@@ -36,6 +39,8 @@ _SLICE = 1 << 20
 _MOST_BYTES = 1 << 29
 _SAMPLES = 200
 _STARTS = 5
+_NODES_A_START = 4000
+"""Cones after which another of the random weights is improved: a tenth of the time, where a proof takes long."""
 _SHARES = (0.5, 0.382, 0.61)
 """Where weights of a cell are looked for, between its ends."""
 OnProgress = Callable[[float, float, int], object]
@@ -94,6 +99,8 @@ class RankingResult:
         When each better score was found.
     curve : Curve or None
         With two features.
+    tree : Tree or None
+        What `certify` writes, if it was to be kept.
     """
 
     weights: FloatArray
@@ -106,6 +113,7 @@ class RankingResult:
     seconds: float
     trace: tuple[tuple[float, float], ...]
     curve: Curve | None = field(default=None, repr=False)
+    tree: Tree | None = field(default=None, repr=False)
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -121,6 +129,7 @@ def maximize(
     time_limit: float | None = None,
     seed: int = 0,
     on_progress: OnProgress | None = None,
+    keep_tree: bool = False,
 ) -> RankingResult:
     """Return weights that rank best, with a bound that no weights exceed.
 
@@ -139,6 +148,8 @@ def maximize(
         Of the random weights that the search begins with.
     on_progress : callable, optional
         Gets the best score so far, a bound, and the number of cones searched, again and again.
+    keep_tree : bool
+        Keep how cones were divided, some 50 bytes each, for `certify`.
 
     Returns
     -------
@@ -158,10 +169,60 @@ def maximize(
     >>> result.score, result.bound - result.score < 1e-11
     (1.0, True)
     """
-    return _Maximizing(lists, RankingMetric.of(metric), nonnegative, time_limit, seed, on_progress).run()
+    return Maximizing(lists, RankingMetric.of(metric), nonnegative, time_limit, seed, on_progress, keep_tree).run()
 
 
-class _Maximizing:
+def certify(lists: Judged, metric: RankingMetric | str, result: RankingResult, path: str | Path) -> None:
+    """Write a proof of a result that `verify` checks without any search.
+
+    Parameters
+    ----------
+    lists : Judged
+        The documents of the search.
+    metric : RankingMetric or str
+        Its metric.
+    result : RankingResult
+        Found with ``keep_tree=True``. It may have been stopped: the proof is then of its bound.
+    path : str or Path
+        Where the file goes; compressed if its name ends in .gz, .xz or .zst.
+
+    Raises
+    ------
+    MethodError, DataError
+        If the search kept no tree; if the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from lpmert.ranking import verify
+    >>> lists = Judged([[3, 0], [2, 2], [0, 3], [1, 1], [0, 2]], [0, 3, 5], [0, 1, 0, 0, 1])
+    >>> path = tempfile.mkdtemp() + "/proof.json.gz"
+    >>> certify(lists, "mrr@10", maximize(lists, "mrr@10", keep_tree=True), path)
+    >>> verify(path, lists).proved
+    True
+    """
+    if result.tree is None:
+        raise MethodError("the search kept no tree; call maximize with keep_tree=True")
+    write_certificate_of_ranking(path, lists, str(RankingMetric.of(metric)), result.weights, result.tree)
+
+
+def along(
+    lists: Judged, metric: RankingMetric | str, weights: FloatArray, feature: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the value as the share of one weight goes from 0 to 1 and the others, not negative, stay in proportion.
+
+    Returns the shares [C + 1] at which the value may change, and the values between [C], computed in floating point.
+    """
+    search = Maximizing(lists, RankingMetric.of(metric), True, None, 0, None, False)
+    axis = np.eye(len(weights))[feature]
+    others = np.ldexp(np.where(axis > 0, 0.0, weights if np.delete(weights, feature).any() else 1.0), search.exponents)
+    shares, units = search.arc(others / others.sum(), axis)
+    own = shares[:, 1] * 2.0 ** -search.exponents[feature]
+    rest = shares[:, 0] * np.ldexp(others, -search.exponents).sum() / others.sum()
+    return own / (own + rest), units / _UNIT / search.parts.n_queries
+
+
+class Maximizing:
     """One search: the incumbent, the core's open cones, and what only exact arithmetic decides."""
 
     def __init__(
@@ -172,9 +233,10 @@ class _Maximizing:
         time_limit: float | None,
         seed: int,
         on_progress: OnProgress | None,
+        keep_tree: bool,
     ) -> None:
-        self.lists, self.nonnegative, self.seed, self.on_progress = lists, nonnegative, seed, on_progress
         self.lists, self.nonnegative, self.seed = lists, nonnegative, whole_number(seed, "seed", 0)
+        self.on_progress, self.keep_tree = on_progress, keep_tree
         self.deadline = within(checked_limits(time_limit, None, None, None, None).time_limit)
         self.parts = metric.parts(lists)
         self.features = in_decimals(lists.features)
@@ -191,7 +253,7 @@ class _Maximizing:
             parts.discounts,
             parts.merits,
             parts.scales,
-            0.0 if lists.features.shape[1] == 2 else _least_lead(self.scaled),
+            0.0 if lists.features.shape[1] == 2 and not keep_tree else _least_lead(self.scaled),
         )
         self.closing = _TOLERANCE * parts.n_queries
         self.units = -1
@@ -200,6 +262,9 @@ class _Maximizing:
         self.trace: list[tuple[float, float]] = []
         self._planes: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
         self.pending = self.unreached = self.settled = self.exact_nodes = 0
+        self.starts: Iterator[tuple[FloatArray, int]] = iter(())
+        self.next_start = _NODES_A_START
+        self.leaves: dict[int, list[Record]] = {}
 
     def run(self) -> RankingResult:
         dimensions = self.lists.features.shape[1]
@@ -207,11 +272,14 @@ class _Maximizing:
         if dimensions == 2:
             curve = self._sweep()
         else:
-            self._consider(np.ones(dimensions))
+            for weights in [*np.eye(dimensions), np.ones(dimensions)]:
+                self._consider(weights)
             ended = self._search(dimensions)
         unproved = self._bound_units() > self.units + self.closing
         status = ended or (Status.OPTIMAL_TO_TOLERANCE if unproved else Status.OPTIMAL)
         score, bound = self._reached()
+        if self.keep_tree and dimensions == 2:
+            self._search(dimensions)
         return RankingResult(
             self.weights,
             self.lists.names,
@@ -223,7 +291,13 @@ class _Maximizing:
             self.deadline.seconds,
             tuple(self.trace),
             curve,
+            self._tree() if self.keep_tree else None,
         )
+
+    def _tree(self) -> Tree:
+        splits, shares = self.core.recorded()
+        exponents = dict(zip(self.lists.names, self.exponents.tolist(), strict=True))
+        return Tree(self.nonnegative, exponents, self._reached()[1], splits, shares, self.leaves)
 
     def _bound_units(self) -> int:
         return max(self.settled, self.unreached, self.pending, self.core.closed, self.core.open_bound, self.units)
@@ -247,7 +321,7 @@ class _Maximizing:
 
     # Two features, and lines between two weights
 
-    def _arc(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, IntArray]:
+    def arc(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, IntArray]:
         """Sweep from one vector of weights for the scaled features to another one (O3).
 
         Returns how much of each [C + 1, 2] is in the mixtures where the value changes, and the units between [C].
@@ -262,7 +336,7 @@ class _Maximizing:
     def _sweep(self) -> Curve:
         """Find the value of every interval of directions, and weights in the best one."""
         axes = np.array([[1.0, 0.0], [0.0, 1.0]] if self.nonnegative else [[1, 0], [0, 1], [-1, 0], [0, -1], [1.0, 0]])
-        arcs = [self._arc(*quadrant) for quadrant in pairwise(axes)]
+        arcs = [self.arc(*quadrant) for quadrant in pairwise(axes)]
         begins = np.vstack([shares[:-1] @ axes[i : i + 2] for i, (shares, _) in enumerate(arcs)] + [axes[-1]])
         middles = begins[:-1] + begins[1:]
         units = np.concatenate([units for _, units in arcs])
@@ -281,6 +355,8 @@ class _Maximizing:
 
     def _search(self, dimensions: int) -> Status | None:
         """Search all cones; return what ended the search early."""
+        if self.keep_tree:
+            self.core.record()
         self.unreached = int(self.parts.n_queries * _UNIT)  # until all cones are open
         try:
             for signs in product((1.0, -1.0), repeat=dimensions):
@@ -290,12 +366,17 @@ class _Maximizing:
                     return Status.TIME_LIMIT
                 self.core.open(np.array(signs))
             self.unreached = 0
-            self._start(dimensions)
+            if dimensions != 2:  # or else the best weights are known
+                self._start(dimensions)
             while self.core.open_nodes or self.core.needs_exact:
                 if self.deadline.expired:
                     return Status.TIME_LIMIT
                 if self.on_progress is not None:
                     self.on_progress(*self._reached(), self.core.nodes)
+                if self.core.nodes >= self.next_start:
+                    self.next_start += _NODES_A_START
+                    for start in islice(self.starts, 1):
+                        self._consider(self.ascended(*start))
                 found = self.core.advance(_SLICE, _MOST_BYTES)
                 if len(found):
                     self._consider(found)
@@ -318,12 +399,13 @@ class _Maximizing:
             if self.deadline.expired:
                 break
             reached.append(self.core.value(weights))
-        for i in np.argsort(reached)[::-1][:_STARTS].tolist():
+        self.starts = ((drawn[i], reached[i]) for i in np.argsort(reached)[::-1].tolist())
+        for start in islice(self.starts, _STARTS):
             if self.deadline.expired:
                 break
-            self._consider(self._ascended(drawn[i], reached[i]))
+            self._consider(self.ascended(*start))
 
-    def _ascended(self, weights: FloatArray, value: int) -> FloatArray:
+    def ascended(self, weights: FloatArray, value: int) -> FloatArray:
         """Return where no coordinate, changed by itself, seems to reach more."""
         axes = [sign * axis for axis in np.eye(len(weights)) for sign in ((1,) if self.nonnegative else (1, -1))]
         place, unchanged = 0, 0
@@ -334,7 +416,7 @@ class _Maximizing:
             if not others.any():
                 continue
             others /= np.abs(others).sum()
-            shares, units = self._arc(others, axis)
+            shares, units = self.arc(others, axis)
             best = int(np.argmax(units))
             if units[best] > value:
                 mixed = shares[best] + shares[best + 1]
@@ -360,14 +442,18 @@ class _Maximizing:
 
     def _settle(self, dimensions: int) -> bool:
         """Search a cone that doubles cannot decide in whole numbers (O4); false if time is over."""
-        links, shares, own, undecided, ahead, rest, _ = self.core.take_leaf()
+        links, shares, own, undecided, ahead, rest, number = self.core.take_leaf()
+        records: list[Record] = []
         rays = _exact_rays(links, shares, own, dimensions)
         queries = {query for query, *_ in undecided.tolist()}
         planes: dict[tuple[int, ...], _Pairs] = {}
-        for _, number, document, rival in undecided.tolist():
+        tied: dict[tuple[int, ...], tuple[int, int]] = {}
+        for _, ranked, document, rival in undecided.tolist():
             normal, side = self._plane(document, rival)
-            planes.setdefault(normal, []).append((number, side))
-        stack = [(rays, [([_product(normal, ray) for ray in rays], pairs) for normal, pairs in planes.items()], ahead)]
+            planes.setdefault(normal, []).append((ranked, side))
+            tied[normal] = document, rival
+        leading = [([_product(normal, ray) for ray in rays], normal) for normal in planes]
+        stack = [(rays, leading, ahead)]
         while stack:
             if self.deadline.expired:
                 return False
@@ -375,33 +461,37 @@ class _Maximizing:
             rays, leading, known = stack.pop()
             known = known.copy()
             open_planes = []
-            for leads, pairs in leading:
+            for leads, normal in leading:
                 decided = 1 if min(leads) >= 0 else -1 if max(leads) <= 0 else 0
                 if not decided:
-                    open_planes.append((leads, pairs))
-                for document, side in pairs:
+                    open_planes.append((leads, normal))
+                for document, side in planes[normal]:
                     known[document] += side == decided
             total = rest + sum(self.core.worth(query, known) for query in queries)
             if total > self.units + self.closing and not open_planes:
                 self._consider_inside(rays)
                 if total > self.units + self.closing:
                     self.unreached = max(self.unreached, total)
+                    records.append(CLOSED)
                     continue
             if total <= self.units + self.closing:
                 self.settled = max(self.settled, total)
+                records.append(CLOSED)
                 continue
-            leads = open_planes[0][0]
+            leads, normal = open_planes[0]
             above, below = leads.index(max(leads)), leads.index(min(leads))
+            records.append({"tie": [above, below, *tied[normal]]})
             up, down = leads[above], -leads[below]  # the ray where the documents tie is down * above + up * below
             tie = [down * a + up * b for a, b in zip(rays[above], rays[below], strict=True)]
             shared = gcd(*tie)
             tie = [x // shared for x in tie]
             for replaced in (above, below):
                 parts = [
-                    (_replaced(one, replaced, (down * one[above] + up * one[below]) // shared), pairs)
-                    for one, pairs in open_planes
+                    (_replaced(one, replaced, (down * one[above] + up * one[below]) // shared), plane)
+                    for one, plane in open_planes
                 ]
                 stack.append((_replaced(rays, replaced, tie), parts, known))
+        self.leaves[number] = records
         return True
 
     def _consider_inside(self, rays: list[list[int]]) -> None:

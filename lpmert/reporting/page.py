@@ -33,7 +33,7 @@ from lpmert.values import checked_limits, weights_array
 from lpmert.version import __version__
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
     from matplotlib.figure import Figure
 
     from lpmert.errors import FloatArray
@@ -252,7 +252,7 @@ def _surfaces(
                     ]
                 ends = _from_to(unit, found.losses)
                 words = f"{window.name}: {ends} over the weights of {names[0]} and {names[1]}"
-                drawings.append(_picture(pictures.surface(found, names, inside, {}, unit), words))
+                drawings.append(picture(pictures.surface(found, names, inside, {}, unit), words))
                 on_stage("surfaces", done * len(shown) + part, len(pairs) * len(shown))
             yield {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
 
@@ -272,7 +272,7 @@ def _profiles(material: Material, on_stage: Stage) -> tuple[int, Iterator[dict[s
                 ends = _from_to(material.unit, found.losses)
                 words = f"{ends} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
                 figure = pictures.profile(found, name, material.title, material.result.loss, material.unit)
-                drawings.append(_picture(figure, words))
+                drawings.append(picture(figure, words))
             on_stage("profiles", done, len(features))
             low, high = ("beyond the window" if end is None else _weight(end) for end in found.best)
             weight = _weight(float(material.weights[feature]))
@@ -315,16 +315,12 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any], 
     """Return the page of these parts, which says what is missing."""
     result, unit = material.result, material.unit
     told = result.to_dict()
-    style = files("lpmert.reporting").joinpath("page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
-    text = _template().render(
-        style=style,
-        policy=f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'",
-        version=__version__,
+    text = rendered(
+        "page.html.jinja",
         result=told,
         proved=result.status.proved if curve is None else curve.proved,
         verdict=tables.verdict(replace(result, unit=unit)) if curve is None else curve.verdict,
-        curve=None if curve is None else _picture(curve.figure, curve.verdict),
+        curve=None if curve is None else picture(curve.figure, curve.verdict),
         each="file" if curve is None else curve.each,
         unit=unit,
         lists_count=len(result.list_ids),
@@ -339,14 +335,22 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any], 
         documents=material.documents,
         with_lists=material.problem is not None,
         missing=missing,
-        progress=_picture(pictures.progress(told, unit), _course(told, unit)) if told["trace"] else None,
+        progress=picture(pictures.progress(told, unit), _course(told, unit)) if told["trace"] else None,
         lists={"surfaces": [], "profiles": [], "changes": [], "closest": [], "varying": None, **parts},
     )
-    return Page(text + "\n", tuple(missing))
+    return Page(text, tuple(missing))
+
+
+def rendered(template: str, **parts: Any) -> str:
+    """Return a page as HTML that fetches nothing and runs nothing."""
+    style = files("lpmert.reporting").joinpath("page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    return _templates().get_template(template).render(style=style, policy=policy, version=__version__, **parts) + "\n"
 
 
 @cache
-def _template() -> Template:
+def _templates() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     source = Environment(
@@ -359,7 +363,7 @@ def _template() -> Template:
     )
     source.filters.update(number=number, percent=percent, duration=duration, weight=_weight)
     source.globals.update(tables=tables)
-    return source.get_template("page.html.jinja")
+    return source
 
 
 class _Picture(NamedTuple):
@@ -367,7 +371,7 @@ class _Picture(NamedTuple):
     words: str
 
 
-def _picture(figure: Figure, words: str) -> _Picture:
+def picture(figure: Figure, words: str) -> _Picture:
     """Return a picture as an address that holds it, and what it shows in words."""
     return _Picture("data:image/svg+xml," + quote(pictures.svg(figure), safe=" /:;=,+()@!*?$"), words)
 

@@ -403,6 +403,18 @@ def fusion(found: Fused) -> Figure:
     return figure
 
 
+def along(found: Fused, feature: int, shares: FloatArray, values: FloatArray) -> Figure:
+    """Draw the metric along the share of one weight, others in proportion, from its changes and the values between."""
+    name = found.result.names[feature]
+    with styled():
+        figure, axes = _empty(7.0, 2.6)
+        axes.stairs(values, shares, baseline=None, color=_LOSS)
+        axes.plot(found.result.weights[feature] / found.result.weights.sum(), found.result.score, "o", color=_BOUND)
+        axes.set_xlabel(printable(f"weight of {name}, out of 1"))
+        axes.set_ylabel(found.metric)
+    return figure
+
+
 def front(found: Front, unit: Unit) -> Figure:
     """Draw the least loss against the budget of the second sum, and the points of the front."""
     with styled():

@@ -58,7 +58,7 @@ class Evolution:
         start = self._inside if first is None else first
         self.best: FloatArray = 1.0 / self._space.spread if start is None else start
         self.loss = inf
-        self._draws: _Draws | None = None
+        self._draws: Draws | None = None
         self._least, self._failed = inf, 0
 
     def run(self, clock: Steps) -> None:
@@ -73,7 +73,7 @@ class Evolution:
 
         A run ends when the draws are alike, or have not been better for long.
         """
-        draws = self._draws = self._draws or _Draws(*self._start(), self._rng)
+        draws = self._draws = self._draws or Draws(*self._start(), self._rng)
         drawn = draws.draw() @ self._axes.T
         if self._inside is not None:
             drawn = self._moved_inside(drawn, self._inside)
@@ -124,7 +124,7 @@ class Evolution:
         return np.where((ends > 1.0)[:, None], weights, moved)
 
 
-class _Draws:
+class Draws:
     """A normal distribution that learns from the ranks of what was drawn from it, in Hansen's notation.
 
     mean [d], covariance = step^2 (axes * deviations) (axes * deviations)'.

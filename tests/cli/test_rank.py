@@ -140,3 +140,37 @@ def test_ctrl_c_ends_a_search_with_its_best_weights_and_bound(tmp_path: Path, mo
     assert (done.exit_code, found["status"]) == (130, "interrupted")
     assert found["message"] == f"interrupted: no weights reach more than {rounded_up(found['bound'])}"
     assert 0 < found["score"] < found["bound"]
+
+
+def test_a_proof_is_written_and_checked_without_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ("rank", *RUNS, *QRELS, "--normalise", "minmax", "-q")
+    proof = tmp_path / "proof.json.gz"
+    found = json_of(*asked, "--certificate", proof)
+    monkeypatch.setattr(fusion, "maximize", None)
+    done = succeeded(*asked, "--verify", proof)
+    said = f"certificate holds: ndcg@10 {found['score']:.10g} is the largest, to within 1e-11, of weights that are not"
+    assert said in done.stdout
+    checked = json_of(*asked, "--verify", proof)
+    assert (checked["weights"], checked["proved"]) == (found["weights"], True)
+    assert checked["score"] == pytest.approx(found["score"], abs=1e-14)
+    assert "metric: ndcg@10 in the certificate, mrr@10 here" in refusal(
+        *asked, "--metric", "mrr@10", "--verify", proof, code=5
+    )
+    assert "fingerprint of the documents" in refusal("rank", *RUNS, *QRELS, "--verify", proof, code=5)
+    assert "leave out --certificate and --write" in refusal(*asked, "--verify", proof, "--write", "ranx", code=2)
+    # each kind of certificate names the command that checks it
+    example = ROOT / "examples" / "asr"
+    lists = ("--segment", "utterance", "--features", "am,lm,words", "--loss", "errors")
+    assert "a certificate for lpmert rank --verify" in refusal(
+        "verify", proof, example / "nbest.tsv.gz", *lists, code=5
+    )
+    assert "check it with lpmert verify" in refusal(*asked, "--verify", example / "optimum.json.gz", code=5)
+
+
+def test_heuristics_and_a_page_stand_beside_the_optimum(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = succeeded("rank", *RUNS, *QRELS, "--compare", "--report", page, "--metric", "mrr@10", "-q")
+    lines = done.stdout.splitlines()
+    for name in ("line searches", "coordinate ascent", "CMA-ES"):
+        assert sum(line.startswith(name) for line in lines) == 1
+    assert "Queries that change" in page.read_text()

@@ -7,14 +7,14 @@ from problems import random_nbest
 from lpmert import Region
 from lpmert.lines.clock import Steps
 from lpmert.model.problem import Problem
-from lpmert.search.evolution import Evolution, _Draws
+from lpmert.search.evolution import Draws, Evolution
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 5, 14])
 def test_an_ellipsoid_is_descended_to_its_only_minimum(dimension):
     rng = np.random.default_rng(dimension)
     centre, scales = rng.normal(size=dimension), 10.0 ** (3.0 * np.arange(dimension) / max(1, dimension - 1))
-    draws = _Draws(np.zeros(dimension), 0.5, rng)
+    draws = Draws(np.zeros(dimension), 0.5, rng)
     for _ in range(150 * dimension + 100):
         points = draws.draw()
         draws.learn((((points - centre) * scales) ** 2).sum(axis=1))
@@ -24,7 +24,7 @@ def test_an_ellipsoid_is_descended_to_its_only_minimum(dimension):
 def test_only_the_order_of_losses_matters():
     ends = []
     for change in (lambda losses: losses, np.sqrt):
-        draws = _Draws(np.ones(4), 0.3, np.random.default_rng(7))
+        draws = Draws(np.ones(4), 0.3, np.random.default_rng(7))
         for _ in range(20):
             draws.learn(change((draws.draw() ** 2).sum(axis=1)))
         ends.append(draws.draw())

@@ -195,7 +195,7 @@ def verify(
 
 
 def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str, second: Any) -> Verified:
-    header = reader.header()
+    header: Header = reader.header()
     if not isinstance(nbest, NBest):
         if header.at_most or header.budget:
             raise CertificateError("it is about N-best lists, not about lattices")

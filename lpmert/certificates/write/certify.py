@@ -22,7 +22,18 @@ from lpmert.certificates.check.lists import ROW_BYTES, Claim, ProofLists, rounde
 from lpmert.certificates.check.regions import basis_of, cap_of
 from lpmert.certificates.check.tree import whole_part
 from lpmert.certificates.check.verify import MOST_SETS, check_cover, claim_of, with_zeros
-from lpmert.certificates.format import BOXES, CONES, END, OPTIONAL, SCHEMA, SCHEMA_KEY, TREE, Header, Record
+from lpmert.certificates.format import (
+    BOXES,
+    CONES,
+    END,
+    OPTIONAL,
+    SCHEMA,
+    SCHEMA_KEY,
+    TREE,
+    Header,
+    RankingHeader,
+    Record,
+)
 from lpmert.certificates.write.attainability import Anywhere, Feasibility, WithinCap, facet_against
 from lpmert.certificates.write.tree import ConeTree, SelectionTree, Undercut
 from lpmert.errors import CertificateError, DataError, MethodError
@@ -352,7 +363,7 @@ def _suitable_kind(lists: ProofLists) -> str:
 
 
 @contextmanager
-def certificate_writer(path: str | Path, header: Header) -> Iterator[Callable[[Record], None]]:
+def certificate_writer(path: str | Path, header: Header | RankingHeader) -> Iterator[Callable[[Record], None]]:
     """Open a certificate for writing and yield the function that adds a record to its tree.
 
     The file appears whole when the block ends, and not at all if it raises; compressed if its name ends in .gz, .xz or

@@ -1,0 +1,445 @@
+"""Check the certificate of a ranking: that weights reach a value, and that no weights reach more.
+
+Leads at rays are decided in whole numbers wherever floating point leaves doubt; positions are filled in rationals that
+enclose logarithms. Lemmas O1, O2, O4 to O6 of proofs/ranking.md; no code of the search is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from math import ceil, floor, gcd, isqrt, lcm, prod
+from pathlib import Path
+
+import numpy as np
+
+from lpmert.certificates.format import CertificateReader, RankingHeader, Record, integers
+from lpmert.errors import CertificateError, FloatArray, IntArray
+from lpmert.model.judged import Judged, rows_by_query
+from lpmert.numeric.rounding import in_decimals
+from lpmert.quoting import LONGEST_REFUSAL, shortened
+from lpmert.system.deadline import checkpoint, limited
+
+_ONE = 1 << 80
+"""Factors of terms are multiples of its inverse, rounded up or down."""
+
+_DIGITS = 60
+_ALMOST = Decimal(10) ** -50
+"""By what share a logarithm or power of `_DIGITS` digits may be off."""
+
+_MOST_BITS = 1 << 15
+"""Of a ray."""
+
+_PROVED = Fraction(1, 10**11)
+"""By how much the bound may exceed the score of weights that are called best."""
+
+Ray = tuple[int, ...]
+Enclosed = tuple[Fraction, Fraction]
+"""A number that is at least the first and at most the second."""
+
+
+@dataclass(frozen=True)
+class VerifiedRanking:
+    """What a certificate about rankings proves: the weights reach `score`, and no weights reach more than `bound`.
+
+    Both are exact. Equal scores count in the worst order. `queries` counts those with a relevant document, `records`
+    the parts of the tree.
+    """
+
+    claim: RankingHeader
+    queries: int
+    records: int
+
+    @property
+    def proved(self) -> bool:
+        """Whether no weights reach more than the score and 1e-11."""
+        return self.claim.bound - self.claim.score <= _PROVED
+
+    def __str__(self) -> str:
+        """Return one sentence."""
+        claim = self.claim
+        over = "weights that are not negative" if claim.nonnegative else "all weights"
+        more = f"is at most {float(claim.bound - claim.score):.4g} below the largest"
+        least = "is the largest, to within 1e-11," if self.proved else more
+        return (
+            f"certificate holds: {claim.ranking} {float(claim.score):.10g} {least} of {over} "
+            f"({self.queries} queries, ties: worst order; {self.records} records)"
+        )
+
+
+def verify(
+    certificate: str | Path,
+    lists: Judged,
+    metric: str | None = None,
+    *,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    on_line: Callable[[int], object] = lambda _: None,
+) -> VerifiedRanking:
+    """Check that a certificate proves its claim for these documents.
+
+    Parameters
+    ----------
+    certificate : str or Path
+        The file that `certify` wrote, plain or compressed.
+    lists : Judged
+        The documents it is about.
+    metric : str, optional
+        The metric it must be about, such as "ndcg@10".
+    time_limit, memory_limit
+        Seconds, and bytes that the process may hold.
+    on_line : callable, optional
+        Gets the number of each line that is checked, the first one being 1.
+
+    Returns
+    -------
+    VerifiedRanking
+        What was proved.
+
+    Raises
+    ------
+    CertificateError
+        If it does not hold; the message names the file and the line where it breaks.
+    LimitError
+        If a limit ended the check first.
+    DataError
+        If there is no such file.
+
+    Notes
+    -----
+    No search is run: all comparisons are decided in exact arithmetic on the numbers as they are printed.
+    """
+    reader = CertificateReader(certificate, on_line)
+
+    def placed(message: str) -> str:
+        return f"{certificate}:{reader.line}: {message}" if reader.line else f"{certificate}: {message}"
+
+    try:
+        with limited(time_limit, memory_limit, lambda why: placed(f"not checked further: {why}")):
+            return _verified(reader, lists, metric)
+    except CertificateError as error:
+        raise CertificateError(placed(shortened(str(error), LONGEST_REFUSAL))) from error
+
+
+def _verified(reader: CertificateReader, lists: Judged, metric: str | None) -> VerifiedRanking:
+    header = reader.header(RankingHeader)
+    for what, stated, own in (
+        ("metric", header.ranking, metric or header.ranking),
+        ("features", list(header.weights), list(lists.names)),
+        ("features of the tree", list(header.exponents), list(lists.names)),
+        ("fingerprint of the documents", header.fingerprint, lists.fingerprint),
+    ):
+        if stated != own:
+            raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
+    if header.nonnegative and min(header.weights.values()) < 0:
+        raise CertificateError("a weight is negative, but the claim is about weights that are not")
+    measure = Measure(lists, header.ranking)
+    reached = measure.reached(header.weights)
+    if reached < header.score:
+        raise CertificateError(f"the weights reach {float(reached):.10g}, not {float(header.score):.10g}")
+    largest = _largest(reader, Cones(lists, measure, list(header.exponents.values())), header.nonnegative)
+    if largest > header.bound:
+        raise CertificateError(f"by the tree, weights may reach {float(largest):.10g}, not {float(header.bound):.10g}")
+    return VerifiedRanking(header, len(measure.factors), reader.line - 2)
+
+
+class Measure:
+    """A metric on documents: what places are worth, enclosed by whole numbers, and what weights reach."""
+
+    def __init__(self, lists: Judged, metric: str) -> None:
+        found = re.fullmatch(r"(ndcg|ndcg-exp|mrr|map|recall|precision|success)(?:-l(\d{1,9}))?@(\d{1,4})", metric)
+        if found is None or not 1 <= int(found[3]) <= 4096:
+            raise CertificateError(f"no metric {metric!r:.40} is known")
+        self.lists, self.name, self.k = lists, found[1], int(found[3])
+        self.least = int(found[2] or 0)
+        self.graded = self.name.startswith("ndcg")
+        self.discounts = [self._discount(place) for place in range(self.k)]
+        low, high = zip(*self.discounts, strict=True)
+        self.places = [floor(x * _ONE) for x in low], [ceil(x * _ONE) for x in high]
+        self.merits = [1] + [place + 1 if self.name == "map" else self.name not in ("mrr", "success") for place in
+                             range(1, self.k)]  # fmt: skip
+        self.gains = [self._gain(grade) for grade in lists.relevance.tolist()]
+        self.factors: dict[int, Enclosed] = {}
+        for query, own in enumerate(rows_by_query(lists.offsets)):
+            every = self.gains[own] + [self._gain(grade) for grade in lists.unretrieved[query].tolist()]
+            ideal = self._ideal(sorted(every, reverse=True))
+            if ideal is not None:
+                self.factors[query] = 1 / ideal[1], 1 / ideal[0]
+        if not self.factors:
+            raise CertificateError("no query has a relevant document")
+
+    def reached(self, weights: dict[str, float]) -> Fraction:
+        """Return what weights reach at least, ties in the worst order."""
+        ratios = [weight.as_integer_ratio() for weight in weights.values()]
+        common = lcm(*(whole for _, whole in ratios))
+        factors = [part * (common // whole) for part, whole in ratios]
+        rows, total = whole_rows(in_decimals(self.lists.features)), 0
+        for query in self.factors:
+            begin, end = self.lists.offsets[query : query + 2].tolist()
+            scores = {d: sum(w * x for w, x in zip(factors, rows[d], strict=True)) for d in range(begin, end)}
+            order = sorted(scores, key=lambda d: (-scores[d], self.gains[d]))[: self.k]
+            found = [(place, self.gains[d]) for place, d in enumerate(order) if self.gains[d][0]]
+            total += self.worth(query, found, 0)
+            checkpoint()
+        return Fraction(total, len(self.factors) * _ONE**2)
+
+    def worth(self, query: int, found: list[tuple[int, Enclosed]], side: int) -> int:
+        """Return what a query is worth with places and gains of its relevant documents, in units, as enclosed."""
+        rounded, total = (floor, ceil)[side], 0
+        for (place, gain), merit in zip(found, self.merits, strict=False):
+            total += rounded(gain[side] * self.factors[query][side] * _ONE) * self.places[side][place] * merit
+        return min(total, _ONE**2)  # no ranking is worth more than the best one
+
+    def _ideal(self, gains: list[Enclosed]) -> Enclosed | None:
+        """Return what the best ranking of gains, the largest first, is worth; `None` where there is no gain."""
+        relevant = sum(gain[0] > 0 for gain in gains)
+        if not relevant:
+            return None
+        if not self.graded:
+            one = Fraction({"recall": relevant, "map": relevant, "precision": self.k}.get(self.name, 1))
+            return one, one
+        sums = [sum(gain[i] * place[i] for gain, place in zip(gains, self.discounts, strict=False)) for i in (0, 1)]
+        return Fraction(sums[0]), Fraction(sums[1])
+
+    def _discount(self, place: int) -> Enclosed:
+        if not self.graded:
+            exact = Fraction(1, place + 1 if self.name in ("mrr", "map") else 1)
+            return exact, exact
+        with localcontext(Context(_DIGITS)):
+            return _around(Decimal(2).ln() / Decimal(place + 2).ln())
+
+    def _gain(self, grade: float) -> Enclosed:
+        exact = Fraction(grade)
+        if not self.graded:
+            exact = Fraction(grade > 0 and grade >= self.least)
+        elif self.name == "ndcg-exp" and grade == int(grade):
+            if grade > 50:
+                raise CertificateError("relevance must be at most 50 where a grade g gains 2**g - 1")
+            exact = Fraction(2 ** int(grade) - 1)
+        elif self.name == "ndcg-exp":
+            with localcontext(Context(_DIGITS)):
+                low, high = _around(Decimal(2) ** Decimal(grade))
+            return low - 1, high - 1
+        return exact, exact
+
+
+def _around(value: Decimal) -> Enclosed:
+    exact, off = Fraction(value), Fraction(_ALMOST)
+    return exact * (1 - off), exact * (1 + off)
+
+
+def whole_rows(features: FloatArray) -> list[Ray]:
+    """Return features times one power of two that makes them whole."""
+    ratios = [[x.as_integer_ratio() for x in row] for row in features.tolist()]
+    scale = max(whole for row in ratios for _, whole in row)
+    return [tuple(part * (scale // whole) for part, whole in row) for row in ratios]
+
+
+def roots(dimensions: int, nonnegative: bool) -> list[tuple[int, ...]]:
+    """Return the signs of the orthants that a tree begins with."""
+    return [signs for signs in product((1, -1), repeat=dimensions) if not nonnegative or min(signs) > 0]
+
+
+@dataclass(frozen=True)
+class Cone:
+    """A cone, and what is known in it.
+
+    rays [D]; open pairs of relevant documents and rivals as numbers [P] and rows [P], with the sign of the rival's lead
+    at each ray [P, D]; ahead [R]: how many documents surely lead each relevant one; bounds of queries, and their sum;
+    empty: whether no cell has weights here.
+    """
+
+    rays: tuple[Ray, ...]
+    ranked: IntArray
+    rivals: IntArray
+    signs: IntArray
+    ahead: IntArray
+    bounds: dict[int, int]
+    total: int
+    empty: bool = False
+
+
+class Cones:
+    """What pairs of documents decide in cones of weights for features divided by powers of two."""
+
+    def __init__(self, lists: Judged, measure: Measure, exponents: list[int]) -> None:
+        if max(map(abs, exponents)) > 2000:
+            raise CertificateError("exponents must be those of doubles")
+        self.lists, self.measure = lists, measure
+        with np.errstate(over="ignore", under="ignore"):
+            self.features = np.ldexp(in_decimals(lists.features), -np.array(exponents))
+        back = np.ldexp(self.features, np.array(exponents))
+        if not (np.abs(self.features) <= 2).all() or (back != in_decimals(lists.features)).any():
+            raise CertificateError("the exponents bring features beyond 2, or to where doubles do not hold them")
+        self.dimensions = self.features.shape[1]
+        self.known: dict[tuple[int, bytes], int] = {}
+        rows: list[int] = []
+        self.of_query: dict[int, slice] = {}
+        for query in measure.factors:
+            begin, end = lists.offsets[query : query + 2].tolist()
+            own = [d for d in range(begin, end) if measure.gains[d][0] > 0]
+            self.of_query[query] = slice(len(rows), len(rows) + len(own))
+            rows += sorted(own, key=lambda d: -measure.gains[d][0])
+        self.rows = np.array(rows, dtype=np.int64)
+        self.queries = np.repeat(list(self.of_query), [own.stop - own.start for own in self.of_query.values()])
+
+    @cached_property
+    def whole(self) -> list[Ray]:
+        """Features as whole numbers."""
+        return whole_rows(self.features)
+
+    @cached_property
+    def unit(self) -> Fraction:
+        """By what `whole` is larger than the features."""
+        place = np.unravel_index(np.abs(self.features).argmax(), self.features.shape)
+        return Fraction(self.whole[place[0]][int(place[1])]) / (Fraction(float(self.features[place])) or 1)
+
+    @cached_property
+    def least(self) -> Fraction:
+        """What some weights of each cell, absolute values summing to 1, tell apart all documents by (O6)."""
+        columns = list(zip(*self.whole, strict=True))
+        units = [gcd(*(x - column[0] for x in column)) or 1 for column in columns]
+        spans = [max((max(column) - min(column)) // unit, 1) for column, unit in zip(columns, units, strict=True)]
+        d = self.dimensions
+        power = max(d - 1, 1) ** (d - 1)
+        root = isqrt(power) + (isqrt(power) ** 2 < power)
+        inverse = d * root * prod(spans) * sum(Fraction(1, c * u) for c, u in zip(spans, units, strict=True))
+        return Fraction(1 / inverse / (self.unit or 1))
+
+    def whole_cone(self, signs: tuple[int, ...]) -> Cone:
+        """Return the orthant with these signs."""
+        rays = tuple(tuple(sign * (i == j) for j in range(self.dimensions)) for i, sign in enumerate(signs))
+        ahead = np.zeros(len(self.rows), dtype=np.int64)
+        none = np.zeros(0, dtype=np.int64)
+        pairs: list[tuple[IntArray, IntArray, IntArray]] = [(none, none, none.reshape(0, self.dimensions))]
+        levels = {gain: level for level, gain in enumerate(sorted(set(self.measure.gains)))}
+        levels_of = np.array([levels[gain] for gain in self.measure.gains])
+        for query, own in self.of_query.items():
+            begin, end = self.lists.offsets[query : query + 2].tolist()
+            for ranked in range(own.start, own.stop):
+                row = int(self.rows[ranked])
+                rivals = begin + np.flatnonzero(levels_of[begin:end] != levels_of[row])
+                others, values = self.features[rivals], self.features[row]
+                leads = ((others > values).astype(np.int8) - (others < values)) * np.array(signs, dtype=np.int8)
+                leading, trailing = (leads >= 0).all(axis=1), (leads <= 0).all(axis=1)
+                ahead[ranked] = np.count_nonzero(leading & (~trailing | (levels_of[rivals] < levels_of[row])))
+                rest = ~leading & ~trailing
+                pairs.append((np.full(np.count_nonzero(rest), ranked), rivals[rest], leads[rest]))
+            checkpoint()
+        open_pairs, open_rivals, signs_of = (np.concatenate(some) for some in zip(*pairs, strict=True))
+        return self._bounded(Cone(rays, open_pairs, open_rivals, signs_of, ahead, {}, 0), list(self.of_query))
+
+    def parts(self, cone: Cone, record: Record) -> list[Cone]:
+        """Return the two cones into which a record divides one; they cover it (O4)."""
+        if set(record) == {"split"}:
+            p, q, share, rest = integers(record["split"], 4)
+        elif set(record) == {"tie"}:
+            p, q, document, rival = integers(record["tie"], 4)
+            if not {document, rival} <= set(range(len(self.features))):
+                raise CertificateError("there is no such document")
+        else:
+            raise CertificateError(f"no cone is divided by {record!r:.40}")
+        if p == q or not {p, q} <= set(range(self.dimensions)):
+            raise CertificateError(f"no edge of this cone is split by {record!r:.40}")
+        first, second = cone.rays[p], cone.rays[q]
+        if "tie" in record:
+            share, rest = -self._lead(document, rival, second), self._lead(document, rival, first)
+        else:
+            share, rest = share * _length(second), rest * _length(first)
+        if share <= 0 or rest <= 0:
+            raise CertificateError("a new ray must be between two of the cone")
+        mixed = [share * x + rest * y for x, y in zip(first, second, strict=True)]
+        shared = gcd(*mixed)
+        ray = tuple(x // shared for x in mixed)
+        if max(map(abs, ray)) >> _MOST_BITS:
+            raise CertificateError("a ray has too many digits")
+        fresh = self._signs(cone, ray)
+        return [self._part(cone, replaced, ray, fresh) for replaced in (q, p)]
+
+    def _part(self, cone: Cone, replaced: int, ray: Ray, fresh: IntArray) -> Cone:
+        signs = cone.signs.copy()
+        signs[:, replaced] = fresh
+        leading, trailing = (signs >= 0).all(axis=1), (signs <= 0).all(axis=1)
+        led, rest = cone.ranked[leading], ~leading & ~trailing
+        ahead = cone.ahead.copy()
+        np.add.at(ahead, led, 1)
+        rest &= ahead[cone.ranked] < self.measure.k  # (O5)
+        rays = (*cone.rays[:replaced], ray, *cone.rays[replaced + 1 :])
+        part = replace(cone, rays=rays, ranked=cone.ranked[rest], rivals=cone.rivals[rest], signs=signs[rest],
+                       ahead=ahead, empty=bool((leading & trailing).any()))  # fmt: skip
+        return self._bounded(part, np.unique(self.queries[led]).tolist())
+
+    def _bounded(self, cone: Cone, changed: list[int]) -> Cone:
+        """Return a cone with the bounds of queries whose documents are led by others than before (O1, O2)."""
+        bounds, total = dict(cone.bounds), cone.total
+        for query in changed:
+            own = cone.ahead[self.of_query[query]]
+            key = query, own.tobytes()
+            if key not in self.known:
+                self.known[key] = self._filled(query, own.tolist())
+            total += self.known[key] - bounds.get(query, 0)
+            bounds[query] = self.known[key]
+        return replace(cone, bounds=bounds, total=total)
+
+    def _filled(self, query: int, ahead: list[int]) -> int:
+        """Return the most that a query is worth where at least so many others lead its relevant documents (O1)."""
+        gains = [self.measure.gains[row] for row in self.rows[self.of_query[query]].tolist()]
+        releases: dict[Enclosed, list[int]] = {gain: [] for gain in gains}  # the largest gain first
+        for gain, least in zip(gains, ahead, strict=True):
+            releases[gain].append(least)
+        for own in releases.values():
+            own[:] = [least + j for j, least in enumerate(sorted(own))][::-1]
+        found = []
+        for place in range(self.measure.k):
+            gain = next((gain for gain, own in releases.items() if own and own[-1] <= place), None)
+            if gain is not None:
+                releases[gain].pop()
+                found.append((place, gain))
+        return self.measure.worth(query, found, 1)
+
+    def _lead(self, document: int, rival: int, ray: Ray) -> int:
+        a, b = self.whole[document], self.whole[rival]
+        return sum(v * (y - x) for v, x, y in zip(ray, a, b, strict=True))
+
+    def _signs(self, cone: Cone, ray: Ray) -> IntArray:
+        """Return the sign of the lead of each rival at a ray, 0 where it is less than `least` (O6)."""
+        length = _length(ray)
+        rounded = np.array([x / length for x in ray])
+        found: IntArray = np.empty(len(cone.ranked), dtype=np.int8)
+        for begin in range(0, len(found), 1 << 16):
+            some = slice(begin, begin + (1 << 16))
+            differences = self.features[cone.rivals[some]] - self.features[self.rows[cone.ranked[some]]]
+            leads = differences @ rounded
+            doubt = (self.dimensions + 8) * 2.0**-50 * (np.abs(differences) @ np.abs(rounded)) + 1e-300
+            found[some] = np.where(np.abs(leads) > doubt + 1.01 * float(self.least), np.sign(leads), 2)
+        for i in np.flatnonzero(found == 2).tolist():
+            lead = self._lead(int(self.rows[cone.ranked[i]]), int(cone.rivals[i]), ray)
+            found[i] = 0 if abs(lead) < self.least * self.unit * length else 1 if lead > 0 else -1
+        return found
+
+
+def _length(ray: Ray) -> int:
+    return sum(map(abs, ray))
+
+
+def _largest(reader: CertificateReader, cones: Cones, nonnegative: bool) -> Fraction:
+    """Check a whole tree, and return the largest bound of its leaves."""
+    largest = 0
+    waiting: list[Iterator[Cone]] = [map(cones.whole_cone, roots(cones.dimensions, nonnegative))]
+    while waiting:
+        cone = next(waiting[-1], None)
+        if cone is None:
+            waiting.pop()
+            continue
+        record = reader.record()
+        if record:
+            waiting.append(iter(cones.parts(cone, record)))
+        elif not cone.empty:
+            largest = max(largest, cone.total)
+    reader.end()
+    return Fraction(largest, len(cones.measure.factors) * _ONE**2)
