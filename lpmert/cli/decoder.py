@@ -207,23 +207,10 @@ def _features(text: str) -> tuple[str, ...]:
     return column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
 
 
-class _Abbreviated(Command):
-    """A command whose long options may be abbreviated, as those of getopt_long, and of which the last one counts."""
+class _LastCounts(Command):
+    """A command that takes the last of an option that is given again, as Moses' `mert` does."""
 
     lists_once = False
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the words of the command line."""
-        known = [name for option in self.get_params(ctx) for name in option.opts if name.startswith("--")]
-        return super().parse_args(ctx, [_in_full(word, known) for word in args])
-
-
-def _in_full(word: str, known: Sequence[str]) -> str:
-    name, equals, value = word.partition("=")
-    fitting = [one for one in known if one.startswith(name)]
-    if not name.startswith("--") or name == "--" or name in known or len(fitting) != 1:
-        return word
-    return f"{fitting[0]}{equals}{value}"
 
 
 _UNUSED = "Accepted for compatibility; has no effect."
@@ -263,7 +250,7 @@ class _Options:
     line_search: str | None = option("-t --type", _UNUSED, click.Choice(LINE_SEARCHES), rare=True)
 
 
-@command("mert -d 3 -S statscore.data -F features.data -i init.opt", cls=_Abbreviated)
+@command("mert -d 3 -S statscore.data -F features.data -i init.opt", cls=_LastCounts)
 def mert(options: _Options) -> None:
     """Find the best weights for the data of Moses' `mert`, and write them to weights.txt in the current folder.
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 import click
 from click.shell_completion import CompletionItem
 
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import METHODS, METRICS, TEXT_METRICS, Registry
 
 _STATED = "lpmert"
@@ -185,14 +185,6 @@ Range = tuple[float | None, float | None]
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Show the weights also times the positive factor that brings the feature `name` to `value`."""
-
-    name: str
-    value: float
-
-
 class WholeNumber(click.IntRange):
     """A whole number; what is none is told that it is no integer, rather than no integer range."""
 
@@ -237,9 +229,9 @@ def column_names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
         raise click.BadParameter(f"{quoted(text)} has an empty name; give names with a comma between any two.")
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
-    if twice:
-        raise click.BadParameter(f"{quoted(twice[0])} is given twice.")
+    twice = repeated(names)
+    if twice is not None:
+        raise click.BadParameter(f"{quoted(twice)} is given twice.")
     return names
 
 
@@ -386,22 +378,22 @@ def bounds(text: str) -> dict[str, Range]:
     return _listed_by_name(text, ":", _range, "a feature with its limits", "lm:0.. or ctc:0..1")
 
 
-def scale(text: str) -> Scale:
+def scale(text: str) -> tuple[str, float]:
     """Return a feature and the weight it shall have, from am=1; raises `click.BadParameter` for anything else."""
-    name, _, number = text.rpartition("=")
-    value = _finite_number(number)
-    if not name.strip() or not value:
-        raise click.BadParameter(f"{quoted(text)} is not a feature with a weight other than 0, such as am=1.")
-    return Scale(name.strip(), value)
+    return _named_number(text, "a feature with a weight other than 0, such as am=1", nonzero=True)
 
 
 def budget(text: str) -> tuple[str, float]:
-    """Return a column and what it may sum up to, from words=900; raises `click.BadParameter` for anything else."""
+    """Return a column and the most that it may sum up to, from words=900; raises `click.BadParameter` otherwise."""
+    return _named_number(text, "a column with the largest sum that it may have: words=900")
+
+
+def _named_number(text: str, what: str, *, nonzero: bool = False) -> tuple[str, float]:
     name, _, number = text.rpartition("=")
-    most = _finite_number(number)
-    if not name.strip() or most is None:
-        raise click.BadParameter(f"{quoted(text)} is not a column with the largest sum that it may have: words=900.")
-    return name.strip(), most
+    value = _finite_number(number)
+    if not name.strip() or value is None or (nonzero and not value):
+        raise click.BadParameter(f"{quoted(text)} is not {what}.")
+    return name.strip(), value
 
 
 def linear(text: str) -> Linear:

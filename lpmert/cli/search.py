@@ -25,7 +25,6 @@ from lpmert.cli.options import (
     PATH,
     POSITIVE,
     Registered,
-    Scale,
     backend,
     bounds,
     finite,
@@ -43,7 +42,7 @@ from lpmert.cli.options import roles as roles_of
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, Question, described, sizes
 from lpmert.cli.running import Output, Quiet, naming, put, say
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import METHODS, PROBLEM
 from lpmert.system.deadline import limited
 from lpmert.system.memory import Allowance
@@ -161,15 +160,13 @@ class ScaledSearch(Search):
 
     heading = "Output"
 
-    scale: Scale | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
+    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
 
     def arguments(self, data: Data) -> dict[str, Any]:
         """Return what `Search.arguments` does; raises `click.BadParameter` where there is no such feature."""
-        if self.scale is not None and self.scale.name not in data.names:
-            features = listed(data.names)
-            raise click.BadParameter(
-                f"no feature {quoted(self.scale.name)}; the features are {features}.", param_hint="--scale"
-            )
+        if self.scale is not None and self.scale[0] not in data.names:
+            trouble = f"no feature {quoted(self.scale[0])}; the features are {listed(data.names)}."
+            raise click.BadParameter(trouble, param_hint="--scale")
         return super().arguments(data)
 
 
@@ -180,10 +177,9 @@ def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
 
     if not settings:
         return method_of(method)
-    names = [name for name, _ in settings]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise click.BadParameter(f"{quoted(twice[0])} is given twice.", param_hint="--set")
+    twice = repeated(name for name, _ in settings)
+    if twice is not None:
+        raise click.BadParameter(f"{quoted(twice)} is given twice.", param_hint="--set")
     try:
         return method_of(method).configured(dict(settings))
     except MethodError as error:

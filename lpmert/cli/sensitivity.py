@@ -133,14 +133,9 @@ def leave_one_out(search: Search, out: Output) -> None:
 
     with logging_to_stderr(out), delivering(out) as deliver:
         data = read_for_many(search, out)
-        stages = Stages()
-
-        def on_list(done: int, n_lists: int) -> None:
-            stages("lists left out", done, n_lists)
-
         with Interrupts() as stop, naming(search.name):
             arguments = of_many(search.arguments(data))
-            found = leave_one_out(data, **arguments, on_list=None if out.quiet else on_list)
+            found = leave_one_out(data, **arguments, on_stage=None if out.quiet else Stages())
         unit = search.unit(data)
         deliver(found.to_json, lambda: _left_out_report(found, unit))
     raise click.exceptions.Exit(exit_code(found.optimum.status if found.complete else Status.TIME_LIMIT, stop))

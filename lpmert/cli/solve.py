@@ -257,8 +257,8 @@ def _run(
                 deliver(outcome.to_json, report if text is None else lambda: text(data, result).removesuffix("\n"))
         finish(data, result, stop)
         with Allowance(search.memory_limit).enforced():
-            drawn = page.write(outcome, data, search.summed_metric(data), search, out)
-    raise click.exceptions.Exit(drawn or exit_code(result.status, stop))
+            page.write(outcome, data, search.summed_metric(data), search, out)
+    raise click.exceptions.Exit(exit_code(result.status, stop))
 
 
 def _with_more(
@@ -284,9 +284,9 @@ def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | Non
     factor = 1.0
     if search.scale is not None:
         try:
-            factor = result.factor_to(search.scale.name, search.scale.value)
+            factor = result.factor_to(*search.scale)
         except ValueError:
-            say(f"not scaled: no positive factor brings {search.scale.name} to {search.scale.value:g}")
+            say(f"not scaled: no positive factor brings {search.scale[0]} to {search.scale[1]:g}")
     elif check is not None and not (search.fix or search.total):
         ones = [n for n, (a, b) in enumerate(zip(check.weights, result.weights, strict=True)) if a == 1.0 and b > 0.0]
         norms = [math.fsum(map(abs, weights.tolist())) for weights in (check.weights, result.weights)]

@@ -21,7 +21,7 @@ from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import Metric, losses_of_totals
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import AnyProblem
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, repeated
 from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
 from lpmert.search.method import Method
@@ -197,10 +197,9 @@ def sources(
     found = [of_method(method, name) for name, method in methods]
     found += [of_weights(name, given, problem) for name, given in weights.items()]
     found += [of_function(name, function) for name, function in functions.items()]
-    names = [source.name for source in found]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise MethodError(f"{quoted(twice[0])} is compared twice; give each its own name")
+    twice = repeated(source.name for source in found)
+    if twice is not None:
+        raise MethodError(f"{quoted(twice)} is compared twice; give each its own name")
     if not found:
         raise MethodError("nothing to compare; give at least one method")
     return found

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.formats.text import repeated
 from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence
 from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import LOSSES, named_like_statistics
 
 Names = Sequence[str] | str | None

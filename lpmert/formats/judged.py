@@ -14,9 +14,9 @@ from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.columns import ALL, Names
 from lpmert.formats.detect import read
 from lpmert.formats.rows import format_of_name
-from lpmert.formats.text import WORD, Place, repeated, unique_keys
+from lpmert.formats.text import WORD, Place, unique_keys
 from lpmert.model.judged import Judged, rows_by_query
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import STDIN, head_of, lines, read_text
 from lpmert.system.streams import COMPRESSED_ENDINGS
 

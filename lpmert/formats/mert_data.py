@@ -11,10 +11,10 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
-from lpmert.formats.text import Place, is_word, number_text, placed_lines, repeated, words_of
+from lpmert.formats.text import Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER_COLUMNS
 from lpmert.system.files import EMPTY, atomic_writer, head_of
 from lpmert.system.mapped import Growing

@@ -19,10 +19,10 @@ import numpy as np
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
 from lpmert.formats.rows import Cell, Style, Template, first_of
-from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, repeated, words_of
+from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, repeated
 from lpmert.system.files import EMPTY, Bytes, atomic_writer, blocks_of_bytes, lines_of, open_bytes
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for

@@ -24,9 +24,9 @@ import numpy as np
 from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
-from lpmert.formats.text import Place, repeated
+from lpmert.formats.text import Place
 from lpmert.model.nbest import NBest
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, repeated
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, decoded, lines_of, whole
 from lpmert.system.mapped import MANY
 from lpmert.system.memory import room_for

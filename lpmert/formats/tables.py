@@ -45,10 +45,10 @@ from lpmert.formats.rows import (
     record_of,
     to_columns,
 )
-from lpmert.formats.text import Place, number_text, repeated, spells_plainly, trouble_of_number
+from lpmert.formats.text import Place, number_text, spells_plainly, trouble_of_number
 from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rounds
 from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
 from lpmert.system.files import STDIN, atomic_writer, open_bytes
 from lpmert.system.mapped import Growing

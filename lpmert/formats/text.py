@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lpmert.errors import DataError
 from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, repeated
 from lpmert.system.files import lines
 
 WHITE = " \t\n\r\v\f"
@@ -113,16 +113,6 @@ def words_of(text: str) -> list[str]:
 def is_word(text: str) -> bool:
     """Whether a text is one word, without white space."""
     return WORD.fullmatch(text) is not None
-
-
-def repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that an earlier one equals, if any."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -24,8 +24,8 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
 from lpmert.formats.moses import groups_of, names_of_group, number_spans
-from lpmert.formats.text import WORD, Place, repeated, unique_keys
-from lpmert.quoting import listed, quoted
+from lpmert.formats.text import WORD, Place, unique_keys
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import read_text
 from lpmert.values import in_order
 

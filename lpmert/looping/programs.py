@@ -13,7 +13,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from lpmert.formats.text import Place, unique_keys
 from lpmert.formats.weights import WeightsFile, read_weights, weights_text
 from lpmert.looping.decoder import Decoded, check_references
 from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted, shortened
+from lpmert.quoting import listed, quoted, repeated, shortened
 from lpmert.system.deadline import checkpoint
 from lpmert.system.files import longest_line, most_of_a_whole, scratch_folder, write_text, writing_to
 from lpmert.system.interrupts import signals_blocked, undone_by_abort
@@ -441,8 +440,8 @@ class Worker:
         if isinstance(inputs, str) or not isinstance(inputs, Sequence) or not inputs:
             raise DecoderError(f"inputs must be the names of what to decode, not {quoted(inputs)}")
         self.inputs = tuple(inputs)
-        twice = [name for name, count in Counter(map(str, self.inputs)).items() if count > 1]
-        if twice or not are_texts(self.inputs):
+        twice = repeated(map(str, self.inputs))
+        if twice is not None or not are_texts(self.inputs):
             raise DecoderError(f"inputs must be different texts, not {quoted(twice or inputs)}")
         self._program: Program | None = None
         self._decodings = 0
