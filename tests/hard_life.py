@@ -36,9 +36,9 @@ from shared import ROOT
 from written_lists import DIALECTS
 
 import lpmert
+from lpmert.cli.loop_file import read_config
 from lpmert.cli.main import COMMANDS
 from lpmert.formats.weights import read_weights
-from lpmert.looping.config import read_config
 from lpmert.registry import Registry
 
 sys.path += [str(ROOT / "tests" / folder) for folder in ("certificates", "formats", "lattice")]
@@ -266,7 +266,7 @@ def readers(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
     loop = (
         b'weights = { am = 1, lm = 7 }\nmetric = "wer"\nn = 10\nreferences = { a = "the cat", b = "x" }\n'
         b'[decoder]\nworker = ["true"]\ninputs = ["a", "b"]\ntimeout = 3.5\n'
-        b"[region]\nnonnegative = true\nbounds = { am = [0, 2] }\n[loop]\niterations = 3\nseed = 1\n"
+        b'[region]\nnonnegative = true\nbounds = { am = "0..2" }\n[loop]\niterations = 3\nseed = 1\n'
     )
     kinds["loop"] = (1, [loop], lambda path: read_config(path).closing.close())
     everything = [seed for _, seeds, _ in kinds.values() for seed in seeds]

@@ -96,8 +96,8 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
     weights.beside(out)
     import numpy as np
 
+    from lpmert.cli.loop_file import read_config
     from lpmert.errors import LpmertError
-    from lpmert.looping.config import read_config
     from lpmert.looping.loop import loop as run
     from lpmert.reporting import pictures
 

@@ -42,12 +42,6 @@ COUNTED = ("loss", "gain", "statistics")
 ARGUMENTS = "lpmert.arguments"
 """Key, in what click keeps of a run, of the words of the command line."""
 
-_READER_NAMES: Mapping[str, Mapping[str, str]] = {
-    "moses": {"statistics": "statistic_names", "statistics_file": "statistics", "drop_texts": "texts"},
-    "scores": {"text_file": "texts"},
-}
-"""What the reader of a format calls a flag, where the names differ."""
-
 _NAMED_FILES = 4
 """Of more than these, only the first is named."""
 
@@ -342,19 +336,16 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
         kind = self.format or detect(self.source)
         known = format_by_name(kind).reader_options
-        names = _READER_NAMES.get(kind, {})
         given = self.for_format(kind)
         settings = given.pop("settings", {})
         if settings:
             name = given.get("metric") or _default_metric(kind)
             given["metric"] = _configured(_text_metric(name), name, settings)
-        takes = {name: names.get(name, name) for name in given if names.get(name, name) in {*known, *_OF_ALL}}
-        options = {takes[name]: value for name, value in given.items() if name in takes}
+        options = {name: value for name, value in given.items() if name in {*known, *_OF_ALL}}
         for name, needed in known.items():
             if needed and name not in options:
-                flags = [flag for flag, argument in names.items() if argument == name] or [name]
-                raise click.UsageError(f"{flag(flags[0])} is needed for reading {kind}.")
-        return kind, options, [name for name in given if name not in takes]
+                raise click.UsageError(f"{flag(name)} is needed for reading {kind}.")
+        return kind, options, [name for name in given if name not in options]
 
 
 @dataclass(frozen=True)
@@ -433,8 +424,6 @@ def _default_metric(kind: str) -> str:
 def _value(name: str, value: Any) -> Any:
     if name in ("losses", "counts"):
         return by_name(value, flag(name))
-    if name == "drop_texts":
-        return not value
     return value[0] if name == "references" and len(value) == 1 else value
 
 
