@@ -146,7 +146,7 @@ _RUN = _object(
         "weights": _WEIGHTS,
     }
 )
-_BEST_OF = _object({"runs": _WHOLE, "loss": _NUMBER, "held_out_loss": _MAYBE, "held_out_best": _MAYBE})
+_BEST_OF = _object({"runs": _WHOLE, "loss": _NUMBER, "held_out_loss": _MAYBE})
 _ENTRY = _object(
     {
         "name": _STRING,

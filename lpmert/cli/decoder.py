@@ -73,7 +73,6 @@ class _Loop:
     picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.", PATH)
 
     def __post_init__(self) -> None:
-        """Check what one option says against another."""
         if self.forget and (self.resume or self.folder is not None):
             raise click.UsageError("--forget keeps no folder; leave out --folder and --resume.")
 
@@ -143,7 +142,6 @@ class _Table:
         self._rows = 0
 
     def __call__(self, one: Iteration) -> None:
-        """Take an iteration."""
         if self._rows % _HEADER_EVERY == 0:
             unit = one.unit
             what = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
@@ -219,8 +217,6 @@ _UNUSED = "Accepted for compatibility; has no effect."
 @dataclass(frozen=True)
 class _Options:
     """The flags of Moses' `mert`, and a limit of time."""
-
-    heading = "Output"
 
     dimensions: int = option("-d --pdim --d N", "Number of features.", POSITIVE, required=True)
     ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", _files, default="features.data")

@@ -34,8 +34,6 @@ class _Source(Reading):
 class _Target:
     """Where it goes, and how."""
 
-    heading = "Output"
-
     target: str = argument("OUT", PATH)
     to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", Registered(FORMATS))
     scores_out: str | None = option("FILE", "To mert: the file of scores; OUT has the features.", rare=True)

@@ -69,12 +69,10 @@ class Program(click.Group):
     """The group of commands; turns the errors that a user can cause into one line on stderr and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands."""
         del ctx
         return [*COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, imported now."""
         del ctx
         if cmd_name not in COMMANDS:
             return None
@@ -83,7 +81,6 @@ class Program(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of commands."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
@@ -94,7 +91,6 @@ class Program(click.Group):
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        """Read the command line and do what it says."""
         open_streams()
         try:
             return super().main(*args, **settings)
@@ -173,8 +169,6 @@ def main(ctx: click.Context) -> None:
 @dataclass(frozen=True)
 class _What:
     """What to describe."""
-
-    heading = "Output"
 
     method: str | None = argument("[METHOD]", Registered(METHODS), required=False)
     metric: str | None = option("NAME", "Describe a metric and its options instead.", METRIC)

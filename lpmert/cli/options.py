@@ -75,7 +75,7 @@ class Option(click.Option):
 def parameters(of: Any) -> list[click.Parameter]:
     """Return what a dataclass states, as click takes it.
 
-    `heading` of the class that has the field is the group of an option.
+    The `heading` of the class that has the field is the group of an option, "Output" by default.
     """
     found: list[click.Parameter] = []
     for one in fields(of):
@@ -88,7 +88,7 @@ def parameters(of: Any) -> list[click.Parameter]:
         flags = stated.flags or (f"--{one.name.replace('_', '-')}",)
         owner = next(kind for kind in of.__mro__ if one.name in vars(kind).get("__annotations__", {}))
         rare = stated.rare or vars(owner).get("rare", False)
-        found.append(Option([one.name, *flags], group=owner.heading, rare=rare, **stated.settings))
+        found.append(Option([one.name, *flags], group=getattr(owner, "heading", _LAST), rare=rare, **stated.settings))
     return found
 
 
@@ -206,7 +206,6 @@ class Registered(NameType):
         return "NAME"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name if there is such a thing."""
         if ":" in value:
             if os.getcwd() not in sys.path:
                 sys.path.append(os.getcwd())

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lpmert.cli.reports import short, short_count, width_of
@@ -81,14 +80,11 @@ class ProgressLog:
         self._unprinted: Progress | None = None
 
     def __enter__(self) -> ProgressLog:
-        """Start the live view, on a terminal."""
         if self._live is not None:
             self._closing.enter_context(self._live)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close a table that was begun with its last line, and take the live view away."""
         try:
             if self._unprinted is not None and self._lines:
@@ -97,7 +93,6 @@ class ProgressLog:
             self._closing.close()
 
     def __call__(self, progress: Progress) -> None:
-        """Take one report of the search."""
         self._source = progress.source or self._source
         self._unprinted = progress
         new_incumbent = self._source and progress.seconds - self._last_line >= INCUMBENT_SECONDS
@@ -151,15 +146,11 @@ class LiveView:
         self._update(Text(self._before, style="cyan", no_wrap=True))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Take the view away."""
+    def __exit__(self, *_: object) -> None:
         self._stop()
         self._closing.close()
 
     def show(self, progress: Progress) -> None:
-        """Show where the search stands."""
         if self._first is None or (self._first.lower_bound is None and progress.lower_bound is not None):
             self._first = progress
         if self._live is not None:

@@ -104,8 +104,6 @@ class _Best:
 class _Settings:
     """The weights as a search engine takes them."""
 
-    heading = "Output"
-
     write: str | None = option(
         "ENGINE", f"Print settings with the weights instead of the report: {', '.join(_SETTINGS)}.",
         click.Choice(_SETTINGS),

@@ -130,7 +130,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
     """Where lists come from, and how to read them."""
 
     def __post_init__(self) -> None:
-        """Check what one option says against another, before anything is read."""
         if sum(name in self.flags for name in COUNTED) > 1:
             raise click.UsageError(
                 "Pass one of --loss (one column, lower is better), --gain (one column, higher is better) and "

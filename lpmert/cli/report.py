@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 class _Results:
     """What the page is about."""
 
-    heading = "Output"
-
     results: tuple[str, ...] = argument("RESULT...", PATH, nargs=-1)
     output: str = option("-o --output FILE", "Where the page goes.", PATH, required=True)
     weights: tuple[tuple[str, str], ...] = option(
@@ -49,8 +47,6 @@ class _Lists(Reading):
 @dataclass(frozen=True)
 class Page:
     """The page that a command writes about its own outcome."""
-
-    heading = "Output"
 
     report: str | None = option("FILE", "Write one page (HTML), as `lpmert report` does.", PATH)
 
@@ -89,8 +85,6 @@ def _save(path: str, text: str, out: Quiet) -> None:
 @dataclass(frozen=True)
 class Picture:
     """A picture of what is found."""
-
-    heading = "Output"
 
     picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.", PATH)
 

@@ -29,8 +29,6 @@ Deliver = Callable[[Callable[[], str], Callable[[], str]], None]
 class Quiet:
     """How much a command says besides its outcome."""
 
-    heading = "Output"
-
     quiet: bool = option("-q --quiet", "No progress and no log on stderr.", default=False)
     verbose: int = 0
 
@@ -38,8 +36,6 @@ class Quiet:
 @dataclass(frozen=True)
 class ToFile(Quiet):
     """The outcome of a command that has one form."""
-
-    heading = "Output"
 
     output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.", PATH)
     as_json: bool = True
@@ -49,16 +45,12 @@ class ToFile(Quiet):
 class Short(ToFile):
     """The outcome of a command that searches nothing."""
 
-    heading = "Output"
-
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 
 @dataclass(frozen=True)
 class Output(Short):
     """The outcome of a command that searches."""
-
-    heading = "Output"
 
     verbose: int = option("-v --verbose", "Say more; twice for everything.", default=0, count=True, show_default=False)
 
@@ -115,7 +107,6 @@ class LogHandler(logging.Handler):
     """Writes log records to stderr as it is at that moment, above the live line if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
         say(self.format(record))
 
 

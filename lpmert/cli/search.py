@@ -113,7 +113,6 @@ class Search(_How, Where, Question):
     """Lists or lattices, and how to search for weights."""
 
     def __post_init__(self) -> None:
-        """Check what one option says against another, before anything is read."""
         super().__post_init__()
         if (self.cosine is None) != (self.around is None):
             raise click.UsageError("--cosine and --around go together.")
@@ -203,7 +202,6 @@ class Start:
     initial_weights: str | None = option("WEIGHTS", "Start here; same syntax as `lpmert check --weights`.", rare=True)
 
     def weights(self, names: Sequence[str]) -> WeightsFile | None:
-        """Return the weights, if there are any."""
         text = self.initial_weights
         return None if text is None else parse_weights(text, names, "--initial-weights")
 
@@ -265,8 +263,6 @@ _OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
 @dataclass(frozen=True)
 class WeightsOut:
     """A file for weights beside the outcome, or their form on stdout in place of the report."""
-
-    heading = "Output"
 
     weights_out: str | None = option("FILE", "Write the weights, for a decoder.", PATH)
     write: str | None = option(

@@ -323,14 +323,9 @@ def _of_first(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _numbers(data: Any, column: str, search: Search) -> Any:
-    """Return a feature or statistic of the lists by its name, or the numbers of a column that was not read with them.
-
-    Raises `click.UsageError` for lists that cannot be read once more.
-    """
+    """Return the name of a feature or statistic of the lists, or the numbers of another column, which is read now."""
     if column in (*data.names, *getattr(data, "statistic_names", ())):
         return column
-    if "-" in search.inputs:
-        raise click.UsageError(f"{column} is no feature, and stdin cannot be read twice; name a file.")
     others: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": ()}
     return replace(search, loss=column, **others).read().statistics[:, 0]
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import click
 
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import quoted
 
 _FILES = ("FILE", "DATA...", "NAME=FILE")
 """What stands for values that are files."""
@@ -41,7 +41,7 @@ def check_keys(table: Any, known: Collection[str], path: str | Path, where: str 
         raise DataError(f"{where.removesuffix('.')} must be a table, not {quoted(table)}", path=path)
     for key in table:
         if key not in known:
-            raise DataError(f"no key {quoted(where + key)}; there are {listed(known)}", path=path)
+            raise DataError(f"no key {quoted(where + key)}; there are {', '.join(known)}", path=path)
 
 
 def values_of(

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 class Proof:
     """What is kept of a search besides its result."""
 
-    heading = "Output"
-
     certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.", PATH)
     checkpoint: str | None = option(
         "FILE", "Save the state of the search every minute and at the end.", PATH, rare=True
@@ -55,7 +53,6 @@ class Proof:
     resume: bool = option("", "Continue from --checkpoint FILE, if it exists.", default=False, rare=True)
 
     def __post_init__(self) -> None:
-        """Check that one option has the other that it needs."""
         if self.resume and self.checkpoint is None:
             raise click.UsageError("--resume needs --checkpoint.")
 

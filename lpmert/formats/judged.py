@@ -18,7 +18,7 @@ from lpmert.formats.text import WORD, Place, unique_keys
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import STDIN, head_of, lines, read_text
-from lpmert.system.streams import COMPRESSED_ENDINGS
+from lpmert.system.streams import COMPRESSED_ENDINGS, buffered_pipes
 
 RULES = ("minimum", "zero")
 RRF_CONSTANT = 60
@@ -33,6 +33,7 @@ Scores = Mapping[str, Mapping[str, float]]
 """Numbers by query and document: scores of a run, or grades."""
 
 
+@buffered_pipes()
 def read_judged(
     source: Any,
     *,

@@ -226,7 +226,6 @@ class _Pool:
             self._statistics.add(place.numbers(words, "a statistic"))
 
     def data(self) -> MertData:
-        """Return the lists in the order in which they first came."""
         names, features = self._features.matrix()
         columns = SCORE_TYPES.get(self._type, ())
         nbest = self._owners.nbest(

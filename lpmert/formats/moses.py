@@ -129,11 +129,11 @@ class _Pool:
         self._here, self._last = set(), ""
         layout: _Layout | None = None
         for block in _whole_blocks(path):
-            (text,) = lines_of(first_of(block), path).texts
+            (text,) = lines_of(first_of(block), path)
             layout = layout or _Layout.of(text)
             if not beside and self._add_alike(block, layout, text, Place(path, block.first), statistics_of):
                 continue
-            for number, text in enumerate(lines_of(block, path).texts, block.first):
+            for number, text in enumerate(lines_of(block, path), block.first):
                 line = layout.line(text, Place(path, number))
                 self._begin(line.list_id, line.place)
                 self._owners.add(line.list_id)

@@ -278,7 +278,7 @@ def _unquoted(data: bytes) -> bool:
 
 def _split_rows(block: Bytes, width: int, places: Sequence[int], path: str | Path) -> Block:
     """Return the cells of the wanted columns of lines of a TSV; raises `DataError` for a line of another width."""
-    lines = lines_of(block, path).texts
+    lines = lines_of(block, path)
     if set(map(str.count, lines, repeat("\t"))) != {width - 1}:
         _refuse_width(((number, line.split("\t")) for number, line in enumerate(lines, block.first)), width, path)
     cells = "\t".join(lines).split("\t")
@@ -290,7 +290,7 @@ def _quoted_rows(
 ) -> Iterator[Block]:
     """Yield the rest of the rows of a CSV as Python's csv has them; with `choose` the header comes first."""
     first = next(blocks)
-    lines = (line for block in chain([first], blocks) for line in lines_of(block, path).texts)
+    lines = (line for block in chain([first], blocks) for line in lines_of(block, path))
     records = _csv_records(lines, first.first, path)
     line, header = next(records) if choose is not None else (0, [])
     rows = list(islice(records, _ROWS))

@@ -50,7 +50,7 @@ from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rou
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
-from lpmert.system.files import STDIN, atomic_writer, open_bytes
+from lpmert.system.files import atomic_writer, open_bytes
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
@@ -125,7 +125,7 @@ class _Table:
         ids = [name for name in beside if name == error.said.segment] or beside[:1]
         names = [*ids, *arrays] if head.spread else [*head.names]
         cells: dict[str, Any] = {name: [head.first[name]] for name in names if name in head.first}
-        if names and str(source) != STDIN:  # of which the beginning has gone
+        if names:
             every = Columns(names[0], tuple(names[1:]), (), None)
             most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
             with suppress(DataError, StopIteration), closing(self.blocks(source, format, lambda _: every)) as blocks:

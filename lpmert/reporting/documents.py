@@ -80,7 +80,6 @@ class Document:
 
     @property
     def fingerprint(self) -> str:
-        """Of the lists."""
         return str(self.content["fingerprint"] if self.result is None else self.result.fingerprint)
 
 
@@ -105,7 +104,6 @@ class Documents:
         return result
 
     def of_kind(self, kind: str) -> Sequence[Document]:
-        """Return the outcomes of one kind."""
         return [one for one in self.all if one.kind == kind]
 
 
@@ -222,12 +220,10 @@ class Material:
         return place_of(name, self.names, self.lines)
 
     def surface(self, features: tuple[int, int], window: Window) -> Surface:
-        """Return the loss over two weights in a window."""
         first, second = features
         return surface(self.lines, self.weights, features, (float(window.halves[first]), float(window.halves[second])))
 
     def profile(self, feature: int, window: Window) -> Profile:
-        """Return the loss along a weight in a window."""
         return profile(self.lines, self.weights, feature, window, self.windows[0])
 
     def in_plane(self, weights: FloatArray, features: tuple[int, int]) -> FloatArray | None:
@@ -237,17 +233,14 @@ class Material:
 
     @property
     def result(self) -> Result:
-        """The result that the page is about."""
         return self.documents.result
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the features."""
         return self.result.names
 
     @property
     def unit(self) -> Unit:
-        """The unit in which users know the losses."""
         return self.result.unit or (LOSS if self.problem is None else self.problem.unit)
 
     @property

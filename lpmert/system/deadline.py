@@ -58,7 +58,6 @@ class Deadline:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the memory is used up."""
         return self.memory is not None and self.memory.spent
 
     @property

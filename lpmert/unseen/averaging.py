@@ -261,7 +261,6 @@ class _Walks:
 
     @property
     def steps(self) -> int:
-        """How many steps all chains have taken."""
         return sum(self._taken)
 
     @property
@@ -444,7 +443,6 @@ class Averaging(Comparator):
     takes_jobs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check the options."""
         super().__post_init__()
         if isinf(self.temperature) and self.within is None:
             raise MethodError("an infinite temperature averages all weights, good and bad: set within, too")

@@ -141,11 +141,6 @@ class Interval:
     low: float | None
     high: float | None
 
-    @property
-    def half_width(self) -> float | None:
-        """Half of the length of the interval."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -168,7 +163,6 @@ class Estimate:
         return self.groups < FEW
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain numbers and dictionaries."""
         return asdict(self)
 
 
@@ -213,7 +207,6 @@ class Split:
 
     @property
     def groups(self) -> int:
-        """How many groups there are."""
         return int(self.group.max()) + 1
 
     def of_lists(self, repetition: int = 0) -> IntArray:

@@ -172,7 +172,8 @@ def test_fits_of_folds_are_the_intervals_data():
     values = 17 * (np.array(grid) - np.array(och)) / sizes
     error = np.sqrt((1 / 8 + 1 / 3) * values.var(ddof=1))
     reach = stats.t.ppf(0.975, 7) * error
-    assert found["grid"].difference.half_width == pytest.approx(reach)
+    ends = found["grid"].difference
+    assert (ends.high - ends.low) / 2 == pytest.approx(reach)
     assert found["grid"].p_value == pytest.approx(2 * stats.t.sf(abs(values.mean()) / error, 7))
 
 

@@ -291,7 +291,7 @@ def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
             "n": 4,
             "references": tmp_path / "references.tsv",
             "region": lpmert.Region(
-                fixed={"am": 1}, bounds={"lm": (0, None)}, linear=[lpmert.Linear({"lm": 1, "words": 1}, lower=0)]
+                fixed={"am": 1}, bounds={"lm": (0, None)}, linear=(lpmert.Linear({"lm": 1, "words": 1}, lower=0),)
             ),
             "iterations": 5,
             "seed": 3,
