@@ -84,7 +84,7 @@ LINES = (
     "check t.tsv --weights 1,0.5", "check t.tsv --weights w.txt --json", "check t.tsv --weights am=1,lm=2 --ties best",
     "evaluate t.tsv --weights 1,0.5", "evaluate t.tsv --weights w.txt --json", "evaluate p.jsonl --weights am=1,lm=2",
     "convert t.tsv out.jsonl", "convert t.tsv out --to moses", "convert t.npz out.tsv", "convert m.txt out.npz",
-    "convert t.tsv out --to mert --score-type own", "convert p.jsonl out.csv.gz --features am --deduplicate",
+    "convert t.tsv run.features --to mert", "convert p.jsonl out.csv.gz --features am --deduplicate",
     "nbest l.slf out.tsv --references l.text --weights 1,1 -n 3", "verify c.json t.tsv", "methods", "methods METHOD",
     "schema", "compare t.tsv --methods och,random --seeds 1", "mert -d 2 -F f.dat -S s.dat -i i.txt", "loop x.toml",
     "train t.tsv", "tune t.tsv", "--version", "--help", "solve --help",

@@ -168,7 +168,7 @@ SCORES = ("BLEU", "PER", "WER", "TER", "CDER", "CHRF")
 LINE_SEARCHES = ("powell", "random-direction", "random")
 WEIGHTS_FILE = "weights.txt"
 TIME_LIMIT = 60.0
-"""Seconds that a search may take unless told otherwise."""
+"""Default time limit of a search, in seconds."""
 
 _OF_EXTRACTION = ("case", "reflen")
 """Keys of --scconfig that matter only where statistics are made."""
@@ -324,7 +324,7 @@ def _searched(
 
 
 def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, float]) -> None:
-    """Write the weights, to stdout if the file cannot be written, and say what they are worth."""
+    """Write the weights, to stdout if the file cannot be written, and report their score."""
     import numpy as np
 
     from lpmert.errors import DataError

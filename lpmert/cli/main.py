@@ -56,7 +56,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "train": ("lpmert.cli.solve:train", "Train weights for huge numbers of features."),
     "verify": ("lpmert.cli.solve:verify", "Check a certificate without trusting any search."),
 }
-"""Commands, where they are, and what they do: help and other commands import none."""
+"""Where commands are, and what they do: help and other commands import none of them."""
 
 
 _OUT_OF_MEMORY = (
@@ -134,7 +134,7 @@ class Program(click.Group):
 
 @contextmanager
 def _short_messages() -> Iterator[None]:
-    """Take the middle out of what click says of wrong usage where it quotes too much."""
+    """Shorten click's messages about wrong usage."""
     try:
         yield
     except click.ClickException as error:

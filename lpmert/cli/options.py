@@ -25,7 +25,7 @@ _STATED = "lpmert"
 _LAST = "Output"
 """Options under this heading come last."""
 _RANGE = re.compile(r"  \[x>=\d+\]|; x>=\d+|x>=\d+; ")
-"""That a number is positive goes without saying."""
+"""Bounds of whole numbers, left out of the help."""
 _FIRST_COLUMN = 25
 """Widest first column of the help."""
 
@@ -112,7 +112,7 @@ class Command(click.Command):
         )  # fmt: skip
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the words of the command line; a list that is given twice would lose its first half."""
+        """Take the words of the command line; refuse a list given twice, whose first half would be lost."""
         given = list(args)
         rest = super().parse_args(ctx, args)
         order = self.make_parser(ctx).parse_args(given)[2] if self.lists_once else []
@@ -186,7 +186,7 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 class WholeNumber(click.IntRange):
-    """A whole number; what is none is told that it is no integer, rather than no integer range."""
+    """A whole number, called an integer rather than an integer range in messages."""
 
     name = "integer"
 
@@ -196,7 +196,7 @@ POSITIVE, NATURAL, PARTS = WholeNumber(min=1), WholeNumber(min=0), WholeNumber(m
 
 
 class Registered(NameType):
-    """The name of what is registered, or module:Name, looked for in the current folder too; or one of the others."""
+    """A registered name; module:Name, also from the current folder; or one of the others."""
 
     def __init__(self, registry: Registry, others: Collection[str] = ()) -> None:
         self.registry, self.name, self.others = registry, registry.kind, others
@@ -214,7 +214,7 @@ class Registered(NameType):
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin with what is typed."""
+        """Return the names that begin with the typed text."""
         del ctx, param
         return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
 
@@ -295,7 +295,7 @@ def memory_limit(of: str) -> Any:
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """Return a regular expression; raises `click.BadParameter` for what is none."""
+    """Return a regular expression; raises `click.BadParameter` if it is malformed."""
     try:
         return re.compile(text)
     except re.error as error:

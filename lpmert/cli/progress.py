@@ -25,9 +25,9 @@ LINE_SECONDS = 1.0
 INCUMBENT_SECONDS = 0.2
 """The same where there is a new incumbent to show."""
 LINE_SHARE = 0.01
-"""A search that has run for long prints a line each time this share of its time has passed again."""
+"""Long searches print a line each time their running time has grown by this share."""
 STANDING_SECONDS = 60.0
-"""After this time a search without a limit says how it stands and how to stop it, and again after twice the time."""
+"""A search without a limit reports how it stands and how to stop it after this time, then after twice that, ..."""
 HEADER_LINES = 20
 HEADER = "Src    Nodes     Open |  LowerBound    Incumbent     Gap |       LPs    Time"
 NARROW_HEADER = "  LowerBound  Incumbent     Gap    Time"
@@ -218,7 +218,7 @@ STAGE_SECONDS = 1.0
 class Stages:
     """Says from time to time how far a stage is.
 
-    slower: what is left is no faster done than what is done already, so that an estimate of its time is worth telling.
+    slower: the remaining parts take at least as long as those done, so that an estimate of the time left makes sense.
     """
 
     def __init__(self, *, slower: bool = False) -> None:
@@ -226,7 +226,7 @@ class Stages:
         self._began = self._said = time.perf_counter()
 
     def __call__(self, stage: str, done: int, parts: int | None) -> None:
-        """Take one report; parts: `None` where nobody knows how many there will be."""
+        """Take one report; parts: `None` if their number is unknown."""
         now = time.perf_counter()
         if now - self._said >= STAGE_SECONDS:
             self._said = now

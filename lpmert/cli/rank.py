@@ -110,7 +110,7 @@ class _Settings:
     )  # fmt: skip
 
     def check(self, documents: _Documents, best: _Best, out: Output) -> None:
-        """Raise `click.UsageError` for what the engine would do in another way."""
+        """Raise `click.UsageError` for settings that the engine cannot reproduce."""
         from lpmert.formats.judged import rule_of
         from lpmert.formats.weights import ENGINES
 
@@ -186,7 +186,7 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
 
 
 def _report(found: Fused) -> str:
-    """Return the weights, what they and others are worth, and the verdict."""
+    """Return the weights, their value beside that of others, and the verdict."""
     from lpmert.fusion import rounded_up
 
     result = found.result

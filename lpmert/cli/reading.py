@@ -43,11 +43,11 @@ ARGUMENTS = "lpmert.arguments"
 """Key, in what click keeps of a run, of the words of the command line."""
 
 _NAMED_FILES = 4
-"""Of more than these, only the first is named."""
+"""With more files than these, messages name only the first."""
 
 _OF_METRIC = "metric."
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial", "by_position")
-"""What `read` looks after where a reader does not."""
+"""Options that `read` handles for readers without them."""
 
 
 @dataclass(frozen=True)
@@ -242,13 +242,13 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     @cached_property
     def whole(self) -> bool:
-        """Whether these are lattices of which all paths are asked for."""
+        """Whether these are lattices to be used with all their paths."""
         from lpmert.formats.detect import format_by_name
 
         return "n_best" not in self.flags and format_by_name(self.plan[0]).graphs is not None
 
     def read_whole(self) -> Data:
-        """Return the lists, or lattices with all their paths unless N-best lists are asked for; raises as `read`."""
+        """Return the lists, or lattices with all their paths unless --n-best is given; raises as `read`."""
         if not self.whole:
             return self.read()
         from lpmert.formats.lattices import load_lattices
@@ -267,7 +267,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         return self.plan[1].get("metric", "wer")
 
     def summed_metric(self, data: Data) -> Any:
-        """Return the metric of lists or lattices that were read: what is given, or what statistics or texts tell."""
+        """Return the metric of lists or lattices: the one given, or the one that statistics or texts imply."""
         from lpmert.metrics.contract import metric_of
         from lpmert.model.nbest import NBest
 
@@ -427,7 +427,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _command(suggestion: Mapping[str, str]) -> str:
-    """Return the command as it was given, and with it the columns that may be meant."""
+    """Return the given command with the suggested columns."""
     words = click.get_current_context().find_root().meta.get(ARGUMENTS, [])
     more = [part for name, value in suggestion.items() for part in (flag(name), value)]
     return "  lpmert " + " ".join(map(shlex.quote, [*words, *more]))

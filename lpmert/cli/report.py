@@ -84,7 +84,7 @@ def _save(path: str, text: str, out: Quiet) -> None:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of what is found."""
+    """A picture of the outcome."""
 
     picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.", PATH)
 

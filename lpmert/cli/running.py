@@ -85,7 +85,7 @@ def put(text: str) -> None:
 def say(text: str, *, most: int | None = LONGEST_MESSAGE) -> None:
     """Write one line of the log to stderr, without its middle if it is longer than `most`.
 
-    A log that nobody takes is no reason to stop.
+    A broken log does not stop the command.
     """
     # not click.echo, which keeps the stream it saw first: the live line puts its own in the place of sys.stderr
     try:
@@ -96,7 +96,7 @@ def say(text: str, *, most: int | None = LONGEST_MESSAGE) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Let what a stream still holds go nowhere: Python tries to write it at its end, and complains."""
+    """Discard what a stream still holds: Python would try to write it at exit, and complain."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -133,7 +133,7 @@ def exit_code(status: Status | None, stop: Interrupts) -> ExitCode:
 
 @contextmanager
 def delivering(out: ToFile, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
-    """Open the file for the outcome before the search, so that a place that cannot be written is told at once.
+    """Open the file for the outcome before the search, so that an unwritable place fails at once.
 
     None of the files that are read while the block runs may be that file or one of the `others` to be written, but for
     those which the outcome `renews`.
@@ -199,7 +199,7 @@ def naming(data: str) -> Iterator[None]:
 
 @contextmanager
 def logging_to_stderr(out: Quiet, *, warnings: bool = False) -> Iterator[None]:
-    """Write the log of the package to stderr; warnings: also what results warn of, where no report shows it."""
+    """Write the log of the package to stderr; warnings: include those of results, if no report shows them."""
     level = [logging.WARNING, logging.INFO, logging.DEBUG][min(out.verbose, 2)]
     package_logger = logging.getLogger("lpmert")
     handler = LogHandler(logging.ERROR if out.quiet else level)

@@ -186,9 +186,9 @@ def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
 
 
 def progress_of(out: Quiet, time_limit: float | None, before: str = "first weights") -> AbstractContextManager[Any]:
-    """Return what shows the progress of a search and is its callback; nothing where the command is quiet.
+    """Return a context whose value is the callback that shows progress, `None` if the command is quiet.
 
-    before: what is done before its first report.
+    before: the name of the phase before the first report.
     """
     return nullcontext() if out.quiet else ProgressLog(time_limit=time_limit, before=before)
 
@@ -313,7 +313,7 @@ class WeightsOut:
             raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
 
     def report(self, text: Callable[[], str], report: Callable[[], str]) -> Callable[[], str]:
-        """Return what goes to stdout: the weights, if they take the place of the report."""
+        """Return the function whose text goes to stdout: the weights or the report."""
         return (lambda: text().removesuffix("\n")) if self.to_stdout else report
 
     def check(self, names: Sequence[str]) -> None:
@@ -328,7 +328,7 @@ class WeightsOut:
             self.like.of_features(names)
 
     def text(self, names: Sequence[str], weights: FloatArray, keeps: Keeps, shorten: Shorten | None = None) -> str:
-        """Return what says weights [D]: with six decimals and as many more as `keeps` asks for, or in full as JSON."""
+        """Return weights [D] as text: with six decimals, or more if `keeps` needs them, or in full as JSON."""
         from lpmert.formats.weights import TOOLKITS, WeightsFile, settings_text, weights_text
 
         if self.form == JSON:

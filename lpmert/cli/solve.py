@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proof:
-    """What is kept of a search besides its result."""
+    """Files that a search writes besides its result."""
 
     certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.", PATH)
     checkpoint: str | None = option(
@@ -59,7 +59,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Few:
-    """How many features may be used, or what they may cost."""
+    """Limits on the number of features or on a second sum."""
 
     heading = "Where the weights may lie"
 
@@ -159,12 +159,12 @@ def solve(
 
 
 _MOST_NUMBERS = 10_000_000
-"""Of the features of lists for which whole weights are sought: that of more takes seconds."""
+"""Numbers in the features of lists, above which whole weights take seconds and are left out."""
 
 
 def _whole(data: Data, result: Result, search: ScaledSearch, arguments: dict[str, Any]) -> dict[str, int]:
-    """Return whole weights that choose as well as proved ones; none where lists are so large that it takes long, or
-    where the limits leave no time or memory for it.
+    """Return whole weights that choose as well as proved ones; none for large lists, or if the limits leave no time or
+    memory for the search.
     """
     from lpmert.model.nbest import NBest
     from lpmert.system.deadline import Deadline, OutOfTime, heeding
@@ -237,7 +237,7 @@ def _run(
     renews: Sequence[str | None] = (),
     text: Callable[[Data, Result], str] | None = None,
 ) -> NoReturn:
-    """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
+    """Read the data, search, deliver the outcome, call `finish`, and exit with the code of the status."""
     page.check()
     with logging_to_stderr(out):
         with delivering(out, page.report, *writes, renews=renews) as deliver:
@@ -277,7 +277,7 @@ def _with_more(
 
 
 def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | None) -> Result:
-    """Return a result in the scale that is asked for, or that checked weights have; the same where rounding forbids."""
+    """Return a result in the scale of --scale or of checked weights; unscaled if rounding would change its loss."""
     factor = 1.0
     if search.scale is not None:
         try:

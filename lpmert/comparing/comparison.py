@@ -121,10 +121,7 @@ class CrossValidation:
 
     def __getitem__(self, name: str) -> Expected:
         """Return the entry of this name; raises `KeyError`."""
-        for entry in self.entries:
-            if entry.name == name:
-                return entry
-        raise KeyError(name)
+        return {entry.name: entry for entry in self.entries}[name]
 
     @property
     def notes(self) -> list[str]:
@@ -270,10 +267,7 @@ class Comparison(Outcome):
 
     def __getitem__(self, name: str) -> Entry:
         """Return the entry of this name; raises `KeyError`."""
-        for entry in self.entries:
-            if entry.name == name:
-                return entry
-        raise KeyError(name)
+        return {entry.name: entry for entry in self.entries}[name]
 
     @property
     def proved(self) -> bool:

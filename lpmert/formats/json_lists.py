@@ -59,7 +59,7 @@ def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose
 
 
 def _row_blocks(records: Iterator[tuple[Place, Record]], choose: Choose) -> Iterator[Block]:
-    """Yield the rows of records that are looked at one by one."""
+    """Yield the rows of records, parsed one by one."""
     place, record = next(records)
     if _is_of_lists(record):
         second = next(records, None)

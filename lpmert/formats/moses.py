@@ -334,7 +334,7 @@ class FeatureReader:
         self._required: set[str] | None = None
 
     def add(self, field: str, place: Place) -> None:
-        """Add the features of one line; raises `DataError` if they cannot be told apart, or lack those of a group."""
+        """Add the features of one line; raises `DataError` if they are ambiguous or lack those of a group."""
         self.rows.add(self.layout(field, place), place.numbers(numbers_of(field), "a feature"))
 
     def layout(self, field: str, place: Place) -> tuple[str, ...]:

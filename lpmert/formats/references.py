@@ -203,7 +203,7 @@ class _Wanted(NamedTuple):
 
     @property
     def otherwise(self) -> str:
-        """What to do with a reference that has no list."""
+        """The remedy for a reference without a list."""
         return _PARTLY if self.options else "leave the reference out"
 
     def of_ids(self, spoken: Mapping[str, tuple[int | None, str]], path: str | Path | None) -> list[str]:

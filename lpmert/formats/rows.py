@@ -1,7 +1,7 @@
 """Rows of tables in TSV, CSV, Parquet and memory, many at once: the wanted cells and where each row begins.
 
-The core reads lines that are alike but for numbers and words, many at once: a template says what they have in common
-and what stands between. Whatever differs from it, and whatever is wrong, is left to the reader of lines of the format.
+The core reads blocks of lines that differ only in numbers and words: a template holds what they share. Other lines, and
+lines with errors, go to the careful reader of the format.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Alike(NamedTuple):
         return self.numbers[:, self.keys.index(key)]
 
     def runs(self, key: Any, words: Sequence[Any]) -> Runs:
-        """Return the runs of the words with this key; words: what they are taken for."""
+        """Return the runs of the words with this key; words: the ids that replace them."""
         places = self.column(key).astype(np.int64)
         starts = np.concatenate([[0], np.flatnonzero(np.diff(places)) + 1])
         sizes = np.diff(np.append(starts, len(places))).tolist()
@@ -103,7 +103,7 @@ class Template:
             self._keys.append(key)
 
     def read(self, block: Bytes) -> Alike | None:
-        """Return the cells of lines, `None` where one differs or has to be looked at."""
+        """Return the cells of lines, `None` if a line does not fit the template."""
         data = block.data
         if BYTE_ORDER_MARK in data:
             return None

@@ -55,7 +55,7 @@ from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
 _SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000
-"""Most of a table that is looked at to suggest columns."""
+"""Rows and cells of a table that suggestions are based on, at most."""
 
 
 def read_table(
@@ -118,7 +118,7 @@ class _Table:
                 yield from blocks(stream, source, self.kind, choose)
 
     def suggest(self, error: ColumnsNeeded, source: Any, format: str | None) -> None:
-        """Give an error likely columns, as far as the first rows tell them; the very first, if no more can be read."""
+        """Add likely columns to an error, judged by the first rows, or by the first one if no more can be read."""
         head = self._head
         arrays = [name for name in head.names if isinstance(head.first.get(name), list)]
         beside = [name for name in head.names if name not in arrays]  # ids, perhaps, and what else a record has once
@@ -241,7 +241,7 @@ class _Table:
         raise self._error(line, f"column {quoted(name)} {trouble}")
 
     def _trouble(self, cell: Any, name: str) -> str | None:
-        """Say what is wrong with a cell that should be a number."""
+        """Return why a cell is not a usable number."""
         if cell is None or (isinstance(cell, str) and cell == ""):
             return "is empty; every hypothesis needs a number"
         if name in self.columns.statistics and str(cell).strip().lower() in ("true", "false"):

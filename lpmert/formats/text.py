@@ -65,7 +65,7 @@ class Place(NamedTuple):
 
 
 def spells_plainly(words: Iterable[str]) -> bool:
-    """Whether `float` may be asked: it takes underscores, and digits of other scripts, for numbers."""
+    """Whether words have neither underscores nor digits of other scripts, which `float` would accept."""
     joined = "".join(words)
     return "_" not in joined and joined.isascii()
 
@@ -74,9 +74,9 @@ ROUNDED = "an integer beyond 2**53 that float64 would round; rescale it, or subt
 
 
 def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs to") -> str | None:
-    """Say what is wrong with what should be a finite number: a word of a text, or else a value that JSON has.
+    """Return why a word of a text, or else a value of JSON, is not a usable number; `None` if it is one.
 
-    part: what can be left out instead.
+    part: what the message suggests to leave out.
     """
     plain = spells_plainly([cell]) if textual else type(cell) in (int, float)
     try:

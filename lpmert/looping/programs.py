@@ -44,7 +44,7 @@ _SHOWN = 80
 _GRACE_SECONDS = 5.0
 """How long a program may take to end once its input is closed."""
 _LOOK_SECONDS = 0.2
-"""How often the deadlines are looked at while a program computes; while it writes, after each block."""
+"""How often deadlines are checked while a program computes; while it writes, they are checked after each block."""
 _MESSAGE_SECONDS = 1.0
 """How long to wait for the last messages of a program that was killed: what left its group may hold them open."""
 _GROUP_SECONDS = 1.0
@@ -209,7 +209,7 @@ class Program:
         return DecoderError(f"the decoder {self._name} {why}{words}")
 
     def ended(self) -> DecoderError:
-        """Return the error of a program that ended though more was expected of it."""
+        """Return the error of a program that ended too early."""
         code = self._code_within(_GRACE_SECONDS)
         what = "closed its output" if code is None else _ending(code)
         return self.failure(f"{what} before it had answered")
@@ -256,7 +256,7 @@ class Program:
         return None
 
     def _processes(self) -> list[int]:
-        """Return the processes of the program's group, which may change: as they were up to a second ago."""
+        """Return the processes of the program's group, as of at most a second ago."""
         now = time.monotonic()
         if now >= self._looked + _GROUP_SECONDS:
             self._looked, self._group = now, group_of(self._process.pid)

@@ -341,7 +341,7 @@ def check_same(problem: Problem | LatticeProblem, documents: Documents, data: st
 
 
 LONGEST_DIFF = 2000
-"""Words of two texts together from which on they are shown as wholly different: telling them apart takes squares."""
+"""Words of two texts together above which no differences are sought, which takes quadratic time."""
 
 Piece = tuple[bool, str]
 """Words, and whether they are changed."""

@@ -1,4 +1,4 @@
-"""Text files in and out: compression told by content on reading and by ending on writing, whole files or none."""
+"""Reading and writing text files: transparent compression, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -138,8 +138,7 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
 
 @contextmanager
 def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[None]:
-    """Own a file while the block runs: whoever asks for it meanwhile waits, or is refused by `DataError`, in this
-    process, too.
+    """Own a file while the block runs: other owners, in this process too, wait or get a `DataError`.
 
     A small file beside the target is locked, which the system undoes if the process is killed. path: the target as the
     caller named it. Where locks are unknown, nobody is refused.
@@ -284,7 +283,7 @@ def _left_alone(raw: BinaryIO, path: str | Path) -> Iterator[None]:
 
 
 def _state(raw: BinaryIO) -> tuple[int, int] | None:
-    """Return the length and the date of a file, `None` for what is no file."""
+    """Return the length and the date of a regular file, `None` for anything else."""
     try:
         found = os.fstat(raw.fileno())
     except (OSError, ValueError):
@@ -542,7 +541,7 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
 
 
 def check_place(path: str | Path) -> None:
-    """Raise `DataError` if no file can be written there later; what is there stays as it is."""
+    """Raise `DataError` if the place cannot be written later; an existing file stays as it is."""
     target = Path(path).resolve()
     with writing_to(path):
         if target.is_dir():

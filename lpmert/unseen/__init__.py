@@ -1,1 +1,1 @@
-"""Weights for lists that nobody has seen yet: averages over weights, and what to expect of them."""
+"""Weights for unseen lists: averages over weights, and estimates of their loss."""
