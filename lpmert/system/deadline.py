@@ -22,7 +22,7 @@ _HOPELESS = 10
 
 
 class OutOfTime(Exception):
-    """Work was given up: time or memory is used up, the user stopped it, or, as the message says, it would take too long."""
+    """Work was given up: time or memory is used up, the user stopped it, or it would take far too long."""
 
 
 class Deadline:
