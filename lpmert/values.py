@@ -110,7 +110,10 @@ def in_order(weights: Mapping[str, Number], names: Sequence[str], what: str, *, 
     ]
     if faults:
         given = listed([str(name) for name in weights])
-        raise DataError(f"{what} {' and '.join(faults)}; they are for {given}; the features are {listed(names)}")
+        remedy = "" if unknown else "; give 0 where one is not to count"
+        raise DataError(
+            f"{what} {' and '.join(faults)}; they are for {given}; the features are {listed(names)}{remedy}"
+        )
     return [weights[name] for name in names]
 
 

@@ -104,7 +104,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
         unit = search.unit(data)
         given = {name: parse_weights(text, data.names, "--weights") for name, text in named_weights.items()}
         with Interrupts() as stop:
-            with naming(search.name), progress_of(out, limits.time_limit, "runs of the methods") as callback:
+            with naming(search.name), progress_of(out, limits.time_limit, unit, "runs of the methods") as callback:
                 comparison = compare_methods(
                     data,
                     list(chosen.values()),
@@ -179,7 +179,7 @@ def tune(
         arguments = search.arguments(data)
         weights.check(data.names)
         with Interrupts() as stop:
-            with naming(search.name), progress_of(out, search.time_limit, "averages") as callback:
+            with naming(search.name), progress_of(out, search.time_limit, search.unit(data), "averages") as callback:
                 tuned = tune_weights(
                     data,
                     held_out=others,

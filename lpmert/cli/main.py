@@ -29,33 +29,53 @@ if TYPE_CHECKING:
     from lpmert.configurable import Option
 
 
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "solve": ("lpmert.cli.solve:solve", "Find the weights with the least loss, and prove that no weights do better."),
-    "check": ("lpmert.cli.solve:check", "Show how far given weights are from the least loss."),
-    "compare": ("lpmert.cli.compare:compare", "Compare methods, or weights of other tools, on the same lists."),
-    "evaluate": ("lpmert.cli.solve:evaluate", "Show what given weights cost, without a search."),
-    "report": ("lpmert.cli.report:report", "Write a page about results, with pictures of the error surface."),
-    "schema": ("lpmert.cli.main:schema", "Print the JSON Schema of what other commands write."),
-    "convert": ("lpmert.cli.lists:convert", "Convert N-best lists from one format to another, or lattices to lists."),
-    "rerank": ("lpmert.cli.lists:rerank", "Print the best hypothesis of each list; no losses are needed."),
-    "methods": ("lpmert.cli.main:methods", "List the methods, or the options of one of them."),
-    "loop": ("lpmert.cli.decoder:loop", "Tune a decoder's weights with the decoder in the loop."),
-    "mert": ("lpmert.cli.decoder:mert", "Tune weights, as a replacement for Moses' mert."),
-    "tune": ("lpmert.cli.compare:tune", "Find weights for unseen lists, and estimate what they will cost there."),
-    "subsets": (
-        "lpmert.cli.sensitivity:subsets",
-        "Find the best 1, 2, ... features, and prove that no others do better.",
-    ),
-    "ranges": ("lpmert.cli.sensitivity:ranges", "Show how sure each weight is: its range among near-optimal weights."),
-    "rank": ("lpmert.cli.rank:rank", "Find the weights that rank judged documents best, and prove it."),
-    "pareto": ("lpmert.cli.sensitivity:pareto", "Find all best pairs of the loss and a second sum, each proved."),
-    "leave-one-out": (
-        "lpmert.cli.sensitivity:leave_one_out",
-        "Find what each list costs at the proved optimum of all others.",
-    ),
-    "train": ("lpmert.cli.solve:train", "Train weights for huge numbers of features."),
-    "verify": ("lpmert.cli.solve:verify", "Check a certificate without trusting any search."),
+_GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Find weights": {
+        "solve": (
+            "lpmert.cli.solve:solve",
+            "Find the weights with the least loss, and prove that no weights do better.",
+        ),
+        "tune": ("lpmert.cli.compare:tune", "Find weights for unseen lists, and estimate what they will cost there."),
+        "rank": ("lpmert.cli.rank:rank", "Find the weights that rank judged documents best, and prove it."),
+        "train": ("lpmert.cli.solve:train", "Train weights for huge numbers of features."),
+    },
+    "Judge and use weights": {
+        "check": ("lpmert.cli.solve:check", "Show how far given weights are from the least loss."),
+        "evaluate": ("lpmert.cli.solve:evaluate", "Show what given weights cost, without a search."),
+        "compare": ("lpmert.cli.compare:compare", "Compare methods, or weights of other tools, on the same lists."),
+        "rerank": ("lpmert.cli.lists:rerank", "Print the best hypothesis of each list; no losses are needed."),
+    },
+    "Questions beyond one answer": {
+        "subsets": (
+            "lpmert.cli.sensitivity:subsets",
+            "Find the best 1, 2, ... features, and prove that no others do better.",
+        ),
+        "ranges": (
+            "lpmert.cli.sensitivity:ranges",
+            "Show how sure each weight is: its range among near-optimal weights.",
+        ),
+        "leave-one-out": (
+            "lpmert.cli.sensitivity:leave_one_out",
+            "Find what each list costs at the proved optimum of all others.",
+        ),
+        "pareto": ("lpmert.cli.sensitivity:pareto", "Find all best pairs of the loss and a second sum, each proved."),
+    },
+    "With a decoder": {
+        "loop": ("lpmert.cli.decoder:loop", "Tune a decoder's weights with the decoder in the loop."),
+        "mert": ("lpmert.cli.decoder:mert", "Tune weights, as a replacement for Moses' mert."),
+    },
+    "Proofs, pages, files": {
+        "verify": ("lpmert.cli.solve:verify", "Check a certificate without trusting any search."),
+        "report": ("lpmert.cli.report:report", "Write a page about results, with pictures of the error surface."),
+        "convert": (
+            "lpmert.cli.lists:convert",
+            "Convert N-best lists from one format to another, or lattices to lists.",
+        ),
+        "methods": ("lpmert.cli.main:methods", "List the methods, or the options of one of them."),
+        "schema": ("lpmert.cli.main:schema", "Print the JSON Schema of what other commands write."),
+    },
 }
+COMMANDS = {name: told for group in _GROUPS.values() for name, told in group.items()}
 """Where commands are, and what they do: help and other commands import none of them."""
 
 
@@ -82,8 +102,9 @@ class Program(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for heading, group in _GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, text) for name, (_, text) in group.items()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words of the command line, and keep them for messages that repeat it."""

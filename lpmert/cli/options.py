@@ -144,7 +144,8 @@ class Command(click.Command):
                 formatter.write_dl([(first.ljust(width), text) for first, text in groups[group]], col_max=width)
         if len(options) > len(shown):
             formatter.write_paragraph()
-            formatter.write_text(f"{len(options) - len(shown)} more options: lpmert {self.name} --help-all")
+            more = len(options) - len(shown)
+            formatter.write_text(f"{more} more option{'s' if more > 1 else ''}: lpmert {self.name} --help-all")
 
 
 def _show_all(ctx: click.Context, _: click.Parameter, value: bool) -> None:

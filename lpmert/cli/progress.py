@@ -9,15 +9,17 @@ import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-from lpmert.cli.reports import short, short_count, width_of
+from lpmert.cli.reports import short_count, width_of
 from lpmert.cli.running import say
-from lpmert.quoting import duration, percent
+from lpmert.findings import LOSS
+from lpmert.quoting import duration, percent, visible
 from lpmert.system.interrupts import undone_by_abort
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+    from lpmert.findings import Unit
     from lpmert.result import Progress
 
 LINE_SECONDS = 1.0
@@ -29,34 +31,51 @@ LINE_SHARE = 0.01
 STANDING_SECONDS = 60.0
 """A search without a limit reports how it stands and how to stop it after this time, then after twice that, ..."""
 HEADER_LINES = 20
-HEADER = "Src    Nodes     Open |  LowerBound    Incumbent     Gap |       LPs    Time"
-NARROW_HEADER = "  LowerBound  Incumbent     Gap    Time"
-"""For terminals with fewer columns than `HEADER` has."""
+_WIDTH = 12
+"""Of the columns of figures."""
 
 
-def progress_line(progress: Progress, source: str, *, narrow: bool = False) -> str:
-    """Return one line of the progress table, aligned with `HEADER`, or with `NARROW_HEADER`."""
+def header(unit: Unit = LOSS, *, narrow: bool = False) -> str:
+    """Return the heading of the progress table; narrow: for terminals with fewer columns than it has."""
+    name = visible(unit.name)
+    name = name if len(name) <= _WIDTH else "best"
     if narrow:
-        return (
-            f"{source:1} {short(progress.lower_bound):>10} {short(progress.loss):>10} "
-            f"{percent(progress.gap_rel):>7} {duration(progress.seconds):>7}"
-        )
+        return f"  {unit.bound:>10} {name[-10:]:>10}     gap    time"
+    return f"src    nodes     open | {unit.bound:>12} {name:>12}     gap |       LPs    time"
+
+
+def progress_line(progress: Progress, source: str, unit: Unit = LOSS, *, narrow: bool = False) -> str:
+    """Return one line of the progress table, aligned with its `header`."""
+    bound, loss, gap = _figures(progress, unit)
+    if narrow:
+        return f"{source:1} {bound:>10} {loss:>10} {gap:>7} {duration(progress.seconds):>7}"
     return (
         f" {source:1} {short_count(progress.nodes):>9} {short_count(progress.open_nodes):>8} "
-        f"| {short(progress.lower_bound):>11} {short(progress.loss):>12} {percent(progress.gap_rel):>7} "
-        f"| {short_count(progress.lps):>9} {duration(progress.seconds):>7}"
+        f"| {bound:>12} {loss:>12} {gap:>7} | {short_count(progress.lps):>9} {duration(progress.seconds):>7}"
     )
 
 
-def standing(progress: Progress) -> str:
+def _figures(progress: Progress, unit: Unit) -> tuple[str, str, str]:
+    """Return the bound, the best loss and the gap in the unit: a share of the loss, or where that is not shown, the
+    difference.
+    """
+    bound, loss = progress.lower_bound, progress.loss
+    if bound is None:
+        return "-", unit.short(loss), "-"
+    gap = percent(progress.gap_rel) if unit.offset == 0.0 else unit.difference(loss - bound).lstrip("-+")
+    return unit.short(bound, bound=bound < loss), unit.short(loss), gap
+
+
+def standing(progress: Progress, unit: Unit = LOSS) -> str:
     """Return how a search stands, and how to stop it."""
-    bound = "no bound yet" if progress.lower_bound is None else f"bound {short(progress.lower_bound)}"
-    if progress.lower_bound is not None:
-        bound += f", gap {percent(progress.gap_rel)}"
-    stands = f"after {duration(progress.seconds)}: best loss {short(progress.loss)}, {bound}"
+    bound, loss, gap = _figures(progress, unit)
+    stands = f"after {duration(progress.seconds)}: best {visible(unit.name)} {loss}"
     if progress.lower_bound is None:
-        return f"{stands}. The search goes on; Ctrl-C stops it and keeps the best weights"
-    return f"{stands}. It goes on until it has a proof; Ctrl-C stops it and keeps the best weights and the bound"
+        return f"{stands}, no bound yet. The search goes on; Ctrl-C stops it and keeps the best weights"
+    return (
+        f"{stands}, {unit.bound} {bound}, gap {gap}. It goes on until it has a proof; "
+        "Ctrl-C stops it and keeps the best weights and the bound"
+    )
 
 
 class ProgressLog:
@@ -64,14 +83,20 @@ class ProgressLog:
 
     A line at most every second, or 0.2 seconds after the last where there is a new incumbent; a header every 20 lines.
     On a terminal a live view below the table shows how bound and incumbent close in, and how to stop; before: what is
-    done before the first report.
+    done before the first report. unit: what losses are shown in.
     """
 
     def __init__(
-        self, *, time_limit: float | None = None, live: bool | None = None, before: str = "first weights"
+        self,
+        *,
+        time_limit: float | None = None,
+        live: bool | None = None,
+        before: str = "first weights",
+        unit: Unit = LOSS,
     ) -> None:
+        self._unit = unit
         self._standing = STANDING_SECONDS if time_limit is None else math.inf
-        self._live = LiveView(time_limit, before) if (sys.stderr.isatty() if live is None else live) else None
+        self._live = LiveView(time_limit, before, unit) if (sys.stderr.isatty() if live is None else live) else None
         self._closing = ExitStack()
         self._lines = 0
         self._last_line = -math.inf
@@ -100,15 +125,15 @@ class ProgressLog:
             self._print(progress)
         if progress.seconds >= self._standing:
             self._standing = 2 * progress.seconds
-            say(standing(progress))
+            say(standing(progress, self._unit))
         if self._live is not None:
             self._live.show(progress)
 
     def _print(self, progress: Progress) -> None:
-        narrow = width_of(sys.stderr) < len(HEADER)
+        narrow = width_of(sys.stderr) < len(header(self._unit))
         if self._lines % HEADER_LINES == 0:
-            say(NARROW_HEADER if narrow else HEADER)
-        say(progress_line(progress, self._source, narrow=narrow))
+            say(header(self._unit, narrow=narrow))
+        say(progress_line(progress, self._source, self._unit, narrow=narrow))
         self._lines += 1
         self._last_line = progress.seconds
         self._next_line = progress.seconds + max(LINE_SECONDS, LINE_SHARE * progress.seconds)
@@ -126,11 +151,11 @@ HOW_TO_STOP = "Ctrl-C stops and keeps the best"
 class LiveView:
     """A few lines at the bottom of the terminal, gone at the end: phase, bound and incumbent, counts, how to stop."""
 
-    def __init__(self, time_limit: float | None, before: str) -> None:
+    def __init__(self, time_limit: float | None, before: str, unit: Unit) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._time_limit, self._before = time_limit, before
+        self._time_limit, self._before, self._unit = time_limit, before, unit
         self._first: Progress | None = None
         self._closing = ExitStack()
         # no refresh thread: it would only wait for compiled code that holds the interpreter
@@ -155,7 +180,7 @@ class LiveView:
             self._first = progress
         if self._live is not None:
             columns = self._live.console.width
-            self._update(picture(progress, self._first, self._time_limit, columns))
+            self._update(picture(progress, self._first, self._time_limit, columns, self._unit))
 
     def _stop(self) -> None:
         if self._live is not None:
@@ -171,7 +196,9 @@ class LiveView:
                 self._stop()
 
 
-def picture(progress: Progress, first: Progress, time_limit: float | None, columns: int) -> RenderableType:
+def picture(
+    progress: Progress, first: Progress, time_limit: float | None, columns: int, unit: Unit = LOSS
+) -> RenderableType:
     """Return where a search stands in a few lines of at most so many columns; first: its first report with a bound."""
     from rich.console import Group
     from rich.text import Text
@@ -182,7 +209,7 @@ def picture(progress: Progress, first: Progress, time_limit: float | None, colum
         counts.append(f"{short_count(progress.lps)} LPs")
     lines = [
         Text.assemble((clock, "cyan"), "  ", progress.phase),
-        _closing_in(progress, first, columns),
+        _closing_in(progress, first, columns, unit),
         Text("  ".join(counts)),
         Text(HOW_TO_STOP, style="dim"),
     ]
@@ -191,16 +218,17 @@ def picture(progress: Progress, first: Progress, time_limit: float | None, colum
     return Group(*lines)
 
 
-def _closing_in(progress: Progress, first: Progress, columns: int) -> Text:
+def _closing_in(progress: Progress, first: Progress, columns: int, unit: Unit) -> Text:
     """Return the bar from the first bound to the first incumbent; what neither has passed is still open."""
     from rich.text import Text
 
     loss, bound = progress.loss, progress.lower_bound
+    least, best, gap = _figures(progress, unit)
     if bound is None or first.lower_bound is None:
-        return Text.assemble("loss ", (short(loss), "yellow"), "  no bound")
-    gap = f"  gap {percent(progress.gap_rel)}"
-    width = min(BAR_WIDTH, columns - len(short(bound)) - len(short(loss)) - len(gap) - 2)
-    text = Text(short(bound), "green").append(" ")
+        return Text.assemble(f"{visible(unit.name)} ", (best, "yellow"), "  no bound")
+    gap = f"  gap {gap}"
+    width = min(BAR_WIDTH, columns - len(least) - len(best) - len(gap) - 2)
+    text = Text(least, "green").append(" ")
     if width >= _LEAST_BAR:
         reach = first.loss - first.lower_bound
         closed = loss <= bound or reach <= 0.0
@@ -208,7 +236,7 @@ def _closing_in(progress: Progress, first: Progress, columns: int) -> Text:
         left = width - right if closed else int(width * min(1.0, max(0.0, (bound - first.lower_bound) / reach)))
         text.append("━" * left, "green").append("─" * (width - left - right), "dim").append("━" * right, "yellow")
         text.append(" ")
-    return text.append(short(loss), "yellow").append(gap, "default")
+    return text.append(best, "yellow").append(gap, "default")
 
 
 STAGE_SECONDS = 1.0

@@ -25,6 +25,7 @@ from lpmert.cli.options import (
     option,
     scores_by_name,
 )
+from lpmert.cli.running import naming
 from lpmert.findings import LOSS
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
@@ -286,14 +287,16 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     def unit(self, data: Data) -> Unit:
         """Return the unit in which users know the loss."""
-        from lpmert.metrics.contract import metric_of
+        from lpmert.metrics.contract import check_statistics, metric_of
         from lpmert.metrics.ratio import rates_of, unit_of
         from lpmert.model.nbest import NBest
 
         counted = self._counted(data)
         if counted is not None or not isinstance(data, NBest):
             return LOSS if counted is None else counted[0]
-        metric = metric_of(self.summed_metric(data), data.statistic_names)
+        with naming(self.name):
+            metric = metric_of(self.summed_metric(data), data.statistic_names)
+            check_statistics(metric, data.statistics, data.offsets)
         return unit_of(metric, data.statistic_names, rates_of(metric, data.statistics, data.offsets, 1.0), data.n_lists)
 
     def rates(self, data: Data, loss: float) -> dict[str, float]:

@@ -45,11 +45,6 @@ _LABEL_WIDTH = 13
 _UNLIMITED = 1_000_000
 
 
-def short(value: float | None) -> str:
-    """Return a number with up to seven digits; a dash where it is unknown."""
-    return "-" if value is None else f"{value:.7g}"
-
-
 def short_count(value: int) -> str:
     """Return a count in at most eight characters, up to a million millions."""
     return str(value) if value < 10_000_000 else f"{value / 1e6:.1f}M"

@@ -185,12 +185,14 @@ def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
         raise click.BadParameter(f"{error}. See `lpmert methods {method}`.", param_hint="--set") from error
 
 
-def progress_of(out: Quiet, time_limit: float | None, before: str = "first weights") -> AbstractContextManager[Any]:
-    """Return a context whose value is the callback that shows progress, `None` if the command is quiet.
+def progress_of(
+    out: Quiet, time_limit: float | None, unit: Unit, before: str = "first weights"
+) -> AbstractContextManager[Any]:
+    """Return a context whose value is the callback that shows progress in a unit, `None` if the command is quiet.
 
     before: the name of the phase before the first report.
     """
-    return nullcontext() if out.quiet else ProgressLog(time_limit=time_limit, before=before)
+    return nullcontext() if out.quiet else ProgressLog(time_limit=time_limit, before=before, unit=unit)
 
 
 @dataclass(frozen=True)

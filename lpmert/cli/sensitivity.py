@@ -19,6 +19,7 @@ from lpmert.cli.reports import side_by_side, verdict_line
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import Search, command
 from lpmert.quoting import number, shortened, visible
+from lpmert.reporting.tables import bound
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _subsets_report(found: Subsets, unit: Unit) -> str:
     columns = [
         ["best features", *(f"{one.size:2}  {' '.join(one.features)}" for one in found.subsets)],
         [unit.name, *(unit.short(one.result.loss) for one in found.subsets)],
-        [unit.bound, *(bound_text(one.result.lower_bound, unit) for one in found.subsets)],
+        [unit.bound, *(_bound(one.result, unit) for one in found.subsets)],
     ]
     open_sizes = [str(one.size) for one in found.subsets if not one.result.status.proved]
     verdict = "proved for each size: no other features or weights do better"
@@ -195,8 +196,8 @@ def _subsets_report(found: Subsets, unit: Unit) -> str:
     return f"{side_by_side(columns)}\n\n{verdict_line(verdict, good=found.complete and not open_sizes)}"
 
 
-def bound_text(bound: float | None, unit: Unit) -> str:
-    return "-" if bound is None else unit.short(bound, bound=True)
+def _bound(result: Result, unit: Unit) -> str:
+    return next((text for _, text in bound(result, unit)), "-")
 
 
 def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) -> str:
@@ -335,7 +336,7 @@ def _front_report(found: Front, unit: Unit) -> str:
     columns = [
         [found.second, *(number(one.sums[found.second]) for one in found.points)],
         [unit.name, *(unit.short(one.loss) for one in found.points)],
-        [unit.bound, *(bound_text(one.lower_bound, unit) for one in found.points)],
+        [unit.bound, *(_bound(one, unit) for one in found.points)],
     ]
     least = "" if found.least is None else f"least {found.second} of any weights: {number(found.least)}"
     verdict = "proved: no weights have less of one without more of the other"

@@ -103,7 +103,7 @@ def solve(
     There is no time limit by default: the search ends with a proof. Ctrl-C stops it at any moment, with the best
     weights and their bound. After a minute without --time-limit, it says how it stands.
 
-    The progress column Src says what found the best weights so far: I given weights, L line searches, C a cell of the
+    The progress column src says what found the best weights so far: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately, D and B
     combinations of LP-MERT and of its beam, M the mixed-integer program, U a subspace.
 
@@ -244,8 +244,8 @@ def _run(
             data, seconds = search.load(out)
             arguments = search.arguments(data)  # wrong usage is told before the table of progress begins
             with Interrupts() as stop:
-                progress = progress_of(out, search.time_limit)
-                with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
+                allowed = Allowance(search.memory_limit).enforced()
+                with naming(search.name), allowed, progress_of(out, search.time_limit, search.unit(data)) as callback:
                     outcome = find(data, callback, arguments)
                 outcome, result = _with_more(outcome, search, data, seconds)
                 if not out.quiet:

@@ -190,8 +190,10 @@ def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
         if name not in head.names:
             there = f"the columns are {listed(head.names)}"
             if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
-                only = quoted(head.names[0])
-                there = f"there is one column only, {only}: give its format (--from, format), tsv or csv"
+                remedy = "give its format (--from, format), tsv or csv"
+                if {*head.names[0]}.isdisjoint(",\t"):
+                    remedy = "separate columns by tabs or commas"
+                there = f"there is one column only, {quoted(head.names[0])}: {remedy}"
             raise DataError(f"no column {quoted(name)}; {there}", path=path, line=head.line)
 
 
@@ -321,7 +323,7 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
         left = {name: found for name, found in features.items() if name not in reasons}
         reasons |= _sums(left, numbers.get(options.get("loss", "")), options.get("loss", ""), first)
     loss = options.get("loss", "")
-    if lengths and not said.statistics and _last(loss) in _ERRORS and _counts(numbers[loss]):
+    if lengths and not said.statistics and _counts_errors(loss) and _counts(numbers[loss]):
         options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
         del reasons[lengths[0]], features[lengths[0]]
     named = [name for name in features if name not in reasons] or [*features] or ["A,B,C"]
@@ -334,7 +336,7 @@ def _loss(cells: Cells, said: Columns, numbers: Iterable[str], textual: bool) ->
         return {"loss" if len(said.statistics) == 1 else "statistics": ",".join(said.statistics)}
     truths = [name for name in cells if _is_truth(cells[name], textual)]
     for option, found in (
-        ("loss", _named(_LOSSES, numbers)),
+        ("loss", _named(_LOSSES, numbers) or next(filter(_counts_errors, numbers), None)),
         ("gain", _named(_GAINS, [*truths, *numbers])),
         ("gain", next(iter(truths), None)),
         ("gain", _named(("reward",), numbers)),
@@ -353,6 +355,11 @@ def _named(likely: Iterable[str], names: Iterable[str]) -> str | None:
 
 def _last(name: str) -> str:
     return name.lower().rpartition(".")[2]
+
+
+def _counts_errors(name: str) -> bool:
+    """Whether the last word of a column's name says that it counts errors: `word_errors`, `asr.edits`."""
+    return _last(name).rpartition("_")[2] in _ERRORS
 
 
 def _parted(names: str | None) -> list[str]:

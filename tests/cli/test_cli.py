@@ -98,7 +98,7 @@ def test_every_command_reports_or_gives_json_on_stdout_or_in_a_file(table: str, 
 def test_the_help_of_a_command_fits_a_screen_and_names_the_way_to_the_rest(command: str) -> None:
     short, whole = run(command, "--help").stdout, run(command, "--help-all").stdout
     assert len(short.splitlines()) <= 48
-    assert "more options: lpmert " in short
+    assert re.search(r"\d more options?: lpmert ", short)
     assert f"    lpmert {command} " in short, "an example"
     known = main.get_command(click.Context(main), command)
     options = {max(one.opts, key=len) for one in known.params if isinstance(one, click.Option)}
@@ -110,7 +110,7 @@ def test_the_help_of_solve_explains_every_letter_of_the_progress_table() -> None
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "lpmert").rglob("*.py"))
     used = set(re.findall(r'(?:improve|Incumbent|_offer|look)\(.*, "([A-Z])"\)', sources))
     assert {"C", "D", "S"} <= used
-    told = " ".join(run("solve", "--help-all").stdout.partition("The progress column Src")[2].split("\n\n")[0].split())
+    told = " ".join(run("solve", "--help-all").stdout.partition("The progress column src")[2].split("\n\n")[0].split())
     assert used | {"I"} == set(re.findall(r"\b[A-Z]\b", told))
 
 

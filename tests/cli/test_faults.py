@@ -158,7 +158,7 @@ class TestSignals:
     def test_the_first_ends_a_search_with_weights_and_bound(self, number: int, data: Path, tmp_path: Path) -> None:
         process = start("solve", str(data / "hard.tsv"), *COLUMNS, "-o", str(tmp_path / "r.json"))
         for line in process.stderr:
-            if "LowerBound" in line:
+            if "at least" in line:
                 break
         process.send_signal(number)
         log = process.communicate(timeout=PATIENCE)[1]
@@ -247,7 +247,7 @@ class TestLeftovers:
         assert finished("solve", str(data / "small.tsv"), *COLUMNS, "-o", str(out))[0] == 0
         assert scratch_files(tmp_path) == mine
         for line in process.stderr:
-            if "LowerBound" in line:
+            if "at least" in line:
                 break
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=PATIENCE)

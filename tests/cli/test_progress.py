@@ -15,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shared import ROOT
 
-from lpmert.cli.progress import HEADER, ProgressLog, picture, progress_line
+from lpmert.cli.progress import ProgressLog, header, picture, progress_line, standing
 from lpmert.cli.reports import result_report
 from lpmert.findings import Cell, Unit
 from lpmert.quoting import duration, number, percent
 from lpmert.result import Progress, Result, Status, relative_gap
+
+HEADER = header()
 
 
 def progress(
@@ -83,6 +85,19 @@ def plain(text: str) -> str:
 def test_progress_lines_have_their_separators_below_those_of_the_header(line: str) -> None:
     assert [m.start() for m in re.finditer(r"\|", line)] == [m.start() for m in re.finditer(r"\|", HEADER)]
     assert len(line) == len(HEADER) <= 79
+
+
+def test_progress_is_told_in_the_unit_of_the_report() -> None:
+    unit = Unit("BLEU", -100.0, 100.0)
+    report = progress(61.0, loss=0.6673507, bound=0.57595)
+    assert header(unit).split()[4:8] == ["at", "most", "BLEU", "gap"]
+    assert progress_line(report, "", unit).split("|")[1].split() == ["42.41", "33.26", "9.14"]
+    assert "best BLEU 33.26, at most 42.41, gap 9.14." in standing(report, unit)
+    # a bound that is met is not a hundredth above
+    share = Unit("accuracy", -1 / 120, 1.0, percent=True)
+    assert progress_line(progress(1.0, loss=32.0, bound=32.0), "", share).split("|")[1].split() == ["73.33%"] * 2 + [
+        "0.00"
+    ]
 
 
 def test_a_search_shorter_than_a_second_without_incumbents_prints_no_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,8 +178,8 @@ def test_the_live_view_fits_the_terminal_and_says_how_to_stop(columns: int) -> N
 def test_the_bar_closes_from_both_ends() -> None:
     def bar(bound: float, loss: float) -> tuple[int, int, int]:
         line = seen(progress(2.0, bound=bound, loss=loss), progress(1.0, bound=0.0, loss=80.0))[1]
-        assert line.startswith(f"{bound:g} ")
-        assert f" {loss:g}  gap" in line
+        assert float(line.split()[0]) == bound
+        assert float(line.partition("  gap")[0].split()[-1]) == loss
         found = re.fullmatch(r"(━*)(─*)(━*)", line.split()[1])
         assert found
         return len(found[1]), len(found[2]), len(found[3])
@@ -316,7 +331,7 @@ def test_after_a_minute_without_a_limit_a_search_says_how_it_stands_and_how_to_s
         return [line for line in capsys.readouterr().err.splitlines() if "Ctrl-C" in line]
 
     first, second = told(None)
-    assert first.startswith("after 60.0s: best loss 1767, bound 1700, gap 3.79%")
+    assert first.startswith("after 60.0s: best loss 1767, at least 1700, gap 3.79%")
     assert second.startswith("after 120.0s")
     assert told(7200.0) == []
 

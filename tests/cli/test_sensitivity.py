@@ -45,6 +45,15 @@ def test_subsets_prints_the_best_features_of_each_size(table: Path) -> None:
     assert plain["complete"] is True
 
 
+def test_a_bound_that_is_met_is_shown_as_the_figure_that_meets_it(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    path.write_text("question,a,b,good\n1,1,0,1\n1,0,1,0\n2,2,0,1\n2,0,1,0\n3,0,0,0\n3,0,0,1\n")
+    # one in three is wrong, 66.66...%, and the bound is not a hundredth above
+    done = succeeded("subsets", path, "--segment", "question", "--features", "a,b", "--gain", "good", "-q")
+    for row in done.stdout.splitlines()[1:3]:
+        assert row.split()[-2:] == ["66.67%"] * 2
+
+
 def test_subsets_says_what_time_left_open(tmp_path: Path, table: Path) -> None:
     done = run("subsets", table, *OPTIONS, "--time-limit", "0", "-o", tmp_path / "out.json")
     assert done.exit_code == 3, done.output

@@ -90,6 +90,12 @@ def test_columns_of_hypotheses_within_records_are_found(tmp_path: Path) -> None:
     assert found == {**under, "metric": "wer"}  # a record is a list
 
 
+def test_the_last_word_of_a_name_tells_errors(tmp_path: Path) -> None:
+    table = speech()
+    table["word_errors"] = table.pop("errors")
+    assert needed(written(tmp_path, table)).suggestion == {**WANTED, "statistics": "word_errors,ref_words"}
+
+
 def test_a_metric_that_is_named_gets_no_other_one(tmp_path: Path) -> None:
     outcome = run("solve", written(tmp_path, speech()), "--metric", "zero-one")
     assert outcome.stderr.splitlines()[-1].endswith("--loss errors")
