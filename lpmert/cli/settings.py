@@ -41,7 +41,8 @@ def check_keys(table: Any, known: Collection[str], path: str | Path, where: str 
         raise DataError(f"{where.removesuffix('.')} must be a table, not {quoted(table)}", path=path)
     for key in table:
         if key not in known:
-            raise DataError(f"no key {quoted(where + key)}; there are {', '.join(known)}", path=path)
+            there = ", ".join(known)
+            raise DataError(f"no key {quoted(where + key)}; there are {there}", path=path)
 
 
 def values_of(
