@@ -12,6 +12,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from lpmert.cli.running import naming
 from lpmert.cli.search import Where, options_by_key
 from lpmert.cli.settings import check_keys, read_toml, values_of
 from lpmert.errors import DataError, DecoderError, RegionError
@@ -84,10 +85,8 @@ def _weights(document: Mapping[str, Any], place: Path) -> dict[str, float]:
     if "weights" not in document:
         raise DataError("weights are missing; give them by name, weights = { am = 1, lm = 7 }, or a file", path=place)
     given = document["weights"]
-    try:
+    with naming(str(place)):
         return named_weights(read_weights(place.parent / given) if isinstance(given, str) else given)
-    except DataError as error:
-        raise error if error.path is not None else DataError(str(error), path=place) from error
 
 
 def _references(document: Mapping[str, Any], place: Path) -> Any:

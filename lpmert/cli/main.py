@@ -21,8 +21,8 @@ import lpmert
 from lpmert.cli.options import METRIC, Registered, argument, command, option
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.running import ExitCode, open_streams, put, say, silence
-from lpmert.quoting import LONGEST_MESSAGE, quoted, shortened
-from lpmert.registry import METHODS, METRICS
+from lpmert.quoting import LONGEST_MESSAGE, shortened
+from lpmert.registry import DOCUMENTS, METHODS, METRICS
 from lpmert.system.streams import buffered_pipes
 
 if TYPE_CHECKING:
@@ -269,20 +269,11 @@ def _text(default: Any) -> str:
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
-def _kind(text: str) -> str:
-    """Return a kind of document; raises `click.BadParameter` for others."""
-    from lpmert.result_schema import KINDS
-
-    if text not in KINDS:
-        raise click.BadParameter(f"{quoted(text)} is none of {', '.join(KINDS)}.")
-    return text
-
-
 @dataclass(frozen=True)
 class _Document:
     """What to print."""
 
-    kind: str = argument("[KIND]", _kind, default="result", required=False)
+    kind: str = argument("[KIND]", click.Choice(DOCUMENTS), default="result", required=False)
 
 
 @command("schema check")
