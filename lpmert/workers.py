@@ -1,8 +1,8 @@
-"""Who does units of work: the caller, threads or a Dask cluster; the answers are the same.
+"""Workers for units of work: the caller, threads or a Dask cluster, with the same answers.
 
-A unit is a function of a module, called with what all units share and with arguments of its own. Its answer depends on
-nothing else: a unit whose worker dies is submitted again. Whoever takes the answers in the order of submission goes the
-same way with any number of workers.
+A unit is a function of a module, called with a value that all units share and with its own arguments. Its answer
+depends on nothing else, so a unit whose worker dies is submitted again. A search that takes the answers in the order of
+submission takes the same course with any number of workers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ THREADS = "threads"
 _SCHEME = "dask://"
 
 _POLL = 0.05
-"""Seconds after which whoever waits for an answer looks whether to stop."""
+"""Seconds between two checks, while waiting for an answer, whether to stop."""
 
 _MOST_LOSSES = 8
 """Times that a unit may be lost with its worker; then the caller does it."""
@@ -106,7 +106,7 @@ class Pending(Generic[T]):
         return False
 
     def give_up(self) -> None:
-        """Let go of a unit whose answer nobody will ask for: it is not begun, if it has not begun yet."""
+        """Cancel a unit that has not begun yet; its answer is not needed."""
         if self._future is not None:
             self._workers.cancel(self._future)
 
@@ -127,7 +127,7 @@ class Pending(Generic[T]):
 
 
 class Workers:
-    """The caller, who does a unit when its answer is asked for.
+    """The caller, which runs a unit when its answer is requested.
 
     jobs: units at once; remote: whether the workers take long to start, and to get what is shared; losses: errors of
     units whose worker died.
@@ -139,7 +139,7 @@ class Workers:
     closed: bool = False
 
     def share(self, value: object) -> Shared:
-        """Give all workers a value, once; it may be collected when nobody holds the answer any more."""
+        """Give all workers a value, once; it may be collected when the answer is no longer referenced."""
         return Shared(value)
 
     def submit(self, unit: Unit[T], shared: Shared, *arguments: object) -> Pending[T]:
@@ -156,15 +156,15 @@ class Workers:
         return None
 
     def cancel(self, future: Future[Any]) -> None:
-        """Let the unit of a future not begin, if it has not begun yet; nobody will ask for its answer."""
+        """Cancel the unit of a future, if it has not begun yet; its answer is not needed."""
         future.cancel()
 
     def absent(self) -> bool:
-        """Whether there are no workers left who could do what was begun."""
+        """Whether no workers are left for the units that were begun."""
         return False
 
     def close(self) -> None:
-        """Stop the workers; units whose answers nobody has asked for are given up."""
+        """Stop the workers; units without a waiting caller are given up."""
 
     def __enter__(self) -> Self:
         return self
@@ -310,13 +310,13 @@ def _itself(value: Any) -> Any:
 
 
 class PerThread(Generic[T]):
-    """What each thread that does units makes once for itself, such as work space; it is not sent to other processes."""
+    """A value that each worker thread makes once, such as work space; it is not sent to other processes."""
 
     def __init__(self) -> None:
         self._local = threading.local()
 
     def get(self, make: Callable[[], T]) -> T:
-        """Return the one of this thread, made when it is first asked for."""
+        """Return this thread's value, made on first use."""
         own: T | None = getattr(self._local, "own", None)
         if own is None:
             own = self._local.own = make()
@@ -329,11 +329,11 @@ class PerThread(Generic[T]):
 SERIAL = Workers()
 
 _workers: ContextVar[Workers] = ContextVar("workers", default=SERIAL)
-"""Who does units of work in the running call; in a unit that is nobody but the one who does it."""
+"""The workers of the running call; within a unit, only the worker that runs it."""
 
 
 def checked_backend(backend: str) -> str:
-    """Return the name of workers if there are such; raises `MethodError`."""
+    """Return the name of a kind of workers; raises `MethodError` for an unknown one."""
     host, colon, port = backend.removeprefix(_SCHEME).rpartition(":")
     if backend == THREADS or (backend.startswith(_SCHEME) and host and colon and port.isdecimal()):
         return backend
@@ -351,26 +351,26 @@ def workers_of(backend: str, jobs: int) -> Workers:
 
 
 def current_workers() -> Workers:
-    """Return who does units of work in the running call: the caller, unless there is a block of `using_workers`."""
+    """Return the workers of the running call: the caller, outside of a block of `using_workers`."""
     return _workers.get()
 
 
 def workers_for(seconds: float) -> Workers:
-    """Return who does units that take so many seconds together: the caller, if they are hardly worth sending away."""
+    """Return the workers for units that take so many seconds together: the caller, if sending them costs more."""
     found = current_workers()
     return SERIAL if seconds < (_WORTH_STARTING if found.remote else _WORTH_SHARING) else found
 
 
 @contextmanager
 def using_workers(backend: str, jobs: int) -> Iterator[Workers]:
-    """Have so many workers do the units of work within the block."""
+    """Let so many workers run the units of work within the block."""
     with using(workers_of(backend, jobs)) as workers:
         yield workers
 
 
 @contextmanager
 def using(workers: Workers) -> Iterator[Workers]:
-    """Have these workers do the units of work within the block, and stop them. Threads do not pass them on."""
+    """Let these workers run the units of work within the block, then stop them. New threads do not inherit them."""
     with workers as entered:
         token = _workers.set(entered)
         try:

@@ -159,7 +159,7 @@ Rows<T> matrix(const Writable& array, const char* name) {
     return {items, static_cast<Index>(array.shape(0)), static_cast<Index>(array.shape(1))};
 }
 
-// Call what needs nothing of Python while other threads run.
+// Call a function that does not use Python, with the interpreter's lock released.
 template <class Work>
 auto unlocked(Work&& work) {
     const nb::gil_scoped_release release;

@@ -90,7 +90,7 @@ class Envelope {
                 for (Index k = low; k < high; ++k) {
                     const Row i = candidates[k];
                     const double own = up * points.y(i);
-                    // written in any case and then kept or not: a branch that nobody can predict costs more
+                    // written unconditionally, then kept or not: an unpredictable branch costs more
                     candidates[middle] = i;
                     spare[kept] = i;
                     middle += (own < level) & points.beyond(a, top, i);

@@ -144,7 +144,7 @@ Index Propagation<Shape>::prune_rows(const Node& node, Node& half, Loss& loss, I
                 const double doubt = error + shape_.error(node, i);
                 bool beaten = lead > doubt;
                 if (!beaten && lead >= -doubt && i != best) beaten = shape_.beats(values_, best, i, half);
-                rows_[left] = static_cast<Row>(i);  // written in any case: nobody can predict whether it is kept
+                rows_[left] = static_cast<Row>(i);  // written unconditionally: the branch would be unpredictable
                 left += !beaten;
             }
             if (left - row > 2) left = drop_beaten(node, half, row, left, best, low, high);

@@ -17,8 +17,8 @@ from lpmert.formats.rows import format_of_name
 from lpmert.formats.text import WORD, Place, unique_keys
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.quoting import listed, quoted, repeated
-from lpmert.system.files import STDIN, head_of, lines, read_text
-from lpmert.system.streams import COMPRESSED_ENDINGS, buffered_pipes
+from lpmert.system.files import head_of, lines, read_text
+from lpmert.system.streams import COMPRESSED_ENDINGS, STDIN, buffered_pipes
 
 RULES = ("minimum", "zero")
 RRF_CONSTANT = 60

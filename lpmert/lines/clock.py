@@ -1,4 +1,4 @@
-"""The clock that searches look at, which keeps the best weights that they show it."""
+"""The clock of heuristics: it ends them in time and keeps the best weights that they report."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Steps:
         return out_of_time() or (self._most_steps is not None and self.steps >= self._most_steps)
 
     def keep(self, weights: FloatArray, loss: float) -> float:  # noqa: ARG002
-        """Show weights [d] of this loss to whoever keeps the best; return their loss."""
+        """Report weights [d] of this loss, the best of which are kept; return their loss."""
         return loss
 
 
 class Clock(Steps):
-    """Tells a heuristic when its time or its steps are used up, and keeps the best of the weights that it shows.
+    """Tells a heuristic when its time or its steps are used up, and keeps the best of the weights that it reports.
 
-    It calls `keep` with every set of weights that it may have to stand by, and ends soon after `expired` has answered
+    The heuristic calls `keep` with every candidate for its result, and ends soon after `expired` has answered
     true. `best` [d] are the kept weights with the least `loss`, `None` before the first.
     """
 

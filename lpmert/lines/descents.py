@@ -227,8 +227,8 @@ class _Around(NamedTuple):
 class Descents:
     """Descents that go on where they were: first on all lists, or on a sample of many, then near the best weights.
 
-    A search near weights passes only the lists there. Where a few such searches have failed, a descent from a random
-    step from the best weights, or from anywhere, leads to others to search near.
+    A search near weights passes only the lists there. After a few failures, a descent from a random step from the best
+    weights, or from anywhere, finds others to search near.
     """
 
     def __init__(

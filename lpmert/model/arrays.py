@@ -102,8 +102,8 @@ def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> 
 
 
 def checked_sequence(values: Iterable[Any], what: str) -> list[Any]:
-    """Return values whose order counts as a list; raises `DataError` for a set, which has none, for a mapping, of which
-    nobody knows whether its keys are meant, and for one string.
+    """Return ordered values as a list; raises `DataError` for a set, which has no order, for a mapping, whose keys
+    or values could be meant, and for one string.
     """
     if isinstance(values, Set) and not isinstance(values, KeysView | ItemsView):  # those of mappings are in order
         raise DataError(f"{what} must be a sequence, not a set, which has no order; give a list")

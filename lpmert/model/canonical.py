@@ -118,7 +118,7 @@ class Canonical:
 
     limits [k, d] demand limits @ w >= 0, and `labels` name them. Where costs add up they are among the lists, {a, 0}
     for a.w >= 0, and to break one costs more than all other lists together: methods that minimise the cost keep to
-    them. With totals methods have to keep to them themselves. A `cap` is for the methods that know it.
+    them. With totals methods have to keep to them themselves. A `cap` is only for methods that support it.
 
     step: what all costs, and that of any incumbent, are multiples of, where that is not told by these costs.
 

@@ -1,7 +1,8 @@
-"""What is odd about lists and losses: a search would answer a question that nobody meant to ask.
+"""Suspicious lists and losses: the search would answer a question that the user did not mean.
 
-Each warning is a fact about the data that hardly ever holds by accident, and has a remedy. Decoders list what they like
-first, so the order of a list tells which way losses point; signs of features do not, since costs are features, too.
+Each warning is a fact about the data that hardly ever holds by accident, and has a remedy. Decoders put their best
+hypothesis first, so the order of a list tells which way losses point; signs of features do not, as costs are features
+too.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def _follows(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:
         return 0
     low, high = np.minimum.reduceat(losses, starts), np.maximum.reduceat(losses, starts)
     at_low, at_high = (_first_of(losses == ends[lists], lists) for ends in (low, high))
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is no multiple that anybody could read
+    with np.errstate(over="ignore", invalid="ignore"):  # a multiple that overflows is of no use
         slopes = (feature[at_high] - feature[at_low]) / (high - low)
         if not ((slopes > 0).all() or (slopes < 0).all()):
             return 0

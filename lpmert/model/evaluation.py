@@ -46,7 +46,7 @@ class Evaluation:
 
 
 class Decoded(NamedTuple):
-    """Rows chosen [S] with ties broken as asked, at best and at worst; strict: no tie between unequal values."""
+    """Rows chosen [S] with ties broken by the rule, at best and at worst; strict: no tie between unequal values."""
 
     selection: IntArray
     low: IntArray
@@ -61,7 +61,7 @@ class Evaluator:
 
     statistics [M, K] are what the metric sums; values [M, V] are what must agree for a tie not to matter; losses [M]
     order tied hypotheses, `None` for a metric that is not additive. rounding: what features are exactly, if these are
-    rounded; ties that only this could tell count as ties where nobody knows it.
+    rounded; where the exact features are unknown, ties that depend on them count as ties.
     """
 
     def __init__(

@@ -89,7 +89,7 @@ class BaseProblem(ABC):
 
     @property
     def inexact(self) -> bool:
-        """Whether a cap and equations leave features that nobody knows exactly."""
+        """Whether a cap and equations leave features that no doubles hold."""
         return self._reduction is not None and self._reduction.off is not None
 
     def to_caller(self, weights: CanonicalWeights) -> CallerWeights:

@@ -28,7 +28,7 @@ class Reduction:
     """Weights w [D] = basis [D, d] u; limits rows [k, d] on u with labels, and the cap on u.
 
     exact_basis [d] and exact_rows [k][d]: what basis and rows are in exact arithmetic. Only with a cap beside equations
-    of several weights the basis is another one, orthonormal and `off` by no more than that; nobody knows it exactly.
+    on several weights, the basis is orthonormal instead, and within `off` of an exact one that no doubles hold.
     rows_off [k, d]: what rows are off at most.
     caller_rows [k, D], whole_rows [k] in whole numbers by weight, up to positive factors, and caller_cap are for w.
 

@@ -167,9 +167,9 @@ class LinOptimizer:
     """Decides which hypotheses of which lists can be strictly best together, for features [M, D] and offsets [S+1].
 
     After Galley and Quirk (EMNLP 2011), with the margin as objective, so that a tie never passes. With a cap
-    only weights inside it count. Answers are about the exact features where these are rounded; what only they could
-    rule out, if nobody knows them, counts as attainable by no doubles. `counters` counts linear programs ("lps"), their
-    iterations and rows, those that HiGHS could not solve, and verdicts that needed exact feasibility
+    only weights inside it count. Answers are about the exact features where these are rounded; a selection that only
+    unknown exact features could rule out counts as attainable by no doubles. `counters` counts linear programs ("lps"),
+    their iterations and rows, those that HiGHS could not solve, and verdicts that needed exact feasibility
     ("exact_decisions"). Raises `ValueError` for features that are not finite or too large to subtract.
     """
 
@@ -211,7 +211,7 @@ class _Comparisons:
     """One row features[chosen] - features[other] for every other hypothesis of the lists in `chosen`.
 
     lists [L] are in order; normals [R, D] are the differences normalised to length 1, list after list. As there may be
-    very many, what else is known of them is worked out for those that are asked about.
+    very many, everything else about them is computed on request.
     """
 
     def __init__(self, features: FloatArray, offsets: IntArray, chosen: Chosen, rounding: Rounding | None) -> None:
@@ -283,7 +283,7 @@ class _Comparisons:
         """
         last = self._last
         if last is not None and np.array_equal(weights, last[0]):
-            return last[1:]  # one and the same weights are looked at from several sides
+            return last[1:]  # several questions are about the same weights
         self._last = None
         bound = np.empty(len(self))
         for part in self._blocks():

@@ -21,7 +21,7 @@ COARSE = (0, 10, 20, 30, 40)
 """Places that are tried for many numbers."""
 
 _PIECE = 1 << 14
-"""Numbers that are looked at together: what is made of them needs little room."""
+"""Numbers of a block, to bound memory."""
 
 _FINEST = 60
 _EXACT_BITS = 52
@@ -91,7 +91,7 @@ class Decimals(NamedTuple):
     """What numbers mean: decimals with so many places, or, where that is `None`, the doubles as given.
 
     Doubles round most decimals. Differences of decimals that are equal, parallel or opposite are mostly none of these
-    when computed from doubles, and ties in print are torn apart by less than anybody meant.
+    when computed from doubles, and ties in print turn into tiny differences.
     """
 
     places: int | None
@@ -104,7 +104,7 @@ class Decimals(NamedTuple):
         return float(np.ldexp(10.0**-self.places, round(self.places * log2(10.0))))
 
     def of(self, features: FloatArray) -> FloatArray:
-        """Return some of the features [m, D] as what they mean."""
+        """Return some of the features [m, D] as the numbers they stand for."""
         if self.places is None:
             return features
         whole = features * 10.0**self.places

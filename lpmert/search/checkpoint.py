@@ -1,7 +1,7 @@
-"""Checkpoints: what is open in a search, kept in a file from time to time, so that it can go on after its process dies.
+"""Checkpoints: the open part of a search, saved from time to time, so that it can go on after its process dies.
 
 A file has a line that names its form, a line of JSON, the numbers of all arrays one after the other, and the SHA-256 of
-all this. The JSON names data and settings, which a search that goes on must have, too.
+all this. The JSON names data and settings; a search that goes on must have the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHARE = 0.02
 _ARRAY = "array"
 
 _NO_STATE = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RuntimeError)
-"""What reading a state raises that no search has written, or going on from it."""
+"""Errors that a state raises, when read or continued, that no search has written."""
 
 _NO_SUCH = "holds no state of such a search, whatever its checksum says"
 
@@ -73,7 +73,7 @@ class Checkpoint:
     def begin(self) -> None:
         """Read the state to go on from, if there is one.
 
-        Raises `DataError` if the file is of another search or damaged, or if it is there and nobody asked for it.
+        Raises `DataError` if the file is of another search or damaged, or if it exists without `resume`.
         """
         if not self.path.exists():
             if self.resume:

@@ -1,7 +1,7 @@
 """The search for a loss below a cut-off: whether there are such weights, and the best of them.
 
-Nodes that reach no lower loss are pruned from the start, long before the search would meet a loss as low as that
-itself. Most questions about a part of the weight space are of this kind: is anything there better than what is known?
+Nodes that reach no lower loss are pruned from the start, long before the search itself would meet such a loss. Most
+questions about a part of the weight space are of this kind: is anything there better than the best known loss?
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lpmert.system.interrupts import Interrupts
 
 @dataclass(frozen=True)
 class Below:
-    """What a search below a cut-off came to.
+    """The outcome of a search below a cut-off.
 
     result: the best weights below it that were found, or `None`; bound: on the loss of all weights, -inf if none is
     known; ended: whether the search did, rather than being stopped; least_met: the least loss that it met, be it above.

@@ -30,7 +30,7 @@ _CHUNK = 1 << 16
 
 
 def few_decimals(problem: Problem, weights: FloatArray, decimals: int, fixed: BoolArray | None = None) -> FloatArray:
-    """Return weights of so many decimals with the loss of weights [D], or, where none are found, these themselves.
+    """Return weights of so many decimals with the loss of weights [D]; if none are found, return these.
 
     The absolute values of the weights have the same sum where possible, and nearly so elsewhere. fixed [D]: which
     weights must stay as they are, which have no more decimals.

@@ -32,7 +32,7 @@ from lpmert.system.memory import Allowance, give_back
 logger = logging.getLogger("lpmert")
 
 REPORT_SECONDS = 0.5
-"""What the weights may take beyond the time limit to be moved into the middle of their cell."""
+"""Seconds beyond the time limit for moving the weights into the middle of their cell."""
 
 _ROOM = 1
 """How many times as much memory as the features a report takes, beside what the search gives back before it."""
@@ -56,8 +56,8 @@ def solve(
 ) -> Result:
     """Find the least loss on lists or lattices, and prove it if the method does, as far as the limits allow.
 
-    initial_weights [D] of the caller start the search as well as they can. started: the `time.perf_counter()` from
-    which the time limit counts. Ctrl-C while first weights are looked for ends the search with any weights. Raises
+    initial_weights [D] of the caller start the search where they lie in the region. started: the `time.perf_counter()`
+    from which the time limit counts. Ctrl-C before there are first weights ends the search with any weights. Raises
     `MethodError` where the method cannot take the problem, or keeps no checkpoints, `RegionError` for an empty region,
     `DataError` for a file of checkpoints that does not fit.
     """
@@ -214,8 +214,8 @@ class Driver(Watch):
     def drive(self, search: Search) -> Outcome:
         """Run a search until it is finished, a limit is reached, the callback answers true, or Ctrl-C is pressed.
 
-        Every way out leaves a valid incumbent and bound. A slice that is given up in the middle counts for what it did
-        to the incumbent; the bound stays what it was before.
+        Every way out leaves a valid incumbent and bound. A slice that is given up in the middle may have improved the
+        incumbent; the bound stays what it was before.
         """
         with self.trusting_checkpoint():
             bound = search.lower_bound
@@ -237,9 +237,9 @@ class Driver(Watch):
         return Outcome(status, found.cost, found.weights, bound, tuple(self._trace))
 
     def trusting_checkpoint(self) -> AbstractContextManager[None]:
-        """Blame the checkpoint, whose numbers are not all checked before, for errors of a search that goes on from it.
+        """Blame the checkpoint, whose numbers are not all checked, for errors of a search that goes on from it.
 
-        An error of the callback is none of these.
+        Errors of the callback pass.
         """
         if self._checkpoint is None or self._checkpoint.state is None:
             return nullcontext()

@@ -2,7 +2,7 @@
 
 Source: N. Hansen, The CMA Evolution Strategy: A Tutorial, 2016, with its default settings. The weights are drawn along
 axes along which the hypotheses of a list do not correlate: features that say nearly the same, such as several counts of
-one kind, would otherwise make nearly all draws alike. No bound comes of this.
+one kind, would otherwise make nearly all draws alike. This gives no bound.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BESIDE = 0.3
 """How far such a start is from them, for weights of length 1."""
 
 _PATIENCE = 120
-"""Weights drawn in a row, times the number of features, that may be no better than those before."""
+"""Draws in a row without an improvement after which a run ends, times the number of features."""
 
 _SMALLEST = 1e-7
 """Standard deviation, for weights of length 1, below which the draws are all alike."""

@@ -2,7 +2,7 @@
 
 Source: Dinkelbach, On nonlinear fractional programming, Management Science 1967. A loss t is the least one exactly when
 no selection makes the sum of a.x - t b.x negative. With t a fraction of whole numbers these costs are whole numbers, so
-that every method for additive losses decides it, as exactly as it does anything. Selections with b.x = 0, whose loss is
+that every method for additive losses decides it exactly. Selections with b.x = 0, whose loss is
 1, escape such sums where t > 1: then one more additive search, for the least b.x, tells whether there are any.
 """
 

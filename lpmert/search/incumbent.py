@@ -1,4 +1,4 @@
-"""Good weights: those that a search begins with, and better ones while it goes on.
+"""Good weights: first ones for a search to begin with, and better ones while it runs.
 
 First weights come from descents on sums of losses, line searches or evolution on a ratio, and chords of a cap. While a
 search goes on, evolution takes turns with descents, which begin near the best weights, or, for metrics that do not add
@@ -143,7 +143,7 @@ _PERTURBATIONS = 24
 def first_incumbent(problem: Problem, seed: int, initial: CanonicalWeights | None) -> Incumbent:
     """Return good weights by searches from several starts, or the ones given [d] where these are better.
 
-    Their cost does not hang on ties, if any weights nearby are free of them.
+    Their cost depends on no tie if any weights nearby are free of ties.
     """
     canonical = problem.canonical
     n = canonical.n_features
@@ -271,7 +271,7 @@ _EFFORT = 40_000_000
 """Features times hypotheses times line searches that take about as long as a unit of effort: 25 milliseconds."""
 
 _FEWEST_FEATURES = 6
-"""Searches with fewer features meet good weights as soon themselves."""
+"""Searches with fewer features meet good weights as soon by themselves."""
 
 _CIRCLES = (4, 16)
 """Fewest and most steps between two descents, each along a circle."""
@@ -292,10 +292,10 @@ _EAGER_RUNS, _EAGER = 2, 4.0
 """So many runs of evolution come first, with so much more of the budget: most of what they find, they find soon."""
 
 _FIRST_EFFORT = 2.0
-"""A search that ends with so little effort needs no better weights."""
+"""A search that ends within so little effort needs no better weights."""
 
 _FADING, _LEAST_SHARE = 0.97, 0.25
-"""By how much each turn that finds nothing slows the budget, and how far; what it finds brings all back."""
+"""Factor by which each turn without an improvement slows the budget, and its limit; an improvement resets it."""
 
 _BESIDE = (1e-8, 1e-6, 1e-4)
 """How far from weights with ties others are tried that have none."""
@@ -361,7 +361,7 @@ class Improver:
         return Descents(*self._form.lists, seed=int(self._rng.integers(1 << 32)), initial=self._incumbent.weights)
 
     def _turn(self) -> float:
-        """Let the way to better weights that has worked less have its turn; return the work of that."""
+        """Give the heuristic that has worked less its turn; return its work."""
         if (self._eager and not self._nearby) or self._evolved <= self._descended:
             work = self._evolve()
             self._evolved += work

@@ -1,8 +1,8 @@
 """The contract of every method, proving or not: what it takes, and the search that it starts.
 
-After `AbstractIterativeSolver` of optimistix: a method starts a search, which does a slice of work at a time and can be
-asked in between how far it has come. Limits, progress, interrupts and the report are `lpmert.search.driver`'s. A
-heuristic can be one function; a search can have others do its work.
+After `AbstractIterativeSolver` of optimistix: a method starts a search, which does a slice of work at a time and says
+in between how far it has come. Limits, progress, interrupts and the report belong to `lpmert.search.driver`. A
+heuristic can be one function; a search can delegate to others.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Incumbent:
 class Search(ABC):
     """A search that works in slices and can stop after any of them.
 
-    strict: the cost of the incumbent does not hang on ties. catalogue: the paths that may win somewhere, of a search
-    over lattices that knows them. What has only a simple answer here can be an attribute of a search: `nodes = 0`.
+    strict: the cost of the incumbent depends on no tie. catalogue: the paths that may win somewhere, of a search over
+    lattices that knows them. A constant answer can be an attribute of a search: `nodes = 0`.
     """
 
     incumbent: Incumbent
@@ -125,7 +125,7 @@ class Search(ABC):
 
     @property
     def conclude(self) -> Callable[[Result], Result]:
-        """What makes of a result the one that the caller gets, once the search is let go."""
+        """A function from a result to the caller's, for when the search's memory is free."""
         return _unchanged
 
 
@@ -134,7 +134,7 @@ def _unchanged(result: Result) -> Result:
 
 
 class UnboundedSearch(Search):
-    """A search that knows no bound above 0 before its end."""
+    """A search without a bound above 0 before its end."""
 
     finished = False
     unsettled: int | None = None
@@ -259,7 +259,7 @@ class Method(Configurable, ABC):
 
 
 class Combined(Search):
-    """A search that has others do the work, several at once or one after the other."""
+    """A search that delegates to others, several at once or one after the other."""
 
     def __init__(self, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
@@ -356,7 +356,7 @@ class Run(Clock, Search):
 
     def advance(self) -> None:
         task = self._task
-        lists = cast(Problem, task.problem)  # lattices are for methods that ask of them what both kinds have
+        lists = cast(Problem, task.problem)  # lattices are for methods that use only what both kinds have
         found = self._function(lists, task.initial, task.seed, self)
         self.incumbent = replace(self.incumbent, weights=self._within_region(CanonicalWeights(found.weights)))
         self._counted = found.counters

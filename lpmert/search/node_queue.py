@@ -1,8 +1,8 @@
 """The open nodes of a long search, and the searches that work through them in units.
 
-A search begins alone, and goes on in units of work once it has turned out to be long. So many batches of nodes are out
-at once, however many workers there are; each begins with the incumbent as it was when the batch went out, and answers
-are taken in that order. What a unit begins with is therefore the same for any number of workers, and so is the search.
+A search begins alone and goes on in units of work once it has turned out to be long. The number of batches that are out
+at once does not depend on the number of workers; each begins with the incumbent as it was when the batch went out, and
+answers are taken in that order. So each unit begins alike for any number of workers, and the search takes one course.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ where few do, as at both ends of a search, what it leaves is divided soon.
 
 
 class OpenNode(NamedTuple):
-    """A part of what is to be searched, for any process to go on with; nothing in it costs less than `bound`.
+    """A part of the search that any process can go on with; nothing in it costs less than `bound`.
 
     data: a node of the core as bytes, or what else a search knows it by; it has `nbytes`.
     """
@@ -154,7 +154,7 @@ class NodeQueue(Generic[A]):
             self._sent += 1
 
     def give_up(self) -> None:
-        """Let go of the batches that are out; no more answers are taken."""
+        """Cancel the batches that are out; no more answers are taken."""
         for out in self._out:
             out.pending.give_up()
 
@@ -169,7 +169,7 @@ class NodeQueue(Generic[A]):
         return self._workers.submit(call[0], self._shared, *call[1])
 
     def _leave_to(self, workers: Workers) -> None:
-        """Have workers do all units from now on, those that are out and have not begun among them."""
+        """Let workers run all units from now on, including those that are out and have not begun."""
         self._workers = workers
         self.share(self._shared.value if self._shared else None)
         for out in self._out:
@@ -213,7 +213,7 @@ class ParallelSearch(Search):
 
     @abstractmethod
     def _call(self, nodes: list[OpenNode], work: int) -> Call[Answer]:
-        """Return the unit that searches these nodes, for so much work, for what costs less than the incumbent."""
+        """Return the unit that searches these nodes, for so much work, below the incumbent's cost."""
 
     def _count(self, answer: Answer) -> None:
         """Count what a unit has done."""
@@ -232,7 +232,7 @@ class ParallelSearch(Search):
 
     @property
     def _least(self) -> int:
-        """What everything that is open or left unsettled costs at least, once there are units."""
+        """The least cost of anything that is open or unsettled, once there are units."""
         bounds = [self.incumbent.cost, self.unsettled, self._queue.least_bound]
         upper = min(bound for bound in bounds[:2] if bound is not None)
         least = min(bound for bound in bounds if bound is not None)
@@ -261,7 +261,7 @@ class ParallelSearch(Search):
         return {"parts": parts, "counts": dict(self.counters()), "unsettled": self.unsettled}
 
     def give_up(self) -> None:
-        """Let go of the units that are out."""
+        """Cancel the units that are out."""
         self._queue.give_up()
 
     def advance(self) -> None:
@@ -276,7 +276,7 @@ class ParallelSearch(Search):
             self._share(self._beginning.open_parts())
 
     def _go_on(self, nodes: Iterable[OpenNode], counts: Mapping[str, int], unsettled: int | None) -> None:
-        """Go on, before the first slice, with what another search for the same left open, and what it had counted."""
+        """Go on, before the first slice, with the open nodes and the counts of another search for the same."""
         self._counted = Counter(counts) - Counter(self._beginning.counters())
         self._unsettled = unsettled
         self._share(nodes)

@@ -33,7 +33,7 @@ _PERTURBATIONS = 24
 
 _TIE_DRAWS = 4
 _TIE_SIZES = tuple(10.0 ** (exponent / 2) for exponent in range(-24, -3))
-"""Weights that hang on a tie are moved by steps of these sizes, relative to the largest weight."""
+"""Weights whose loss depends on a tie are moved by steps of these sizes, relative to the largest weight."""
 
 
 class Placed(NamedTuple):
@@ -55,7 +55,7 @@ def in_the_middle(
 ) -> Placed:
     """Return weights in the middle of the cell of weights [d] of this cost, as far as it lies in the region.
 
-    Initial weights [D] that are as good stay as they are: whoever searches again and again would wander otherwise.
+    Initial weights [D] that are as good stay as they are: repeated searches would drift otherwise.
     Merged lists that cancel each other can be tied at the search's weights; the cell's centre is taken among the lists
     unmerged.
     """
@@ -188,7 +188,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Ended:
-    """What a report takes of a search, whose memory is freed then.
+    """What a report needs of a search; the search's memory is freed then.
 
     strict: whether no tie decides the cost of the incumbent; counters; conclude: makes the caller's result of a result;
     catalogue: see `Search`.
@@ -201,7 +201,7 @@ class Ended:
 
     @classmethod
     def of(cls, search: Search) -> Ended:
-        """Return what a report takes of a search that has ended."""
+        """Return what a report needs of a search that has ended."""
         return cls(search.strict, search.counters(), search.conclude, search.catalogue)
 
 

@@ -1,8 +1,10 @@
 """The least loss within a cosine below 0: all weights but those of a round cone, in convex pieces.
 
-What is left is a half-space, and a part behind it that is not convex. Pieces of that part are searched for less than is
-known; where the best weights of one lie in the round cone, a polyhedral one around them and within it is cut out. Lemma
-G8 of `proofs/regions.md`. Source: H. Tuy, Convex programs with an additional reverse convex constraint, JOTA 52, 1987.
+What is left is a half-space, and a part behind it that is not convex. Pieces of that part are searched below the best
+known loss; where the best weights of one lie in the round cone, a polyhedral cone around them and inside it is cut out.
+Lemma G8 of `proofs/regions.md`.
+
+Source: H. Tuy, Convex programs with an additional reverse convex constraint, JOTA 52, 1987.
 """
 
 from __future__ import annotations

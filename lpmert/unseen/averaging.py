@@ -381,7 +381,7 @@ def average_over_paths(
 
 
 def _near(problem: LatticeProblem, start: CanonicalWeights, rng: np.random.Generator) -> Iterator[Verdict]:
-    """Yield what wins at the start and at random weights [d] near it: what wins far away says nothing of losses there.
+    """Yield what wins at the start and at random weights [d] near it: far away, other hypotheses win.
 
     How near depends on the features: every direction begins a little further away than the one before has ended.
     """

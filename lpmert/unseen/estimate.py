@@ -1,7 +1,7 @@
 """What weights will cost on unseen lists from the same source: cross-validation with refits, for lists and lattices.
 
 Every fold is fitted from nothing but its own lists: their scale, their correlations, their temperature, their first
-weights. Nothing of the lists held out comes in.
+weights. The lists held out do not enter.
 """
 
 from __future__ import annotations

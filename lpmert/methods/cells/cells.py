@@ -35,7 +35,7 @@ _BATCH = 8
 """Most parts that a unit of work begins with, so that it rarely runs out of them."""
 
 _UNIT = 2 * _SLICE
-"""Work in an ordinary unit, some hundredths of a second: more than it takes to send, and nobody waits long for it."""
+"""Work in an ordinary unit, a few hundredths of a second: more than sending it costs, and a short wait."""
 
 _ANSWERS = 4
 """Answers that are taken at once: a turn beside other searches is for about as much work as one of these gets."""

@@ -215,7 +215,7 @@ class CellsTask:
         return search
 
     def drop_searches(self) -> None:
-        """Give back the room of all threads; nobody uses it now."""
+        """Free the work space of all threads, which is not in use."""
         self._searches = PerThread()
 
 

@@ -4,7 +4,7 @@ Depth first. Each undecided list adds the cost of its cheapest hypothesis that i
 choices, and disjoint cores among these cheapest choices raise the bound further. For a ratio metric (corpus BLEU, chrF)
 the bound of a node is that of a linear minorant on the box of what the sums can still be. That runs in the compiled
 core (`core/choices.hpp`); where rounding hides whether choices go together, LinOptimizer decides exactly. A long search
-goes on in units: batches of open nodes, for whoever does them.
+goes on in units: batches of open nodes for the workers.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ class Choices(Method):
         return self.begun(task)
 
     def begun(self, task: Task, least: int | None = None) -> SharedChoices:
-        """Return the same search; least: a cost that nothing undercuts, where another search has looked for it."""
+        """Return the same search; least: a lower bound on all costs that another search has found."""
         return SharedChoices(self, task.canonical, task.incumbent, least)
 
 
 class ChoicesSearch(Divisible):
-    """A resumable search over selections; what is summed is the affair of those who derive from it.
+    """A resumable search over selections; subclasses say what is summed.
 
     lists: as sorted, the last n_fixed of them half-spaces, decided for good.
     """
@@ -114,7 +114,7 @@ class ChoicesSearch(Divisible):
 
     @abstractmethod
     def _aim(self) -> None:
-        """Let the core look only for what costs less than the incumbent."""
+        """Let the core search only below the incumbent's cost."""
 
     @abstractmethod
     def _take_found(self) -> None:
@@ -122,7 +122,7 @@ class ChoicesSearch(Divisible):
 
     @abstractmethod
     def _cost_of_bound(self, bound: int) -> int:
-        """Return a cost that nothing undercuts in a node of this bound."""
+        """Return a lower bound on the costs in a node with this bound."""
 
     @abstractmethod
     def _cost_of_rows(self, rows: IntArray) -> int:
@@ -143,7 +143,7 @@ class ChoicesSearch(Divisible):
 
     @property
     def between_nodes(self) -> bool:
-        """Whether nothing is lost if it does not go on but `open_parts` are searched elsewhere."""
+        """Whether the search can stop here and `open_parts` be searched elsewhere without loss."""
         return self._core.between_nodes
 
     @cached_property
@@ -306,7 +306,7 @@ class RatioChoicesSearch(ChoicesSearch):
     """A resumable search over the selections of lists with a ratio metric, within their limits.
 
     closely: whether the bound that it begins with comes near that of the oracle; not worth it for a short search.
-    prepared: what somebody has prepared of these lists. least: as there.
+    prepared: these lists as another search has prepared them. least: as there.
     """
 
     _core: core.RatioChoices
@@ -336,7 +336,7 @@ class RatioChoicesSearch(ChoicesSearch):
 
     @cached_property
     def least(self) -> int:
-        """A cost that nothing undercuts, of which nobody else need know: it is looked for when it is needed."""
+        """A lower bound on all costs, used only inside this search and computed on first use."""
         lists, ratio = self._lists, self._ratio
         height, bound = oracle_height(lists, ratio, self._first_weights, tangents=TANGENTS if self._closely else 1)
         if self._closely:

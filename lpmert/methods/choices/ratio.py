@@ -1,5 +1,5 @@
-"""Lists with the statistics of a ratio metric, for the core, and the bounds of the oracle, for which every list may
-choose as it likes.
+"""Lists with the statistics of a ratio metric, for the core, and bounds on the oracle score, with each list choosing
+independently.
 
 A height is a monotone function of the loss (`height_of_loss`) that linear functions of summed statistics bound from
 below. Searches compare heights as whole numbers of units, rounded down for bounds and up for limits. A linear minorant
@@ -74,7 +74,7 @@ def ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
 
 
 _known: WeakKeyDictionary[Canonical, tuple[SortedLists, Ratio]] = WeakKeyDictionary()
-"""As long as somebody searches the lists: several do, one after the other or in turns."""
+"""Lists as long as a search refers to them: several searches share them."""
 
 
 def _ratio_lists(canonical: Canonical) -> tuple[SortedLists, Ratio]:
@@ -107,7 +107,7 @@ def best_height(offsets: IntArray, ratio: Ratio, at: FloatArray, tangents: int =
 
 
 def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:
-    """Return a cost that nothing of at least this height, in units, undercuts."""
+    """Return a lower bound on the costs at or above this height in units."""
     loss = core.loss_of_height(kind, height * UNIT)
     return max(canonical.cost_of_loss(0.0), canonical.cost_of_loss(min(1.0, loss)))
 
