@@ -146,12 +146,18 @@ class _Pipe:
         self.size += len(data)
         return data
 
+    def close(self) -> None:
+        """Forget what came out of it, and close it unless it is standard input."""
+        self._kept.close()
+        if self.source is not sys.stdin.buffer:
+            self.source.close()
+
 
 class _FromStart(io.RawIOBase):
     """A pipe as a file that is read from its start."""
 
-    def __init__(self, pipe: _Pipe) -> None:
-        self._pipe, self._place = pipe, 0
+    def __init__(self, pipe: _Pipe, *, shared: bool) -> None:
+        self._pipe, self._place, self._shared = pipe, 0, shared
 
     def readable(self) -> bool:
         return True
@@ -165,6 +171,11 @@ class _FromStart(io.RawIOBase):
             raise io.UnsupportedOperation("the end of a pipe")
         self._place = offset + (self._place if whence == os.SEEK_CUR else 0)
         return self._place
+
+    def close(self) -> None:
+        if not (self._shared or self.closed):
+            self._pipe.close()
+        super().close()
 
     def readinto(self, buffer: Any) -> int:
         data = self._pipe.part(self._place, len(buffer))
@@ -188,9 +199,8 @@ def buffered_pipes() -> Iterator[None]:
         yield
     finally:
         _pipes.reset(before)
-        for key, pipe in pipes.items():
-            if key != STDIN:
-                pipe.source.close()
+        for pipe in pipes.values():
+            pipe.close()
 
 
 def opened(path: str | Path) -> BinaryIO:
@@ -201,8 +211,8 @@ def opened(path: str | Path) -> BinaryIO:
         if not stat.S_ISFIFO(found.st_mode):
             return open(path, "rb")
         key = found.st_dev, found.st_ino
-    pipes = _pipes.get()
-    pipes = {} if pipes is None else pipes
+    shared = _pipes.get()
+    pipes = {} if shared is None else shared
     if key not in pipes:
         pipes[key] = _Pipe(sys.stdin.buffer if key == STDIN else open(path, "rb", buffering=0))  # noqa: SIM115
-    return io.BufferedReader(_FromStart(pipes[key]))
+    return io.BufferedReader(_FromStart(pipes[key], shared=shared is not None))
