@@ -123,7 +123,7 @@ def write_mert_data(
     if scores is None:
         before, there, after = Path(features).name.rpartition(_FEATURES)
         if not there:
-            trouble = "call this file like run1.features.dat, or in Python give the file of scores"
+            trouble = "call this one like run1.features.dat, or in Python give the file of scores"
             raise DataError(trouble, path=features)
         scores = Path(features).parent / f"{before}{_SCORES[0]}{after}"
     for word in (*nbest.names, *nbest.list_ids, kind):
