@@ -97,7 +97,7 @@ def test_a_start_of_our_own_that_leaks_is_caught(monkeypatch):
         everything["best"] = lpmert.minimize(problem.nbest, method=Och(restarts=2)).weights
         return known(problem, *others)
 
-    monkeypatch.setattr(cross_validation, "folds", folds)
+    monkeypatch.setattr("lpmert.comparing.compare.refits", folds)
     assert "och" in leaking(noise(3), {"och": Och(restarts=0)}, optimum=None)
 
 
