@@ -198,8 +198,8 @@ def tune(
             report = partial(tuned_report, tuned, verbose=out.verbose > 0)
             deliver(tuned.to_json, weights.report(text, report))
             weights.save(text, out)
-        page.write(tuned, data, arguments["metric"], search, out)
-    raise click.exceptions.Exit(exit_code(tuned.optimum.status, stop))
+        drawn = page.write(tuned, data, arguments["metric"], search, out)
+    raise click.exceptions.Exit(drawn or exit_code(tuned.optimum.status, stop))
 
 
 def _weights_text(weights: WeightsOut, tuned: Tuned, data: Data, arguments: dict[str, Any]) -> str:

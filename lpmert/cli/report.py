@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.options import PATH, argument, by_name, named, option, pair, scale
+from lpmert.cli.options import PATH, argument, by_name, named, option, pair, scale, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
-from lpmert.cli.running import Quiet, naming, say
+from lpmert.cli.running import ExitCode, Quiet, naming, say
 from lpmert.cli.search import command
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.findings import Outcome
+    from lpmert.reporting.documents import Documents
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class _Results:
     surface: tuple[tuple[str, str], ...] = option(
         "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", pair, default=()
     )
+    time_limit: float | None = time_limit()
     scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
 
 
@@ -57,29 +60,14 @@ class Page:
 
             check_installed("jinja2", "matplotlib")
 
-    def write(self, outcome: Outcome, data: Any, metric: Any, lists: Reading, out: Quiet) -> None:
-        """Write the page about an outcome and its lists, if there is a file for it."""
+    def write(self, outcome: Outcome, data: Any, metric: Any, lists: Reading, out: Quiet) -> int:
+        """Write the page about an outcome and its lists, if there is a file for it; return the exit code of that."""
         if self.report is None:
-            return
+            return ExitCode.FINISHED
         from lpmert.reporting.documents import documents
-        from lpmert.reporting.page import page_of
 
         with naming(lists.name):
-            text = page_of(documents([outcome]), data, metric, {}, None, None, lists.name, _stages(out))
-        _save(self.report, text, out)
-
-
-def _stages(out: Quiet) -> Callable[[str, int, int], object]:
-    return (lambda *_: None) if out.quiet else Stages()
-
-
-def _save(path: str, text: str, out: Quiet) -> None:
-    """Write a page, and say how large it is."""
-    from lpmert.system.files import write_text
-
-    write_text(path, text)
-    if not out.quiet:
-        say(f"{path}: {len(text.encode()) / 1e6:.1f} MB")
+            return _write(self.report, documents([outcome]), lambda: (data, metric), out, data_name=lists.name)
 
 
 @dataclass(frozen=True)
@@ -103,22 +91,69 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
     The page holds all it needs and fetches nothing. It shows the verdict, the bound and the best loss over time, and
     tables of what the RESULTs say. With the lists (--data, and the options with which they were read) it also shows the
     exact loss over any two weights and along each, which lists change between two weight vectors, with their texts side
-    by side, and the closest decisions. All RESULTs must be of the same lists.
+    by side, and the closest decisions. All RESULTs must be of the same lists. At --time-limit, and at Ctrl-C, the page
+    is written with the parts that are ready, and says which are missing; the exit code is then 3, or that of the
+    signal.
     """
     from lpmert.reporting.documents import documents
-    from lpmert.reporting.page import page_of
     from lpmert.system.files import writing_later
 
+    started = time.perf_counter()
     weights = by_name(about.weights, "--weights")
     if not lists.data and (lists.flags or lists.format or about.surface):
         raise click.UsageError("options about lists need the lists: give --data.")
     with writing_later(about.output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
         found = documents(about.results)
-        data = metric = None
-        if lists.data:
+
+        def read() -> tuple[Any, Any]:
+            if not lists.data:
+                return None, None
             data = lists.read_whole()
-            metric = lists.summed_metric(data)
+            summed = lists.summed_metric(data)
             if not out.quiet:
                 say(f"{lists.name}: {sizes(data)}")
-        text = page_of(found, data, metric, weights, about.scale, about.surface or None, lists.name, _stages(out))
-    _save(about.output, text, out)
+            return data, summed
+
+        code = _write(
+            about.output,
+            found,
+            read,
+            out,
+            weights=weights,
+            scale=about.scale,
+            pairs=about.surface or None,
+            data_name=lists.name,
+            time_limit=about.time_limit,
+            started=started,
+        )
+    raise click.exceptions.Exit(code)
+
+
+def _write(
+    path: str,
+    found: Documents,
+    read: Callable[[], tuple[Any, Any]],
+    out: Quiet,
+    *,
+    weights: Mapping[str, str] | None = None,
+    scale: tuple[str, float] | None = None,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    data_name: str,
+    time_limit: float | None = None,
+    started: float = 0.0,
+) -> int:
+    """Write the page about outcomes, say how large it is or what it lacks, and return the exit code."""
+    from lpmert.reporting.page import drawing, page_of
+    from lpmert.system.files import write_text
+
+    with drawing(time_limit, started) as stop:
+        made = page_of(found, read, weights or {}, scale, pairs, data_name, None if out.quiet else Stages())
+    write_text(path, made.text)
+    if made.missing:
+        why = "interrupted" if stop.pressed else "the time is over"
+        say(f"{path}: {why}; the page lacks {', '.join(made.missing)}")
+    elif not out.quiet:
+        say(f"{path}: {len(made.text.encode()) / 1e6:.1f} MB")
+    if stop.pressed:
+        return 128 + stop.number
+    return ExitCode.STOPPED if made.missing else ExitCode.FINISHED

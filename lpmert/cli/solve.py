@@ -254,8 +254,8 @@ def _run(
                 deliver(outcome.to_json, report if text is None else lambda: text(data, result).removesuffix("\n"))
         finish(data, result, stop)
         with Allowance(search.memory_limit).enforced():
-            page.write(outcome, data, search.summed_metric(data), search, out)
-    raise click.exceptions.Exit(exit_code(result.status, stop))
+            drawn = page.write(outcome, data, search.summed_metric(data), search, out)
+    raise click.exceptions.Exit(drawn or exit_code(result.status, stop))
 
 
 def _with_more(

@@ -43,6 +43,7 @@ from lpmert.reporting.lines import (
 from lpmert.reporting.tables import unit_in
 from lpmert.result import Result
 from lpmert.result_schema import fault
+from lpmert.system.deadline import checkpoint
 from lpmert.system.files import read_text
 
 _MARKS: Mapping[str, frozenset[str]] = {
@@ -391,6 +392,7 @@ def choices(problem: Problem | LatticeProblem, weights: FloatArray) -> list[Choi
     verdict = problem.decode(problem.checked_weights(weights))
     found = []
     for number, won in enumerate(verdict.winners):
+        checkpoint()
         way = won.ways[0]
         loss = float(problem.statistics(number, way)[0]) if problem.additive else None
         found.append(Choice(None, loss, problem.text(number, way)))
@@ -415,6 +417,7 @@ def closest(problem: Problem, weights: FloatArray, most: int) -> list[Close]:
     scores = features @ (weights / (np.linalg.norm(weights) or 1.0))
     found = []
     for s, chosen in enumerate(problem.evaluate(weights).selection.tolist()):
+        checkpoint()
         begin, end = nbest.offsets[s : s + 2].tolist()
         others = np.flatnonzero((features[begin:end] != features[begin + chosen]).any(axis=1))
         if len(others):
@@ -429,6 +432,7 @@ def closest(problem: Problem, weights: FloatArray, most: int) -> list[Close]:
 
 def edits(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     """Return two texts in pieces, words that are in both in the same order unchanged."""
+    checkpoint()
     first, second = before.split(), after.split()
     if len(first) + len(second) > LONGEST_DIFF:
         return [(True, " ".join(first))], [(True, " ".join(second))]
@@ -444,6 +448,7 @@ def _joined(words: Sequence[str], changed: Sequence[bool]) -> list[Piece]:
 
 
 def _of_list(problem: Problem, s: int, number: int) -> Choice:
+    checkpoint()
     nbest = problem.nbest
     row = int(nbest.offsets[s]) + number
     metric = problem.metric

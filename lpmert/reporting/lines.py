@@ -17,6 +17,7 @@ from lpmert.model.presolve import Costs, fixed_point
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units, varying_columns
 from lpmert.quoting import listed, quoted
+from lpmert.system.deadline import checkpoint
 
 REACH = 1.25
 """Half the width of the widest window, where the length of the weights, in units of score, is 1."""
@@ -90,6 +91,7 @@ class Lines(ABC):
 
         Windows, profiles and surfaces share lines through their middle: those are searched once.
         """
+        checkpoint()
         key = weights.tobytes(), direction.tobytes()
         found = self._known.get(key) or self._row(weights, direction, between)
         if between is None:
@@ -181,6 +183,7 @@ class LatticeLines(Lines):
     def _row(self, weights: FloatArray, direction: FloatArray, between: Between | None) -> Row:
         parts = []
         for number in range(self._problem.lattices.n_lists):
+            checkpoint()
             parts.append(_between(between, number) or self._part(number, weights, direction))
         left = np.array([chosen[0] for chosen, _ in parts])
         thresholds = np.concatenate([starts for _, starts in parts])

@@ -1,19 +1,21 @@
 """`report`: one page (HTML) that holds all it needs, fetches nothing and runs nothing.
 
-`page.html.jinja` has the words of the page; this module puts its parts together.
+What the page says stands in `page.html.jinja`; here its parts are put together, as many as there is time for.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from lpmert.errors import DataError
@@ -24,8 +26,10 @@ from lpmert.quoting import duration, number, percent, quoted
 from lpmert.reporting import pictures, tables
 from lpmert.reporting.documents import Change, Documents, Material, Source, changes, closest, documents, edits
 from lpmert.reporting.lines import shown_features
+from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
 from lpmert.system.files import write_text
-from lpmert.values import weights_array
+from lpmert.system.interrupts import Interrupts
+from lpmert.values import checked_limits, weights_array
 from lpmert.version import __version__
 
 if TYPE_CHECKING:
@@ -53,6 +57,7 @@ _CLOSEST = 12
 """Lists with the closest decisions that are shown."""
 
 Stage = Callable[[str, int, int], object]
+Item = TypeVar("Item")
 
 
 def report(
@@ -64,6 +69,7 @@ def report(
     weights: Mapping[str, Weights | str | Path] | None = None,
     pairs: Sequence[tuple[str, str]] | None = None,
     scale: tuple[str, float] | None = None,
+    time_limit: float | None = None,
 ) -> None:
     """Write one page about results: an HTML file that holds all it needs, fetches nothing and runs nothing.
 
@@ -83,6 +89,8 @@ def report(
         Over which weights surfaces are drawn; by default over all pairs of the four most important.
     scale : (name, number), optional
         Show all weights times the positive factor that brings this one to this number.
+    time_limit : float, optional
+        Seconds; then, as at Ctrl-C, the page is written with the parts that are ready, and says which are missing.
 
     Raises
     ------
@@ -102,39 +110,78 @@ def report(
     >>> open(path).read()[:15]
     '<!DOCTYPE html>'
     """
+    started = time.perf_counter()
+    limit = checked_limits(time_limit, None, None, None, None).time_limit
     found = documents([results] if isinstance(results, str | Path | Outcome) else results)
-    write_text(path, page_of(found, data, metric, weights or {}, scale, pairs))
+    with drawing(limit, started):
+        made = page_of(found, lambda: (data, metric), weights or {}, scale, pairs)
+    write_text(path, made.text)
+
+
+class Page(NamedTuple):
+    """A page as HTML, and the parts that it lacks because there was no time for them."""
+
+    text: str
+    missing: tuple[str, ...]
+
+
+@contextmanager
+def drawing(time_limit: float | None, started: float) -> Iterator[Interrupts]:
+    """Let what a page shows of lists end so many seconds after the start, a `time.perf_counter()`, and at Ctrl-C."""
+    pictures.check_installed("jinja2", "matplotlib")
+    with Interrupts() as stop, Deadline(time_limit, started, lambda: stop.pressed).running(), heeding():
+        yield stop
 
 
 def page_of(
     found: Documents,
-    data: NBest | WordGraphs | None,
-    metric: Any,
+    read: Callable[[], tuple[NBest | WordGraphs | None, Any]],
     weights: Mapping[str, Weights | str | Path],
     scale: tuple[str, float] | None,
     pairs: Sequence[tuple[str, str]] | None,
     data_name: str = "data",
-    on_stage: Stage = lambda *_: None,
-) -> str:
-    """Return the page about outcomes and, if there are any, their lists and the metric of these.
+    on_stage: Stage | None = None,
+) -> Page:
+    """Return the page about outcomes and the lists that `read` returns, with their metric.
 
-    Raises `DataError` where parts do not belong together, `MethodError` where jinja2 or matplotlib is missing.
+    Raises `DataError` where parts do not belong together.
     """
-    pictures.check_installed("jinja2", "matplotlib")
-    names = found.result.names
-    given = {name: weights_array(given_weights(own, name), names, name) for name, own in weights.items()}
-    material = Material.of(found, data, metric, given, scale, data_name)
-    return _page(material, {} if material.problem is None else _of_lists(material, pairs, on_stage))
+    result = found.result
+    given = {name: weights_array(given_weights(own, name), result.names, name) for name, own in weights.items()}
+    material = Material.of(found, None, None, given, scale)
+    try:
+        data, metric = read()
+        material = Material.of(found, data, metric, given, scale, data_name)
+    except OutOfTime:  # before there was anything to draw
+        return _page(material, ["all that the lists would show"], {})
+    lacking: list[str] = []
+    return _page(material, lacking, _of_lists(material, pairs, lacking, on_stage or (lambda *_: None)))
 
 
-def _of_lists(material: Material, pairs: Sequence[tuple[str, str]] | None, on_stage: Stage) -> dict[str, Any]:
-    """Return the parts of the page that need the lists."""
+def _of_lists(
+    material: Material, pairs: Sequence[tuple[str, str]] | None, lacking: list[str], on_stage: Stage
+) -> dict[str, Any]:
+    """Return the parts of the page that take the lists, as many as there is time for; names what is lacking."""
+    if material.problem is None:
+        return {}
+
+    def collected(what: str, items: Callable[[], tuple[int, Iterator[Item]]]) -> list[Item]:
+        found: list[Item] = []
+        total = 0
+        try:
+            total, rest = items()
+            for one in rest:
+                found.append(one)
+        except OutOfTime:
+            lacking.append(f"{total - len(found)} of {total} {what}" if found else f"the {what}")
+        return found
+
     return {
-        "surfaces": list(_surfaces(material, _pairs(material, pairs), on_stage)),
-        "profiles": list(_profiles(material, on_stage)),
-        "varying": int((material.lines.spread > 0.0).sum()),
-        "changes": list(_changes(material)),
-        "closest": list(_closest(material)),
+        "surfaces": collected("error surfaces", lambda: _surfaces(material, _pairs(material, pairs), on_stage)),
+        "profiles": collected("profiles of weights", lambda: _profiles(material, on_stage)),
+        "varying": int((material.lines.spread > 0.0).sum()) if not lacking else None,
+        "changes": collected("lists that change", lambda: (len(material.others), _changes(material))),
+        "closest": collected("closest decisions", lambda: (_CLOSEST, _closest(material))),
     }
 
 
@@ -154,52 +201,68 @@ def _pairs(material: Material, wanted: Sequence[tuple[str, str]] | None) -> list
     return list(dict.fromkeys(found))
 
 
-def _surfaces(material: Material, pairs: Sequence[tuple[int, int]], on_stage: Stage) -> Iterator[dict[str, Any]]:
-    """Yield for each pair of weights the wide and the near picture, with the key to their marks."""
-    unit, shown = material.unit, (material.windows[0], material.windows[-1])
-    for done, (first, second) in enumerate(pairs):
-        names = material.names[first], material.names[second]
-        marks = {
-            str(place): material.in_plane(weights, (first, second))
-            for place, weights in enumerate(material.others.values(), 1)
-        }
-        key: list[tuple[str, str, str]] = [
-            (place, name, "" if marks[place] is not None else "not in this plane")
-            for place, name in zip(marks, material.others, strict=True)
-        ]
-        drawings = []
-        for part, window in enumerate(shown, 1):
-            halves = window.halves[[first, second]]
-            found = material.surface((first, second), window)
-            middle = material.weights[[first, second]]
-            inside = {place: at for place, at in marks.items() if at is not None and (abs(at - middle) <= halves).all()}
-            if part == 1:
-                key = [
-                    (place, name, note or ("" if place in inside else "outside of these windows"))
-                    for place, name, note in key
-                ]
-            ends = _from_to(unit, found.losses)
-            words = f"{window.name}: {ends} over the weights of {names[0]} and {names[1]}"
-            drawings.append(_picture(pictures.surface(found, names, inside, {}, unit), words))
-            on_stage("surfaces", done * len(shown) + part, len(pairs) * len(shown))
-        yield {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
+def _surfaces(
+    material: Material, pairs: Sequence[tuple[int, int]], on_stage: Stage
+) -> tuple[int, Iterator[dict[str, Any]]]:
+    """Return how many pairs of weights there are, and for each the pictures from afar and from near with their key."""
+
+    unit = material.unit
+
+    def drawn() -> Iterator[dict[str, Any]]:
+        shown = material.windows[0], material.windows[-1]
+        for done, (first, second) in enumerate(pairs):
+            names = material.names[first], material.names[second]
+            marks = {
+                str(place): material.in_plane(weights, (first, second))
+                for place, weights in enumerate(material.others.values(), 1)
+            }
+            key: list[tuple[str, str, str]] = [
+                (place, name, "" if marks[place] is not None else "not in this plane")
+                for place, name in zip(marks, material.others, strict=True)
+            ]
+            drawings = []
+            for part, window in enumerate(shown, 1):
+                checkpoint()
+                halves = window.halves[[first, second]]
+                found = material.surface((first, second), window)
+                middle = material.weights[[first, second]]
+                inside = {
+                    place: at for place, at in marks.items() if at is not None and (abs(at - middle) <= halves).all()
+                }
+                if part == 1:
+                    key = [
+                        (place, name, note or ("" if place in inside else "outside of these windows"))
+                        for place, name, note in key
+                    ]
+                ends = _from_to(unit, found.losses)
+                words = f"{window.name}: {ends} over the weights of {names[0]} and {names[1]}"
+                drawings.append(_picture(pictures.surface(found, names, inside, {}, unit), words))
+                on_stage("surfaces", done * len(shown) + part, len(pairs) * len(shown))
+            yield {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
+
+    return len(pairs), drawn()
 
 
-def _profiles(material: Material, on_stage: Stage) -> Iterator[dict[str, Any]]:
-    """Yield for each weight the loss along it, wide and near."""
+def _profiles(material: Material, on_stage: Stage) -> tuple[int, Iterator[dict[str, Any]]]:
+    """Return how many weights there are, and for each the loss along it, from afar and from near."""
     features = shown_features(material.lines, material.weights, _MOST_PROFILES).tolist()
-    for done, feature in enumerate(features, 1):
-        name, drawings = material.names[feature], []
-        for window in (material.windows[0], material.windows[-1]):
-            found = material.profile(feature, window)
-            ends = _from_to(material.unit, found.losses)
-            words = f"{ends} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
-            figure = pictures.profile(found, name, material.title, material.result.loss, material.unit)
-            drawings.append(_picture(figure, words))
-        on_stage("profiles", done, len(features))
-        low, high = ("beyond the window" if end is None else _weight(end) for end in found.best)
-        weight = _weight(float(material.weights[feature]))
-        yield {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
+
+    def drawn() -> Iterator[dict[str, Any]]:
+        for done, feature in enumerate(features, 1):
+            name, drawings = material.names[feature], []
+            for window in (material.windows[0], material.windows[-1]):
+                checkpoint()
+                found = material.profile(feature, window)
+                ends = _from_to(material.unit, found.losses)
+                words = f"{ends} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
+                figure = pictures.profile(found, name, material.title, material.result.loss, material.unit)
+                drawings.append(_picture(figure, words))
+            on_stage("profiles", done, len(features))
+            low, high = ("beyond the window" if end is None else _weight(end) for end in found.best)
+            weight = _weight(float(material.weights[feature]))
+            yield {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
+
+    return len(features), drawn()
 
 
 def _changes(material: Material) -> Iterator[dict[str, Any]]:
@@ -207,6 +270,7 @@ def _changes(material: Material) -> Iterator[dict[str, Any]]:
     if material.problem is None:
         return
     for name, weights in material.others.items():
+        checkpoint()
         own = changes(material.problem, weights, material.weights)
         known = [change.difference for change in own if change.difference is not None]
         half = _MOST_CHANGES // 2
@@ -231,8 +295,8 @@ def _closest(material: Material) -> Iterator[dict[str, Any]]:
             yield {"decision": one, "pieces": pieces}
 
 
-def _page(material: Material, parts: Mapping[str, Any]) -> str:
-    """Return the page of these parts."""
+def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any]) -> Page:
+    """Return the page of these parts, which says what is missing."""
     result, unit = material.result, material.unit
     told = result.to_dict()
     style = files("lpmert.reporting").joinpath("page.css").read_text(encoding="utf-8")
@@ -251,10 +315,11 @@ def _page(material: Material, parts: Mapping[str, Any]) -> str:
         factor=material.factor,
         documents=material.documents,
         with_lists=material.problem is not None,
+        missing=missing,
         progress=_picture(pictures.progress(told, unit), _course(told, unit)) if told["trace"] else None,
         lists={"surfaces": [], "profiles": [], "changes": [], "closest": [], "varying": None, **parts},
     )
-    return text + "\n"
+    return Page(text + "\n", tuple(missing))
 
 
 @cache

@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import json
 import re
+import signal
 from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
@@ -267,6 +268,73 @@ class TestHostileTexts:
         assert not re.search(r"<tr>\s*</tr>|<th[^>]*>\s*</th>", text)
 
 
+class TestTime:
+    """A page that there is no time for is whole all the same, and says what it lacks."""
+
+    LACKING = "There was no time for"
+
+    def written(self, folder: Path) -> Path:
+        rng = np.random.default_rng(3)
+        nbest = lpmert.NBest(rng.normal(size=(60, 4)), np.arange(16) * 4, rng.integers(0, 9, 60))
+        lpmert.write(nbest, folder / "x.npz")
+        assert run("solve", folder / "x.npz", "-q", "-o", folder / "r.json").exit_code == 0
+        return folder / "r.json"
+
+    def test_without_any_there_are_the_outcomes(self, tmp_path: Path) -> None:
+        path, page = self.written(tmp_path), tmp_path / "page.html"
+        outcome = run("report", path, "--data", tmp_path / "x.npz", "-o", page, "--time-limit", "0")
+        assert outcome.exit_code == 3
+        lacking = "the error surfaces, the profiles of weights, the closest decisions"
+        assert f"page.html: the time is over; the page lacks {lacking}\n" in outcome.stderr
+        found = parts(page)
+        assert f"{self.LACKING} {lacking}." in found.all_text
+        assert {"Progress", "Ties and margins"} <= set(found.texts["h2"])
+        assert len(found.pictures) == 1
+        assert not {"Error surface", "Along each weight", "Which lists change"} & set(found.texts["h2"])
+        lpmert.report(path, page, data=lpmert.read(tmp_path / "x.npz"), time_limit=0)
+        assert self.LACKING in parts(page).all_text
+
+    @pytest.mark.parametrize("pairs", [0, 1, 4])
+    def test_at_ctrl_c_there_are_the_surfaces_that_are_done(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
+    ) -> None:
+        path, page = self.written(tmp_path), tmp_path / "page.html"
+
+        def press(_: object, stage: str, done: int, parts: int) -> None:
+            assert (stage, parts) == ("surfaces", 12)  # of 4 weights 6 pairs, in 2 windows
+            if done == 2 * pairs + 1:
+                signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr("lpmert.cli.progress.Stages.__call__", press)
+        outcome = run("report", path, "--data", tmp_path / "x.npz", "-o", page)
+        assert outcome.exit_code == 130
+        surfaces = "the error surfaces" if not pairs else f"{6 - pairs} of 6 error surfaces"
+        lacking = f"{surfaces}, the profiles of weights, the closest decisions"
+        assert f"page.html: interrupted; the page lacks {lacking}\n" in outcome.stderr
+        found = parts(page)
+        assert f"{self.LACKING} {lacking}." in found.all_text
+        assert ("Error surface" in found.texts["h2"]) == (pairs > 0)
+        assert len(found.pictures) == 2 * pairs + 1
+
+    def test_lists_that_take_too_long_to_read_are_left_out(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path, page = self.written(tmp_path), tmp_path / "page.html"
+        lines = "a\t1\t0\n" * 200_000  # several blocks
+        (tmp_path / "x.tsv").write_text(f"list\tfeature1\tloss\n{lines}")
+        whole = lpmert.formats.tables._Table.collected
+
+        def press(*arguments: object) -> object:
+            signal.raise_signal(signal.SIGINT)
+            return whole(*arguments)
+
+        monkeypatch.setattr("lpmert.formats.tables._Table.collected", press)
+        outcome = run("report", path, "--data", tmp_path / "x.tsv", "-o", page)
+        assert outcome.exit_code == 130
+        assert "interrupted; the page lacks all that the lists would show" in outcome.stderr
+        assert "Progress" in parts(page).texts["h2"]
+
+
 class TestOwnPage:
     """The page that `solve`, `check` and `tune` write about what they found."""
 
@@ -282,6 +350,26 @@ class TestOwnPage:
         assert run("report", tmp_path / "r.json", "--data", data, "-o", pages[1]).exit_code == 0
         assert "Error surface" in parts(pages[0]).texts["h2"]
         assert pages[0].read_bytes() == pages[1].read_bytes()
+
+    @pytest.mark.parametrize("command", COMMANDS, ids=["solve", "check", "tune"])
+    def test_at_ctrl_c_the_outcome_is_there_and_what_is_drawn(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    ) -> None:
+        lpmert.write(LISTS, tmp_path / "x.npz")
+
+        def press(_: object, stage: str, *__: int) -> None:
+            if stage == "surfaces":
+                signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr("lpmert.cli.progress.Stages.__call__", press)
+        files = ["-o", tmp_path / "r.json", "--report", tmp_path / "r.html"]
+        outcome = run(command[0], tmp_path / "x.npz", *command[1:], *files)
+        assert outcome.exit_code == 130
+        assert "r.html: interrupted; the page lacks the error surfaces, the profiles of weights" in outcome.stderr
+        assert "the page lacks" not in (tmp_path / "r.json").read_text()
+        assert "Progress" in parts(tmp_path / "r.html").texts["h2"]
+        optimum = json.loads((tmp_path / "r.json").read_text())
+        assert optimum.get("optimum", optimum)["status"] == "optimal"
 
     @pytest.mark.parametrize("command", COMMANDS, ids=["solve", "check", "tune"])
     def test_what_cannot_be_written_is_told_before_the_search(
