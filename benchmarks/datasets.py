@@ -232,7 +232,8 @@ def swahili_counts(run: int = 7) -> NBest:
     """Return all 500 lists with the 9 counts of BLEU."""
     folder = "swahili-mert-100best"
     return read_moses(
-        shared_path(f"{folder}/run{run}.nbest.txt.xz"), statistics=shared_path(f"{folder}/run{run}.bleustats.txt.xz")
+        shared_path(f"{folder}/run{run}.nbest.txt.xz"),
+        statistics_file=shared_path(f"{folder}/run{run}.bleustats.txt.xz"),
     )
 
 

@@ -37,6 +37,16 @@ def listed(names: Iterable[str]) -> str:
     return text if len(text) <= MOST and len(names) <= MOST else f"{text[:MOST]}... ({len(names):,} in all)"
 
 
+def repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that an earlier one equals, if any."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
 def visible(text: str, but: str = "") -> str:
     """Return a text in which what a terminal obeys, or does not show, is written as Python escapes it; `but` stays."""
     if text.isprintable():

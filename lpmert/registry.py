@@ -201,6 +201,9 @@ FORMATS = Registry(
 PROBLEM = ".toml"
 """Ending of files that say for the command line which lists to read, and where weights may lie."""
 
+DOCUMENTS = ("result", "check", "evaluation", "comparison", "tuning", "ranking")
+"""Kinds of JSON that commands write."""
+
 TABLES = ("tsv", "csv", "jsonl", "json", "parquet")
 """The formats with one hypothesis a row and named columns."""
 

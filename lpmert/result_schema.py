@@ -9,8 +9,6 @@ from typing import Any
 from lpmert.quoting import quoted
 from lpmert.result import SCHEMA, Status
 
-KINDS = ("result", "check", "evaluation", "comparison", "tuning", "ranking")
-
 Json = dict[str, Any]
 
 _NUMBER: Json = {"type": "number"}
@@ -21,7 +19,7 @@ _MAYBE: Json = {"type": ["number", "null"]}
 
 
 def schema_of(kind: str) -> Json:
-    """Return the schema (draft 2020-12) of one of `KINDS`."""
+    """Return the schema (draft 2020-12) of one of `lpmert.registry.DOCUMENTS`."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"lpmert {kind}",
@@ -146,7 +144,7 @@ _RUN = _object(
         "weights": _WEIGHTS,
     }
 )
-_BEST_OF = _object({"runs": _WHOLE, "loss": _NUMBER, "held_out_loss": _MAYBE, "held_out_best": _MAYBE})
+_BEST_OF = _object({"runs": _WHOLE, "loss": _NUMBER, "held_out_loss": _MAYBE})
 _ENTRY = _object(
     {
         "name": _STRING,

@@ -36,9 +36,9 @@ from shared import ROOT
 from written_lists import DIALECTS
 
 import lpmert
+from lpmert.cli.loop_file import read_config
 from lpmert.cli.main import COMMANDS
 from lpmert.formats.weights import read_weights
-from lpmert.looping.config import read_config
 from lpmert.registry import Registry
 
 sys.path += [str(ROOT / "tests" / folder) for folder in ("certificates", "formats", "lattice")]
@@ -84,7 +84,7 @@ LINES = (
     "check t.tsv --weights 1,0.5", "check t.tsv --weights w.txt --json", "check t.tsv --weights am=1,lm=2 --ties best",
     "evaluate t.tsv --weights 1,0.5", "evaluate t.tsv --weights w.txt --json", "evaluate p.jsonl --weights am=1,lm=2",
     "convert t.tsv out.jsonl", "convert t.tsv out --to moses", "convert t.npz out.tsv", "convert m.txt out.npz",
-    "convert t.tsv out --to mert --score-type own", "convert p.jsonl out.csv.gz --features am --deduplicate",
+    "convert t.tsv run.features --to mert", "convert p.jsonl out.csv.gz --features am --deduplicate",
     "nbest l.slf out.tsv --references l.text --weights 1,1 -n 3", "verify c.json t.tsv", "methods", "methods METHOD",
     "schema", "compare t.tsv --methods och,random --seeds 1", "mert -d 2 -F f.dat -S s.dat -i i.txt", "loop x.toml",
     "train t.tsv", "tune t.tsv", "--version", "--help", "solve --help",
@@ -266,7 +266,7 @@ def readers(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
     loop = (
         b'weights = { am = 1, lm = 7 }\nmetric = "wer"\nn = 10\nreferences = { a = "the cat", b = "x" }\n'
         b'[decoder]\nworker = ["true"]\ninputs = ["a", "b"]\ntimeout = 3.5\n'
-        b"[region]\nnonnegative = true\nbounds = { am = [0, 2] }\n[loop]\niterations = 3\nseed = 1\n"
+        b'[region]\nnonnegative = true\nbounds = { am = "0..2" }\n[loop]\niterations = 3\nseed = 1\n'
     )
     kinds["loop"] = (1, [loop], lambda path: read_config(path).closing.close())
     everything = [seed for _, seeds, _ in kinds.values() for seed in seeds]

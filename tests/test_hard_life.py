@@ -12,8 +12,8 @@ from commands import run, start
 
 import lpmert
 from lpmert import DataError
+from lpmert.cli.loop_file import read_config
 from lpmert.formats.weights import read_weights
-from lpmert.looping.config import read_config
 
 resource = pytest.importorskip("resource")
 

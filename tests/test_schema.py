@@ -8,7 +8,8 @@ from commands import TABLE, json_of, refusal, run
 from shared import ROOT
 
 import lpmert
-from lpmert.result_schema import KINDS, schema_of
+from lpmert.registry import DOCUMENTS
+from lpmert.result_schema import schema_of
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def commands(table: Path) -> dict[str, list[list[str]]]:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DOCUMENTS)
 def test_documents_fit_their_schema(table: Path, kind: str) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema, of lpmert[test]")
     schema = json.loads(run("schema", kind).stdout)

@@ -162,7 +162,7 @@ _BARE = {
 _DOTTED = [
     {"id.x": row["utt"], "s.am": row["am"], "s.lm": row["lm"], "e.n": row["errors"], "h": row["hyp"]} for row in _ROWS
 ]
-_LAST: dict[str, Any] = {"last_field": True, "statistic_names": ["errors"]}
+_LAST: dict[str, Any] = {"last_field": True, "statistics": ["errors"]}
 
 DIALECTS: dict[str, tuple[str, dict[str, Any]]] = {
     "TSV": ('utt\tam\tlm\terrors\thyp\nu1\t-1.5\t2\t0\tthe "cat\nu1\t-2.25\t1e-3\t1\t\nu2\t3\t-4\t2\ta cat\n', _FLAT),

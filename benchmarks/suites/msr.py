@@ -16,7 +16,8 @@ from benchmarks.harness import Answer, Benchmark, Dataset, Judgement, Task, Unli
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
-from lpmert.comparing.runs import REPLICATIONS, permutation_test
+from lpmert.comparing import REPLICATIONS
+from lpmert.comparing.runs import permutation_test
 from lpmert.errors import FloatArray
 from lpmert.formats.moses import read_moses
 from lpmert.methods.heuristic.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained

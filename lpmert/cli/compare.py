@@ -17,7 +17,7 @@ from lpmert.cli.reports import compared_report, tuned_report
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import HeldOut, Search, Sources, Start, WeightsOut, command, progress_of
 from lpmert.cli.solve import print_outcome
-from lpmert.comparing.compare import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
+from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
 from lpmert.quoting import duration, visible
 from lpmert.system.interrupts import Interrupts
 
@@ -58,7 +58,6 @@ class _Compared(Sources, _Methods):
     repeat: int = option("N", "How often --cv draws the parts.", POSITIVE, default=REPETITIONS, rare=True)
 
     def __post_init__(self) -> None:
-        """Check that one option has the other that it needs."""
         if self.source is not None and self.cv is None:
             raise click.UsageError("--source needs --cv.")
 

@@ -73,7 +73,6 @@ class _Loop:
     picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.", PATH)
 
     def __post_init__(self) -> None:
-        """Check what one option says against another."""
         if self.forget and (self.resume or self.folder is not None):
             raise click.UsageError("--forget keeps no folder; leave out --folder and --resume.")
 
@@ -96,8 +95,8 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
     weights.beside(out)
     import numpy as np
 
+    from lpmert.cli.loop_file import read_config
     from lpmert.errors import LpmertError
-    from lpmert.looping.config import read_config
     from lpmert.looping.loop import loop as run
     from lpmert.reporting import pictures
 
@@ -143,7 +142,6 @@ class _Table:
         self._rows = 0
 
     def __call__(self, one: Iteration) -> None:
-        """Take an iteration."""
         if self._rows % _HEADER_EVERY == 0:
             unit = one.unit
             what = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
@@ -170,7 +168,7 @@ SCORES = ("BLEU", "PER", "WER", "TER", "CDER", "CHRF")
 LINE_SEARCHES = ("powell", "random-direction", "random")
 WEIGHTS_FILE = "weights.txt"
 TIME_LIMIT = 60.0
-"""Seconds that a search may take unless told otherwise."""
+"""Default time limit of a search, in seconds."""
 
 _OF_EXTRACTION = ("case", "reflen")
 """Keys of --scconfig that matter only where statistics are made."""
@@ -207,23 +205,10 @@ def _features(text: str) -> tuple[str, ...]:
     return column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
 
 
-class _Abbreviated(Command):
-    """A command whose long options may be abbreviated, as those of getopt_long, and of which the last one counts."""
+class _LastCounts(Command):
+    """A command that takes the last of an option that is given again, as Moses' `mert` does."""
 
     lists_once = False
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the words of the command line."""
-        known = [name for option in self.get_params(ctx) for name in option.opts if name.startswith("--")]
-        return super().parse_args(ctx, [_in_full(word, known) for word in args])
-
-
-def _in_full(word: str, known: Sequence[str]) -> str:
-    name, equals, value = word.partition("=")
-    fitting = [one for one in known if one.startswith(name)]
-    if not name.startswith("--") or name == "--" or name in known or len(fitting) != 1:
-        return word
-    return f"{fitting[0]}{equals}{value}"
 
 
 _UNUSED = "Accepted for compatibility; has no effect."
@@ -232,8 +217,6 @@ _UNUSED = "Accepted for compatibility; has no effect."
 @dataclass(frozen=True)
 class _Options:
     """The flags of Moses' `mert`, and a limit of time."""
-
-    heading = "Output"
 
     dimensions: int = option("-d --pdim --d N", "Number of features.", POSITIVE, required=True)
     ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", _files, default="features.data")
@@ -263,7 +246,7 @@ class _Options:
     line_search: str | None = option("-t --type", _UNUSED, click.Choice(LINE_SEARCHES), rare=True)
 
 
-@command("mert -d 3 -S statscore.data -F features.data -i init.opt", cls=_Abbreviated)
+@command("mert -d 3 -S statscore.data -F features.data -i init.opt", cls=_LastCounts)
 def mert(options: _Options) -> None:
     """Find the best weights for the data of Moses' `mert`, and write them to weights.txt in the current folder.
 
@@ -341,7 +324,7 @@ def _searched(
 
 
 def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, float]) -> None:
-    """Write the weights, to stdout if the file cannot be written, and say what they are worth."""
+    """Write the weights, to stdout if the file cannot be written, and report their score."""
     import numpy as np
 
     from lpmert.errors import DataError

@@ -8,17 +8,15 @@ from typing import Any
 import click
 
 from lpmert.cli.options import PATH, Registered, argument, option, parse_weights
-from lpmert.cli.reading import Reading, flag, sizes
+from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr, say
 from lpmert.cli.search import command, stated
 from lpmert.quoting import listed
 from lpmert.registry import FORMATS
 from lpmert.system.files import writing_later
 
-_OF_WRITERS = {"scores_out": "scores", "score_type": "score_type"}
-"""Flags that only writers take, and what they call them."""
-
 _OF_BOTH = ("segment", "text")
+"""Flags that readers and writers take."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +32,8 @@ class _Source(Reading):
 class _Target:
     """Where it goes, and how."""
 
-    heading = "Output"
-
     target: str = argument("OUT", PATH)
     to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", Registered(FORMATS))
-    scores_out: str | None = option("FILE", "To mert: the file of scores; OUT has the features.", rare=True)
-    score_type: str | None = option("TYPE", "To mert: type of the scores, such as BLEU.", rare=True)
 
 
 @command("convert nbest.moses lists.tsv --references dev.en")
@@ -54,24 +48,15 @@ def convert(source: _Source, to: _Target, out: Quiet) -> None:
     """
     from lpmert.formats.detect import format_by_name, format_of_target, write, writer_of
 
-    own = {name: value for name in _OF_WRITERS if (value := getattr(to, name)) is not None}
     for name, called in (("metric", "--metric"), ("options", "--set")):
         if stated(name) and not source.references:
             raise click.UsageError(f"{called} applies to texts, with --references.")
     kind = to.to or format_of_target(to.target)
     format = format_by_name(kind)
     writer_of(format, kind)
-    known = format.writer_options
-    shared = {name: source.flags[name] for name in _OF_BOTH if name in source.flags and name in known}
-    for name in own:
-        if _OF_WRITERS[name] not in known:
-            raise click.UsageError(f"{flag(name)} does not apply to writing {kind}.")
-    writing = shared | {_OF_WRITERS[name]: value for name, value in own.items()}
-    for name, needed in known.items():
-        if needed and name not in writing:
-            raise click.UsageError(f"{flag(name)} is needed for writing {kind}.")
-    with writing_later(to.target, own.get("scores_out")):
-        nbest = source.read(unused=shared)
+    writing = {name: source.flags[name] for name in _OF_BOTH if name in source.flags and name in format.writer_options}
+    with writing_later(to.target):
+        nbest = source.read(unused=writing)
     write(nbest, to.target, kind, **writing)
     if not out.quiet:
         say(f"{to.target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")

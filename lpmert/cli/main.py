@@ -21,8 +21,8 @@ import lpmert
 from lpmert.cli.options import METRIC, Registered, argument, command, option
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.running import ExitCode, open_streams, put, say, silence
-from lpmert.quoting import LONGEST_MESSAGE, quoted, shortened
-from lpmert.registry import METHODS, METRICS
+from lpmert.quoting import LONGEST_MESSAGE, shortened
+from lpmert.registry import DOCUMENTS, METHODS, METRICS
 from lpmert.system.streams import buffered_pipes
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
 }
 COMMANDS = {name: told for group in _GROUPS.values() for name, told in group.items()}
-"""Commands, where they are, and what they do: help and other commands import none."""
+"""Where commands are, and what they do: help and other commands import none of them."""
 
 
 _OUT_OF_MEMORY = (
@@ -89,12 +89,10 @@ class Program(click.Group):
     """The group of commands; turns the errors that a user can cause into one line on stderr and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands."""
         del ctx
         return [*COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, imported now."""
         del ctx
         if cmd_name not in COMMANDS:
             return None
@@ -103,7 +101,6 @@ class Program(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of commands."""
         del ctx
         for heading, group in _GROUPS.items():
             with formatter.section(heading):
@@ -115,7 +112,6 @@ class Program(click.Group):
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        """Read the command line and do what it says."""
         open_streams()
         try:
             return super().main(*args, **settings)
@@ -159,7 +155,7 @@ class Program(click.Group):
 
 @contextmanager
 def _short_messages() -> Iterator[None]:
-    """Take the middle out of what click says of wrong usage where it quotes too much."""
+    """Shorten click's messages about wrong usage."""
     try:
         yield
     except click.ClickException as error:
@@ -194,8 +190,6 @@ def main(ctx: click.Context) -> None:
 @dataclass(frozen=True)
 class _What:
     """What to describe."""
-
-    heading = "Output"
 
     method: str | None = argument("[METHOD]", Registered(METHODS), required=False)
     metric: str | None = option("NAME", "Describe a metric and its options instead.", METRIC)
@@ -275,20 +269,11 @@ def _text(default: Any) -> str:
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
-def _kind(text: str) -> str:
-    """Return a kind of document; raises `click.BadParameter` for others."""
-    from lpmert.result_schema import KINDS
-
-    if text not in KINDS:
-        raise click.BadParameter(f"{quoted(text)} is none of {', '.join(KINDS)}.")
-    return text
-
-
 @dataclass(frozen=True)
 class _Document:
     """What to print."""
 
-    kind: str = argument("[KIND]", _kind, default="result", required=False)
+    kind: str = argument("[KIND]", click.Choice(DOCUMENTS), default="result", required=False)
 
 
 @command("schema check")

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 import click
 from click.shell_completion import CompletionItem
 
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import METHODS, METRICS, TEXT_METRICS, Registry
 
 _STATED = "lpmert"
 _LAST = "Output"
 """Options under this heading come last."""
 _RANGE = re.compile(r"  \[x>=\d+\]|; x>=\d+|x>=\d+; ")
-"""That a number is positive goes without saying."""
+"""Bounds of whole numbers, left out of the help."""
 _FIRST_COLUMN = 25
 """Widest first column of the help."""
 
@@ -75,7 +75,7 @@ class Option(click.Option):
 def parameters(of: Any) -> list[click.Parameter]:
     """Return what a dataclass states, as click takes it.
 
-    `heading` of the class that has the field is the group of an option.
+    The `heading` of the class that has the field is the group of an option, "Output" by default.
     """
     found: list[click.Parameter] = []
     for one in fields(of):
@@ -88,7 +88,7 @@ def parameters(of: Any) -> list[click.Parameter]:
         flags = stated.flags or (f"--{one.name.replace('_', '-')}",)
         owner = next(kind for kind in of.__mro__ if one.name in vars(kind).get("__annotations__", {}))
         rare = stated.rare or vars(owner).get("rare", False)
-        found.append(Option([one.name, *flags], group=owner.heading, rare=rare, **stated.settings))
+        found.append(Option([one.name, *flags], group=getattr(owner, "heading", _LAST), rare=rare, **stated.settings))
     return found
 
 
@@ -112,7 +112,7 @@ class Command(click.Command):
         )  # fmt: skip
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the words of the command line; a list that is given twice would lose its first half."""
+        """Take the words of the command line; refuse a list given twice, whose first half would be lost."""
         given = list(args)
         rest = super().parse_args(ctx, args)
         order = self.make_parser(ctx).parse_args(given)[2] if self.lists_once else []
@@ -186,16 +186,8 @@ Range = tuple[float | None, float | None]
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Show the weights also times the positive factor that brings the feature `name` to `value`."""
-
-    name: str
-    value: float
-
-
 class WholeNumber(click.IntRange):
-    """A whole number; what is none is told that it is no integer, rather than no integer range."""
+    """A whole number, called an integer rather than an integer range in messages."""
 
     name = "integer"
 
@@ -205,7 +197,7 @@ POSITIVE, NATURAL, PARTS = WholeNumber(min=1), WholeNumber(min=0), WholeNumber(m
 
 
 class Registered(NameType):
-    """The name of what is registered, or module:Name, looked for in the current folder too; or one of the others."""
+    """A registered name; module:Name, also from the current folder; or one of the others."""
 
     def __init__(self, registry: Registry, others: Collection[str] = ()) -> None:
         self.registry, self.name, self.others = registry, registry.kind, others
@@ -215,7 +207,6 @@ class Registered(NameType):
         return "NAME"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name if there is such a thing."""
         if ":" in value:
             if os.getcwd() not in sys.path:
                 sys.path.append(os.getcwd())
@@ -224,7 +215,7 @@ class Registered(NameType):
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin with what is typed."""
+        """Return the names that begin with the typed text."""
         del ctx, param
         return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
 
@@ -238,9 +229,9 @@ def column_names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
         raise click.BadParameter(f"{quoted(text)} has an empty name; give names with a comma between any two.")
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
-    if twice:
-        raise click.BadParameter(f"{quoted(twice[0])} is given twice.")
+    twice = repeated(names)
+    if twice is not None:
+        raise click.BadParameter(f"{quoted(twice)} is given twice.")
     return names
 
 
@@ -305,7 +296,7 @@ def memory_limit(of: str) -> Any:
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """Return a regular expression; raises `click.BadParameter` for what is none."""
+    """Return a regular expression; raises `click.BadParameter` if it is malformed."""
     try:
         return re.compile(text)
     except re.error as error:
@@ -387,22 +378,22 @@ def bounds(text: str) -> dict[str, Range]:
     return _listed_by_name(text, ":", _range, "a feature with its limits", "lm:0.. or ctc:0..1")
 
 
-def scale(text: str) -> Scale:
+def scale(text: str) -> tuple[str, float]:
     """Return a feature and the weight it shall have, from am=1; raises `click.BadParameter` for anything else."""
-    name, _, number = text.rpartition("=")
-    value = _finite_number(number)
-    if not name.strip() or not value:
-        raise click.BadParameter(f"{quoted(text)} is not a feature with a weight other than 0, such as am=1.")
-    return Scale(name.strip(), value)
+    return _named_number(text, "a feature with a weight other than 0, such as am=1", nonzero=True)
 
 
 def budget(text: str) -> tuple[str, float]:
-    """Return a column and what it may sum up to, from words=900; raises `click.BadParameter` for anything else."""
+    """Return a column and the most that it may sum up to, from words=900; raises `click.BadParameter` otherwise."""
+    return _named_number(text, "a column with the largest sum that it may have: words=900")
+
+
+def _named_number(text: str, what: str, *, nonzero: bool = False) -> tuple[str, float]:
     name, _, number = text.rpartition("=")
-    most = _finite_number(number)
-    if not name.strip() or most is None:
-        raise click.BadParameter(f"{quoted(text)} is not a column with the largest sum that it may have: words=900.")
-    return name.strip(), most
+    value = _finite_number(number)
+    if not name.strip() or value is None or (nonzero and not value):
+        raise click.BadParameter(f"{quoted(text)} is not {what}.")
+    return name.strip(), value
 
 
 def linear(text: str) -> Linear:

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lpmert.cli.reports import short_count, width_of
@@ -28,9 +27,9 @@ LINE_SECONDS = 1.0
 INCUMBENT_SECONDS = 0.2
 """The same where there is a new incumbent to show."""
 LINE_SHARE = 0.01
-"""A search that has run for long prints a line each time this share of its time has passed again."""
+"""Long searches print a line each time their running time has grown by this share."""
 STANDING_SECONDS = 60.0
-"""After this time a search without a limit says how it stands and how to stop it, and again after twice the time."""
+"""A search without a limit reports how it stands and how to stop it after this time, then after twice that, ..."""
 HEADER_LINES = 20
 _WIDTH = 12
 """Of the columns of figures."""
@@ -106,14 +105,11 @@ class ProgressLog:
         self._unprinted: Progress | None = None
 
     def __enter__(self) -> ProgressLog:
-        """Start the live view, on a terminal."""
         if self._live is not None:
             self._closing.enter_context(self._live)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close a table that was begun with its last line, and take the live view away."""
         try:
             if self._unprinted is not None and self._lines:
@@ -122,7 +118,6 @@ class ProgressLog:
             self._closing.close()
 
     def __call__(self, progress: Progress) -> None:
-        """Take one report of the search."""
         self._source = progress.source or self._source
         self._unprinted = progress
         new_incumbent = self._source and progress.seconds - self._last_line >= INCUMBENT_SECONDS
@@ -176,15 +171,11 @@ class LiveView:
         self._update(Text(self._before, style="cyan", no_wrap=True))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Take the view away."""
+    def __exit__(self, *_: object) -> None:
         self._stop()
         self._closing.close()
 
     def show(self, progress: Progress) -> None:
-        """Show where the search stands."""
         if self._first is None or (self._first.lower_bound is None and progress.lower_bound is not None):
             self._first = progress
         if self._live is not None:
@@ -255,7 +246,7 @@ STAGE_SECONDS = 1.0
 class Stages:
     """Says from time to time how far a stage is.
 
-    slower: what is left is no faster done than what is done already, so that an estimate of its time is worth telling.
+    slower: the remaining parts take at least as long as those done, so that an estimate of the time left makes sense.
     """
 
     def __init__(self, *, slower: bool = False) -> None:
@@ -263,7 +254,7 @@ class Stages:
         self._began = self._said = time.perf_counter()
 
     def __call__(self, stage: str, done: int, parts: int | None) -> None:
-        """Take one report; parts: `None` where nobody knows how many there will be."""
+        """Take one report; parts: `None` if their number is unknown."""
         now = time.perf_counter()
         if now - self._said >= STAGE_SECONDS:
             self._said = now

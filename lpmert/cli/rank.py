@@ -108,8 +108,6 @@ class _Best:
 class _Settings:
     """The weights as a search engine takes them."""
 
-    heading = "Output"
-
     write: str | None = option(
         "ENGINE", f"Print settings with the weights instead of the report: {', '.join(_SETTINGS)}.",
         click.Choice(_SETTINGS),
@@ -119,7 +117,7 @@ class _Settings:
     verify: str | None = option("FILE", "Check a proof instead of a search; give the other options as then.", PATH)
 
     def check(self, documents: _Documents, best: _Best, out: Output) -> None:
-        """Raise `click.UsageError` for what the engine would do in another way."""
+        """Raise `click.UsageError` for settings that the engine cannot reproduce."""
         from lpmert.formats.judged import rule_of
         from lpmert.formats.weights import ENGINES
 
@@ -221,7 +219,7 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
 
 
 def _report(found: Fused) -> str:
-    """Return the weights, what they and others are worth, and the verdict."""
+    """Return the weights, their value beside that of others, and the verdict."""
     from lpmert.fusion import rounded_up
     from lpmert.quoting import duration
 

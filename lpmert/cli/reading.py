@@ -43,18 +43,12 @@ COUNTED = ("loss", "gain", "statistics")
 ARGUMENTS = "lpmert.arguments"
 """Key, in what click keeps of a run, of the words of the command line."""
 
-_READER_NAMES: Mapping[str, Mapping[str, str]] = {
-    "moses": {"statistics": "statistic_names", "statistics_file": "statistics", "drop_texts": "texts"},
-    "scores": {"text_file": "texts"},
-}
-"""What the reader of a format calls a flag, where the names differ."""
-
 _NAMED_FILES = 4
-"""Of more than these, only the first is named."""
+"""With more files than these, messages name only the first."""
 
 _OF_METRIC = "metric."
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial", "by_position")
-"""What `read` looks after where a reader does not."""
+"""Options that `read` handles for readers without them."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +131,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
     """Where lists come from, and how to read them."""
 
     def __post_init__(self) -> None:
-        """Check what one option says against another, before anything is read."""
         if sum(name in self.flags for name in COUNTED) > 1:
             raise click.UsageError(
                 "Pass one of --loss (one column, lower is better), --gain (one column, higher is better) and "
@@ -250,13 +243,13 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     @cached_property
     def whole(self) -> bool:
-        """Whether these are lattices of which all paths are asked for."""
+        """Whether these are lattices to be used with all their paths."""
         from lpmert.formats.detect import format_by_name
 
         return "n_best" not in self.flags and format_by_name(self.plan[0]).graphs is not None
 
     def read_whole(self) -> Data:
-        """Return the lists, or lattices with all their paths unless N-best lists are asked for; raises as `read`."""
+        """Return the lists, or lattices with all their paths unless --n-best is given; raises as `read`."""
         if not self.whole:
             return self.read()
         from lpmert.formats.lattices import load_lattices
@@ -275,7 +268,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         return self.plan[1].get("metric", "wer")
 
     def summed_metric(self, data: Data) -> Any:
-        """Return the metric of lists or lattices that were read: what is given, or what statistics or texts tell."""
+        """Return the metric of lists or lattices: the one given, or the one that statistics or texts imply."""
         from lpmert.metrics.contract import metric_of
         from lpmert.model.nbest import NBest
 
@@ -345,19 +338,16 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
         kind = self.format or detect(self.source)
         known = format_by_name(kind).reader_options
-        names = _READER_NAMES.get(kind, {})
         given = self.for_format(kind)
         settings = given.pop("settings", {})
         if settings:
             name = given.get("metric") or _default_metric(kind)
             given["metric"] = _configured(_text_metric(name), name, settings)
-        takes = {name: names.get(name, name) for name in given if names.get(name, name) in {*known, *_OF_ALL}}
-        options = {takes[name]: value for name, value in given.items() if name in takes}
+        options = {name: value for name, value in given.items() if name in {*known, *_OF_ALL}}
         for name, needed in known.items():
             if needed and name not in options:
-                flags = [flag for flag, argument in names.items() if argument == name] or [name]
-                raise click.UsageError(f"{flag(flags[0])} is needed for reading {kind}.")
-        return kind, options, [name for name in given if name not in takes]
+                raise click.UsageError(f"{flag(name)} is needed for reading {kind}.")
+        return kind, options, [name for name in given if name not in options]
 
 
 @dataclass(frozen=True)
@@ -436,13 +426,11 @@ def _default_metric(kind: str) -> str:
 def _value(name: str, value: Any) -> Any:
     if name in ("losses", "counts"):
         return by_name(value, flag(name))
-    if name == "drop_texts":
-        return not value
     return value[0] if name == "references" and len(value) == 1 else value
 
 
 def _command(suggestion: Mapping[str, str]) -> str:
-    """Return the command as it was given, and with it the columns that may be meant."""
+    """Return the given command with the suggested columns."""
     words = click.get_current_context().find_root().meta.get(ARGUMENTS, [])
     more = [part for name, value in suggestion.items() for part in (flag(name), value)]
     return "  lpmert " + " ".join(map(shlex.quote, [*words, *more]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.options import PATH, Scale, argument, by_name, named, option, pair, scale, time_limit
+from lpmert.cli.options import PATH, argument, by_name, named, option, pair, scale, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.running import ExitCode, Quiet, naming, say
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 class _Results:
     """What the page is about."""
 
-    heading = "Output"
-
     results: tuple[str, ...] = argument("RESULT...", PATH, nargs=-1)
     output: str = option("-o --output FILE", "Where the page goes.", PATH, required=True)
     weights: tuple[tuple[str, str], ...] = option(
@@ -39,7 +37,7 @@ class _Results:
         "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", pair, default=()
     )
     time_limit: float | None = time_limit()
-    scale: Scale | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
+    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,6 @@ class _Lists(Reading):
 @dataclass(frozen=True)
 class Page:
     """The page that a command writes about its own outcome."""
-
-    heading = "Output"
 
     report: str | None = option("FILE", "Write one page (HTML), as `lpmert report` does.", PATH)
 
@@ -87,9 +83,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of what is found."""
-
-    heading = "Output"
+    """A picture of the outcome."""
 
     picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.", PATH)
 
@@ -121,7 +115,6 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
         raise click.UsageError("options about lists need the lists: give --data.")
     with writing_later(about.output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
         found = documents(about.results)
-        factor = None if about.scale is None else (about.scale.name, about.scale.value)
 
         def read() -> tuple[Any, Any]:
             if not lists.data:
@@ -138,7 +131,7 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
             read,
             out,
             weights=weights,
-            scale=factor,
+            scale=about.scale,
             pairs=about.surface or None,
             data_name=lists.name,
             time_limit=about.time_limit,

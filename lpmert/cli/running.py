@@ -29,8 +29,6 @@ Deliver = Callable[[Callable[[], str], Callable[[], str]], None]
 class Quiet:
     """How much a command says besides its outcome."""
 
-    heading = "Output"
-
     quiet: bool = option("-q --quiet", "No progress and no log on stderr.", default=False)
     verbose: int = 0
 
@@ -38,8 +36,6 @@ class Quiet:
 @dataclass(frozen=True)
 class ToFile(Quiet):
     """The outcome of a command that has one form."""
-
-    heading = "Output"
 
     output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.", PATH)
     as_json: bool = True
@@ -49,16 +45,12 @@ class ToFile(Quiet):
 class Short(ToFile):
     """The outcome of a command that searches nothing."""
 
-    heading = "Output"
-
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 
 @dataclass(frozen=True)
 class Output(Short):
     """The outcome of a command that searches."""
-
-    heading = "Output"
 
     verbose: int = option("-v --verbose", "Say more; twice for everything.", default=0, count=True, show_default=False)
 
@@ -93,7 +85,7 @@ def put(text: str) -> None:
 def say(text: str, *, most: int | None = LONGEST_MESSAGE) -> None:
     """Write one line of the log to stderr, without its middle if it is longer than `most`.
 
-    A log that nobody takes is no reason to stop.
+    A broken log does not stop the command.
     """
     # not click.echo, which keeps the stream it saw first: the live line puts its own in the place of sys.stderr
     try:
@@ -104,7 +96,7 @@ def say(text: str, *, most: int | None = LONGEST_MESSAGE) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Let what a stream still holds go nowhere: Python tries to write it at its end, and complains."""
+    """Discard what a stream still holds: Python would try to write it at exit, and complain."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -115,7 +107,6 @@ class LogHandler(logging.Handler):
     """Writes log records to stderr as it is at that moment, above the live line if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
         say(self.format(record))
 
 
@@ -142,7 +133,7 @@ def exit_code(status: Status | None, stop: Interrupts) -> ExitCode:
 
 @contextmanager
 def delivering(out: ToFile, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
-    """Open the file for the outcome before the search, so that a place that cannot be written is told at once.
+    """Open the file for the outcome before the search, so that an unwritable place fails at once.
 
     None of the files that are read while the block runs may be that file or one of the `others` to be written, but for
     those which the outcome `renews`.
@@ -210,7 +201,7 @@ def naming(data: str) -> Iterator[None]:
 
 @contextmanager
 def logging_to_stderr(out: Quiet, *, warnings: bool = False) -> Iterator[None]:
-    """Write the log of the package to stderr; warnings: also what results warn of, where no report shows it."""
+    """Write the log of the package to stderr; warnings: include those of results, if no report shows them."""
     level = [logging.WARNING, logging.INFO, logging.DEBUG][min(out.verbose, 2)]
     package_logger = logging.getLogger("lpmert")
     handler = LogHandler(logging.ERROR if out.quiet else level)

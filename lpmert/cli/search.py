@@ -6,13 +6,12 @@ A problem can be written once: a TOML file as DATA, whose keys are the names of 
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,7 +24,6 @@ from lpmert.cli.options import (
     PATH,
     POSITIVE,
     Registered,
-    Scale,
     backend,
     bounds,
     finite,
@@ -43,7 +41,8 @@ from lpmert.cli.options import roles as roles_of
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, Question, described, sizes
 from lpmert.cli.running import Output, Quiet, naming, put, say
-from lpmert.quoting import listed, quoted
+from lpmert.cli.settings import read_toml, values_of
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import METHODS, PROBLEM
 from lpmert.system.deadline import limited
 from lpmert.system.memory import Allowance
@@ -73,6 +72,24 @@ class Where:
     )
     around: str | None = option("WEIGHTS", "Same syntax as `lpmert check --weights`.", rare=True)
 
+    def region(self, names: Sequence[str]) -> Region | None:
+        """Return where the weights of these features may lie; `None` for everywhere."""
+        limits = (self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)
+        if not any(limits):
+            return None
+        from lpmert.model.region import Region
+
+        around = None if self.around is None else parse_weights(self.around, names, "--around").of_features(names)
+        return Region(
+            bounds=self.bounds or {},
+            fixed=self.fix or {},
+            nonnegative=self.nonnegative,
+            linear=self.linear,
+            total=self.total,
+            cosine=self.cosine,
+            around=None if around is None else dict(zip(names, around.tolist(), strict=True)),
+        )
+
 
 @dataclass(frozen=True)
 class _How:
@@ -98,7 +115,6 @@ class Search(_How, Where, Question):
     """Lists or lattices, and how to search for weights."""
 
     def __post_init__(self) -> None:
-        """Check what one option says against another, before anything is read."""
         super().__post_init__()
         if (self.cosine is None) != (self.around is None):
             raise click.UsageError("--cosine and --around go together.")
@@ -121,24 +137,6 @@ class Search(_How, Where, Question):
             say(f"{self.name}: {sizes(data)}, {data.n_features} features, read in {took:.2f}s; seed {self.seed}")
             say(described(data))
         return data, took
-
-    def region(self, names: Sequence[str]) -> Region | None:
-        """Return where the weights of these features may lie; `None` for everywhere."""
-        limits = (self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)
-        if not any(limits):
-            return None
-        from lpmert.model.region import Region
-
-        around = None if self.around is None else parse_weights(self.around, names, "--around").of_features(names)
-        return Region(
-            bounds=self.bounds or {},
-            fixed=self.fix or {},
-            nonnegative=self.nonnegative,
-            linear=self.linear,
-            total=self.total,
-            cosine=self.cosine,
-            around=None if around is None else dict(zip(names, around.tolist(), strict=True)),
-        )
 
     def for_method(self, name: str) -> tuple[Method, Self]:
         """Return a method with the options meant for it, NAME.OPTION=VALUE, and the same without these."""
@@ -166,15 +164,13 @@ class ScaledSearch(Search):
 
     heading = "Output"
 
-    scale: Scale | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
+    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
 
     def arguments(self, data: Data) -> dict[str, Any]:
         """Return what `Search.arguments` does; raises `click.BadParameter` where there is no such feature."""
-        if self.scale is not None and self.scale.name not in data.names:
-            features = listed(data.names)
-            raise click.BadParameter(
-                f"no feature {quoted(self.scale.name)}; the features are {features}.", param_hint="--scale"
-            )
+        if self.scale is not None and self.scale[0] not in data.names:
+            trouble = f"no feature {quoted(self.scale[0])}; the features are {listed(data.names)}."
+            raise click.BadParameter(trouble, param_hint="--scale")
         return super().arguments(data)
 
 
@@ -185,10 +181,9 @@ def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
 
     if not settings:
         return method_of(method)
-    names = [name for name, _ in settings]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise click.BadParameter(f"{quoted(twice[0])} is given twice.", param_hint="--set")
+    twice = repeated(name for name, _ in settings)
+    if twice is not None:
+        raise click.BadParameter(f"{quoted(twice)} is given twice.", param_hint="--set")
     try:
         return method_of(method).configured(dict(settings))
     except MethodError as error:
@@ -198,9 +193,9 @@ def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
 def progress_of(
     out: Quiet, time_limit: float | None, unit: Unit, before: str = "first weights"
 ) -> AbstractContextManager[Any]:
-    """Return what shows the progress of a search, in a unit, and is its callback; nothing where the command is quiet.
+    """Return a context whose value is the callback that shows progress in a unit, `None` if the command is quiet.
 
-    before: what is done before its first report.
+    before: the name of the phase before the first report.
     """
     return nullcontext() if out.quiet else ProgressLog(time_limit=time_limit, before=before, unit=unit)
 
@@ -214,7 +209,6 @@ class Start:
     initial_weights: str | None = option("WEIGHTS", "Start here; same syntax as `lpmert check --weights`.", rare=True)
 
     def weights(self, names: Sequence[str]) -> WeightsFile | None:
-        """Return the weights, if there are any."""
         text = self.initial_weights
         return None if text is None else parse_weights(text, names, "--initial-weights")
 
@@ -277,8 +271,6 @@ _OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
 class WeightsOut:
     """A file for weights beside the outcome, or their form on stdout in place of the report."""
 
-    heading = "Output"
-
     weights_out: str | None = option("FILE", "Write the weights, for a decoder.", PATH)
     write: str | None = option(
         "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: update for "
@@ -328,7 +320,7 @@ class WeightsOut:
             raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
 
     def report(self, text: Callable[[], str], report: Callable[[], str]) -> Callable[[], str]:
-        """Return what goes to stdout: the weights, if they take the place of the report."""
+        """Return the function whose text goes to stdout: the weights or the report."""
         return (lambda: text().removesuffix("\n")) if self.to_stdout else report
 
     def check(self, names: Sequence[str]) -> None:
@@ -343,7 +335,7 @@ class WeightsOut:
             self.like.of_features(names)
 
     def text(self, names: Sequence[str], weights: FloatArray, keeps: Keeps, shorten: Shorten | None = None) -> str:
-        """Return what says weights [D]: with six decimals and as many more as `keeps` asks for, or in full as JSON."""
+        """Return weights [D] as text: with six decimals, or more if `keeps` needs them, or in full as JSON."""
         from lpmert.formats.weights import TOOLKITS, WeightsFile, settings_text, weights_text
 
         if self.form == JSON:
@@ -364,13 +356,6 @@ class WeightsOut:
             put(text().removesuffix("\n"))
 
 
-if TYPE_CHECKING:
-    Known = Mapping[str, click.Parameter]
-
-_FILES = ("FILE", "DATA...", "NAME=FILE")
-"""What stands for values that are files."""
-_PERHAPS_FILES = ("scores", "scales", "around")
-"""Keys whose values are names or numbers where there is no such file."""
 _TOGETHER = ({*COUNTED}, {"held_out", "held_out_references"})
 """Where the command line has one of these, the file's others do not go with it."""
 
@@ -390,7 +375,7 @@ class _Command(options.Command):
             for together in _TOGETHER:
                 given |= together if given & together else set()
             given.remove("data")
-            found = _read(written[0], ctx)
+            found = _read(written[0])
             ctx.params |= {name: found[name] for name in ctx.params.keys() & found.keys() - given}
         return rest
 
@@ -404,93 +389,21 @@ def stated(name: str, ctx: click.Context | None = None) -> bool:
     return (ctx or click.get_current_context()).get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-@cache
-def _known() -> Known:
-    """Return what a file may say by its key, which is the long name of the option."""
-    every = [one for of in (Question, Where, HeldOut) for one in options.parameters(of)]
+def options_by_key(*classes: type) -> dict[str, click.Parameter]:
+    """Return the options that classes state by their key in a file, which is the long name."""
+    every = [one for of in classes for one in options.parameters(of)]
     return {one.opts[-1].removeprefix("--"): one for one in every}
 
 
-def _read(path: str, ctx: click.Context) -> dict[str, Any]:
+def _read(path: str) -> dict[str, Any]:
     """Return what a file says, by parameter; raises `DataError`, which names file and key, for what cannot be so."""
-    import tomllib
+    from lpmert.errors import DataError
 
-    from lpmert.errors import DataError, LpmertError
-    from lpmert.system.files import read_text
-
-    try:
-        document = tomllib.loads(read_text(path))
-    except (ValueError, RecursionError) as error:  # also of numbers and tables that Python cannot hold
-        raise DataError(f"not TOML: {error}", path=path) from error
-    known, found = _known(), dict[str, Any]()
+    document = read_toml(path)
+    found = values_of(document, options_by_key(Question, Where, HeldOut), path)
     if "data" not in document:
         raise DataError('data is missing; name the files of the lists, data = "lists.tsv"', path=path)
-    for key, value in document.items():
-        if key not in known:
-            names = ", ".join(known)
-            raise DataError(f"no option is called {quoted(key)}; there are {names}", path=path)
-        one = known[key]
-        try:
-            found[one.name or ""] = one.type_cast_value(ctx, _given(key, value, one, Path(path).parent))
-        except (click.UsageError, LpmertError) as error:
-            reason = error.message if isinstance(error, click.UsageError) else str(error)
-            raise DataError(f"{key}: {reason}", path=path) from error
     both = [name for name in COUNTED if name in document]
     if len(both) > 1:
         raise DataError(f"{both[1]}: {both[0]} is there, too; give one of {listed(COUNTED)}", path=path)
     return found
-
-
-def _given(key: str, value: Any, one: click.Parameter, folder: Path) -> Any:
-    """Return a value of the file as the command line has it: as text, or several; a flag as it is."""
-    if isinstance(one, click.Option) and one.is_flag:
-        if not isinstance(value, bool):
-            raise click.UsageError(f"must be true or false, not {quoted(value)}")
-        return value
-    metavar = one.metavar or ""
-    if not (one.multiple or one.nargs < 0):
-        mark = ":" if ":" in metavar else "="
-        return _of_file(key, metavar, _text(value, mark), folder)
-    if isinstance(value, dict):
-        several = [f"{name}={_of_file(key, metavar, text, folder)}" for name, text in _pairs(value)]
-    else:
-        each = value if isinstance(value, list) else [value]
-        several = [_of_file(key, metavar, _text(item, ""), folder) for item in each]
-    searching = [text for text in several if key == "set" and not text.startswith("metric.")]
-    if searching:
-        raise click.UsageError(f"{quoted(searching[0])} is none of the metric's; give it to the command (--set)")
-    return several
-
-
-def _pairs(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield names and values; a table within a table stands for names with dots."""
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from ((f"{name}.{inner}", text) for inner, text in _pairs(value))
-        else:
-            yield name, _text(value, "")
-
-
-def _text(value: Any, mark: str) -> str:
-    """Return a value as the command line has it; mark: what stands between names and values there."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return repr(value)
-    parts: list[str] = []
-    if isinstance(value, list):
-        parts = [_text(one, "") for one in value]
-    elif isinstance(value, dict) and mark:
-        parts = [f"{name}{mark}{_text(one, '')}" for name, one in value.items()]
-    torn = [part for part in parts if "," in part]
-    if not parts or torn:
-        raise click.UsageError(f"cannot be {quoted(value)}" + (f": a comma parts names, as in {torn}" if torn else ""))
-    return ",".join(parts)
-
-
-def _of_file(key: str, metavar: str, text: str, folder: Path) -> str:
-    """Return the value, if it is a file as it is called from here: paths are relative to the problem's file."""
-    beside = os.fspath(folder / text)
-    if text == "-" or not (metavar in _FILES or key in _PERHAPS_FILES):
-        return text
-    return beside if os.path.exists(beside) or key not in _PERHAPS_FILES else text

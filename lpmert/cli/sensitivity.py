@@ -139,14 +139,9 @@ def leave_one_out(search: Search, out: Output) -> None:
 
     with logging_to_stderr(out), delivering(out) as deliver:
         data = read_for_many(search, out)
-        stages = Stages()
-
-        def on_list(done: int, n_lists: int) -> None:
-            stages("lists left out", done, n_lists)
-
         with Interrupts() as stop, naming(search.name):
             arguments = of_many(search.arguments(data))
-            found = leave_one_out(data, **arguments, on_list=None if out.quiet else on_list)
+            found = leave_one_out(data, **arguments, on_stage=None if out.quiet else Stages())
         unit = search.unit(data)
         deliver(found.to_json, lambda: _left_out_report(found, unit))
     raise click.exceptions.Exit(exit_code(found.optimum.status if found.complete else Status.TIME_LIMIT, stop))
@@ -350,14 +345,9 @@ def _of_first(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def numbers_of(data: Any, column: str, search: Reading) -> Any:
-    """Return a feature or statistic of the lists by its name, or the numbers of a column that was not read with them.
-
-    Raises `click.UsageError` for lists that cannot be read once more.
-    """
+    """Return the name of a feature or statistic of the lists, or the numbers of another column, which is read now."""
     if column in (*data.names, *getattr(data, "statistic_names", ())):
         return column
-    if "-" in search.inputs:
-        raise click.UsageError(f"{column} is no feature, and stdin cannot be read twice; name a file.")
     others: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": ()}
     return replace(search, loss=column, **others).read().statistics[:, 0]
 

@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proof:
-    """What is kept of a search besides its result."""
-
-    heading = "Output"
+    """Files that a search writes besides its result."""
 
     certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.", PATH)
     checkpoint: str | None = option(
@@ -55,14 +53,13 @@ class Proof:
     resume: bool = option("", "Continue from --checkpoint FILE, if it exists.", default=False, rare=True)
 
     def __post_init__(self) -> None:
-        """Check that one option has the other that it needs."""
         if self.resume and self.checkpoint is None:
             raise click.UsageError("--resume needs --checkpoint.")
 
 
 @dataclass(frozen=True)
 class Few:
-    """How many features may be used, or what they may cost."""
+    """Limits on the number of features or on a second sum."""
 
     heading = "Where the weights may lie"
 
@@ -171,12 +168,12 @@ def solve(
 
 
 _MOST_NUMBERS = 10_000_000
-"""Of the features of lists for which whole weights are sought: that of more takes seconds."""
+"""Numbers in the features of lists, above which whole weights take seconds and are left out."""
 
 
 def _whole(data: Data, result: Result, search: ScaledSearch, arguments: dict[str, Any]) -> dict[str, int]:
-    """Return whole weights that choose as well as proved ones; none where lists are so large that it takes long, or
-    where the limits leave no time or memory for it.
+    """Return whole weights that choose as well as proved ones; none for large lists, or if the limits leave no time or
+    memory for the search.
     """
     from lpmert.model.nbest import NBest
     from lpmert.system.deadline import Deadline, OutOfTime, heeding
@@ -259,7 +256,7 @@ def _run(
     renews: Sequence[str | None] = (),
     text: Callable[[Data, Result], str] | None = None,
 ) -> NoReturn:
-    """Read the data, search, deliver the outcome, do what is left, and exit with the code of the status."""
+    """Read the data, search, deliver the outcome, call `finish`, and exit with the code of the status."""
     page.check()
     with logging_to_stderr(out):
         with delivering(out, page.report, *writes, renews=renews) as deliver:
@@ -299,13 +296,13 @@ def _with_more(
 
 
 def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | None) -> Result:
-    """Return a result in the scale that is asked for, or that checked weights have; the same where rounding forbids."""
+    """Return a result in the scale of --scale or of checked weights; unscaled if rounding would change its loss."""
     factor = 1.0
     if search.scale is not None:
         try:
-            factor = result.factor_to(search.scale.name, search.scale.value)
+            factor = result.factor_to(*search.scale)
         except ValueError:
-            say(f"not scaled: no positive factor brings {search.scale.name} to {search.scale.value:g}")
+            say(f"not scaled: no positive factor brings {search.scale[0]} to {search.scale[1]:g}")
     elif check is not None and not (search.fix or search.total):
         ones = [n for n, (a, b) in enumerate(zip(check.weights, result.weights, strict=True)) if a == 1.0 and b > 0.0]
         norms = [math.fsum(map(abs, weights.tolist())) for weights in (check.weights, result.weights)]

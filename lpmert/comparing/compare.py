@@ -1,7 +1,4 @@
-"""`compare`: all methods on the same lists, each judged by its distance to the optimum.
-
-Nothing heavy is imported before it is needed, so that the command line starts at once.
-"""
+"""`compare`: all methods on the same lists, each judged by its distance to the optimum."""
 
 from __future__ import annotations
 
@@ -9,28 +6,38 @@ import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lpmert.comparing.comparison import Comparison, Run
-    from lpmert.metrics.base import Metric
-    from lpmert.metrics.text import TextMetric
-    from lpmert.model.graphs import WordGraphs
-    from lpmert.model.nbest import NBest
-    from lpmert.model.region import Region
-    from lpmert.result import Callback, Limits, Result
-    from lpmert.search.method import Method
-    from lpmert.unseen.estimate import Material
-    from lpmert.values import Weights
-
-DEFAULT_METHODS = ("och", "average", "annealing", "msr", "grid")
-DEFAULT_ON_LATTICES = ("och", "average", "nelder-mead")
-SEEDS = 10
-OPTIMUM_SECONDS = 60.0
-REPLICATIONS = 1000
-REPETITIONS = 10
+from lpmert.api import method_of, optimum_of, problem_of
+from lpmert.comparing import (
+    DEFAULT_METHODS,
+    DEFAULT_ON_LATTICES,
+    OPTIMUM_SECONDS,
+    REPETITIONS,
+    REPLICATIONS,
+    SEEDS,
+)
+from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry, Run
+from lpmert.comparing.cross_validation import expected
+from lpmert.comparing.cross_validation import folds as refits
+from lpmert.comparing.runs import Judge, RunTask, collect, sources
+from lpmert.errors import MethodError
+from lpmert.formats.weights import given_weights
+from lpmert.metrics.base import Metric
+from lpmert.metrics.text import TextMetric
+from lpmert.model.arrays import checked_sequence
+from lpmert.model.graphs import WordGraphs
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
+from lpmert.result import Callback, Limits, Result
+from lpmert.search.driver import check_fits, solve
+from lpmert.search.method import Method
+from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
+from lpmert.unseen.estimate import Material, Split, data_of, held_out_like
+from lpmert.values import Weights, checked_limits, whole_number
+from lpmert.workers import checked_backend, using_workers
 
 logger = logging.getLogger("lpmert")
 
@@ -139,23 +146,6 @@ def compare(
     >>> found["och"].best.loss, found["mine"].best.loss, found.excess(found["mine"].best)
     (0.0, 1.0, 1.0)
     """
-    from lpmert.api import method_of, optimum_of, problem_of
-    from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry
-    from lpmert.comparing.cross_validation import expected
-    from lpmert.comparing.cross_validation import folds as refits
-    from lpmert.comparing.runs import Judge, RunTask, collect, sources
-    from lpmert.errors import MethodError
-    from lpmert.formats.weights import given_weights
-    from lpmert.model.arrays import checked_sequence
-    from lpmert.model.problem import Problem
-    from lpmert.result import Limits, Result
-    from lpmert.search.driver import check_fits, solve
-    from lpmert.system.interrupts import Interrupts
-    from lpmert.system.memory import Allowance
-    from lpmert.unseen.estimate import Split, data_of, held_out_like
-    from lpmert.values import checked_limits, whole_number
-    from lpmert.workers import checked_backend, using_workers
-
     seeds, jobs = whole_number(seeds, "seeds", 1), whole_number(jobs, "jobs", 1)
     replications, seed = whole_number(replications, "replications", 1), whole_number(seed, "seed", 0)
     limits = checked_limits(time_limit, None, None, None, None)

@@ -121,10 +121,7 @@ class CrossValidation:
 
     def __getitem__(self, name: str) -> Expected:
         """Return the entry of this name; raises `KeyError`."""
-        for entry in self.entries:
-            if entry.name == name:
-                return entry
-        raise KeyError(name)
+        return {entry.name: entry for entry in self.entries}[name]
 
     @property
     def notes(self) -> list[str]:
@@ -179,14 +176,12 @@ class Difference:
 class BestOf:
     """What to expect of the best of `runs` runs, over bootstrapped sets of them.
 
-    loss: of the best one on the lists tuned on; held_out_loss: of that run on the held-out lists; held_out_best: of the
-    run that is best there.
+    loss: of the best one on the lists tuned on; held_out_loss: of that run on the held-out lists.
     """
 
     runs: int
     loss: float
     held_out_loss: float | None
-    held_out_best: float | None
 
 
 @dataclass(frozen=True)
@@ -210,7 +205,6 @@ class Entry:
 
     @property
     def losses(self) -> list[float]:
-        """Loss of each run."""
         return [run.loss for run in self.runs]
 
     @property
@@ -247,10 +241,7 @@ class Entry:
             drawn = rng.integers(len(losses), size=(draws, runs))
             chosen = drawn[np.arange(draws), losses[drawn].argmin(axis=1)]
             mean = float(losses[chosen].mean())
-            there = (
-                (float(held_out[chosen].mean()), float(held_out[drawn].min(axis=1).mean())) if len(held_out) else None
-            )
-            curve.append(BestOf(runs, mean, *(there or (None, None))))
+            curve.append(BestOf(runs, mean, float(held_out[chosen].mean()) if len(held_out) else None))
         return curve
 
 
@@ -276,14 +267,10 @@ class Comparison(Outcome):
 
     def __getitem__(self, name: str) -> Entry:
         """Return the entry of this name; raises `KeyError`."""
-        for entry in self.entries:
-            if entry.name == name:
-                return entry
-        raise KeyError(name)
+        return {entry.name: entry for entry in self.entries}[name]
 
     @property
     def proved(self) -> bool:
-        """Whether the optimum is known."""
         return self.optimum is not None and self.optimum.status.proved
 
     @property

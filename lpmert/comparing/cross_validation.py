@@ -42,11 +42,6 @@ class Fold:
     limits: Limits
     optimum_limits: Limits
 
-    @property
-    def foreign(self) -> bool:
-        """Whether functions of the caller take part."""
-        return any(source.foreign for source in self.sources)
-
     def run(self, data: Material) -> list[tuple[str, Run]]:
         """Return a run of every source on some data, without what it chose on the lists that it was fitted to."""
         with one_thread():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -15,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from lpmert.comparing import REPLICATIONS
 from lpmert.comparing.comparison import Difference, Run
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import Metric, losses_of_totals
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import AnyProblem
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, repeated
 from lpmert.result import Limits, Status
 from lpmert.search.driver import solve
 from lpmert.search.method import Method
@@ -35,8 +35,6 @@ from lpmert.workers import SERIAL, Pending, current_workers
 if TYPE_CHECKING:
     from lpmert.unseen.estimate import Material
 
-
-REPLICATIONS = 1000
 
 _BLOCK = 1_000_000
 """Numbers that are drawn at a time."""
@@ -171,15 +169,14 @@ class Given(NamedTuple):
 class Source:
     """A name in a comparison and how its weights are found from a problem, limits, initial weights [D] and a seed.
 
-    random: whether the seed matters. foreign: whether it is a function of the caller. fixed: whether the weights are
-    there already. remembers: whether they hang on earlier runs.
+    random: whether the seed matters. fixed: whether the weights are there already. remembers: whether they depend on
+    earlier runs.
     """
 
     name: str
     settings: str
     random: bool
     find: Callable[[AnyProblem, Limits, CallerWeights | None, int], Given]
-    foreign: bool = False
     fixed: bool = False
     remembers: bool = False
 
@@ -197,10 +194,9 @@ def sources(
     found = [of_method(method, name) for name, method in methods]
     found += [of_weights(name, given, problem) for name, given in weights.items()]
     found += [of_function(name, function) for name, function in functions.items()]
-    names = [source.name for source in found]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise MethodError(f"{quoted(twice[0])} is compared twice; give each its own name")
+    twice = repeated(source.name for source in found)
+    if twice is not None:
+        raise MethodError(f"{quoted(twice)} is compared twice; give each its own name")
     if not found:
         raise MethodError("nothing to compare; give at least one method")
     return found
@@ -231,7 +227,7 @@ def of_function(name: str, function: Function) -> Source:
     def find(problem: AnyProblem, _limits: Limits, _initial: CallerWeights | None, seed: int) -> Given:
         return Given(problem.checked_weights(given_weights(function(data_of(problem), seed), name)), None)
 
-    return Source(name, "function", True, find, foreign=True)
+    return Source(name, "function", True, find)
 
 
 logger = logging.getLogger("lpmert")
@@ -241,10 +237,7 @@ Context = TypeVar("Context", contravariant=True)
 
 
 class Work(Protocol[Context]):
-    """A part of a comparison; foreign: whether functions of the caller take part."""
-
-    @property
-    def foreign(self) -> bool: ...
+    """A part of a comparison."""
 
     def run(self, context: Context) -> list[tuple[str, Run]]:
         """Return runs by the names of what made them. context: what all parts share."""
@@ -307,13 +300,7 @@ class RunTask:
     limits: Limits
     initial: CallerWeights | None
 
-    @property
-    def foreign(self) -> bool:
-        """Whether it is a function of the caller."""
-        return self.source.foreign
-
     def run(self, judge: Judge) -> list[tuple[str, Run]]:
-        """Return the run."""
         with one_thread():
             return [(self.source.name, judge.run(self.source, self.seed, self.limits, self.initial))]
 
@@ -343,16 +330,14 @@ def collect(
         try:
             shared = workers.share(context)
             pending = [workers.submit(_done, shared, task) for task in tasks]
-            for task, one in zip(tasks, pending, strict=True):
-                # methods heed Ctrl-C on their own; functions that the caller has to wait for do not
-                with interrupts.raising() if workers is SERIAL and task.foreign else nullcontext():
-                    in_time = one.in_time()
-                    if deadline.out_of_memory:  # which may have cut this run short, too
-                        logger.warning("the memory limit is near; the runs so far are compared")
-                        return False
-                    if not in_time:
-                        return False
-                    found = one.answer()
+            for one in pending:
+                in_time = one.in_time()
+                if deadline.out_of_memory:  # which may have cut this run short, too
+                    logger.warning("the memory limit is near; the runs so far are compared")
+                    return False
+                if not in_time:
+                    return False
+                found = one.answer()
                 if interrupts.pressed and workers is not SERIAL:
                     return False  # a run that heeded it would look like one that a limit has stopped
                 for name, run in found:

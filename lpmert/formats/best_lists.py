@@ -71,8 +71,7 @@ def distinct_derivations(
     the texts of its tails. Of derivations with the same text the best one stands for all; of equal scores that comes
     first whose links do, from the root on.
 
-    Every node ranks its own derivations, as far as others ask for them; of those with the same text only the best is
-    part of a best one. Source: L. Huang and D. Chiang, Better k-best parsing, IWPT 2005, algorithm 3.
+    Nodes rank their derivations lazily; of those with the same text, only the best can be part of a best one.
     """
     nodes: dict[int, _Node] = {}
     for link, (_, _, target) in enumerate(links):
@@ -142,7 +141,7 @@ def _take_best(node: _Node, links: Sequence[tuple[int, int, int]]) -> None:
 
 
 _FEWEST_LINKS, _LINKS, _MORE = 200, 4, 4
-"""How many links of a lattice are looked at first, how many more for each hypothesis, and times how many more later."""
+"""Links of a lattice in the first round, further ones for each hypothesis, and the factor for later rounds."""
 
 
 def n_best(

@@ -1,7 +1,7 @@
 """Which columns of a table are what: as the caller says, as the file records it, or as the names tell.
 
-Where nobody said, names and the first rows tell what is likely. Nothing of that decides how lists are read: it is for
-the command that an error proposes.
+Without these, names and the first rows suggest likely roles. Suggestions only appear in the command that an error
+proposes; they never decide how lists are read.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.formats.text import repeated
 from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence
 from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import LOSSES, named_like_statistics
 
 Names = Sequence[str] | str | None
@@ -31,7 +30,7 @@ ALL = "all"
 
 SEGMENTS = (SEGMENT, "segment")
 _MARK = "statistic:"
-"""Begins the name of a column of statistics that would not be known for one by its own name."""
+"""Prefix for columns of statistics whose names alone would not identify them."""
 
 _OPTIONS = {
     "segment": "which list a row belongs to",
@@ -289,12 +288,12 @@ _GAINS = ("correct", "is_correct", "gain", "accuracy", "passed", "chosen", "choi
 _TEXTS = ("text", "hypothesis", "output", "summary", "answer")
 _TOTALS = ("score", "total", "sum", "overall")
 _FEW_ROWS = 10
-"""Fewer rows than that, and chance may look like a rule."""
+"""With fewer rows, chance may look like a rule."""
 _ROUNDING = 1e-3
 """Share of its spread by which a sum may differ from its parts, all written with few digits."""
 _NAMED_PARTS = 4
 _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
-"""Most in which sums are looked for, as that takes time."""
+"""The search for sums looks at no more columns and rows than these, to stay fast."""
 
 
 class Suggestion(NamedTuple):

@@ -24,14 +24,13 @@ from lpmert.registry import FORMATS, PROBLEM
 from lpmert.system.files import (
     BYTE_ORDER_MARK,
     EMPTY,
-    STDIN,
     archive_members,
     head_of,
     is_archive,
     line_limit,
     open_bytes,
 )
-from lpmert.system.streams import buffered_pipes
+from lpmert.system.streams import STDIN, buffered_pipes
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
 """A file or folder, several files (runs), or for scores the files by name of the feature."""

@@ -35,8 +35,8 @@ class Format:
     needs references. metric: on texts, by default. graphs: for a format of lattices or hypergraphs, what yields each
     graph of a `lpmert.formats.graphs.GraphText`, whole, and its utterance if the text says it.
 
-    A reader that has an option `counted` is told where the statistics come from: false, from the file; true, `read`
-    counts them from the texts; `None`, there are none.
+    The option `counted` of a reader says where statistics come from: false, the file; true, `read` counts them from the
+    texts; `None`, there are none.
     """
 
     description: str
@@ -56,7 +56,7 @@ class Format:
 
     @property
     def takes_counted(self) -> bool:
-        """Whether the reader is told where the statistics come from."""
+        """Whether the reader has the option `counted`."""
         return COUNTED in inspect.signature(self.reader).parameters
 
     @property
@@ -101,9 +101,9 @@ class NamedRows:
                 self._starts.append(len(self._indices))
 
     def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
-        """Return the names [D] in the order in which they first came, and the rows [M, D]; there are no more to come.
+        """Return the names [D] in order of first appearance, and the rows [M, D]; call it once, at the end.
 
-        The rows are dense where every one has all names; else they are sparse, and a missing name stands for 0.
+        The rows are dense if every row has all names, else sparse, with 0 for a missing name.
         """
         shape = self._rows, len(self._columns)
         values = self._values.whole()
@@ -120,7 +120,7 @@ class NamedRows:
 
 
 class Owners:
-    """Which list each hypothesis belongs to; lists are in the order in which they first came."""
+    """Which list each hypothesis belongs to; lists are in order of first appearance."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -131,7 +131,7 @@ class Owners:
         return sum(self._sizes)
 
     def add(self, list_id: str, size: int = 1) -> None:
-        """Append so many hypotheses of a list."""
+        """Append hypotheses of a list."""
         number = self.numbers.setdefault(list_id, len(self.numbers))
         if self._runs and number == self._runs[-1]:
             self._sizes[-1] += size
@@ -174,7 +174,7 @@ class Owners:
 
 
 def rows_by_column(features: FloatArray | csr_array) -> Iterator[dict[int, float]]:
-    """Yield the numbers of each row [M, D] by column; of sparse rows those that are not 0."""
+    """Yield the numbers of each row [M, D] by column; sparse rows without their zeros."""
     if isinstance(features, np.ndarray):
         for row in features:
             yield dict(enumerate(row.tolist()))

@@ -143,7 +143,6 @@ class EdgeList:
     def add(
         self, head: int, tails: tuple[int, ...], outputs: tuple[Output, ...], scores: dict[str, float], line: int
     ) -> None:
-        """Append an edge."""
         self._heads.append(head)
         self._tails.append(tails)
         self._outputs.append(outputs)
@@ -292,7 +291,6 @@ class _Sentence:
         self._rows: list[tuple[tuple[int, int], list[str], tuple[str, ...], list[float], int]] = []
 
     def add(self, match: re.Match[str], place: Place) -> None:
-        """Take a line."""
         if match["back"] is None:
             if int(match["hyp"]) != 0:
                 raise place.error("no back=, which must name the hypothesis before")

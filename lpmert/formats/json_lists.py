@@ -59,7 +59,7 @@ def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose
 
 
 def _row_blocks(records: Iterator[tuple[Place, Record]], choose: Choose) -> Iterator[Block]:
-    """Yield the rows of records that are looked at one by one."""
+    """Yield the rows of records, parsed one by one."""
     place, record = next(records)
     if _is_of_lists(record):
         second = next(records, None)
@@ -86,7 +86,7 @@ def _head(place: Place, record: Record) -> Head:
 def _alike(block: Bytes, columns: Columns, path: str | Path) -> Block | None:
     """Return the rows of lines that are like the first one, with other numbers and strings; `None` for others."""
     _, record = next(_of_lines([first_of(block)], path))
-    (line,) = lines_of(first_of(block), path).texts
+    (line,) = lines_of(first_of(block), path)
     names = columns.all
     kinds = dict.fromkeys(columns.numbers, Cell.NUMBER) | {names[0]: Cell.WORD}
     kinds |= {} if columns.text is None else {columns.text: Cell.TEXT}
@@ -233,7 +233,7 @@ def at_path(value: Any, path: str) -> Any:
 def _of_lines(blocks: Iterable[Bytes], path: str | Path) -> Iterator[tuple[Place, Record]]:
     place = Place(path)
     for block in blocks:
-        for number, line in enumerate(lines_of(block, path).texts, block.first):
+        for number, line in enumerate(lines_of(block, path), block.first):
             place = Place(path, number)
             if not line.strip():
                 raise place.error("empty line; delete it")

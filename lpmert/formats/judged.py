@@ -14,11 +14,11 @@ from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.columns import ALL, Names
 from lpmert.formats.detect import read
 from lpmert.formats.rows import format_of_name
-from lpmert.formats.text import WORD, Place, repeated, unique_keys
+from lpmert.formats.text import WORD, Place, unique_keys
 from lpmert.model.judged import Judged, rows_by_query
-from lpmert.quoting import listed, quoted
-from lpmert.system.files import STDIN, head_of, lines, read_text
-from lpmert.system.streams import COMPRESSED_ENDINGS
+from lpmert.quoting import listed, quoted, repeated
+from lpmert.system.files import head_of, lines, read_text
+from lpmert.system.streams import COMPRESSED_ENDINGS, STDIN, buffered_pipes
 
 RULES = ("minimum", "zero")
 RRF_CONSTANT = 60
@@ -33,6 +33,7 @@ Scores = Mapping[str, Mapping[str, float]]
 """Numbers by query and document: scores of a run, or grades."""
 
 
+@buffered_pipes()
 def read_judged(
     source: Any,
     *,

@@ -11,10 +11,10 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
-from lpmert.formats.text import Place, is_word, number_text, placed_lines, repeated, words_of
+from lpmert.formats.text import Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER_COLUMNS
 from lpmert.system.files import EMPTY, atomic_writer, head_of
 from lpmert.system.mapped import Growing
@@ -123,7 +123,7 @@ def write_mert_data(
     if scores is None:
         before, there, after = Path(features).name.rpartition(_FEATURES)
         if not there:
-            trouble = "give the file of scores, or call this one like run1.features.dat (--scores-out FILE)"
+            trouble = "call this one like run1.features.dat, or in Python give the file of scores"
             raise DataError(trouble, path=features)
         scores = Path(features).parent / f"{before}{_SCORES[0]}{after}"
     for word in (*nbest.names, *nbest.list_ids, kind):
@@ -226,7 +226,6 @@ class _Pool:
             self._statistics.add(place.numbers(words, "a statistic"))
 
     def data(self) -> MertData:
-        """Return the lists in the order in which they first came."""
         names, features = self._features.matrix()
         columns = SCORE_TYPES.get(self._type, ())
         nbest = self._owners.nbest(

@@ -19,10 +19,10 @@ import numpy as np
 from lpmert.errors import DataError
 from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
 from lpmert.formats.rows import Cell, Style, Template, first_of
-from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, repeated, words_of
+from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, words_of
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, repeated
 from lpmert.system.files import EMPTY, Bytes, atomic_writer, blocks_of_bytes, lines_of, open_bytes
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
@@ -44,10 +44,10 @@ Statistics = tuple[tuple[str, ...] | None, list[float]]
 def read_moses(
     paths: Paths,
     *,
-    statistics: Paths = (),
+    statistics_file: Paths = (),
     last_field: bool = False,
-    statistic_names: Sequence[str] | None = None,
-    texts: bool = True,
+    statistics: Sequence[str] | None = None,
+    drop_texts: bool = False,
     group: bool = False,
     counted: bool | None = False,
 ) -> NBest:
@@ -57,28 +57,27 @@ def read_moses(
     underscore in the name, `name= v` (0 where a line lacks them), or plain numbers (feature1, ...). They are the third
     field, or the fourth where the third is one number and the fourth has names. Other fields are not looked at.
 
-    Unless they are `counted` from the texts, statistics come from one of: `statistics`, a file for each of `paths`,
-    whose line has the id and the numbers of the same line; the numbers in the last field, with `last_field`, or without
-    where `write_moses` put them. `statistic_names` names them. Texts are not kept with `texts=False`, so that
-    `NBest.deduplicate` does not look at them. With `group`, lines of a list may lie apart. Raises `DataError` with file
-    and line.
+    Unless they are `counted` from the texts, statistics come from one of: `statistics_file`, a file for each of
+    `paths`, whose line has the id and the numbers of the same line; the numbers in the last field, with `last_field`;
+    or the field that `write_moses` wrote. `statistics` names them. With `drop_texts`, `NBest.deduplicate` does not
+    compare texts. With `group`, lines of a list may lie apart. Raises `DataError` with file and line.
     """
-    files, statistics_files = one_or_more(paths, "paths"), one_or_more(statistics, "statistics")
+    files, statistics_files = one_or_more(paths, "paths"), one_or_more(statistics_file, "statistics_file")
     if not files:
         raise DataError("give at least one file of lists")
     if sum((bool(counted), bool(statistics_files), last_field)) > 1:
-        raise DataError("give one source of statistics: references, statistics or last_field", path=files[0])
+        raise DataError("give one source of statistics: references, statistics_file or last_field", path=files[0])
     if statistics_files and len(statistics_files) != len(files):
         counts = f"{len(files)} files of lists and {len(statistics_files)} of statistics"
         raise DataError(f"{counts}; give one for each", path=files[0])
-    pool = _Pool(group, keep_texts=texts or bool(counted))
+    pool = _Pool(group, keep_texts=bool(counted) or not drop_texts)
     for path, beside in zip_longest(files, statistics_files):
         if beside is not None:
             with _beside(beside, path) as statistics_of:
                 pool.add(path, statistics_of, beside=True)
         else:
             pool.add(path, _last_field if last_field else _labelled if counted is False else _uncounted)
-    return pool.nbest(statistic_names)
+    return pool.nbest(statistics)
 
 
 def write_moses(nbest: NBest, path: str | Path) -> None:
@@ -130,11 +129,11 @@ class _Pool:
         self._here, self._last = set(), ""
         layout: _Layout | None = None
         for block in _whole_blocks(path):
-            (text,) = lines_of(first_of(block), path).texts
+            (text,) = lines_of(first_of(block), path)
             layout = layout or _Layout.of(text)
             if not beside and self._add_alike(block, layout, text, Place(path, block.first), statistics_of):
                 continue
-            for number, text in enumerate(lines_of(block, path).texts, block.first):
+            for number, text in enumerate(lines_of(block, path), block.first):
                 line = layout.line(text, Place(path, number))
                 self._begin(line.list_id, line.place)
                 self._owners.add(line.list_id)
@@ -335,7 +334,7 @@ class FeatureReader:
         self._required: set[str] | None = None
 
     def add(self, field: str, place: Place) -> None:
-        """Add the features of one line; raises `DataError` if they cannot be told apart, or lack those of a group."""
+        """Add the features of one line; raises `DataError` if they are ambiguous or lack those of a group."""
         self.rows.add(self.layout(field, place), place.numbers(numbers_of(field), "a feature"))
 
     def layout(self, field: str, place: Place) -> tuple[str, ...]:

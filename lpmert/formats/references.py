@@ -18,7 +18,7 @@ from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.files import EMPTY
-from lpmert.system.streams import COMPRESSED_ENDINGS, buffered_input
+from lpmert.system.streams import COMPRESSED_ENDINGS
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric
@@ -145,9 +145,7 @@ def _keyed(cells: Iterable[tuple[Place, str, str]], path: str | Path) -> Keyed:
 
 
 def _rows(path: str | Path) -> Rows:
-    """Return the lines of a file of words, which is looked at again for rates."""
-    with buffered_input():
-        return list(placed_lines(path))
+    return list(placed_lines(path))
 
 
 def _transcripts(rows: Rows, path: str | Path) -> Keyed:
@@ -205,7 +203,7 @@ class _Wanted(NamedTuple):
 
     @property
     def otherwise(self) -> str:
-        """What to do with a reference that has no list."""
+        """The remedy for a reference without a list."""
         return _PARTLY if self.options else "leave the reference out"
 
     def of_ids(self, spoken: Mapping[str, tuple[int | None, str]], path: str | Path | None) -> list[str]:

@@ -1,7 +1,7 @@
 """Rows of tables in TSV, CSV, Parquet and memory, many at once: the wanted cells and where each row begins.
 
-The core reads lines that are alike but for numbers and words, many at once: a template says what they have in common
-and what stands between. Whatever differs from it, and whatever is wrong, is left to the reader of lines of the format.
+The core reads blocks of lines that differ only in numbers and words: a template holds what they share. Other lines, and
+lines with errors, go to the careful reader of the format.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import numpy as np
 from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
-from lpmert.formats.text import Place, repeated
+from lpmert.formats.text import Place
 from lpmert.model.nbest import NBest
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, repeated
 from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, decoded, lines_of, whole
 from lpmert.system.mapped import MANY
 from lpmert.system.memory import room_for
@@ -79,7 +79,7 @@ class Alike(NamedTuple):
         return self.numbers[:, self.keys.index(key)]
 
     def runs(self, key: Any, words: Sequence[Any]) -> Runs:
-        """Return the runs of the words with this key; words: what they are taken for."""
+        """Return the runs of the words with this key; words: the ids that replace them."""
         places = self.column(key).astype(np.int64)
         starts = np.concatenate([[0], np.flatnonzero(np.diff(places)) + 1])
         sizes = np.diff(np.append(starts, len(places))).tolist()
@@ -103,7 +103,7 @@ class Template:
             self._keys.append(key)
 
     def read(self, block: Bytes) -> Alike | None:
-        """Return the cells of lines, `None` where one differs or has to be looked at."""
+        """Return the cells of lines, `None` if a line does not fit the template."""
         data = block.data
         if BYTE_ORDER_MARK in data:
             return None
@@ -278,7 +278,7 @@ def _unquoted(data: bytes) -> bool:
 
 def _split_rows(block: Bytes, width: int, places: Sequence[int], path: str | Path) -> Block:
     """Return the cells of the wanted columns of lines of a TSV; raises `DataError` for a line of another width."""
-    lines = lines_of(block, path).texts
+    lines = lines_of(block, path)
     if set(map(str.count, lines, repeat("\t"))) != {width - 1}:
         _refuse_width(((number, line.split("\t")) for number, line in enumerate(lines, block.first)), width, path)
     cells = "\t".join(lines).split("\t")
@@ -290,7 +290,7 @@ def _quoted_rows(
 ) -> Iterator[Block]:
     """Yield the rest of the rows of a CSV as Python's csv has them; with `choose` the header comes first."""
     first = next(blocks)
-    lines = (line for block in chain([first], blocks) for line in lines_of(block, path).texts)
+    lines = (line for block in chain([first], blocks) for line in lines_of(block, path))
     records = _csv_records(lines, first.first, path)
     line, header = next(records) if choose is not None else (0, [])
     rows = list(islice(records, _ROWS))

@@ -216,7 +216,6 @@ class _Reader:
         self.links: Lines = {}
 
     def add(self, place: Place, text: str) -> None:
-        """Take a line of the file."""
         fields = _fields(place, text)
         for key, table in (("I", self.nodes), ("J", self.links)):
             if key in fields:
@@ -264,7 +263,6 @@ class _Reader:
         return size
 
     def all_nodes(self, base: float) -> list[_Part]:
-        """Return the nodes in order."""
         lines = [self.nodes[number] for number in range(self.size("N", self.nodes, "I"))]
         for place, fields in lines:
             if "L" in fields:

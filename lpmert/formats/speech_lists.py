@@ -34,7 +34,7 @@ _TENSOR = re.compile(r"tensor\(([^,()]*)(, [^()]*)?\)")  # how torch prints a nu
 def read_scores(
     scores: Files,
     *,
-    texts: str | Path | None = None,
+    text_file: str | Path | None = None,
     losses: Files | None = None,
     separator: str = "-",
     counted: bool | None = False,
@@ -42,7 +42,7 @@ def read_scores(
     """Read N-best lists from one file of lines `key number` for each feature.
 
     `scores` are the files by feature. A key is the id of its list, the last `separator` in it, and what tells the
-    hypotheses of the list apart. `texts` is a file of lines `key word word ...`. The statistics are in the files of
+    hypotheses of the list apart. `text_file` has lines `key word word ...`. The statistics are in the files of
     `losses`, by name, unless they are `counted` from the texts. Lists and hypotheses keep the order of the first file;
     the others may have any. Raises `DataError` with file and line where a key is missing or comes twice, or a number is
     none.
@@ -52,16 +52,16 @@ def read_scores(
     if not separator:
         raise DataError("separator must not be empty; it stands between the id of a list and the rest of a key")
     if (counted is False) == (losses is None):
-        raise DataError("give either references (and texts) or losses")
-    if counted and texts is None:
+        raise DataError("give either references (and text_file) or losses")
+    if counted and text_file is None:
         raise DataError("word errors need texts: give the file of lines `key word word ...`")
     for what, named in (("scores", scores), ("losses", losses)):
         if named is not None and not named:
             raise DataError(f"{what} names no file; give at least one")
     read = {path: read_keyed(path) for path in [*scores.values(), *(losses or {}).values()]}
-    words = None if texts is None else read_keyed(texts)
+    words = None if text_file is None else read_keyed(text_file)
     first_path, first = next(iter(read.items()))
-    everything = [*read.items(), *([] if texts is None or words is None else [(texts, words)])]
+    everything = [*read.items(), *([] if text_file is None or words is None else [(text_file, words)])]
     for path, keyed in everything[1:]:
         _check_same_keys(first, first_path, keyed, path)
     lists: dict[str, list[str]] = {}

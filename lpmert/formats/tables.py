@@ -45,17 +45,17 @@ from lpmert.formats.rows import (
     record_of,
     to_columns,
 )
-from lpmert.formats.text import Place, number_text, repeated, spells_plainly, trouble_of_number
+from lpmert.formats.text import Place, number_text, spells_plainly, trouble_of_number
 from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rounds
 from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
-from lpmert.system.files import STDIN, atomic_writer, open_bytes
+from lpmert.system.files import atomic_writer, open_bytes
 from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
 _SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000
-"""Most of a table that is looked at to suggest columns."""
+"""Rows and cells of a table that suggestions are based on, at most."""
 
 
 def read_table(
@@ -118,14 +118,14 @@ class _Table:
                 yield from blocks(stream, source, self.kind, choose)
 
     def suggest(self, error: ColumnsNeeded, source: Any, format: str | None) -> None:
-        """Give an error likely columns, as far as the first rows tell them; the very first, if no more can be read."""
+        """Add likely columns to an error, judged by the first rows, or by the first one if no more can be read."""
         head = self._head
         arrays = [name for name in head.names if isinstance(head.first.get(name), list)]
         beside = [name for name in head.names if name not in arrays]  # ids, perhaps, and what else a record has once
         ids = [name for name in beside if name == error.said.segment] or beside[:1]
         names = [*ids, *arrays] if head.spread else [*head.names]
         cells: dict[str, Any] = {name: [head.first[name]] for name in names if name in head.first}
-        if names and str(source) != STDIN:  # of which the beginning has gone
+        if names:
             every = Columns(names[0], tuple(names[1:]), (), None)
             most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
             with suppress(DataError, StopIteration), closing(self.blocks(source, format, lambda _: every)) as blocks:
@@ -241,7 +241,7 @@ class _Table:
         raise self._error(line, f"column {quoted(name)} {trouble}")
 
     def _trouble(self, cell: Any, name: str) -> str | None:
-        """Say what is wrong with a cell that should be a number."""
+        """Return why a cell is not a usable number."""
         if cell is None or (isinstance(cell, str) and cell == ""):
             return "is empty; every hypothesis needs a number"
         if name in self.columns.statistics and str(cell).strip().lower() in ("true", "false"):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lpmert.errors import DataError
 from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
-from lpmert.quoting import quoted
+from lpmert.quoting import quoted, repeated
 from lpmert.system.files import lines
 
 WHITE = " \t\n\r\v\f"
@@ -65,7 +65,7 @@ class Place(NamedTuple):
 
 
 def spells_plainly(words: Iterable[str]) -> bool:
-    """Whether `float` may be asked: it takes underscores, and digits of other scripts, for numbers."""
+    """Whether words have neither underscores nor digits of other scripts, which `float` would accept."""
     joined = "".join(words)
     return "_" not in joined and joined.isascii()
 
@@ -74,9 +74,9 @@ ROUNDED = "an integer beyond 2**53 that float64 would round; rescale it, or subt
 
 
 def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs to") -> str | None:
-    """Say what is wrong with what should be a finite number: a word of a text, or else a value that JSON has.
+    """Return why a word of a text, or else a value of JSON, is not a usable number; `None` if it is one.
 
-    part: what can be left out instead.
+    part: what the message suggests to leave out.
     """
     plain = spells_plainly([cell]) if textual else type(cell) in (int, float)
     try:
@@ -113,16 +113,6 @@ def words_of(text: str) -> list[str]:
 def is_word(text: str) -> bool:
     """Whether a text is one word, without white space."""
     return WORD.fullmatch(text) is not None
-
-
-def repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that an earlier one equals, if any."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -24,8 +24,8 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
 from lpmert.formats.moses import groups_of, names_of_group, number_spans
-from lpmert.formats.text import WORD, Place, repeated, unique_keys
-from lpmert.quoting import listed, quoted
+from lpmert.formats.text import WORD, Place, unique_keys
+from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import read_text
 from lpmert.values import in_order
 
@@ -56,7 +56,7 @@ def form_of(content: str) -> str:
 
 
 def slots(content: str, path: str | Path, form: str) -> Iterator[Slot]:
-    """Yield where the weights are in a text of this form; raises `DataError` for what is none in a line of weights."""
+    """Yield where the weights are in a text of this form; raises `DataError` for other words in a line of weights."""
     start, section = 0, ""
     for number, line in enumerate(content.split("\n"), start=1):
         heading = _HEADING.fullmatch(line) if form == MOSES else None
@@ -106,7 +106,7 @@ Shorten = Callable[[FloatArray, int], FloatArray]
 _FULL_DIGITS = 17
 _JSON = "json"
 _ENDINGS = (".json", ".ini", ".txt", ".opt", ".config", ".weights")
-"""Of what is meant to be a file, whether it is there or not."""
+"""Endings that mark a text as the name of a file even if no such file exists."""
 
 
 @dataclass(frozen=True)
@@ -314,8 +314,6 @@ def _parse_json(content: str, path: str | Path) -> WeightsFile:
     return WeightsFile(path, tuple(weights), np.array(values), _JSON, content)
 
 
-_DIGITS = range(6, 18)
-
 ByRole = Mapping[str, float]
 
 
@@ -363,33 +361,33 @@ def _of_kaldi(settings: ByRole, sign: float) -> dict[str, float]:
     return {"acoustic": sign, "lm": sign * scale, "words": -settings["word-ins-penalty"] * scale}
 
 
+_ICEFALL = {"lm": "ngram_lm_scale", "attention": "attention_scale"}
+_ESPNET = {"lm": "lm_weight", "ngram": "ngram_weight", "tokens": "penalty"}
+"""Settings by role."""
+
+
 def _icefall(weights: ByRole) -> dict[str, float]:
     if weights["acoustic"] <= 0:
         raise ValueError("the weight of acoustic must be above 0")
-    scales = {"lm": "ngram_lm_scale", "attention": "attention_scale"}
-    return {scales[role]: w / weights["acoustic"] for role, w in weights.items() if role in scales}
+    return {_ICEFALL[role]: w / weights["acoustic"] for role, w in weights.items() if role in _ICEFALL}
 
 
-def _of_icefall(settings: ByRole, sign: float) -> dict[str, float]:
-    del sign
-    scales = {"ngram_lm_scale": "lm", "attention_scale": "attention"}
-    return {"acoustic": 1.0, **{scales[name]: value for name, value in settings.items()}}
+def _of_icefall(settings: ByRole, _: float) -> dict[str, float]:
+    return {"acoustic": 1.0, **{role: settings[name] for role, name in _ICEFALL.items() if name in settings}}
 
 
 def _espnet(weights: ByRole) -> dict[str, float]:
     decoder, ctc = weights.get("decoder", 0.0), weights.get("ctc", 0.0)
     if decoder < 0 or ctc < 0 or decoder + ctc == 0:
         raise ValueError("the weights of decoder and ctc must be at least 0, and not both 0")
-    names = {"lm": "lm_weight", "ngram": "ngram_weight", "tokens": "penalty"}
-    rest = {names[role]: w / (decoder + ctc) for role, w in weights.items() if role in names}
+    rest = {_ESPNET[role]: w / (decoder + ctc) for role, w in weights.items() if role in _ESPNET}
     return {"ctc_weight": ctc / (decoder + ctc), **rest}
 
 
-def _of_espnet(settings: ByRole, sign: float) -> dict[str, float]:
-    del sign
+def _of_espnet(settings: ByRole, _: float) -> dict[str, float]:
     share = settings["ctc_weight"]
-    names = {"lm_weight": "lm", "ngram_weight": "ngram", "penalty": "tokens"}
-    return {"decoder": 1.0 - share, "ctc": share, **{names[name]: w for name, w in settings.items() if name in names}}
+    rest = {role: settings[name] for role, name in _ESPNET.items() if name in settings}
+    return {"decoder": 1.0 - share, "ctc": share, **rest}
 
 
 def _pocketsphinx(weights: ByRole) -> dict[str, float]:
@@ -404,8 +402,7 @@ def _pocketsphinx(weights: ByRole) -> dict[str, float]:
     return {"lw": weights["lm"] / weights["acoustic"], "wip": wip}
 
 
-def _of_pocketsphinx(settings: ByRole, sign: float) -> dict[str, float]:
-    del sign
+def _of_pocketsphinx(settings: ByRole, _: float) -> dict[str, float]:
     return {"acoustic": 1.0, "lm": settings["lw"], "words": math.log(settings["wip"])}
 
 
@@ -438,7 +435,7 @@ def settings_text(
         trouble = f"{name} has no settings for these weights: {error}; search within a region, such as --bounds"
         raise DataError(trouble) from error
     sign = math.copysign(1.0, by_role.get("acoustic", 1.0))
-    for digits in _DIGITS:
+    for digits in range(DECIMALS, _FULL_DIGITS + 1):
         texts = {setting: f"{value:z.{digits}g}" for setting, value in settings.items()}
         back = toolkit.weights({setting: float(text) for setting, text in texts.items()}, sign)
         if keeps(np.array([back[roles[feature]] for feature in names])):

@@ -56,7 +56,7 @@ class Decoder(Protocol):
 
 
 def check_decoder(decoder: object, what: str) -> None:
-    """Raise `DecoderError` for what cannot decode; what: the argument."""
+    """Raise `DecoderError` unless an object can decode; what: the name of the argument."""
     if isinstance(decoder, type | bytes | bytearray) or not callable(getattr(decoder, "decode", None)):
         raise DecoderError(
             f"{what} must be an object with a method decode, such as an lpmert.Worker or an lpmert.Command, not "
@@ -146,7 +146,7 @@ class Measure:
         return self._metric
 
     def expect(self, ids: Sequence[str]) -> None:
-        """Take the references of what is decoded; raises `DataError` where one is missing, or there are others."""
+        """Take the references of the decoded inputs; raises `DataError` for missing and for superfluous ones."""
         if self._references is not None:
             found = references_by_list(ids, self._references, options=False)
             self._by_list = dict(zip(ids, found, strict=True))
@@ -204,7 +204,7 @@ def own_texts(decoded: Decoded) -> dict[str, str]:
 
 
 def check_references(references: object) -> None:
-    """Raise `DataError` for what can be no references."""
+    """Raise `DataError` unless an object can be references."""
     if references is None or isinstance(references, _PATH):
         return
     if isinstance(references, Mapping):

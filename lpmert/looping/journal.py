@@ -76,7 +76,6 @@ class Journal:
     def keep_decoded(
         self, number: int, part: str, weights: Mapping[str, float], decoded: Decoded, seconds: float
     ) -> None:
-        """Keep what was decoded."""
         own = None if decoded.own is None else dict(decoded.own)
 
         def write(folder: Path) -> None:
@@ -90,7 +89,6 @@ class Journal:
         return self._known(number, _STEP, lambda place: Step.of(_read(place), names))
 
     def keep_step(self, number: int, step: Step) -> None:
-        """Keep a step."""
         self._keep(number, lambda folder: _write(folder / _STEP, step.to_dict()))
 
     def _known(self, number: int, name: str, of: Callable[[Path], T]) -> T | None:

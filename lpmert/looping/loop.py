@@ -91,7 +91,6 @@ class Iteration:
     angle: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain numbers and dictionaries."""
         return {name: value for name, value in asdict(self).items() if name not in ("unit", "held_out_unit")}
 
 

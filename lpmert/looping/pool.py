@@ -1,4 +1,4 @@
-"""All hypotheses that a decoder has given so far, and whether they speak for it."""
+"""All hypotheses that a decoder has given so far, and how well the two agree."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Pool:
         return tuple(self._lists)
 
     def lists(self) -> NBest:
-        """Return what there is to choose from, of equal words as the policy says."""
+        """Return the pooled lists, with equal words treated by the policy."""
         if self._like is None:
             raise DataError("the pool is empty; add lists to it first")
         features, statistics, texts, sizes = [], [], [], []
@@ -209,7 +209,7 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
 
 
 def warning(found: Consistency, policy: str) -> str | None:
-    """Return what to say where decoder and pool part, and what to do about it; policy: of the pool, for equal words."""
+    """Return a warning and remedies where decoder and pool disagree; policy: of the pool, for equal words."""
     parted = abs(found.own_loss - found.pool_loss)
     if parted <= _PARTED * max(found.own_loss, found.pool_loss) or found.own_differs + found.search_errors < _FEWEST:
         return None

@@ -13,14 +13,12 @@ import signal
 import subprocess
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from string import Formatter
-from types import TracebackType
 from typing import IO, Any, cast
 
 import numpy as np
@@ -32,7 +30,7 @@ from lpmert.formats.text import Place, unique_keys
 from lpmert.formats.weights import WeightsFile, read_weights, weights_text
 from lpmert.looping.decoder import Decoded, check_references
 from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted, shortened
+from lpmert.quoting import listed, quoted, repeated, shortened
 from lpmert.system.deadline import checkpoint
 from lpmert.system.files import longest_line, most_of_a_whole, scratch_folder, write_text, writing_to
 from lpmert.system.interrupts import signals_blocked, undone_by_abort
@@ -46,7 +44,7 @@ _SHOWN = 80
 _GRACE_SECONDS = 5.0
 """How long a program may take to end once its input is closed."""
 _LOOK_SECONDS = 0.2
-"""How often the deadlines are looked at while a program computes; while it writes, after each block."""
+"""How often deadlines are checked while a program computes; while it writes, they are checked after each block."""
 _MESSAGE_SECONDS = 1.0
 """How long to wait for the last messages of a program that was killed: what left its group may hold them open."""
 _GROUP_SECONDS = 1.0
@@ -130,9 +128,7 @@ class Program:
     def __enter__(self) -> Program:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self.end(wait=error is None)
 
     def ask(self, request: str, deadline: float) -> None:
@@ -213,7 +209,7 @@ class Program:
         return DecoderError(f"the decoder {self._name} {why}{words}")
 
     def ended(self) -> DecoderError:
-        """Return the error of a program that ended though more was expected of it."""
+        """Return the error of a program that ended too early."""
         code = self._code_within(_GRACE_SECONDS)
         what = "closed its output" if code is None else _ending(code)
         return self.failure(f"{what} before it had answered")
@@ -260,7 +256,7 @@ class Program:
         return None
 
     def _processes(self) -> list[int]:
-        """Return the processes of the program's group, which may change: as they were up to a second ago."""
+        """Return the processes of the program's group, as of at most a second ago."""
         now = time.monotonic()
         if now >= self._looked + _GROUP_SECONDS:
             self._looked, self._group = now, group_of(self._process.pid)
@@ -441,8 +437,8 @@ class Worker:
         if isinstance(inputs, str) or not isinstance(inputs, Sequence) or not inputs:
             raise DecoderError(f"inputs must be the names of what to decode, not {quoted(inputs)}")
         self.inputs = tuple(inputs)
-        twice = [name for name, count in Counter(map(str, self.inputs)).items() if count > 1]
-        if twice or not are_texts(self.inputs):
+        twice = repeated(map(str, self.inputs))
+        if twice is not None or not are_texts(self.inputs):
             raise DecoderError(f"inputs must be different texts, not {quoted(twice or inputs)}")
         self._program: Program | None = None
         self._decodings = 0
@@ -450,9 +446,7 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

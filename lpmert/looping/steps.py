@@ -53,7 +53,6 @@ class Step:
     proved: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the step as plain numbers and dictionaries."""
         return asdict(self)
 
     @classmethod

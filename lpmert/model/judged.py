@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import listed, quoted, repeated
 
 _LARGEST = 1e100
 """Of grades."""
@@ -77,8 +76,8 @@ class Judged:
         if len(names) != features.shape[1] or {len(queries), len(unretrieved)} != {n_queries}:
             raise DataError("names must name every feature, queries every query; unretrieved has grades for each query")
         for what, some in (("features", names), ("queries", queries)):
-            if len(set(some)) < len(some):
-                twice = next(name for name, count in Counter(some).items() if count > 1)
+            twice = repeated(some)
+            if twice is not None:
                 raise DataError(f"two {what} are called {quoted(twice)}; give each a name of its own")
         for name, value in zip(
             ("features", "offsets", "relevance", "names", "queries", "unretrieved"),

@@ -81,7 +81,6 @@ class Document:
 
     @property
     def fingerprint(self) -> str:
-        """Of the lists."""
         return str(self.content["fingerprint"] if self.result is None else self.result.fingerprint)
 
 
@@ -106,7 +105,6 @@ class Documents:
         return result
 
     def of_kind(self, kind: str) -> Sequence[Document]:
-        """Return the outcomes of one kind."""
         return [one for one in self.all if one.kind == kind]
 
 
@@ -223,12 +221,10 @@ class Material:
         return place_of(name, self.names, self.lines)
 
     def surface(self, features: tuple[int, int], window: Window) -> Surface:
-        """Return the loss over two weights in a window."""
         first, second = features
         return surface(self.lines, self.weights, features, (float(window.halves[first]), float(window.halves[second])))
 
     def profile(self, feature: int, window: Window) -> Profile:
-        """Return the loss along a weight in a window."""
         return profile(self.lines, self.weights, feature, window, self.windows[0])
 
     def in_plane(self, weights: FloatArray, features: tuple[int, int]) -> FloatArray | None:
@@ -238,17 +234,14 @@ class Material:
 
     @property
     def result(self) -> Result:
-        """The result that the page is about."""
         return self.documents.result
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the features."""
         return self.result.names
 
     @property
     def unit(self) -> Unit:
-        """The unit in which users know the losses."""
         return self.result.unit or (LOSS if self.problem is None else self.problem.unit)
 
     @property
@@ -349,7 +342,7 @@ def check_same(problem: Problem | LatticeProblem, documents: Documents, data: st
 
 
 LONGEST_DIFF = 2000
-"""Words of two texts together from which on they are shown as wholly different: telling them apart takes squares."""
+"""Words of two texts together above which no differences are sought, which takes quadratic time."""
 
 Piece = tuple[bool, str]
 """Words, and whether they are changed."""

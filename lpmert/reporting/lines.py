@@ -29,7 +29,7 @@ _CELLS = 2.5
 """Half the width of the narrowest window, in widths of the interval in which the loss stays what it is."""
 
 PIECES = 1000
-"""Pieces of a profile that is drawn; more cannot be told apart."""
+"""Pieces of a drawn profile; more cannot be seen."""
 
 COLUMNS = 401
 """Points on each line of a surface, odd as its lines."""
@@ -102,7 +102,7 @@ class Lines(ABC):
 
     @abstractmethod
     def _row(self, weights: FloatArray, direction: FloatArray, between: Between | None) -> Row:
-        """Do as `row`; what lies between two lines may be taken from these."""
+        """Return the same, possibly by interpolating between two lines."""
 
 
 def lines_of(problem: Problem | LatticeProblem) -> Lines:

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from lpmert.values import Weights
 
 _MOST_PAIRED = 4
-"""Features whose pairs have surfaces unless others are asked for."""
+"""Features whose pairs get surfaces by default."""
 
 _MOST_PROFILES = 24
 """Features whose weights have profiles."""
 
 _MOST_CHANGES = 60
-"""Changed lists that are shown for each two weights, half of them from either end."""
+"""Changed lists shown for each two weights, half from either end."""
 
 _CLOSEST = 12
 """Lists with the closest decisions that are shown."""

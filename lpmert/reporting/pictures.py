@@ -139,12 +139,14 @@ def styled() -> Iterator[None]:
         yield
 
 
-def _empty(width: float, height: float) -> tuple[Figure, Any]:
+@contextmanager
+def _drawn(width: float, height: float) -> Iterator[tuple[Figure, Any]]:
+    """Yield an empty figure and its axes, to be drawn on in the block."""
     from matplotlib.figure import Figure as Canvas  # no window, no global state
 
-    figure = Canvas(figsize=(width, height), layout="constrained")
-    axes: Any = figure.add_subplot()
-    return figure, axes
+    with styled():
+        figure = Canvas(figsize=(width, height), layout="constrained")
+        yield figure, figure.add_subplot()
 
 
 def _places(losses: FloatArray | Sequence[float], most: int) -> Any:
@@ -156,8 +158,7 @@ def _places(losses: FloatArray | Sequence[float], most: int) -> Any:
 
 def progress(result: Mapping[str, Any], unit: Unit, width: float = 4.4, height: float = 2.6) -> Figure:
     """Draw the best weights and the bound over the time of a search, from its result as JSON has it."""
-    with styled():
-        figure, axes = _empty(width, height)
+    with _drawn(width, height) as (figure, axes):
         trace: Sequence[tuple[float, float | None, float]] = result["trace"]
         axes.set(xlabel="seconds", ylabel=unit.label)
         if not trace:
@@ -189,8 +190,7 @@ def profile(
     found: Profile, name: str, title: str, loss: float, unit: Unit, width: float = 4.4, height: float = 2.6
 ) -> Figure:
     """Draw the loss along one weight, with the interval in which it stays what it is and the weights in the middle."""
-    with styled():
-        figure, axes = _empty(width, height)
+    with _drawn(width, height) as (figure, axes):
         first, last = float(found.ends[0]), float(found.ends[-1])
         begin, end = found.best
         low, high = first if begin is None else max(begin, first), last if end is None else min(end, last)
@@ -231,8 +231,7 @@ def surface(
     places = list(found.features)
     middle, halves = found.weights[places], np.array(found.halves)
     losses = found.losses
-    with styled():
-        figure, axes = _empty(width, height)
+    with _drawn(width, height) as (figure, axes):
         least, beyond, most = (float(np.percentile(losses, share)) for share in (0.0, _ALL_BUT, 100.0))
         high = beyond if beyond > least else most
         norm = PowerNorm(0.5, least, high if high > least else least + 1.0)
@@ -309,8 +308,7 @@ def changes(differences: Sequence[tuple[str, float]], unit: Unit) -> Figure:
     """Draw what each list loses more or less, from the greatest gain on; of many lists those with the largest."""
     half = MOST_BARS // 2
     shown = differences if len(differences) <= MOST_BARS else [*differences[:half], *differences[-half:]]
-    with styled():
-        figure, axes = _empty(7.0, 1.2 + 0.22 * max(len(shown), 4))
+    with _drawn(7.0, 1.2 + 0.22 * max(len(shown), 4)) as (figure, axes):
         colours = [_BOUND if difference < 0 else _LOSS for _, difference in shown]
         figures = unit.figures(np.array([difference for _, difference in shown])) - unit.figures(np.zeros(len(shown)))
         axes.barh(range(len(shown)), figures, color=colours)
@@ -325,8 +323,7 @@ def changes(differences: Sequence[tuple[str, float]], unit: Unit) -> Figure:
 
 def subsets(found: Subsets, unit: Unit) -> Figure:
     """Draw the loss and its bound against the number of features, with what each size adds."""
-    with styled():
-        figure, axes = _empty(7.0, 3.6)
+    with _drawn(7.0, 3.6) as (figure, axes):
         sizes = [one.size for one in found.subsets]
         losses = unit.figures(np.array([one.result.loss for one in found.subsets]))
         bounds = [one.result.lower_bound for one in found.subsets]
@@ -356,9 +353,8 @@ def subsets(found: Subsets, unit: Unit) -> Figure:
 
 def ranges(found: NearOptimal, unit: Unit) -> Figure:
     """Draw the range of each weight among near-optimal ones, relative to its size at the optimum."""
-    with styled():
-        shown = [one for one in found.ranges if one.possible != (one.weight, one.weight)]
-        figure, axes = _empty(7.0, 1.6 + 0.42 * max(len(shown), 1))
+    shown = [one for one in found.ranges if one.possible != (one.weight, one.weight)]
+    with _drawn(7.0, 1.6 + 0.42 * max(len(shown), 1)) as (figure, axes):
         for place, one in enumerate(shown):
             size = abs(one.weight) or 1.0
             for (low, high), colour, width, label in (
@@ -391,8 +387,7 @@ def fusion(found: Fused) -> Figure:
         places = np.degrees(np.unwrap(np.arctan2(curve.begins[:, 1], curve.begins[:, 0])))
         chosen = places[0] + (np.degrees(np.arctan2(*result.weights[::-1])) - places[0]) % 360.0
         label = f"angle of the weights, from {result.names[0]} towards {result.names[1]}, in degrees"
-    with styled():
-        figure, axes = _empty(7.0, 4.0)
+    with _drawn(7.0, 4.0) as (figure, axes):
         axes.stairs(curve.values, places, baseline=None, color=_LOSS)
         axes.plot(chosen, result.score, "o", color=_BOUND, label=f"best: {result.score:.4f}")
         axes.axhline(found.equal, color=_FAINT, linewidth=1.0, linestyle=":", label=f"equal weights: {found.equal:.4f}")
@@ -406,8 +401,7 @@ def fusion(found: Fused) -> Figure:
 def along(found: Fused, feature: int, shares: FloatArray, values: FloatArray) -> Figure:
     """Draw the metric along the share of one weight, others in proportion, from its changes and the values between."""
     name = found.result.names[feature]
-    with styled():
-        figure, axes = _empty(7.0, 2.6)
+    with _drawn(7.0, 2.6) as (figure, axes):
         axes.stairs(values, shares, baseline=None, color=_LOSS)
         axes.plot(found.result.weights[feature] / found.result.weights.sum(), found.result.score, "o", color=_BOUND)
         axes.set_xlabel(printable(f"weight of {name}, out of 1"))
@@ -417,8 +411,7 @@ def along(found: Fused, feature: int, shares: FloatArray, values: FloatArray) ->
 
 def front(found: Front, unit: Unit) -> Figure:
     """Draw the least loss against the budget of the second sum, and the points of the front."""
-    with styled():
-        figure, axes = _empty(7.0, 3.6)
+    with _drawn(7.0, 3.6) as (figure, axes):
         points = found.points[::-1]
         sums, losses = [one.sums[found.second] for one in points], unit.figures(np.array([one.loss for one in points]))
         if found.every:  # or else there is more in between
@@ -447,8 +440,7 @@ def loop(found: Mapping[str, Any]) -> Figure:
             {"marker": "v", "color": _FAINT, "linestyle": ":"},
         ),
     ]
-    with styled():
-        figure, axes = _empty(7.0, 4.0)
+    with _drawn(7.0, 4.0) as (figure, axes):
         for label, points, style in curves:
             if points:
                 numbers, losses = zip(*points, strict=True)

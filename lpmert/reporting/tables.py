@@ -1,6 +1,6 @@
-"""What outcomes say, in the units that users know: figures, tables and verdicts, for terminals and pages alike.
+"""Figures, tables and verdicts of outcomes in the users' units, for terminals and pages alike.
 
-Checks, comparisons and tunings are taken as JSON has them, so that files of them are shown as they were.
+Checks, comparisons and tunings are taken as JSON, so that their files can be shown again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Table(NamedTuple):
 
 
 def unit_in(content: Content, key: str = "unit") -> Unit:
-    """Return the unit that an outcome is told in."""
+    """Return the unit of an outcome."""
     known = content.get(key)
     return LOSS if known is None else Unit(**known)
 
@@ -66,7 +66,7 @@ def bound(result: Result, unit: Unit) -> list[tuple[str, str]]:
 
 
 def verdict(result: Result) -> str:
-    """Return what is known about the best weights, and what that rests on."""
+    """Return the verdict on the best weights, and what it rests on."""
     unit = result.unit or LOSS
     cost = f"{unit.name} {unit.text(result.loss)}"
     least = None if result.lower_bound is None else unit.short(result.lower_bound, bound=True)

@@ -18,13 +18,11 @@ from lpmert.system.memory import Allowance
 Item = TypeVar("Item")
 
 _HOPELESS = 10
-"""How many times the time that is left work must take, at the pace so far, to be given up before."""
+"""Work is given up early if, at the pace so far, it would take this many times the time left."""
 
 
 class OutOfTime(Exception):
-    """Work was given up in the middle: the time or the memory is used up, or somebody wishes to stop; or, as it says,
-    there is far too little time left.
-    """
+    """Work was given up: time or memory is used up, the user stopped it, or it would take far too long."""
 
 
 class Deadline:
@@ -58,7 +56,6 @@ class Deadline:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the memory is used up."""
         return self.memory is not None and self.memory.spent
 
     @property
@@ -67,7 +64,7 @@ class Deadline:
         return None if self.limit is None else max(0.0, self.limit - self.seconds)
 
     def share(self, parts: float) -> float | None:
-        """Return the seconds that each of so many parts gets of what is left, `None` without a limit."""
+        """Return an equal share of the time left, in seconds, `None` without a limit."""
         return None if self.limit is None else max(0.0, self.limit - self.seconds) / parts
 
     def lacks(self, size: int) -> bool:

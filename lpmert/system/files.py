@@ -1,4 +1,4 @@
-"""Text files in and out: compression told by content on reading and by ending on writing, whole files or none."""
+"""Reading and writing text files: transparent compression, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import secrets
 import shlex
 import shutil
 import stat
-import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from lpmert.quoting import quoted, shortened
 from lpmert.system.deadline import checkpoint
 from lpmert.system.interrupts import undone_by_abort
 from lpmert.system.memory import room_for
-from lpmert.system.streams import DAMAGED, compressor, damaged, decompressed, opened, standard_input
+from lpmert.system.streams import DAMAGED, STDIN, compressor, damaged, decompressed, opened
 
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 """Elsewhere nothing is locked, and what killed processes leave stays."""
@@ -49,7 +48,6 @@ class Sink(io.FileIO):
             super().__init__(file, mode)
 
     def write(self, data: Any) -> int:
-        """Write bytes; raises `DataError`."""
         size = memoryview(data).nbytes
         if size and not self.abandoned:
             rest = memoryview(data).cast("B")
@@ -140,8 +138,7 @@ def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
 
 @contextmanager
 def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[None]:
-    """Own a file while the block runs: whoever asks for it meanwhile waits, or is refused by `DataError`, in this
-    process, too.
+    """Own a file while the block runs: other owners, in this process too, wait or get a `DataError`.
 
     A small file beside the target is locked, which the system undoes if the process is killed. path: the target as the
     caller named it. Where locks are unknown, nobody is refused.
@@ -207,7 +204,6 @@ def _remove_leftovers(parent: Path, form: str, *, folders: bool = False) -> None
                         os.close(left)
 
 
-STDIN = "-"
 EMPTY = "empty file; write it again, or name another"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -245,11 +241,10 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     Raises `DataError` if it cannot be opened, is to be written (see `writing_later`), or, while being read, if it is
     damaged, ends early, or is changed by somebody else.
     """
-    from_stdin = str(path) == STDIN
-    if not from_stdin:
+    if str(path) != STDIN:
         _check_not_written(path)
     try:
-        raw: BinaryIO = standard_input() if from_stdin else opened(path)
+        raw = opened(path)
     except OSError as error:
         raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
     except ValueError as error:  # of a null character or half of a surrogate pair in the name
@@ -266,8 +261,7 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
             raise
         raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
     finally:
-        if not from_stdin:
-            raw.close()
+        raw.close()
 
 
 @contextmanager
@@ -289,7 +283,7 @@ def _left_alone(raw: BinaryIO, path: str | Path) -> Iterator[None]:
 
 
 def _state(raw: BinaryIO) -> tuple[int, int] | None:
-    """Return the length and the date of a file, `None` for what is no file."""
+    """Return the length and the date of a regular file, `None` for anything else."""
     try:
         found = os.fstat(raw.fileno())
     except (OSError, ValueError):
@@ -345,23 +339,9 @@ def _check_not_written(source: str | Path) -> None:
 
 
 def head_of(path: str | Path, most: int) -> bytes:
-    """Return at most so many of the first bytes of a file, decompressed; of standard input those that can be put back.
-
-    Raises `DataError` as `open_bytes` does.
-    """
-    if str(path) != STDIN:
-        with open_bytes(path) as stream:
-            return stream.read(most)
-    raw: Any = sys.stdin.buffer
-    try:
-        packed = raw.peek(most) if hasattr(raw, "peek") else raw.getvalue()[raw.tell() :][:most]
-    except OSError as error:
-        raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
-    try:
-        plain: bytes = decompressed(io.BytesIO(packed), path).read1(most)
-    except DAMAGED as error:
-        raise damaged(path, error) from error
-    return plain
+    """Return at most so many of the first bytes of a file, decompressed; raises `DataError` as `open_bytes` does."""
+    with open_bytes(path) as stream:
+        return stream.read(most)
 
 
 @contextmanager
@@ -388,8 +368,8 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
     The text is UTF-8; a byte order mark is skipped. Raises `DataError`, with the line for a byte that is not UTF-8.
     """
     with open_bytes(path) as stream:
-        for block in blocks_of_lines(stream, path):
-            yield from enumerate(block.texts, block.first)
+        for block in blocks_of_bytes(stream, path):
+            yield from enumerate(lines_of(block, path), block.first)
 
 
 class Bytes(NamedTuple):
@@ -402,14 +382,6 @@ class Bytes(NamedTuple):
     def n_lines(self) -> int:
         """How many lines they are."""
         return self.data.count(b"\n") + (not self.data.endswith(b"\n"))
-
-
-class Lines(NamedTuple):
-    """Some lines of a file, without their ends: the number of the first one, and whether the last one has an end."""
-
-    first: int
-    texts: list[str]
-    ended: bool
 
 
 def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
@@ -432,22 +404,11 @@ def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Byt
         first += block.n_lines
 
 
-def lines_of(block: Bytes, path: str | Path) -> Lines:
+def lines_of(block: Bytes, path: str | Path) -> list[str]:
     """Return lines as text, as `lines` does; raises `DataError` for a byte that is not UTF-8."""
     text = decoded(block.data, path, block.first)
     texts = text.removesuffix("\n").split("\n")
-    if "\r" in text:
-        texts = [line.removesuffix("\r") for line in texts]
-    return Lines(block.first, texts, text.endswith("\n"))
-
-
-def blocks_of_lines(stream: io.BufferedReader, path: str | Path) -> Iterator[Lines]:
-    """Yield all lines of a stream that `open_bytes` opened, many at once, as `lines` does one by one.
-
-    Raises `DataError` also for a line beyond `longest_line`.
-    """
-    for block in blocks_of_bytes(stream, path):
-        yield lines_of(block, path)
+    return [line.removesuffix("\r") for line in texts] if "\r" in text else texts
 
 
 def _check_ends(data: bytes, path: str | Path) -> None:
@@ -580,7 +541,7 @@ def atomic_writer(path: str | Path) -> Iterator[TextIO]:
 
 
 def check_place(path: str | Path) -> None:
-    """Raise `DataError` if no file can be written there later; what is there stays as it is."""
+    """Raise `DataError` if the place cannot be written later; an existing file stays as it is."""
     target = Path(path).resolve()
     with writing_to(path):
         if target.is_dir():

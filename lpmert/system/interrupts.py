@@ -11,7 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, NoReturn
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -88,7 +88,6 @@ class Interrupts:
         self.pressed = False
         self.number = int(signal.SIGINT)
         self._previous: dict[int, Any] = {}
-        self._raising = False
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is not threading.main_thread():
@@ -103,23 +102,10 @@ class Interrupts:
                 signal.signal(number, self._press)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous.clear()
-
-    @contextmanager
-    def raising(self) -> Iterator[None]:
-        """Let the first Ctrl-C, too, raise `KeyboardInterrupt` within the block, which only waits for others."""
-        self._raising = True
-        try:
-            if self.pressed:
-                raise KeyboardInterrupt
-            yield
-        finally:
-            self._raising = False
 
     def _press(self, number: int, frame: FrameType | None) -> None:
         first = not self.pressed
@@ -128,8 +114,6 @@ class Interrupts:
         previous = self._previous[number]
         if not first or _interrupts_of(previous) is not None:
             previous(number, frame)
-        if self._raising:
-            raise KeyboardInterrupt
 
 
 def _interrupts_of(handler: Any) -> Interrupts | None:

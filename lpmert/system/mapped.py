@@ -24,7 +24,7 @@ _ROWS = 1 << 16
 
 
 class _Pages(mmap.mmap):
-    """The pages of a file of ours: nobody else knows it, so that nobody changes it."""
+    """The pages of a private, unnamed file, which no other process can change."""
 
 
 class Spool:

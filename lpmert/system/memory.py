@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 _SHARE = 0.9
-"""Of the memory that is free, what may be taken where nobody sets a limit."""
+"""Share of the free memory that may be taken without a limit."""
 
 _RESERVE = 1 / 32
-"""Share of the limit that is kept for what is done between two looks, and for the report."""
+"""Share of the limit reserved for the work between two looks, and for the report."""
 
 _PAUSE = 0.005
 """Seconds between two looks."""
@@ -153,7 +153,7 @@ def give_back() -> None:
 
 
 def keep_little() -> None:
-    """Have the C library give large arrays back as soon as they are freed; it keeps room for such that it has seen."""
+    """Have the C library return large arrays to the system as soon as they are freed."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 

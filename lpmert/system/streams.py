@@ -1,8 +1,8 @@
-"""Streams of bytes: pipes, read once and seen often, and what gzip, xz or zstandard packed.
+"""Streams of bytes: pipes that can be read again, and what gzip, xz or zstandard packed.
 
-Packing is told by content on reading, by the ending on writing. Standard input and pipes that have a name, as of
-<(command) in a shell or of mkfifo, are kept: what a file is, is told from its beginning, and references may be looked
-at more than once, but what has come out of a pipe does not come again.
+Packing is told by content on reading, by the ending on writing. What comes out of standard input and of named pipes,
+such as <(command) in a shell, is kept in a temporary file while a command runs: a format is told from the beginning of
+a file, and references are read more than once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import lzma
 import os
 import stat
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -35,29 +36,10 @@ _XZ_MAGIC = b"\xfd7zXZ\x00"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
-class _Ahead(io.RawIOBase):
-    """A stream that cannot go back, such as a pipe, with the bytes that were read from it to look at them."""
-
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
-        self._head, self._rest = head, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._head[: len(buffer)] or self._rest.read(len(buffer))
-        self._head = self._head[len(data) :]
-        buffer[: len(data)] = data
-        return len(data)
-
-
 def decompressed(stream: BinaryIO, path: str | Path) -> io.BufferedReader:
     """Return what a stream holds, which reading may find `DAMAGED`; path is its name in errors."""
     head = stream.read(max(len(_GZIP_MAGIC), len(_XZ_MAGIC), len(_ZSTD_MAGIC)))
-    if stream.seekable():
-        stream.seek(-len(head), os.SEEK_CUR)
-    else:
-        stream = io.BufferedReader(_Ahead(head, stream))
+    stream.seek(-len(head), os.SEEK_CUR)
     if head.startswith(_GZIP_MAGIC):
         plain: Any = gzip.GzipFile(fileobj=stream, mode="rb")
     elif head.startswith(_XZ_MAGIC):
@@ -65,7 +47,7 @@ def decompressed(stream: BinaryIO, path: str | Path) -> io.BufferedReader:
     elif head.startswith(_ZSTD_MAGIC):
         plain = _Zstandard(stream, path)
     elif isinstance(stream, io.BufferedReader):
-        return stream  # a second reader around standard input would close it
+        return stream
     else:
         plain = stream
     return io.BufferedReader(plain)
@@ -137,31 +119,63 @@ def damaged(path: str | Path, why: object) -> DataError:
     return DataError(f"the compressed file is damaged or ends early ({why}); make or copy it again", path=path)
 
 
-_STANDARD_INPUT = (-1, -1)
-"""In the place of device and node."""
+STDIN = "-"
+
+_IN_MEMORY = 16 << 20
+"""Bytes of a pipe that are kept in memory; of a larger one all are in a file."""
+
+_Key = tuple[int, int] | str
+"""Device and node of a pipe, or `STDIN`."""
 
 
-class _Buffered:
-    """What has come out of a pipe so far, and the rest of it."""
+class _Pipe:
+    """A pipe, with all that has come out of it so far."""
 
-    def __init__(self, rest: Any) -> None:
-        self.data, self.rest = bytearray(), rest
+    def __init__(self, source: Any) -> None:
+        self.source, self.size = source, 0
+        self._kept = tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="lpmert-")  # noqa: SIM115
 
     def part(self, start: int, most: int) -> bytes:
-        """Return some bytes from a place on, and none only at the end."""
-        if start == len(self.data):
-            self.data += getattr(self.rest, "read1", self.rest.read)(most)
-        return bytes(self.data[start : start + most])
+        """Return some bytes from a place on, none only at the end."""
+        if start < self.size:
+            self._kept.seek(start)
+            return self._kept.read(most)
+        data: bytes = getattr(self.source, "read1", self.source.read)(most)
+        self._kept.seek(self.size)
+        self._kept.write(data)
+        self.size += len(data)
+        return data
+
+    def close(self) -> None:
+        """Forget what came out of it, and close it unless it is standard input."""
+        self._kept.close()
+        if self.source is not sys.stdin.buffer:
+            self.source.close()
 
 
 class _FromStart(io.RawIOBase):
     """A pipe as a file that is read from its start."""
 
-    def __init__(self, pipe: _Buffered) -> None:
-        self._pipe, self._place = pipe, 0
+    def __init__(self, pipe: _Pipe, *, shared: bool) -> None:
+        self._pipe, self._place, self._shared = pipe, 0, shared
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go back or forward within what has been read; the end of a pipe is not known."""
+        if whence == os.SEEK_END:
+            raise io.UnsupportedOperation("the end of a pipe")
+        self._place = offset + (self._place if whence == os.SEEK_CUR else 0)
+        return self._place
+
+    def close(self) -> None:
+        if not (self._shared or self.closed):
+            self._pipe.close()
+        super().close()
 
     def readinto(self, buffer: Any) -> int:
         data = self._pipe.part(self._place, len(buffer))
@@ -170,51 +184,35 @@ class _FromStart(io.RawIOBase):
         return len(data)
 
 
-_buffers: ContextVar[dict[tuple[int, int], _Buffered] | None] = ContextVar("buffered_pipes", default=None)
-_buffers_input: ContextVar[bool] = ContextVar("buffers_input", default=False)
+_pipes: ContextVar[dict[_Key, _Pipe] | None] = ContextVar("pipes", default=None)
 
 
 @contextmanager
 def buffered_pipes() -> Iterator[None]:
-    """Let every pipe be opened by its name as often as wanted while the outermost such block runs."""
-    if _buffers.get() is not None:
+    """Let every pipe be opened as often as wanted while the outermost such block runs."""
+    if _pipes.get() is not None:
         yield
         return
-    pipes: dict[tuple[int, int], _Buffered] = {}
-    before = _buffers.set(pipes)
+    pipes: dict[_Key, _Pipe] = {}
+    before = _pipes.set(pipes)
     try:
         yield
     finally:
-        _buffers.reset(before)
-        for key, pipe in pipes.items():
-            if key != _STANDARD_INPUT:
-                pipe.rest.close()
+        _pipes.reset(before)
+        for pipe in pipes.values():
+            pipe.close()
 
 
 def opened(path: str | Path) -> BinaryIO:
-    """Open a file, or a pipe from its start, for reading its bytes; raises `OSError`."""
-    pipes = _buffers.get()
-    if pipes is None or not stat.S_ISFIFO((found := os.stat(path)).st_mode):
-        return open(path, "rb")
-    key = found.st_dev, found.st_ino
+    """Open a file, or a pipe or standard input from its start, for reading its bytes; raises `OSError`."""
+    key: _Key = STDIN
+    if str(path) != STDIN:
+        found = os.stat(path)
+        if not stat.S_ISFIFO(found.st_mode):
+            return open(path, "rb")
+        key = found.st_dev, found.st_ino
+    shared = _pipes.get()
+    pipes = {} if shared is None else shared
     if key not in pipes:
-        pipes[key] = _Buffered(open(path, "rb", buffering=0))  # noqa: SIM115
-    return io.BufferedReader(_FromStart(pipes[key]))
-
-
-@contextmanager
-def buffered_input() -> Iterator[None]:
-    """Let what is read in this block from standard input be there again later, where pipes are kept."""
-    before = _buffers_input.set(True)
-    try:
-        yield
-    finally:
-        _buffers_input.reset(before)
-
-
-def standard_input() -> BinaryIO:
-    """Return standard input, from its start if it has been kept; tables, which may be large, are not."""
-    pipes = _buffers.get()
-    if pipes is None or not (_buffers_input.get() or _STANDARD_INPUT in pipes):
-        return sys.stdin.buffer
-    return io.BufferedReader(_FromStart(pipes.setdefault(_STANDARD_INPUT, _Buffered(sys.stdin.buffer))))
+        pipes[key] = _Pipe(sys.stdin.buffer if key == STDIN else open(path, "rb", buffering=0))  # noqa: SIM115
+    return io.BufferedReader(_FromStart(pipes[key], shared=shared is not None))

@@ -1,1 +1,1 @@
-"""Weights for unseen lists: averages over weights, and estimates of what they will cost."""
+"""Weights for unseen lists: averages over weights, and estimates of their loss."""

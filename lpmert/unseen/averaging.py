@@ -1,4 +1,4 @@
-"""The average of weights under a Gibbs distribution: good weights count more, and none of them alone.
+"""The average of weights under a Gibbs distribution, where good weights count more.
 
 Sources: Catoni, PAC-Bayesian Supervised Classification, 2007 (Gibbs posteriors); Zhang, Information-theoretic upper and
 lower bounds for statistical estimation, IEEE Transactions on Information Theory 2006. The temperature was chosen by
@@ -42,13 +42,13 @@ RIDGE = 0.1
 """Added to the eigenvalues of the features' correlations before they are made alike."""
 
 CHAINS = 3
-"""Random walks, whose means are averaged: with two that disagree, it is unknown which is off."""
+"""Random walks, whose means are averaged: with two that disagree, neither can be trusted."""
 
 AGREEMENT = 0.95
 """Least cosine of a chain's mean with the mean of all at which chains end."""
 
 MOST_ROUNDS = 16
-"""As often do chains that do not agree go on for as many steps as at first."""
+"""Chains that disagree are extended by the first number of steps this many times, at most."""
 
 STATES = 40
 """States of each chain that are kept."""
@@ -261,7 +261,6 @@ class _Walks:
 
     @property
     def steps(self) -> int:
-        """How many steps all chains have taken."""
         return sum(self._taken)
 
     @property
@@ -444,7 +443,6 @@ class Averaging(Comparator):
     takes_jobs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check the options."""
         super().__post_init__()
         if isinf(self.temperature) and self.within is None:
             raise MethodError("an infinite temperature averages all weights, good and bad: set within, too")

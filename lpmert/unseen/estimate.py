@@ -1,6 +1,4 @@
-"""What weights will cost on unseen lists from the same source: cross-validation with refits.
-
-Lists and lattices alike: what weights choose, and what each list contributes to the loss.
+"""What weights will cost on unseen lists from the same source: cross-validation with refits, for lists and lattices.
 
 Every fold is fitted from nothing but its own lists: their scale, their correlations, their temperature, their first
 weights. The lists held out do not enter.
@@ -46,7 +44,7 @@ AnyData = TypeVar("AnyData", bound=NBest | WordGraphs)
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Keep linear algebra to one thread: with several, sums are rounded in an order that hangs on their number."""
+    """Keep linear algebra to one thread: with several, rounding depends on their number."""
     try:
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
     except ImportError:
@@ -73,7 +71,7 @@ def data_of(problem: AnyProblem) -> Material:
 
 
 def divisible(data: NBest | WordGraphs) -> Material:
-    """Return lists or lattices as they are; raises `DataError` for hypergraphs, and for what is none of these."""
+    """Return lists or lattices as they are; raises `DataError` for hypergraphs and other objects."""
     if isinstance(data, Hypergraphs):
         raise DataError(
             "hypergraphs are not divided; make N-best lists of them: lpmert convert --n-best, lpmert.n_best"
@@ -141,11 +139,6 @@ class Interval:
     low: float | None
     high: float | None
 
-    @property
-    def half_width(self) -> float | None:
-        """Half of the length of the interval."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -164,11 +157,10 @@ class Estimate:
 
     @property
     def doubtful(self) -> bool:
-        """Whether there are so few lists that the estimate is not worth much."""
+        """Whether there are too few lists for a useful estimate."""
         return self.groups < FEW
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain numbers and dictionaries."""
         return asdict(self)
 
 
@@ -213,7 +205,6 @@ class Split:
 
     @property
     def groups(self) -> int:
-        """How many groups there are."""
         return int(self.group.max()) + 1
 
     def of_lists(self, repetition: int = 0) -> IntArray:
@@ -226,7 +217,7 @@ class Split:
 
 
 def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
-    """Return the fold of each list [S], the same for lists of a group [S]; nothing else but the seed tells it."""
+    """Return the fold of each list [S], the same for lists of a group [S]; it depends only on the seed."""
     order = np.random.default_rng(seed).permutation(int(group.max()) + 1)
     return np.asarray((order % folds)[group])
 
@@ -237,7 +228,7 @@ def cross_validated(
     split: Split,
     on_fold: Callable[[int, int], object] = lambda *_: None,
 ) -> Estimate | None:
-    """Return what is to be expected on as many unseen lists, `None` if the time did not suffice.
+    """Return the expected loss on as many unseen lists, `None` if the time did not suffice.
 
     Line searches stand for the optimum, and one chain averages where there are several without refits.
     """

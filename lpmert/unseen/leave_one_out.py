@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 _BITS = 55
 """That the losses of a search may take, so that they are added up without rounding."""
 
-OnList = Callable[[int, int], object]
-"""Gets how many lists were left out, of how many."""
-
 
 @dataclass(frozen=True)
 class LeftOut(Outcome):
@@ -99,7 +96,7 @@ def leave_one_out(
     jobs: int = 1,
     backend: str = "threads",
     seed: int = 0,
-    on_list: OnList | None = None,
+    on_stage: Callable[[str, int, int], object] | None = None,
 ) -> LeftOut:
     """Find what each list costs at the proved optimum of all others: exact leave-one-out cross-validation.
 
@@ -113,8 +110,8 @@ def leave_one_out(
         Seconds for everything, half of them at most for the optimum; lists that it leaves open are between bounds.
     memory_limit, jobs, backend, seed
         As for `minimize`.
-    on_list : callable, optional
-        Gets how many lists were left out, and how many there are; a true answer stops.
+    on_stage : callable, optional
+        Called with the name of the stage, how many lists were left out, and how many there are; a true answer stops.
 
     Returns
     -------
@@ -160,7 +157,7 @@ def leave_one_out(
                 break
             found = search.without(number, deadline.share(len(waiting) - done))
             ends[:, number] = ends[:, number] if found is None else found
-            if told(on_list, n_lists - len(waiting) + done + 1, n_lists):
+            if told(on_stage, "lists left out", n_lists - len(waiting) + done + 1, n_lists):
                 break
     return LeftOut(optimum, nbest.list_ids, fitted, ends[0], ends[1], deadline.seconds)
 

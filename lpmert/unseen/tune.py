@@ -55,7 +55,7 @@ AVERAGED, OPTIMUM = "averaged", "optimum"
 
 @dataclass(frozen=True, eq=False)
 class Averaged:
-    """Averaged weights [D], what they cost on the lists that they come from, and how they came about.
+    """Averaged weights [D], their loss on the lists fitted to, and how they were found.
 
     unit: the mean difference in loss between two hypotheses of a list; temperature: that of the average, `None` if it
     is infinite; both are S times as much for a metric that is not additive. agreement: the least cosine of a chain's

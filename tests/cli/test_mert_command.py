@@ -206,8 +206,7 @@ def test_runs_are_merged(here: Path) -> None:
         [*FLAGS, "--rseed", "5", "--ntry", "1", "--nrandom", "2", "--nr", "2", "--type", "powell", "--threads", "1"],
         [*FLAGS, "--random-restarts", "3", "--verbose", "0", "--scconfig", "case:true,regtype:none,regwin:3"],
         [*FLAGS, "-T", "1", "-c", "reflen:closest", "--time-limit", "5"],
-        [*FLAGS, "--shard-count", "3", "--shard-size", "0.5", "-r", "-1", "--opt", "d_0,lm_0", "--scc", "case:false"],
-        [*FLAGS[:-2], "--verb=0", "--random-r", "3"],
+        [*FLAGS, "--shard-count", "3", "--shard-size", "0.5", "-r", "-1", "-o", "d_0,lm_0", "-c", "case:false"],
     ],
 )
 def test_the_flags_that_scripts_have_are_taken(here: Path, flags: list[str]) -> None:

@@ -1,5 +1,6 @@
 """`lpmert pareto` and `solve --budget`: what they print is what the library finds."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -74,9 +75,14 @@ def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
         (("--ties", "worst"), "--ties is for one sum"),
     ):
         assert message in refusal("solve", table, *FEWER, "--budget", "b=3", *more, code=2)
-    code, _, told = finished("pareto", "-", *FEWER, "--second", "c", stdin=table.open())
-    assert code == 2
-    assert "stdin cannot be read twice" in told
+
+
+def test_another_column_of_standard_input_is_read_too(table: Path) -> None:
+    flags = (*FEWER, "--second", "c", "-q", "--json")
+    code, told, _ = finished("pareto", "-", *flags, stdin=table.open())
+    assert code == 0
+    of_file, of_stdin = json.loads(succeeded("pareto", table, *flags).stdout), json.loads(told)
+    assert [point["sums"] for point in of_stdin["points"]] == [point["sums"] for point in of_file["points"]]
 
 
 def test_a_front_is_drawn(table: Path, tmp_path: Path) -> None:

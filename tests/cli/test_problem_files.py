@@ -126,8 +126,8 @@ def test_every_command_that_reads_lists_takes_the_file(folder: Path, monkeypatch
 
 
 WRONG = {
-    'featrues = "am"\n': r"no option is called 'featrues'; there are data, .*features, .*held-out",
-    "time-limit = 5\n": "no option is called 'time-limit'",  # is the search's, not the problem's
+    'featrues = "am"\n': r"no key 'featrues'; there are data, .*features, .*held-out",
+    "time-limit = 5\n": "no key 'time-limit'",  # is the search's, not the problem's
     "fix = { am = true }\n": r"fix: cannot be True",
     "fix = { am = 'x' }\n": r"fix: 'am=x' is not a name with a number",
     "fix = 1979-05-27\n": "fix: cannot be",

@@ -340,7 +340,6 @@ def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None
     ("flags", "message"),
     [
         (["--segment", "x"], "--segment does not apply to reading npz"),
-        (["--scores-out", "x"], "--scores-out does not apply to writing best-of-n"),
         (["--last-field"], "--last-field does not apply to reading npz"),
         (["--scores", "x"], "--scores does not apply to reading npz"),
         (["--from", "srilm"], "--references is needed for reading srilm"),

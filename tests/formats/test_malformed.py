@@ -111,7 +111,7 @@ KINDS: dict[str, Kind] = {
     ),
     "moses beside": Kind(
         {"lists.txt": MOSES, "statistics": "0 1 2\n0 3 4\n1 5 6\n"},
-        lambda folder: read(folder / "lists.txt", "moses", statistics=folder / "statistics"),
+        lambda folder: read(folder / "lists.txt", "moses", statistics_file=folder / "statistics"),
     ),
     "mert": Kind(
         {"features": FEATURES, "scores": SCORES},
@@ -128,7 +128,7 @@ KINDS: dict[str, Kind] = {
     "scores": Kind(
         {"am": AM, "lm": LM, "text": TEXT},
         lambda folder: read(
-            {name: folder / name for name in ("am", "lm")}, texts=folder / "text", references=SPOKEN, partial=True
+            {name: folder / name for name in ("am", "lm")}, text_file=folder / "text", references=SPOKEN, partial=True
         ),
     ),
     "espnet": Kind(
@@ -586,17 +586,17 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     ("long:1: no reference for utterance 'u1', but one for 'a'", of_moses("u1", references="long")),
     ("moses:1: no statistics; give references", of_moses()),
     ("give one source of statistics", of_moses(last_field=True, references="moses")),
-    ("1 files of lists and 2 of statistics", of_moses(statistics=["moses", "moses"])),
+    ("1 files of lists and 2 of statistics", of_moses(statistics_file=["moses", "moses"])),
     ("at least one file", of_moses([])),
     ("2 files of features and 1 of scores", lambda: read(["am", "am"], "mert", scores="am")),
     ("either references .* or losses", of_scores()),
-    ("either references .* or losses", of_scores(texts="am", references=SPOKEN, losses={"am": "am"})),
+    ("either references .* or losses", of_scores(text_file="am", references=SPOKEN, losses={"am": "am"})),
     ("word errors need texts", of_scores(references=SPOKEN)),
     ("scores names no file", of_scores(files={}, losses={"am": "am"})),
     ("losses names no file", of_scores(losses={})),
     ("alone: one file a score: give NAME=FILE for each", lambda: read("alone", "scores", references=SPOKEN)),
-    ("no list for the reference of 'two-x'", of_scores(texts="text", references=SPOKEN)),
-    ("no reference for utterance 'one'", of_scores(texts="text", references={"x": "a"}, partial=True)),
+    ("no list for the reference of 'two-x'", of_scores(text_file="text", references=SPOKEN)),
+    ("no reference for utterance 'one'", of_scores(text_file="text", references={"x": "a"}, partial=True)),
     ("scores must be a sequence", lambda: read(".", "espnet", references=SPOKEN, scores="score")),
     ("scores names no file", lambda: read(".", "espnet", references=SPOKEN, scores=())),
     ("no reference for utterance 'one'", lambda: read("alone", "srilm", references={"two": "a dog"}, partial=True)),
@@ -609,7 +609,7 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     (f"^references {NO_SET}", lambda: read("y.tsv", text="text", references={"y.tsv"})),
     (f"^names {NO_SET}", lambda: TWO.select_features({"a", "b"})),
     (f"^references {NO_SET}", lambda: measure_texts(TWO, {"x", "y"}, "wer")),
-    (f"^statistics {NO_SET}", of_moses(statistics={"moses"})),
+    (f"^statistics_file {NO_SET}", of_moses(statistics_file={"moses"})),
     (f"^scores {NO_SET}", lambda: read(".", "espnet", references=SPOKEN, scores={"score"})),
     (f"^source {NO_SET}", lambda: lpmert.load_lattices({"y.tsv"}, "y.tsv")),
     (f"^methods {NO_SET}", lambda: lpmert.compare(TWO, {"och", "grid"}, seeds=1)),

@@ -127,7 +127,7 @@ MEANINGS = {
         {"0": 2, "1": 1}, "L_0", ["a", "c", "b"], group=True, **LAST,
     ),
     "statistics beside a list": of_moses(
-        [[1, 2], [3, 4], [5, 6]], sums=["match", "total"], statistics="@beside", statistic_names=["match", "total"]
+        [[1, 2], [3, 4], [5, 6]], sums=["match", "total"], statistics_file="@beside", statistics=["match", "total"]
     ),
     "errors against a reference": of_moses([0, 1, 2], references="@one", metric="wer"),
     "errors against the nearest of two references": of_moses([0, 1, 0], references=["@one", "@two"], metric="wer"),
@@ -176,7 +176,7 @@ MEANINGS = {
     ),
     "files are joined by key in the order of the first": means(
         KEYED, [[-10.5, -2], [-11, -4], [-3, -1]], [0, 1, 2], {"one": 2, "two-x": 1}, "am lm",
-        ["the cat", "the cut", ""], source={"am": "@am", "lm": "@lm"}, texts="@text",
+        ["the cat", "the cut", ""], source={"am": "@am", "lm": "@lm"}, text_file="@text",
         references=SPOKEN,
     ),
     "lists of keys may lie apart": means(
@@ -338,7 +338,7 @@ def test_swahili_references_give_the_recorded_statistics(tmp_path: Path) -> None
     references = put(tmp_path, {"references": content}) / "references"
     lists = SWAHILI / "run7.nbest.txt.xz"
     measured = read(lists, "moses", references=references, metric=BleuTexts(tokenize="none"))
-    recorded = read(lists, "moses", statistics=SWAHILI / "run7.bleustats.txt.xz", texts=False)
+    recorded = read(lists, "moses", statistics_file=SWAHILI / "run7.bleustats.txt.xz", drop_texts=True)
     assert (measured.statistics == recorded.statistics).all()
     assert recorded.deduplicate().n_hypotheses == 48_343
 

@@ -160,12 +160,13 @@ def test_numbers_of_rows_and_columns_with_gaps_are_no_features(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("times", [1, 3000])
-def test_of_stdin_only_the_first_row_tells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, times: int) -> None:
-    content = written(tmp_path, {name: cells * times for name, cells in speech().items()}).read_bytes()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-    found = needed("-")
-    assert found.suggestion["features"] == "am,lm,score,words,ref_words"
-    assert found.no_features == {"rank": "a rank by its name"}
+def test_of_stdin_the_first_rows_tell_as_of_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, times: int) -> None:
+    file = written(tmp_path, {name: cells * times for name, cells in speech().items()})
+    of_file = needed(file)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
+    of_stdin = needed("-")
+    assert of_stdin.suggestion == of_file.suggestion
+    assert of_stdin.no_features == of_file.no_features
 
 
 def test_a_wide_table_is_looked_at_in_a_moment(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from looping.toy import NAMES, decoded, universe
 
 import lpmert
-from lpmert.looping.config import read_config
+from lpmert.cli.loop_file import read_config
 from lpmert.system import memory
 from lpmert.system.files import line_limit
 
@@ -279,10 +279,7 @@ def written(folder: Path, text: str = CONFIG) -> Path:
 
 
 def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
-    more = (
-        '[region]\nfixed = { am = 1 }\nbounds = { lm = [0, ""] }\n'
-        "linear = [{ coefficients = { lm = 1, words = 1 }, lower = 0 }]\n"
-    )
+    more = "[region]\nfix = { am = 1 }\nbounds = { lm = '0..' }\nlinear = ['lm=1,words=1:0..']\n"
     found = read_config(
         written(tmp_path, CONFIG.replace("[loop]", f"{more}\n[loop]\nseed = 3\nequal_words = 'latest'"))
     )
@@ -294,7 +291,7 @@ def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
             "n": 4,
             "references": tmp_path / "references.tsv",
             "region": lpmert.Region(
-                fixed={"am": 1}, bounds={"lm": (0, None)}, linear=[lpmert.Linear({"lm": 1, "words": 1}, lower=0)]
+                fixed={"am": 1}, bounds={"lm": (0, None)}, linear=(lpmert.Linear({"lm": 1, "words": 1}, lower=0),)
             ),
             "iterations": 5,
             "seed": 3,
@@ -314,7 +311,7 @@ def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
         ("worker =", "wirker =", "either command or worker"),
         ("[decoder]", "[decoders]", "no key 'decoders'"),
         ('references = "references.tsv"', "", "decoder.inputs are missing"),
-        ("[loop]", "[region]\nbounds = { lm = 3 }\n[loop]", "region: "),
+        ("[loop]", "[region]\nbounds = { lm = 3 }\n[loop]", "region.bounds: "),
         ("[loop]", "[region]\ncosine = 0.5\n[loop]", "no key 'region.cosine'"),
         ("timeout = 100", "timeout = 0", "timeout must be a positive number of seconds, not 0"),
         ("timeout = 100", "timeout = nan", "timeout must be a positive number of seconds, not nan"),

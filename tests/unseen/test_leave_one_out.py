@@ -90,11 +90,11 @@ def test_lists_that_are_left_open_lie_between_bounds(monkeypatch: pytest.MonkeyP
     lists = _lists(0, 3)
     wanted, seen = lpmert.leave_one_out(lists), []
 
-    def on_list(done: int, n_lists: int) -> bool:
-        seen.append((done, n_lists))
+    def on_stage(_: str, done: int, parts: int) -> bool:
+        seen.append((done, parts))
         return True
 
-    stopped = lpmert.leave_one_out(lists, on_list=on_list)
+    stopped = lpmert.leave_one_out(lists, on_stage=on_stage)
     assert len(seen) == 1
     assert seen[0][1] == 5
     assert not stopped.complete

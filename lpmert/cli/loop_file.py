@@ -1,27 +1,28 @@
-"""A loop in a file: TOML that says what decodes, from which weights, within which limits, and what should come out.
+"""A loop with a decoder in a TOML file: the decoder, its first weights, their region, and references.
 
-Paths count from the folder of the file, and programs run there.
+Paths count from the folder of the file, and programs run there. The keys of [region] are those of options.
 """
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from lpmert.cli.running import naming
+from lpmert.cli.search import Where, options_by_key
+from lpmert.cli.settings import check_keys, read_toml, values_of
 from lpmert.errors import DataError, DecoderError, RegionError
 from lpmert.formats.references import read_transcripts
 from lpmert.formats.weights import read_weights
 from lpmert.looping.decoder import Decoder
 from lpmert.looping.loop import loop
 from lpmert.looping.programs import Command, Worker
-from lpmert.model.region import Linear, Region
-from lpmert.quoting import listed, quoted
-from lpmert.system.files import read_text
+from lpmert.model.region import Region
+from lpmert.quoting import quoted
 from lpmert.values import named_weights
 
 _MAIN = ("weights", "references", "metric", "n", "region", "decoder", "held-out", "loop")
@@ -46,13 +47,10 @@ class Config:
 
 
 def read_config(path: str | Path) -> Config:
-    """Read a loop from a file; raises `DataError`, which names the key, `DecoderError` and `RegionError`."""
+    """Read a loop from a file; raises `DataError`, which names the key, and `DecoderError`."""
     place = Path(path)
-    try:
-        document = tomllib.loads(read_text(place))
-    except (ValueError, RecursionError) as error:  # also of numbers and tables that Python cannot hold
-        raise DataError(f"not TOML: {error}", path=place) from error
-    _check(document, _MAIN, "", place)
+    document = read_toml(place)
+    check_keys(document, _MAIN, place)
     weights = _weights(document, place)
     main = _table(document, "decoder", place)
     closing = ExitStack()
@@ -62,11 +60,11 @@ def read_config(path: str | Path) -> Config:
         if references is not None:
             arguments["references"] = references
         if "region" in document:
-            arguments["region"] = _region(_table(document, "region", place), place)
+            arguments["region"] = _region(_table(document, "region", place), tuple(weights), place)
         decoder = _decoder(main, references, weights, place, closing)
         if "held-out" in document:
             aside = _table(document, "held-out", place)
-            _check(aside, _HELD_OUT, "held-out.", place)
+            check_keys(aside, _HELD_OUT, place, "held-out.")
             others = _references(aside, place)
             differing = _table(aside, "decoder", place) if "decoder" in aside else {}
             merged = {**main, **differing}
@@ -76,7 +74,7 @@ def read_config(path: str | Path) -> Config:
             if others is not None:
                 arguments["held_out_references"] = others
         options = document.get("loop", {})
-        _check(options, _LOOP, "loop.", place)
+        check_keys(options, _LOOP, place, "loop.")
     except BaseException:
         closing.close()
         raise
@@ -87,10 +85,8 @@ def _weights(document: Mapping[str, Any], place: Path) -> dict[str, float]:
     if "weights" not in document:
         raise DataError("weights are missing; give them by name, weights = { am = 1, lm = 7 }, or a file", path=place)
     given = document["weights"]
-    try:
+    with naming(str(place)):
         return named_weights(read_weights(place.parent / given) if isinstance(given, str) else given)
-    except DataError as error:
-        raise error if error.path is not None else DataError(str(error), path=place) from error
 
 
 def _references(document: Mapping[str, Any], place: Path) -> Any:
@@ -104,24 +100,13 @@ def _references(document: Mapping[str, Any], place: Path) -> Any:
     raise DataError(f"references must be a file or several, not {quoted(given)}", path=place)
 
 
-def _region(given: Mapping[str, Any], place: Path) -> Region:
-    known = {field.name for field in fields(Region)} - {"cosine", "around"}
-    _check(given, known, "region.", place)
-    found = dict(given)
+def _region(given: Mapping[str, Any], names: Sequence[str], place: Path) -> Region | None:
+    known = options_by_key(Where)
+    del known["cosine"], known["around"]  # steps of the loop have cosines of their own
     try:
-        if "bounds" in found:
-            found["bounds"] = {name: _ends(ends) for name, ends in found["bounds"].items()}
-        if "linear" in found:
-            found["linear"] = [Linear(**one) for one in found["linear"]]
-        return Region(**found)
-    except (TypeError, ValueError, AttributeError, RegionError) as error:
+        return Where(**values_of(given, known, place, "region.")).region(names)
+    except RegionError as error:
         raise DataError(f"region: {error}", path=place) from error
-
-
-def _ends(given: Any) -> tuple[float | None, float | None]:
-    """Return the ends of a range; TOML has no null, so that an empty text stands for none."""
-    low, high = given
-    return None if low == "" else low, None if high == "" else high
 
 
 def _decoder(
@@ -129,7 +114,7 @@ def _decoder(
 ) -> Decoder:
     if ("worker" in given) == ("command" in given):
         raise DataError("decoder needs either command or worker: the words of a program", path=place)
-    _check(given, _WORKER if "worker" in given else _COMMAND, "decoder.", place)
+    check_keys(given, _WORKER if "worker" in given else _COMMAND, place, "decoder.")
     settings = {"folder": ".", **given}
     for name in ("folder", "weights_like"):
         if name in settings:
@@ -156,11 +141,3 @@ def _table(document: Mapping[str, Any], name: str, place: Path) -> Mapping[str, 
     if not isinstance(found, dict):
         raise DataError(f"the table [{name}] is missing", path=place)
     return found
-
-
-def _check(given: Any, known: Collection[str], where: str, place: Path) -> None:
-    if not isinstance(given, dict):
-        raise DataError(f"{where.removesuffix('.')} must be a table, not {quoted(given)}", path=place)
-    for name in given:
-        if name not in known:
-            raise DataError(f"no key {quoted(where + name)}; there are {listed(sorted(known))}", path=place)
