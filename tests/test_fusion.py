@@ -229,9 +229,13 @@ def test_what_is_stopped_says_what_no_weights_exceed(monkeypatch: pytest.MonkeyP
 def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
     """Each number of digits takes a look at all documents."""
     lists = lists_of(2, 3)
+    long = maximize(lists, "ndcg-exp@5").weights * [1.0, 1.0 + 2.0**-50, 1.0]
+    few = fuse(lists, "ndcg-exp@5", other=long).result.weights
+    assert few.tolist() == few.round(6).tolist()
     with Deadline(stop=lambda: True).running():
-        stopped = fuse(lists, "ndcg-exp@5")
-    assert stopped.result.weights.tolist() == [1 / 3] * 3
+        stopped = fuse(lists, "ndcg-exp@5", other=long)
+    assert stopped.result.weights.tolist() == (long / long.sum()).tolist()
+    assert stopped.result.weights.tolist() != stopped.result.weights.round(6).tolist()
     assert stopped.grid_points == 1
 
 

@@ -272,7 +272,7 @@ def test_a_cone_that_is_being_searched_in_whole_numbers_counts_in_the_bound(monk
 def test_a_cone_that_exact_arithmetic_closes_within_the_tolerance_counts_in_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(search._Maximizing, "_consider", lambda *_: None)
+    monkeypatch.setattr(search.Maximizing, "_consider", lambda *_: None)
     monkeypatch.setattr(search, "_TOLERANCE", 2**40)  # all is within it
     result = maximize(Judged([[1], [2], [3]], [0, 3], [1, 0, 0]), "mrr@3")
     assert result.exact_nodes == 1

@@ -172,10 +172,10 @@ class TestIndependence:
         assert own - set(at_import) == {f"lpmert.{name}" for name in allowed.split()}
 
     def test_the_checker_is_short_enough_to_be_read(self) -> None:
-        apart = {"lattices.py": 179, "ratio.py": 195}
+        apart = {"lattices.py": 179, "ranking.py": 319, "ratio.py": 195}
         lengths = {path.name: lines_of_code(path) for path in CHECKER}
         assert {name: lengths[name] for name in apart} == apart
-        assert sum(length for name, length in lengths.items() if name not in apart) <= 897
+        assert sum(length for name, length in lengths.items() if name not in apart) <= 909
 
 
 def lines_of_code(path: Path) -> int:
