@@ -4,22 +4,13 @@
 
 namespace lpmert {
 
-namespace {
-
 LPMERT_CLONES
-void add_up_blocks(const double* columns, Index n, Index length, const double* weights, double* scores) {
+void score_blocks(const double* columns, Index n, Index length, const double* weights, double* scores) {
     Index i = 0;
     for (; i + 8 * LANES <= length; i += 8 * LANES) combine_blocks<8>(0.0, weights, columns + i, n, length, scores + i);
     for (; i + 2 * LANES <= length; i += 2 * LANES) combine_blocks<2>(0.0, weights, columns + i, n, length, scores + i);
     for (; i + LANES <= length; i += LANES) combine_blocks<1>(0.0, weights, columns + i, n, length, scores + i);
     if (i < length) combine_blocks<1>(0.0, weights, columns + length - LANES, n, length, scores + length - LANES);
-}
-
-}  // namespace
-
-// Clang refuses clones of a function that was called before it is defined, as a header calls this one.
-void score_blocks(const double* columns, Index n, Index length, const double* weights, double* scores) {
-    add_up_blocks(columns, n, length, weights, scores);
 }
 
 Index Lists::longest() const {
