@@ -7,10 +7,8 @@ namespace lpmert {
 LPMERT_CLONES
 void score_blocks(const double* columns, Index n, Index length, const double* weights, double* scores) {
     Index i = 0;
-    for (; i + 8 * LANES <= length; i += 8 * LANES)
-        combine_blocks<8>(0.0, weights, columns + i, n, length, scores + i);
-    for (; i + 2 * LANES <= length; i += 2 * LANES)
-        combine_blocks<2>(0.0, weights, columns + i, n, length, scores + i);
+    for (; i + 8 * LANES <= length; i += 8 * LANES) combine_blocks<8>(0.0, weights, columns + i, n, length, scores + i);
+    for (; i + 2 * LANES <= length; i += 2 * LANES) combine_blocks<2>(0.0, weights, columns + i, n, length, scores + i);
     for (; i + LANES <= length; i += LANES) combine_blocks<1>(0.0, weights, columns + i, n, length, scores + i);
     if (i < length) combine_blocks<1>(0.0, weights, columns + length - LANES, n, length, scores + length - LANES);
 }

@@ -15,7 +15,8 @@
 #define LPMERT_INLINE inline
 #endif
 
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(LPMERT_CHECKED)
+// Not by Clang 22: it refuses clones that a header calls, and leaves out functions that only clones call.
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && !defined(LPMERT_CHECKED)
 #define LPMERT_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
 #define LPMERT_CLONES

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -226,18 +227,19 @@ _STATE = re.compile(r"\d+(\s|$)")
 
 def kind_of_graph(text: str) -> str | None:
     """Return the format of lattices that a text, or its beginning, looks like; `None` for none."""
-    rows = [line for line in text.removeprefix("\ufeff").split("\n") if line.strip()]
+    later = (line for line in text.removeprefix("\ufeff").split("\n") if line.strip())
+    rows = list(islice(later, 2))
     if not rows:
         return None
     first = rows[0]
-    plain = next((line for line in rows if not line.startswith("#")), "")
+    plain = next((line for line in chain(rows, later) if not line.startswith("#")), "")
     if _SLF.match(plain):
         return "slf"
     if first.startswith("# target ||| features"):
         return "hypergraph"
     if _SEARCH_GRAPH.match(first):
         return "moses-graph"
-    if _ARC.fullmatch(first) and all(map(_STATE.match, rows)):
+    if _ARC.fullmatch(first) and all(map(_STATE.match, chain(rows, later))):
         return "fst"
     return "kaldi-lattice" if len(first.split()) == 1 and len(rows) > 1 and _ARC.match(rows[1]) else None
 

@@ -18,7 +18,7 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import lists_with_costs
-from lpmert.numeric.lists import standardised
+from lpmert.numeric.lists import reach_of, standardised
 from lpmert.system.deadline import checkpoint, out_of_time
 
 
@@ -95,7 +95,7 @@ class DescentLists:
         for column, row in zip(basis.T, self.turned, strict=True):  # threads of a matrix product take longer than this
             checkpoint()
             core.combine(self.transposed, np.ascontiguousarray(column), row)
-        self.magnitudes = np.abs(features).max(axis=0, initial=0.0)
+        self.magnitudes = reach_of(features)
         self.lists = lists_with_costs(self.turned.T, offsets, costs)
         self._scores = np.empty(len(costs))
         self.deviation = max(float(costs.std()), 1.0)

@@ -266,8 +266,12 @@ def sorted_lists(
 
 
 def reach_of(rows: FloatArray) -> FloatArray:
-    """Return the largest magnitude [D] in each column of rows [M, D]."""
-    return np.asarray(np.maximum(rows.max(axis=0, initial=0.0), -rows.min(axis=0, initial=0.0)))
+    """Return the largest magnitude [D] in each column of rows [M, D], 0 where columns are empty."""
+    if not len(rows):
+        return np.zeros(rows.shape[1])
+    # as a segment of its own: numpy is slow on many short rows otherwise
+    most, least = (end.reduceat(rows, [0], axis=0)[0] for end in (np.maximum, np.minimum))
+    return np.maximum(np.abs(most), np.abs(least))
 
 
 def rounding_bound(weights: FloatArray, reach: FloatArray, spread: FloatArray | None = None) -> float:
