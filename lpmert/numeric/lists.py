@@ -271,7 +271,7 @@ def reach_of(rows: FloatArray) -> FloatArray:
         return np.zeros(rows.shape[1])
     # as a segment of its own: numpy is slow on many short rows otherwise
     most, least = (end.reduceat(rows, [0], axis=0)[0] for end in (np.maximum, np.minimum))
-    return np.maximum(np.abs(most), np.abs(least))
+    return np.asarray(np.maximum(np.abs(most), np.abs(least)))
 
 
 def rounding_bound(weights: FloatArray, reach: FloatArray, spread: FloatArray | None = None) -> float:
