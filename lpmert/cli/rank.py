@@ -176,8 +176,11 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
             raise click.UsageError(f"--picture draws two features, and there are {len(lists.names)}.")
         other = None if best.weights is None else parse_weights(best.weights, lists.names, "--weights")
         if not out.quiet:
-            sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {len(lists.names)} features"
+            features = "1 feature" if len(lists.names) == 1 else f"{len(lists.names)} features"
+            sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {features}"
             say(f"{documents.name}: {sizes}; seed {best.seed}")
+        if len(lists.names) == 1 and not best.signed:
+            say("warning: one feature leaves nothing to choose: its own order is the ranking; give several")
         if settings.verify is not None:
             verified = verify(
                 settings.verify,

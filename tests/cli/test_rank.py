@@ -57,6 +57,14 @@ def test_the_json_is_written_and_its_weights_are_read_again(tmp_path: Path) -> N
     assert {**again, "other": None, "seconds": 0} == {**plain, "seconds": 0}
 
 
+def test_one_run_leaves_nothing_to_choose_and_a_warning_says_so() -> None:
+    alone = succeeded("rank", RUNS[0], *QRELS)
+    assert "documents, 1 feature;" in alone.stderr
+    assert "warning: one feature leaves nothing to choose" in alone.stderr
+    assert "warning: one feature leaves" in succeeded("rank", RUNS[0], *QRELS, "-q").stderr
+    assert "leaves nothing to choose" not in succeeded("rank", *RUNS, *QRELS).stderr
+
+
 def test_runs_have_names_of_their_own(tmp_path: Path) -> None:
     for name, path in zip("ab", RUNS, strict=True):
         (tmp_path / name).mkdir()
