@@ -68,17 +68,17 @@ class Unit:
     def of(self, loss: float) -> float:
         return self.offset + self.factor * loss
 
-    def text(self, loss: float, *, bound: bool = False) -> str:
-        """Return the figure in a few digits; of a lower bound on the loss, rounded such that it stays one."""
-        count = f" ({self.counted(loss)})" if self.counts and not bound else ""
-        return f"{self.short(loss, bound=bound)}{count}"
+    def text(self, loss: float) -> str:
+        """Return the figure in a few digits, and what it counts."""
+        count = f" ({self.counted(loss)})" if self.counts else ""
+        return f"{self.short(loss)}{count}"
 
     def counted(self, loss: float) -> str:
         """Return what a loss counts, of a share: 3 errors."""
         return f"{number(loss)} {self.counts.removesuffix('s') if loss == 1 else self.counts}"
 
     def short(self, loss: float, *, bound: bool = False) -> str:
-        """Return the same without the count."""
+        """Return the same without the count; of a lower bound on the loss, rounded such that it stays one."""
         value = self.of(loss)
         if self.percent:
             return f"{_rounded(100 * value, _DECIMALS, self.factor if bound else 0.0)}%"
@@ -87,6 +87,10 @@ class Unit:
         size = abs(self.offset) or abs(value)  # four digits of the largest figure
         decimals = min(_MOST_DECIMALS, max(0, _DIGITS - math.ceil(math.log10(size)))) if size else 0
         return _rounded(value, decimals, self.factor if bound else 0.0)
+
+    def least(self, bound: float, loss: float) -> str:
+        """Return a lower bound on the loss, rounded such that it stays one; where the loss meets it, the loss."""
+        return self.short(bound, bound=bound < loss)
 
     @property
     def label(self) -> str:

@@ -63,7 +63,7 @@ def _figures(progress: Progress, unit: Unit) -> tuple[str, str, str]:
     if bound is None:
         return "-", unit.short(loss), "-"
     gap = percent(progress.gap_rel) if unit.offset == 0.0 else unit.difference(loss - bound).lstrip("-+")
-    return unit.short(bound, bound=bound < loss), unit.short(loss), gap
+    return unit.least(bound, loss), unit.short(loss), gap
 
 
 def standing(progress: Progress, unit: Unit = LOSS) -> str:

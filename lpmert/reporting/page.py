@@ -382,7 +382,7 @@ def _from_to(unit: Unit, losses: FloatArray) -> str:
 
 def _course(result: Mapping[str, Any], unit: Unit) -> str:
     first, last = result["trace"][0], result["trace"][-1]
-    bounds = [unit.short(bound, bound=bound < loss) for _, bound, loss in result["trace"] if bound is not None]
+    bounds = [unit.least(bound, loss) for _, bound, loss in result["trace"] if bound is not None]
     bound = f"the bound from {bounds[0]} to {bounds[-1]}" if bounds else "no bound"
     seconds = duration(result["seconds"].get("total", last[0]))
     best = f"the best {unit.name} went from {unit.short(first[2])} to {unit.short(last[2])}"

@@ -59,10 +59,8 @@ def bound(result: Result, unit: Unit) -> list[tuple[str, str]]:
     """Return the bound, and the gap where there is one; nothing of a heuristic."""
     if result.lower_bound is None:
         return []
-    if result.gap_abs == 0.0:
-        return [(unit.bound, unit.short(result.loss))]
     gap = [("gap", percent(result.gap_rel))] if unit.offset == 0.0 else []  # a share of the loss, which is not shown
-    return [(unit.bound, unit.text(result.lower_bound, bound=True)), *gap]
+    return [(unit.bound, unit.least(result.lower_bound, result.loss)), *(gap if result.gap_abs else [])]
 
 
 def verdict(result: Result) -> str:

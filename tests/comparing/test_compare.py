@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -183,8 +184,9 @@ def test_a_run_that_is_cut_short_does_not_count_beside_whole_ones():
 
 @dataclass(frozen=True)
 class Hungry(Comparator):
-    """A method whose second run holds much once this file is there, for as long as it is let."""
+    """A method whose second run holds much once this file is there, until it is told that that is enough."""
 
+    enough = threading.Event()
     after: str = ""
     name = "hungry"
 
@@ -192,7 +194,7 @@ class Hungry(Comparator):
         while seed and not os.path.exists(self.after):
             time.sleep(0.01)
         block = np.ones((seed * 600 << 20) // 8)
-        time.sleep(600.0 * seed)
+        self.enough.wait(600.0 * seed)
         return Found(np.ones(problem.canonical.n_features) + 0.0 * block.sum())
 
 
@@ -208,6 +210,7 @@ def test_the_memory_of_runs_counts_wherever_they_run(caplog, tmp_path, fresh_mem
         optimum=None,
         on_run=lambda *_: first.touch(),
     )
+    Hungry.enough.set()  # or else its thread would keep the process
     assert not found.complete
     assert [run.seed for run in found["hungry"].runs] == [0]
     assert "the memory limit is near; the runs so far are compared" in caplog.text
