@@ -30,7 +30,8 @@ def start(checkout: Path, *arguments: object, **environment: str) -> subprocess.
 def run(checkout: Path, *arguments: object, **environment: str) -> tuple[int, str]:
     """Return the code with which Python ends in a checkout, and what it prints."""
     with start(checkout, *arguments, **environment) as process:
-        return process.wait(), process.stdout.read() if process.stdout else ""
+        printed, _ = process.communicate()  # read on the way: a full pipe would stop the program
+        return process.returncode, printed
 
 
 def copy(place: Path) -> Path:
