@@ -176,10 +176,10 @@ def tune(
     files = (out, weights.weights_out, page.report)
     with logging_to_stderr(out), delivering(*files, renews=[weights.updated]) as deliver:
         data, others, there = held_out.read(search, out)
-        arguments = search.arguments(data)
+        arguments, unit = search.arguments(data), search.unit(data)
         weights.check(data.names)
         with Interrupts() as stop:
-            with naming(search.name), progress_of(out, search.time_limit, search.unit(data), "averages") as callback:
+            with naming(search.name), progress_of(out, search.time_limit, unit, "averages") as callback:
                 tuned = tune_weights(
                     data,
                     held_out=others,
@@ -191,7 +191,7 @@ def tune(
                     on_stage=None if out.quiet else Stages(),
                     **arguments,
                 )
-            tuned = replace(tuned, optimum=replace(tuned.optimum, unit=search.unit(data)), held_out_unit=there)
+            tuned = replace(tuned, optimum=replace(tuned.optimum, unit=unit), held_out_unit=there)
             if not out.quiet:
                 print_outcome(tuned.optimum, shown=not out.as_json and out.output is None)
             text = partial(_weights_text, weights, tuned, data, arguments)

@@ -194,8 +194,6 @@ def naming(data: str) -> Iterator[None]:
             raise
         raise DataError(str(error), path=data) from error
     except MetricError as error:
-        if str(error).startswith(f"{data}: "):
-            raise
         raise MetricError(f"{data}: {error}") from error
 
 

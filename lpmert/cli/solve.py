@@ -39,6 +39,7 @@ from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
+    from lpmert.findings import Unit
     from lpmert.result import Callback, Check, Result
 
 
@@ -261,12 +262,13 @@ def _run(
     with logging_to_stderr(out):
         with delivering(out, page.report, *writes, renews=renews) as deliver:
             data, seconds = search.load(out)
-            arguments = search.arguments(data)  # wrong usage is told before the table of progress begins
+            # wrong usage is told before the table of progress begins
+            arguments, unit = search.arguments(data), search.unit(data)
             with Interrupts() as stop:
-                allowed = Allowance(search.memory_limit).enforced()
-                with naming(search.name), allowed, progress_of(out, search.time_limit, search.unit(data)) as callback:
+                progress = progress_of(out, search.time_limit, unit)
+                with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
                     outcome = find(data, callback, arguments)
-                outcome, result = _with_more(outcome, search, data, seconds)
+                outcome, result = _with_more(outcome, search, data, seconds, unit)
                 if not out.quiet:
                     print_outcome(outcome, shown=text is None and not out.as_json and out.output is None)
                 report = partial(_report, outcome, data, out.verbose > 0)
@@ -278,7 +280,7 @@ def _run(
 
 
 def _with_more(
-    outcome: Result | Check, search: ScaledSearch, data: Data, seconds: float
+    outcome: Result | Check, search: ScaledSearch, data: Data, seconds: float, unit: Unit
 ) -> tuple[Result | Check, Result]:
     """Return an outcome and its result with rates, units, and the time for reading."""
     from lpmert.result import Result
@@ -288,7 +290,7 @@ def _with_more(
         _scaled(result, search, data, None if isinstance(outcome, Result) else outcome),
         seconds={"read": seconds, **result.seconds},
         rates={**result.rates, **search.rates(data, result.loss)},
-        unit=search.unit(data),
+        unit=unit,
     )
     if isinstance(outcome, Result):
         return result, result
