@@ -16,8 +16,12 @@ from lpmert.methods.choices.choices import Choices, SumChoicesSearch
 from lpmert.methods.exhaustive import Exhaustive
 from lpmert.methods.groups import Groups
 from lpmert.methods.lp_mert.method import LpMert
+from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import f_beta
-from lpmert.model.canonical import Canonical, Totals
+from lpmert.model.canonical import Canonical, CanonicalWeights, Totals
+from lpmert.model.nbest import NBest
+from lpmert.model.problem import Problem
+from lpmert.model.region import Region
 from lpmert.search.method import Incumbent, Task
 
 METHODS = (Auto(), Cells(), Choices(), LpMert(), Exhaustive(), Groups(size=2))
@@ -85,3 +89,13 @@ def test_losses_in_fixed_point_are_rounded_down_exactly(loss: float, unit: float
     form = replace(form_of(0).bare(), unit=unit, constant=constant)
     for given_loss in (loss, Fraction(loss) / 3, int(loss)):
         assert form.cost_of_loss(given_loss) == math.floor(Fraction(given_loss) / Fraction(unit)) - constant
+
+
+@pytest.mark.parametrize("metric", ["loss", f_beta()])
+@pytest.mark.parametrize(("first", "inside"), [(-1.0, False), (-1e-9, False), (0.0, False), (1e-9, True)])
+def test_a_cost_is_attained_inside_of_the_limits_alone(metric: str | Metric, first: float, *, inside: bool) -> None:
+    rng = np.random.default_rng(3)
+    statistics = np.repeat(rng.integers(0, 2, (40, 1)), 1 if metric == "loss" else 3, axis=1)
+    lists = NBest(rng.normal(size=(40, 3)), range(0, 41, 4), statistics, names=list("abc"))
+    form = Problem(lists, metric, region=Region(bounds={"a": (0.0, None)})).canonical
+    assert (form.attained_cost(CanonicalWeights(np.array([first, 1.0, 1.0]))) is not None) is inside
