@@ -235,13 +235,17 @@ class Canonical:
         return self.loss_of(int(self.losses[selection].sum()))
 
     def attained_cost(self, weights: CanonicalWeights) -> int | None:
-        """Return the cost of weights [d] of the region, `None` where it hangs on ties."""
+        """Return the cost of weights [d] of the region, `None` where it hangs on ties.
+
+        Sums that doubles cannot tell apart, as those of the same terms in another order, are told apart exactly.
+        """
         if isinstance(self.losses, Totals):
             loss = self.losses.attained(weights)
             return None if loss is None else self.cost_of_loss(loss)
+        if not (self.limits @ weights > 0).all() or not (self.cap is None or self.cap.contains(weights)):
+            return None
         cost, clear = self.clear_cost(weights)
-        inside = (self.limits @ weights > 0).all() and (self.cap is None or self.cap.contains(weights))
-        return cost if clear and inside else None
+        return cost if clear else self.strict_cost(weights)
 
     def worst_cost(self, weights: CanonicalWeights) -> int:
         """Return a cost that weights beside these [d] attain: that of their ties at worst, for a ratio that of loss 1.

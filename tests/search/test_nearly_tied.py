@@ -15,10 +15,14 @@ import lpmert
 from lpmert import MethodError, Result, Status, verify
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.errors import FloatArray
+from lpmert.lines.descents import descend
 from lpmert.methods import Method
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.groups import Groups
 from lpmert.methods.lp_mert.method import LpMert
+from lpmert.model.canonical import CanonicalWeights
+from lpmert.model.problem import Problem
+from lpmert.search.incumbent import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -156,3 +160,19 @@ def test_losses_that_are_rounded_away_are_not_called_proved(seed: int) -> None:
     least = best_loss(lists)
     assert result.lower_bound <= least
     assert (result.status is Status.OPTIMAL) <= (Fraction(result.loss) == least)
+
+
+def test_first_weights_are_good_where_doubles_cannot_tell_some_hypotheses_apart() -> None:
+    """Sums of the same terms in another order differ in their last digit: no weights are clear of rounding then."""
+    rng = np.random.default_rng(4)
+    features = np.repeat(rng.normal(size=(40, 4, 3)), 2, axis=1)
+    features[:, ::2] = np.nextafter(features[:, ::2], np.inf)
+    losses = rng.integers(0, 9, (40, 8)).astype(float)
+    lists = Lists(features.reshape(-1, 3), np.arange(0, 321, 8), losses.ravel())
+    problem = Problem(lists.nbest)
+    form = problem.canonical
+    weights = CanonicalWeights(descend(*form.lists, budget=10**6)[1])
+    winners, tied = exact_decode(lists, problem.to_caller(weights))
+    assert (form.clear_cost(weights)[1], tied) == (False, 0)
+    assert form.loss_of(form.attained_cost(weights) or 0) == float(loss_of(lists, winners))
+    assert form.loss_of(first_incumbent(problem, 0, None).cost) <= float(loss_of(lists, winners))
