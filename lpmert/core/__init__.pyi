@@ -195,9 +195,6 @@ class RatioChoices(_Choices):
     def aim(self, cost: float) -> None:
         """Look only for a lower loss."""
 
-def loss_of_total(kind: int, parameters: FloatArray, total: FloatArray) -> float:
-    """Return the loss of summed statistics [K], for a kind of `lpmert.metrics.base` and its parameters."""
-
 def losses_of_totals(kind: int, parameters: FloatArray, totals: FloatArray) -> FloatArray:
     """Return the losses [n] of summed statistics [n, K]."""
 
@@ -321,11 +318,6 @@ def box_charges(
     features may be off.
     """
 
-def beats_in_box(
-    columns: FloatArray, winner: int, loser: int, centre: FloatArray, radius: FloatArray, rounding: float, off: float
-) -> bool:
-    """Return whether a column [D] surely has at least the product of another with all weights of a box."""
-
 def one_pays(first: FloatArray, second: FloatArray, share: float, other: float, errors: FloatArray) -> bool:
     """Return whether a mixture of two gains [D], off by errors [D], is surely not negative at any ray."""
 
@@ -357,8 +349,6 @@ class LineSearch:
     """
 
     def __init__(self, columns: FloatArray, offsets: IntArray, losses: Losses) -> None: ...
-    @property
-    def n_hypotheses(self) -> int: ...
     def at(self, weights: FloatArray) -> float:
         """Return the level of decoding with weights [D], the first hypothesis of a list on ties."""
 
@@ -372,7 +362,7 @@ class LineSearch:
     ) -> tuple[int, float, float]:
         """Return which of some coordinates has the best step, the first of equals, its level, and its t.
 
-        ranges [D, 2]: the ends of t for each feature. The first call sorts all lists by each feature.
+        ranges [D, 2]: the ends of t for each feature.
         """
 
     def events(self, weights: FloatArray, direction: FloatArray) -> tuple[IntArray, FloatArray, IntArray, IntArray]:
@@ -412,8 +402,8 @@ def descend(
         `searches` goes on as if it had not ended.
     """
 
-def find_reaches(search: LineSearch, centre: FloatArray, reaches: FloatArray) -> None:
-    """Write how far from a centre [D] of length 1, at right angles to it, each hypothesis wins first: reaches [M]."""
+def find_reaches(search: LineSearch, centre: FloatArray) -> FloatArray:
+    """Return how far [M] from a centre [D] of length 1, at right angles to it, each hypothesis wins first."""
 
 def arc_within(region: SphereRegion, w: FloatArray, v: FloatArray) -> tuple[float, float]:
     """Return the ends, around t = 0, of the part of the circle cos(t) w + sin(t) v within a region.
@@ -479,9 +469,6 @@ class Links:
         that occurs in a reference, at most N tokens: follow [Q, A] leads from a state and a token to the next state,
         depth [Q] is the length.
         """
-
-def mark_useful(sources: IntArray, targets: IntArray, start: int, end: int, useful: NDArray[np.bool_]) -> None:
-    """Write into useful [n] which nodes are on ways from start to end; links [L] are sorted by target."""
 
 class PathFinder:
     """Finds, lattice by lattice, the hypotheses that may win in a cone, and the links that these use.
@@ -638,20 +625,6 @@ def critical_directions(
     changes at the same direction ends [G].
     """
 
-def turn(points: FloatArray) -> int:
-    """Return the sign of the cross product (q - p) x (s - r) of points [4, 2], exactly.
-
-    Coordinates as for `critical_directions`.
-    """
-
-def cheapest_of_lists(
-    values: FloatArray, lengths: FloatArray, multiplier: float, offsets: IntArray
-) -> tuple[IntArray, FloatArray]:
-    """Return the first row [S] of each list of the least value - multiplier * length, and that [S]."""
-
-def decode_total(lists: Lists, ratio: Ratio, weights: FloatArray) -> FloatArray:
-    """Return the summed statistics [K] of the winners at weights [D]."""
-
 def read_alike(
     data: bytes, literals: list[str], cells: list[int], style: int, refused: str, numbers: FloatArray
 ) -> tuple[list[str], list[str]] | None:
@@ -679,9 +652,6 @@ class FeatureLines:
     """
 
     def __init__(self, offsets: IntArray) -> None: ...
-    def mark_varying(self, features: SparseRows, varying: NDArray[np.bool_]) -> None:
-        """Write for each entry of features, one a row, whether its feature differs within its list."""
-
     def events(
         self, rows: IntArray, values: FloatArray, weight: float, scores: FloatArray
     ) -> tuple[IntArray, IntArray, FloatArray, IntArray, IntArray]:

@@ -25,7 +25,7 @@ class RatioChoices : public ChoicesSearch<Ratios> {
 
 Matrix<Index> pairs_of(const std::vector<Choice>& choices) {
     Matrix<Index> pairs{{}, 2};
-    for (const auto& [list, position] : choices) pairs.items.insert(pairs.items.end(), {list, position});
+    for (const auto& [list, position] : choices) pairs.append({list, position});
     return pairs;
 }
 

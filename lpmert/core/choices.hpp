@@ -9,9 +9,6 @@
 // and is told in exact arithmetic.
 #pragma once
 
-#include <algorithm>
-#include <utility>
-
 #include "binding.hpp"
 #include "least_norm.hpp"
 #include "packing.hpp"
@@ -65,7 +62,7 @@ struct Settings {
     Index granularity;
     bool look_ahead, use_cores;
 
-    static constexpr Members<Index, bool, bool> members{{"granularity", "look_ahead", "use_cores"}};
+    static constexpr std::array members{"granularity", "look_ahead", "use_cores"};
 };
 
 // What a loss sees of the search.

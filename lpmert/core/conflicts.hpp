@@ -7,9 +7,6 @@
 // then decided in double precision, with a bound on its rounding.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
 #include "box.hpp"
 #include "cone.hpp"
 #include "propagation.hpp"

@@ -14,21 +14,16 @@ struct Draws {
     Span<const double> rates;
     Rows<const bool> taking_part;
 
-    static constexpr Members<Rows<const double>, Span<const double>, Rows<const bool>> members{
-        {"directions", "rates", "taking_part"}};
+    static constexpr std::array members{"directions", "rates", "taking_part"};
 };
 
 struct Neighbourhood {
     Span<const double> centre;
     double reach;
 
-    static constexpr Members<Span<const double>, double> members{{"centre", "reach"}};
+    static constexpr std::array members{"centre", "reach"};
 
     bool bounded() const { return reach < INF; }
-};
-
-struct Ends {
-    double low, high;
 };
 
 class Descent {
@@ -61,7 +56,7 @@ class Descent {
     }
 
     // Turn the direction to right angles to the centre, at length 1; return the t that keep weights within reach.
-    Ends across(Span<const double> weights) {
+    std::pair<double, double> across(Span<const double> weights) {
         double along = 0.0;
         for (std::size_t d = 0; d < direction.size(); ++d) along += direction[d] * near.centre[d];
         for (std::size_t d = 0; d < direction.size(); ++d) direction[d] -= along * near.centre[d];
@@ -93,10 +88,10 @@ class Descent {
             const Span<const double> drawn = draws.directions[row];
             if (row % 2) towards_cheaper(draws.rates[row] * length, draws.taking_part[row]);
             if (row % 2 == 0 || norm(direction) == 0.0) std::copy(drawn.begin(), drawn.end(), direction.begin());
-            const Ends ends = near.bounded() ? across(weights) : Ends{-INF, INF};
-            if (!(ends.low < ends.high)) continue;
+            const auto [low, high] = near.bounded() ? across(weights) : std::pair(-INF, INF);
+            if (!(low < high)) continue;
             search.turn_to(direction);
-            const auto promised = search.step(ends.low, ends.high, length / norm(direction), {WIDEST, 0.0});
+            const auto promised = search.step(low, high, length / norm(direction), {WIDEST, 0.0});
             if (promised.level > cost) continue;
             for (std::size_t d = 0; d < trial.size(); ++d) trial[d] = weights[d] + promised.at * direction[d];
             length = near.bounded() ? 1.0 : norm(trial);
@@ -129,13 +124,11 @@ Index descend(AnyLineSearch& self, Span<double> weights, Neighbourhood near, Dra
 
 // With g the step from the winner's features to its own, and h how far it is behind, a hypothesis wins at c + x if
 // g . x >= h, and g . x is at most |x| times the length of g across the centre c.
-void find_reaches(AnyLineSearch& self, Span<const double> centre, Span<double> reaches) {
+Reals find_reaches(AnyLineSearch& self, Span<const double> centre) {
     const Lists& lists = self.lists;
     check_size(centre.size(), lists.dimension(), "centre");
-    check_size(reaches.size(), lists.rows(), "reaches");
-    Reals scores(lists.rows());
+    Reals scores(lists.rows()), reaches(lists.rows());
     combine(lists.columns, centre, scores);
-    std::fill(reaches.begin(), reaches.end(), 0.0);
     for (Index s = 0; s < lists.count(); ++s) {
         const Index best = best_row(scores, lists.begin(s), lists.end(s));
         for (Index d = 0; d < lists.dimension(); ++d) {
@@ -151,13 +144,14 @@ void find_reaches(AnyLineSearch& self, Span<const double> centre, Span<double> r
             reaches[i] = behind == 0.0 ? 0.0 : square > 0.0 ? behind / std::sqrt(square) : INF;
         }
     }
+    return reaches;
 }
 
 }  // namespace
 
 void bind_descent(nb::module_& module) {
     define(module, "descend", &descend, "search", "weights", "near", "draws", "turns", "patience", "searches");
-    define(module, "find_reaches", &find_reaches, "search", "centre", "reaches");
+    define(module, "find_reaches", &find_reaches, "search", "centre");
 }
 
 }  // namespace lpmert::lines

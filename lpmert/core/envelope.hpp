@@ -10,12 +10,6 @@
 // 1996 (the point farthest from a chord is a corner, and what lies below the two new chords is none).
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <limits>
-#include <vector>
-
 #include "arrays.hpp"
 
 namespace lpmert::lines {
@@ -65,6 +59,15 @@ struct RoundedPoints {
     // right, 4 and 8 for those on the left if wanted, each in the order of the corners.
     void mark(const Extremes& corners, bool both, Span<std::uint8_t> marks) const;
 };
+
+// Turn corners on the right into where the lines x + t y of neighbours cross: emit(t, line, next line).
+template <class Emit>
+auto crossings(const RoundedPoints& points, Emit&& emit) {
+    return [points, &emit, at = -INF](Row a, Row b) mutable {
+        at = std::max(at, (points.x(a) - points.x(b)) / (points.y(b) - points.y(a)));
+        emit(at, a, b);
+    };
+}
 
 // Finds the corners of lists; holds the room for it.
 class Envelope {
@@ -148,11 +151,20 @@ class Envelope {
         side(points, found.left, found.bottom_left, sides[3], counts[3], left);
     }
 
-    // Emit the corners on the right of points in a known order, by y and equals by number; `most` is their greatest x.
-    // Below the point that has it only points with a greater x than all of smaller y can be corners, and above it only
-    // those with a greater x than all of greater y: two running maxima leave a few. Returns the first corner.
-    template <class Points, class Emit>
-    Row sorted_corners(const Points& points, Span<const Row> order, double most, Emit&& emit) {
+    // Go through the lines x + t y [n] that are best for some t: first(line) at t = -inf, and where the next one takes
+    // its place: next(t, line, next line). Whatever rounding does, t never falls.
+    template <class First, class Next>
+    void upper(const RoundedPoints& points, Index n, First&& first, Next&& next) {
+        const Extremes found = find_extremes(points.xs, points.ys, n);
+        first(found.bottom_right);
+        corners(points, n, found, false, crossings(points, next), [](Row, Row) {});
+    }
+
+    // The same of lines in a known order, by y and equals by number; `most` is their greatest x. Below the point that
+    // has it only points with a greater x than all of smaller y can be corners, and above it only those with a greater
+    // x than all of greater y: two running maxima leave a few.
+    template <class First, class Next>
+    void sorted_upper(const RoundedPoints& points, Span<const Row> order, double most, First&& first, Next&& next) {
         const auto scan = [&](std::vector<Row>& found, Index position, Index step) {
             Index n = 0;
             double best = -INF;
@@ -170,7 +182,7 @@ class Envelope {
             return n;
         };
         const Index below = scan(sides[0], 0, 1), above = scan(sides[1], order.size() - 1, -1);
-        const Row first = sides[0][0], right = sides[1][above - 1], last = sides[1][0];
+        const Row bottom = sides[0][0], right = sides[1][above - 1], top = sides[1][0];
         const auto beyond = [&](Row a, Row b, std::vector<Row>& found, Index n) {
             Index kept = 0;
             for (Index k = 1; k < n; ++k) {
@@ -180,20 +192,11 @@ class Envelope {
             }
             return kept;
         };
-        side(points, first, right, sides[0], beyond(first, right, sides[0], below), emit);
-        side(points, right, last, sides[1], beyond(right, last, sides[1], above), emit);
-        return first;
+        first(bottom);
+        auto emit = crossings(points, next);
+        side(points, bottom, right, sides[0], beyond(bottom, right, sides[0], below), emit);
+        side(points, right, top, sides[1], beyond(right, top, sides[1], above), emit);
     }
 };
-
-// Turn corners on the right into where the lines x + t y of neighbours cross: emit(t, line, next line). Whatever
-// rounding does, t never falls.
-template <class Emit>
-auto thresholds_of(const RoundedPoints& points, Emit emit) {
-    return [points, emit, at = -INF](Row a, Row b) mutable {
-        at = std::max(at, (points.x(a) - points.x(b)) / (points.y(b) - points.y(a)));
-        emit(at, a, b);
-    };
-}
 
 }  // namespace lpmert::lines

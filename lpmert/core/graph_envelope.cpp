@@ -59,15 +59,11 @@ class GraphEnvelope {
         const double* const x = candidates.intercepts.data();
         const double* const y = candidates.slopes.data();
         envelope.reserve(n);
-        const Extremes extremes = find_extremes(x, y, n);
         const auto keep = [&](double at, Row i) {
             kept.add(x[i], y[i], candidates.origins[i]);
             starts.push_back(at);
         };
-        keep(-INF, extremes.bottom_right);
-        const RoundedPoints points{x, y};
-        auto next = thresholds_of(points, [&](double at, Row, Row i) { keep(at, i); });
-        envelope.corners(points, n, extremes, false, next, [](Row, Row) {});
+        envelope.upper({x, y}, n, [&](Row i) { keep(-INF, i); }, [&](double at, Row, Row i) { keep(at, i); });
     }
 
   public:

@@ -41,9 +41,7 @@ LPMERT_CLONES void combine(Rows<const double> columns, Span<const double> weight
 }
 
 double norm(Span<const double> vector) {
-    double total = 0.0;
-    for (const double entry : vector) total += entry * entry;
-    return std::sqrt(total);
+    return std::sqrt(std::inner_product(vector.begin(), vector.end(), vector.begin(), 0.0));
 }
 
 Index best_row(Span<const double> scores, Index begin, Index end) {
@@ -99,8 +97,7 @@ std::tuple<Index, Level, double> best_coordinate(AnyLineSearch& self, Span<const
     check_choice(choice);
     check_size(ranges.rows(), self.lists.dimension(), "ranges");
     check_size(ranges.columns(), 2, "the rows of ranges");
-    for (const Index d : coordinates)
-        if (d < 0 || d >= ranges.rows()) throw std::invalid_argument("coordinates has one that there is not");
+    check_within(coordinates, ranges.rows(), "coordinates");
     if (coordinates.size() == 0) throw std::invalid_argument("coordinates must name one at least");
     return self.with([&](auto& search) -> std::tuple<Index, Level, double> {
         search.score(weights);
@@ -117,25 +114,18 @@ std::tuple<Index, Level, double> best_coordinate(AnyLineSearch& self, Span<const
 
 std::tuple<Indices, Reals, Indices, Indices> events(AnyLineSearch& self, Span<const double> weights,
                                                     Span<const double> direction) {
-    struct Turn {
-        double at;
-        Index leaving, entering;
-    };
-    std::vector<Turn> turns;
     Indices start, leaving, entering;
     Reals thresholds;
     self.with([&](auto& search) {
         search.score(weights);
         search.turn_to(direction);
         search.each_event([&](Index row) { start.push_back(row); },
-                          [&](double at, Index from, Index to) { turns.push_back({at, from, to}); });
+                          [&](double at, Index from, Index to) {
+                              thresholds.push_back(at);
+                              leaving.push_back(from);
+                              entering.push_back(to);
+                          });
     });
-    std::stable_sort(turns.begin(), turns.end(), [](const Turn& a, const Turn& b) { return a.at < b.at; });
-    for (const Turn& turn : turns) {
-        thresholds.push_back(turn.at);
-        leaving.push_back(turn.leaving);
-        entering.push_back(turn.entering);
-    }
     return {std::move(start), std::move(thresholds), std::move(leaving), std::move(entering)};
 }
 
@@ -172,7 +162,6 @@ void bind_line_search(nb::module_& module) {
     define(module, "decode_cost", &decode_cost, "scores", "offsets", "costs", "error");
     nb::class_<AnyLineSearch> search(module, "LineSearch");
     define_init<Rows<const double>, Span<const Index>, Losses>(search, "columns", "offsets", "losses");
-    search.def_prop_ro("n_hypotheses", [](const AnyLineSearch& self) { return self.lists.rows(); });
     define(search, "at", &at, "weights");
     define(search, "along", &along, "weights", "direction", "low", "high", "scale", "choice");
     define(search, "best_coordinate", &best_coordinate, "weights", "coordinates", "ranges", "scale", "choice");

@@ -2,8 +2,6 @@
 //
 // Who is beaten at all rays of a cone by one and the same hypothesis, by more than rounding, is beaten by it everywhere
 // in it (lemma K1 of proofs/cones.md).
-#include <algorithm>
-
 #include "binding.hpp"
 #include "lists.hpp"
 
@@ -37,12 +35,7 @@ class Cover {
         const auto n_rows = count(cone.rows);
         const double* own = cone.scores.data();
         for (Index i = 0; i < n_rows; ++i, own += n) {
-            double score = 0.0;
-            if (k < n) {
-                score = own[k];
-            } else {
-                for (Index d = 0; d < n; ++d) score += own[d];
-            }
+            const double score = k < n ? own[k] : std::accumulate(own, own + n, 0.0);
             if (score > highest) best = i, highest = score;
         }
         return best;

@@ -25,6 +25,7 @@ from lpmert.methods.choices.ratio import (
     Ratio,
     close_oracle_height,
     cost_of_height,
+    decoded_total,
     oracle_height,
     ratio_lists,
 )
@@ -326,7 +327,7 @@ class RatioChoicesSearch(ChoicesSearch):
         super().__init__(options, 1, False, lists, incumbent, canonical.cap)
         self._ratio, native = ratio, lists.native()
         self._first_weights = incumbent.weights
-        total = core.decode_total(native, ratio, incumbent.weights)
+        total = decoded_total(lists, ratio, incumbent.weights)
         self._known = min(1.0, canonical.loss_of(incumbent.cost))
         first = len(canonical.limits), self._known, total, incumbent.weights
         self._core = core.RatioChoices(native, ratio, *first, self._settings)
@@ -363,7 +364,8 @@ class RatioChoicesSearch(ChoicesSearch):
     def _cost_of_rows(self, rows: IntArray) -> int:
         ratio = self._ratio
         total = ratio.constant + ratio.statistics[rows].sum(axis=0)
-        return self._canonical.cost_of_loss(core.loss_of_total(ratio.kind, ratio.parameters, total))
+        (loss,) = core.losses_of_totals(ratio.kind, ratio.parameters, total[None])
+        return self._canonical.cost_of_loss(float(loss))
 
 
 _ALONE = 25 * SLICE

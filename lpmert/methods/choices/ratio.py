@@ -21,7 +21,7 @@ from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import BLEU, BUDGET, CHRF, PER, RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.presolve import group_identical
-from lpmert.numeric.lists import SortedLists, sorted_lists, with_half_spaces
+from lpmert.numeric.lists import SortedLists, first_best, sorted_lists, with_half_spaces
 from lpmert.numeric.rounding import EPSILON
 from lpmert.quoting import quoted
 
@@ -112,13 +112,18 @@ def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:
     return max(canonical.cost_of_loss(0.0), canonical.cost_of_loss(min(1.0, loss)))
 
 
+def decoded_total(lists: SortedLists, ratio: Ratio, weights: FloatArray) -> FloatArray:
+    """Return the summed statistics [K] of the winners at weights [d]."""
+    return np.asarray(ratio.constant + ratio.statistics[core.decode(lists.rows, lists.offsets, weights)].sum(axis=0))
+
+
 def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangents: int = TANGENTS) -> tuple[int, Bound]:
     """Return a height in units that no selection undercuts, whether attainable or not, and what costs are laid for it.
 
     The first minorant is laid at what the weights [d] attain, see `best_height`. The costs [M] of the bound are what
     each row costs more than the cheapest of its list.
     """
-    return best_height(lists.offsets, ratio, core.decode_total(lists.native(), ratio, weights), tangents)
+    return best_height(lists.offsets, ratio, decoded_total(lists, ratio, weights), tangents)
 
 
 _LENGTH = {BLEU: 1, CHRF: 0, PER: 1, BUDGET: 1}
@@ -213,12 +218,13 @@ class _Pieces:
     ) -> tuple[int, FloatArray]:
         """Return the height for a multiplier, rounded down, and the sums [K] of the cheapest rows."""
         ratio, column = self._ratio, self._column
-        rows, least = core.cheapest_of_lists(values, self._lengths, multiplier, self._offsets)
+        priced = values - multiplier * self._lengths
+        rows = first_best(-priced, self._offsets[:-1])
         settled = float(slopes @ ratio.constant) - multiplier * ratio.constant[column]
         beyond = multiplier * end
-        total = math.fsum([constant, settled, beyond, *least.tolist()])
+        total = math.fsum([constant, settled, beyond, *priced[rows].tolist()])
         sizes = np.abs(slopes)
         sizes[column] += abs(multiplier)
-        size = abs(constant) + abs(beyond) + float(sizes @ (ratio.constant + len(least) * ratio.reach))
+        size = abs(constant) + abs(beyond) + float(sizes @ (ratio.constant + len(rows) * ratio.reach))
         lowered = total - 4.0 * (len(slopes) + 4) * EPSILON * size
         return math.floor(lowered / UNIT), ratio.constant + ratio.statistics[rows].sum(axis=0)
