@@ -261,7 +261,7 @@ class Conflicts<Cones> : public Items {
     }
     // Put the items in order of height, with all of their steps left; return what those have that pay at the centre.
     Index sort() {
-        for (Index k = 0; k < n; ++k) order[k] = k;
+        std::iota(order.begin(), order.begin() + n, Index{0});
         std::sort(order.begin(), order.begin() + n,
                   [this](Index a, Index b) { return heights[a] != heights[b] ? heights[a] < heights[b] : a < b; });
         Index possible = 0;

@@ -435,8 +435,7 @@ std::tuple<Indices, Indices, Matrix<double>, Indices> narrow(Rows<const double> 
         for (Index i = 0; i < rows.size(); ++i) {
             if (own.dead[i]) continue;
             const double* const scores = own.score(i);
-            double score = 0.0;
-            for (Index r = 0; r < rays.rows(); ++r) score += scores[r];
+            const double score = std::accumulate(scores, scores + rays.rows(), 0.0);
             if (score > top) top = score, middle.back() = rows[i];
             left_scores.items.insert(left_scores.items.end(), scores, scores + rays.rows());
             found.push_back(rows[i]);

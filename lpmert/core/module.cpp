@@ -13,7 +13,7 @@ Bind bind_lattice, bind_lattice_paths;
 }
 
 namespace lines {
-Bind bind_circle, bind_descent, bind_graph_envelope, bind_line_search, bind_plane;
+Bind bind_circle, bind_graph_envelope, bind_line_search, bind_plane;
 }
 
 }  // namespace lpmert
@@ -28,9 +28,8 @@ NB_MODULE(_core, module) {
     } catch (const std::bad_alloc&) {
     }
     module.attr("INFINITE_COST") = INFINITE_COST;
-    for (const auto bind :
-         {bind_lists, bind_ratio, bind_ranking, lattices::bind_lattice, lattices::bind_lattice_paths, bind_least_norm,
-          bind_cells, bind_choices, lines::bind_line_search, lines::bind_circle, lines::bind_descent,
-          lines::bind_graph_envelope, lines::bind_plane, bind_reading, bind_sparse, bind_winners})
+    for (const auto bind : {bind_lists, bind_ratio, bind_ranking, lattices::bind_lattice, lattices::bind_lattice_paths,
+                            bind_least_norm, bind_cells, bind_choices, lines::bind_line_search, lines::bind_circle,
+                            lines::bind_graph_envelope, lines::bind_plane, bind_reading, bind_sparse, bind_winners})
         bind(module);
 }

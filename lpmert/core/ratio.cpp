@@ -184,12 +184,11 @@ double loss_of_total(Index kind, Span<const double> parameters, Span<const doubl
         return 1.0 - score;
     }
     if (kind == metric::FRACTION) {
-        double above = parameters[n_columns], below = parameters[2 * n_columns + 1];
-        for (Index k = 0; k < n_columns; ++k) {
-            above += parameters[k] * total[k];
-            below += parameters[n_columns + 1 + k] * total[k];
-        }
-        return below > 0.0 ? above / below : 1.0;
+        const auto part = [&](Index first) {
+            return std::inner_product(total.begin(), total.end(), &parameters[first], parameters[first + n_columns]);
+        };
+        const double below = part(n_columns + 1);
+        return below > 0.0 ? part(0) / below : 1.0;
     }
     if (kind == metric::PER) {
         const double wrong = std::max(total[1], total[2]) - total[0];

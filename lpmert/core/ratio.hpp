@@ -58,9 +58,7 @@ struct Ratio {
     // slopes . statistics of a hypothesis in units.
     Index cost(Span<const double> slopes, Index row) const {
         const Span<const double> own = statistics[row];
-        double value = 0.0;
-        for (Index k = 0; k < own.size(); ++k) value += slopes[k] * own[k];
-        return static_cast<Index>(std::floor(value / UNIT));
+        return static_cast<Index>(std::floor(std::inner_product(own.begin(), own.end(), slopes.begin(), 0.0) / UNIT));
     }
     void add(Index row, Span<double> sums) const {
         const Span<const double> own = statistics[row];

@@ -52,6 +52,9 @@ _ANSWER_ROW_WORK = 25
 """What it takes besides that for each hypothesis."""
 
 
+_NO_WEIGHTS, _NO_CORE = np.empty(0), np.empty((0, 2), dtype=np.int64)
+
+
 class ChoiceSettings(NamedTuple):
     """granularity: what an improvement is at least; the switches turn devices off that never change the optimum."""
 
@@ -225,7 +228,7 @@ class ChoicesSearch(Divisible):
                 self._accept(verdict.weights, rows if len(question) == len(self._offsets) - 1 else None)
                 return
             lists = sorted({s for s, _, _ in verdict.core})
-        self._core.answer_core(question[np.isin(question[:, 0], lists)])
+        self._core.answer(_NO_WEIGHTS, question[np.isin(question[:, 0], lists)])
 
     def _core_of_trial(self, position: Mapping[int, int]) -> list[int] | None:
         """Return the lists of a core among the rows with which the core stopped, if exact arithmetic confirms one."""
@@ -245,10 +248,10 @@ class ChoicesSearch(Divisible):
         """Go on from choices attainable exactly; the rows of a complete selection that no doubles decode stay
         unsettled.
         """
-        if weights is None and complete is not None:
-            self._core.answer_unattainable()
-        else:
-            self._core.answer_attainable(self.incumbent.weights if weights is None else weights)
+        onwards = weights
+        if weights is None:
+            onwards = self.incumbent.weights if complete is None else _NO_WEIGHTS
+        self._core.answer(onwards, _NO_CORE)
         if complete is not None:
             cost = self._cost_of_rows(complete)
             if weights is not None:
