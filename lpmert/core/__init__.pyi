@@ -378,11 +378,12 @@ def descend(
 ) -> int:
     """Search from weights [D], which are replaced, until `patience` directions in a row do not lower the cost.
 
-    Returns how many of the `searches` are left. Directions that were drawn alternate with those towards cheaper hypotheses; at equal cost, too, the weights move to
-    the middle of the best interval. near: centre [D] and reach; weights stay within it, at right angles to the centre,
-    or go anywhere if it is infinite. draws, gone through again and again: directions [T, D], costs of a unit of score
-    [T], and the lists that take part in a direction towards cheaper hypotheses [T, S]. turns [2]: the directions gone
-    through, and how many of the last ones failed; changed, so that a search goes on as if it had not ended.
+    Returns how many of the `searches` are left. Directions that were drawn alternate with those towards cheaper
+    hypotheses; at equal cost, too, the weights move to the middle of the best interval. near: centre [D] and reach;
+    weights stay within it, at right angles to the centre, or go anywhere if it is infinite. draws, gone through
+    again and again: directions [T, D], costs of a unit of score [T], and the lists that take part in a direction
+    towards cheaper hypotheses [T, S]. turns [2]: the directions gone through, and how many of the last ones failed;
+    changed, so that a search goes on as if it had not ended.
     """
 
 def find_reaches(search: LineSearch, centre: FloatArray) -> FloatArray:

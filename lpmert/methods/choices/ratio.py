@@ -21,7 +21,7 @@ from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.metrics.base import BLEU, BUDGET, CHRF, PER, RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.presolve import group_identical
-from lpmert.numeric.lists import SortedLists, first_best, sorted_lists, with_half_spaces
+from lpmert.numeric.lists import SortedLists, sorted_lists, with_half_spaces
 from lpmert.numeric.rounding import EPSILON
 from lpmert.quoting import quoted
 
@@ -194,8 +194,8 @@ class _Pieces:
         Any multiplier of what the length is beyond an end of the piece makes a bound; the best one is where the
         cheapest rows have just that length.
         """
-        values = self._ratio.statistics @ slopes
-        best, sums = self._cheapest(constant, slopes, values, 0.0, first)
+        lines = np.column_stack([self._ratio.statistics @ slopes, self._lengths])
+        best, sums = self._cheapest(constant, slopes, lines, 0.0, first)
         length = sums[self._column]
         if first <= length <= last:
             return best, sums
@@ -204,7 +204,7 @@ class _Pieces:
         wide = False
         for _ in range(_MULTIPLIERS):
             multiplier = (least + most) / 2.0 if wide else most
-            height, sums = self._cheapest(constant, slopes, values, sign * multiplier, end)
+            height, sums = self._cheapest(constant, slopes, lines, sign * multiplier, end)
             best = max(best, height)
             if sign * (sums[self._column] - end) < 0.0:
                 least = multiplier
@@ -214,15 +214,18 @@ class _Pieces:
         return best, sums
 
     def _cheapest(
-        self, constant: float, slopes: FloatArray, values: FloatArray, multiplier: float, end: float
+        self, constant: float, slopes: FloatArray, lines: FloatArray, multiplier: float, end: float
     ) -> tuple[int, FloatArray]:
-        """Return the height for a multiplier, rounded down, and the sums [K] of the cheapest rows."""
+        """Return the height for a multiplier, rounded down, and the sums [K] of the cheapest rows.
+
+        lines [M, 2]: what a row costs, and the length of which each unit costs the multiplier less.
+        """
         ratio, column = self._ratio, self._column
-        priced = values - multiplier * self._lengths
-        rows = first_best(-priced, self._offsets[:-1])
+        rows = core.decode(lines, self._offsets, np.array([-1.0, multiplier]))
+        least = lines[rows, 0] - multiplier * lines[rows, 1]
         settled = float(slopes @ ratio.constant) - multiplier * ratio.constant[column]
         beyond = multiplier * end
-        total = math.fsum([constant, settled, beyond, *priced[rows].tolist()])
+        total = math.fsum([constant, settled, beyond, *least.tolist()])
         sizes = np.abs(slopes)
         sizes[column] += abs(multiplier)
         size = abs(constant) + abs(beyond) + float(sizes @ (ratio.constant + len(rows) * ratio.reach))
