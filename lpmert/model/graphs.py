@@ -431,7 +431,7 @@ def _on_ways(sources: list[int], targets: list[int], start: int, end: int, n_nod
         leading[source] |= leading[target]
     for source, target in zip(sources, targets, strict=True):
         reached[target] |= reached[source]
-    return np.array(leading) & np.array(reached)
+    return np.logical_and(leading, reached)
 
 
 def _outer_node(given: int | None, n_nodes: int, inner: IntArray, others: IntArray, what: str, list_id: str) -> int:

@@ -159,9 +159,9 @@ class ListLines(Lines):
         self.spread = np.where(varies, units(block[:2] for block in problem.blocks()), 0.0)
 
     def _row(self, weights: FloatArray, direction: FloatArray, between: Between | None) -> Row:  # noqa: ARG002
-        left, *events = self._search.events(weights, direction)
-        order = np.argsort(events[0], kind="stable")
-        thresholds, leaving, entering = (of_events[order] for of_events in events)
+        left, thresholds, leaving, entering = self._search.events(weights, direction)
+        order = np.argsort(thresholds, kind="stable")
+        thresholds, leaving, entering = thresholds[order], leaving[order], entering[order]
         begin, end = np.searchsorted(thresholds, -1.0, "right"), np.searchsorted(thresholds, 1.0, "left")
         left[self._lists[entering[:begin]]] = entering[:begin]  # the last one stands
         leaving, entering = leaving[begin:end], entering[begin:end]

@@ -248,10 +248,8 @@ class ChoicesSearch(Divisible):
         """Go on from choices attainable exactly; the rows of a complete selection that no doubles decode stay
         unsettled.
         """
-        onwards = weights
-        if weights is None:
-            onwards = self.incumbent.weights if complete is None else _NO_WEIGHTS
-        self._core.answer(onwards, _NO_CORE)
+        known = self.incumbent.weights if complete is None else _NO_WEIGHTS
+        self._core.answer(known if weights is None else weights, _NO_CORE)
         if complete is not None:
             cost = self._cost_of_rows(complete)
             if weights is not None:
