@@ -115,11 +115,8 @@ LPMERT_CLONES inline bool margins_with(const float* scaled, const float* level, 
     return found != 0;
 }
 
-struct Margins {
-    float even, more, less;
-};
-
-inline Margins margins_at(const std::vector<float>& margins, Index j) {
+// Those of an item in equal shares, with more of the first one, and with less.
+inline std::tuple<float, float, float> margins_at(const std::vector<float>& margins, Index j) {
     const float* const kept = margins.data() + 3 * (j - j % VECTOR) + j % VECTOR;
     return {kept[0], kept[VECTOR], kept[2 * VECTOR]};
 }

@@ -25,7 +25,6 @@ struct CoverCone {
 class Cover {
     Rows<const double> features;
     Index n;
-    std::vector<char> kept;
     std::vector<CoverCone> open;
 
     // The best row at a ray, for k = D at the sum of all.
@@ -92,10 +91,10 @@ class Cover {
     }
 
   public:
+    std::vector<char> kept;
+
     explicit Cover(Rows<const double> features_)
         : features(features_), n(features_.columns()), kept(features_.rows()) {}
-
-    bool may_win(Index row) const { return kept[row]; }
 
     void mark(Index begin, Index end) {
         const Index most = CONES - n;
@@ -118,7 +117,7 @@ class Cover {
                 CoverCone cone = std::move(open.back());
                 open.pop_back();
                 propagate(cone, least);
-                const auto known = [&](Index row) { return may_win(row); };
+                const auto known = [&](Index row) { return kept[row] != 0; };
                 if (std::all_of(cone.rows.begin(), cone.rows.end(), known)) continue;
                 if (cone.rows.size() == 1 || cone.splits == most) {
                     for (const Index row : cone.rows) kept[row] = true;
@@ -139,7 +138,7 @@ Indices possible_winners(Rows<const double> features, Span<const Index> offsets)
     Indices found;
     for (Index s = 0; covered && s + 1 < offsets.size(); ++s) cover.mark(offsets[s], offsets[s + 1]);
     for (Index i = 0; i < features.rows(); ++i)
-        if (!covered || cover.may_win(i)) found.push_back(i);
+        if (!covered || cover.kept[i]) found.push_back(i);
     return found;
 }
 

@@ -416,7 +416,7 @@ def _sorted_links(
         rank = ranks_of(sources, targets, n_nodes, list_id)
     order = np.argsort(rank[targets], kind="stable")
     first, second = rank[sources[order]], rank[targets[order]]
-    useful = _on_ways(first.tolist(), second.tolist(), int(rank[start]), int(rank[end]), n_nodes)
+    useful = _on_ways(first, second, int(rank[start]), int(rank[end]), n_nodes)
     on_path = useful[first] & useful[second]
     if start == end or not on_path.any():
         raise DataError(f"lattice {quoted(list_id)} has no path from node {start} to node {end}; leave it out")
@@ -424,14 +424,19 @@ def _sorted_links(
     return order[on_path], (new[first[on_path]], new[second[on_path]])
 
 
-def _on_ways(sources: list[int], targets: list[int], start: int, end: int, n_nodes: int) -> NDArray[np.bool_]:
+def _on_ways(sources: IntArray, targets: IntArray, start: int, end: int, n_nodes: int) -> NDArray[np.bool_]:
     """Return which nodes are on ways from start to end, along links that are sorted by target."""
-    leading, reached = ([node == outer for node in range(n_nodes)] for outer in (end, start))
-    for source, target in zip(reversed(sources), reversed(targets), strict=True):
-        leading[source] |= leading[target]
-    for source, target in zip(sources, targets, strict=True):
+    entered, left = (np.bincount(nodes, minlength=n_nodes) > 0 for nodes in (targets, sources))
+    entered[start] = left[end] = True
+    if entered.all() and left.all():  # every way goes on, back to the start and on to the end
+        return entered
+    reached, leading = ([node == outer for node in range(n_nodes)] for outer in (start, end))
+    links = list(zip(sources.tolist(), targets.tolist(), strict=True))
+    for source, target in links:
         reached[target] |= reached[source]
-    return np.logical_and(leading, reached)
+    for source, target in reversed(links):
+        leading[source] |= leading[target]
+    return np.logical_and(reached, leading)
 
 
 def _outer_node(given: int | None, n_nodes: int, inner: IntArray, others: IntArray, what: str, list_id: str) -> int:
