@@ -18,11 +18,7 @@ Bits = NDArray[np.uint8]
 Nodes = NDArray[np.int32]
 
 Losses = tuple[int, FloatArray, IntArray, FloatArray, FloatArray]
-"""What hypotheses cost: kind, parameters, costs [M], statistics [M, K], constant [K]; what is not needed is empty.
-
-Costs of kind -1 add up; other kinds are the formulas of ratio metrics (`lpmert.metrics.base`) with parameters, of
-statistics and a constant that is added to their sums.
-"""
+"""What hypotheses cost, as `lpmert.lines.line_search.LossInCore` has it; what is not needed is empty."""
 
 Choice = tuple[int, float]
 """Which interval of a line is taken, and smoothing. Of those with the least level, 0 is the one nearest to 0 and 1 the
@@ -36,9 +32,7 @@ vector [D], in coordinates to which a basis [D, d] leads; no cap where it is emp
 """
 
 Ratio = tuple[int, FloatArray, FloatArray, FloatArray, FloatArray, IntArray]
-"""What the hypotheses of lists mean to a ratio metric, see `lpmert.metrics.base`: kind, parameters, statistics [M, K],
-constant [K], reach [K], classes [M]; as `lpmert.methods.choices.ratio_lists.Ratio` has them.
-"""
+"""What the hypotheses of lists mean to a ratio metric, as `lpmert.methods.choices.ratio.Ratio` has it."""
 
 ChoiceSettings = tuple[int, bool, bool]
 """As `lpmert.methods.choices.choices.ChoiceSettings` has them."""
@@ -150,14 +144,11 @@ class _Choices:
     def spend(self, work: int) -> None:
         """Count work that others have done for it."""
 
-    def answer_attainable(self, weights: FloatArray) -> None:
-        """Say that the choices go together, and at which weights [D] to go on from there."""
+    def answer(self, weights: FloatArray, core: IntArray) -> None:
+        """Say at which weights [D] to go on where the choices go together, or which of them [n, 2] do not.
 
-    def answer_unattainable(self) -> None:
-        """Say that no doubles make the choices."""
-
-    def answer_core(self, core: IntArray) -> None:
-        """Say which of the choices [n, 2] do not go together."""
+        Both are empty where the choices go together at no doubles.
+        """
 
     def open_nodes(self) -> list[tuple[int, Bits]]:
         """Return bounds and bytes of what is open, the coarsest first."""
@@ -194,9 +185,6 @@ class RatioChoices(_Choices):
     ) -> None: ...
     def aim(self, cost: float) -> None:
         """Look only for a lower loss."""
-
-def loss_of_total(kind: int, parameters: FloatArray, total: FloatArray) -> float:
-    """Return the loss of summed statistics [K], for a kind of `lpmert.metrics.base` and its parameters."""
 
 def losses_of_totals(kind: int, parameters: FloatArray, totals: FloatArray) -> FloatArray:
     """Return the losses [n] of summed statistics [n, K]."""
@@ -321,11 +309,6 @@ def box_charges(
     features may be off.
     """
 
-def beats_in_box(
-    columns: FloatArray, winner: int, loser: int, centre: FloatArray, radius: FloatArray, rounding: float, off: float
-) -> bool:
-    """Return whether a column [D] surely has at least the product of another with all weights of a box."""
-
 def one_pays(first: FloatArray, second: FloatArray, share: float, other: float, errors: FloatArray) -> bool:
     """Return whether a mixture of two gains [D], off by errors [D], is surely not negative at any ray."""
 
@@ -357,8 +340,6 @@ class LineSearch:
     """
 
     def __init__(self, columns: FloatArray, offsets: IntArray, losses: Losses) -> None: ...
-    @property
-    def n_hypotheses(self) -> int: ...
     def at(self, weights: FloatArray) -> float:
         """Return the level of decoding with weights [D], the first hypothesis of a list on ties."""
 
@@ -372,11 +353,11 @@ class LineSearch:
     ) -> tuple[int, float, float]:
         """Return which of some coordinates has the best step, the first of equals, its level, and its t.
 
-        ranges [D, 2]: the ends of t for each feature. The first call sorts all lists by each feature.
+        ranges [D, 2]: the ends of t for each feature.
         """
 
     def events(self, weights: FloatArray, direction: FloatArray) -> tuple[IntArray, FloatArray, IntArray, IntArray]:
-        """Return the rows chosen at t = -inf [S] and the changes: their t [E], ascending, from which row, to which."""
+        """Return the rows chosen at t = -inf [S] and the changes, list by list: t [E], from which row, to which."""
 
 def combine(columns: FloatArray, weights: FloatArray, scores: FloatArray) -> None:
     """Write weights [D] times columns [D, M] into scores [M]."""
@@ -397,23 +378,16 @@ def descend(
 ) -> int:
     """Search from weights [D], which are replaced, until `patience` directions in a row do not lower the cost.
 
-    Directions that were drawn alternate with those towards cheaper hypotheses; at equal cost, too, the weights move to
-    the middle of the best interval. Returns how many of the `searches` are left.
-
-    Parameters
-    ----------
-    near
-        Centre [D] and reach: weights stay within it, at right angles to the centre, or go anywhere if it is infinite.
-    draws
-        Gone through again and again: directions [T, D], costs of a unit of score [T], and the lists that take part in a
-        direction towards cheaper hypotheses [T, S].
-    turns [2]
-        The directions gone through, and how many of the last ones failed; changed, so that a search that used up its
-        `searches` goes on as if it had not ended.
+    Returns how many of the `searches` are left. Directions that were drawn alternate with those towards cheaper
+    hypotheses; at equal cost, too, the weights move to the middle of the best interval. near: centre [D] and reach;
+    weights stay within it, at right angles to the centre, or go anywhere if it is infinite. draws, gone through
+    again and again: directions [T, D], costs of a unit of score [T], and the lists that take part in a direction
+    towards cheaper hypotheses [T, S]. turns [2]: the directions gone through, and how many of the last ones failed;
+    changed, so that a search goes on as if it had not ended.
     """
 
-def find_reaches(search: LineSearch, centre: FloatArray, reaches: FloatArray) -> None:
-    """Write how far from a centre [D] of length 1, at right angles to it, each hypothesis wins first: reaches [M]."""
+def find_reaches(search: LineSearch, centre: FloatArray) -> FloatArray:
+    """Return how far [M] from a centre [D] of length 1, at right angles to it, each hypothesis wins first."""
 
 def arc_within(region: SphereRegion, w: FloatArray, v: FloatArray) -> tuple[float, float]:
     """Return the ends, around t = 0, of the part of the circle cos(t) w + sin(t) v within a region.
@@ -421,10 +395,8 @@ def arc_within(region: SphereRegion, w: FloatArray, v: FloatArray) -> tuple[floa
     w, v [d] at right angles. Where w itself breaks a limit, 0 is an end.
     """
 
-def find_pieces(
-    search: LineSearch, weights: FloatArray, direction: FloatArray, low: float, high: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the pieces of the circle cos(t) weights + sin(t) direction within low..high: begins, ends, levels [n].
+def find_pieces(search: LineSearch, weights: FloatArray, direction: FloatArray, low: float, high: float) -> FloatArray:
+    """Return begin, end and level of the pieces [n, 3] of a circle cos(t) weights + sin(t) direction within low..high.
 
     -pi <= low <= 0 <= high <= pi. Neighbours may have the same level; their order is not that of the angles.
     """
@@ -480,9 +452,6 @@ class Links:
         depth [Q] is the length.
         """
 
-def mark_useful(sources: IntArray, targets: IntArray, start: int, end: int, useful: NDArray[np.bool_]) -> None:
-    """Write into useful [n] which nodes are on ways from start to end; links [L] are sorted by target."""
-
 class PathFinder:
     """Finds, lattice by lattice, the hypotheses that may win in a cone, and the links that these use.
 
@@ -503,22 +472,12 @@ class PathFinder:
     ) -> tuple[int, Nodes, Nodes, FloatArray, FloatArray]:
         """Find best hypotheses at some weights of a cone, and through which links others may be as good.
 
-        Parameters
-        ----------
-        lattice
-            Links, features [L, D], sums of which are exact, and the most links of a hypothesis.
-        marks
-            Bits of the links that are looked at; these make up whole hypotheses.
-        mixes [m, R], known [P, D]
-            The weights, as mixtures of the rays; and features of hypotheses that rule out others, too.
-
-        Returns
-        -------
-        before, left [n]
-            How many links were looked at, and which are left.
-        middle [k], best [m, D], leading [q, R]
-            The links of the best hypothesis at the first mix, in the order of a walk from its root, the features of the
-            best one at each mix, and the scores of those, and of those known, that no others beat.
+        lattice: links, features [L, D], sums of which are exact, and the most links of a hypothesis; marks: bits of the
+        links that are looked at, which make up whole hypotheses. mixes [m, R]: the weights, as mixtures of the rays;
+        known [P, D]: features of hypotheses that rule out others, too. Returns how many links were looked at, which are
+        left [n], the links of the best hypothesis at the first mix [k], in the order of a walk from its root, the
+        features of the best one at each mix [m, D], and the scores [q, R] of those, and of those known, that no others
+        beat.
         """
 
     def list(self, most_work: int) -> tuple[bool, int, int]:
@@ -638,20 +597,6 @@ def critical_directions(
     changes at the same direction ends [G].
     """
 
-def turn(points: FloatArray) -> int:
-    """Return the sign of the cross product (q - p) x (s - r) of points [4, 2], exactly.
-
-    Coordinates as for `critical_directions`.
-    """
-
-def cheapest_of_lists(
-    values: FloatArray, lengths: FloatArray, multiplier: float, offsets: IntArray
-) -> tuple[IntArray, FloatArray]:
-    """Return the first row [S] of each list of the least value - multiplier * length, and that [S]."""
-
-def decode_total(lists: Lists, ratio: Ratio, weights: FloatArray) -> FloatArray:
-    """Return the summed statistics [K] of the winners at weights [D]."""
-
 def read_alike(
     data: bytes, literals: list[str], cells: list[int], style: int, refused: str, numbers: FloatArray
 ) -> tuple[list[str], list[str]] | None:
@@ -679,9 +624,6 @@ class FeatureLines:
     """
 
     def __init__(self, offsets: IntArray) -> None: ...
-    def mark_varying(self, features: SparseRows, varying: NDArray[np.bool_]) -> None:
-        """Write for each entry of features, one a row, whether its feature differs within its list."""
-
     def events(
         self, rows: IntArray, values: FloatArray, weight: float, scores: FloatArray
     ) -> tuple[IntArray, IntArray, FloatArray, IntArray, IntArray]:

@@ -1,16 +1,25 @@
 // Views of arrays. Python's arrays are checked once, at the border: dtype, dimensions and layout; an error names the
-// argument. Inside, code sees spans, which own nothing and are as cheap as pointers.
+// argument. Inside, code sees spans, which own nothing and are as cheap as pointers. All chapters include this one, and
+// with it what they need of the standard library.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <functional>
 #include <initializer_list>
+#include <limits>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -120,15 +129,18 @@ T* checked(const Given& array, const char* name, std::size_t dimensions) {
 
 }  // namespace detail
 
-// Return the items of an array of one dimension; raises ValueError, which names the argument.
-template <class T>
-Span<const T> vector(const Array& array, const char* name) {
-    return {detail::checked<const T>(array, name, 1), static_cast<Index>(array.shape(0))};
+// Return the items of an array of one dimension, constant ones of an `Array`; raises ValueError, which names the
+// argument.
+template <class T, class Given>
+Span<T> vector(const Given& array, const char* name) {
+    return {detail::checked<T>(array, name, 1), static_cast<Index>(array.shape(0))};
 }
 
-template <class T>
-Span<T> vector(const Writable& array, const char* name) {
-    return {detail::checked<T>(array, name, 1), static_cast<Index>(array.shape(0))};
+// The same for the rows of an array of two dimensions.
+template <class T, class Given>
+Rows<T> matrix(const Given& array, const char* name) {
+    T* const items = detail::checked<T>(array, name, 2);
+    return {items, static_cast<Index>(array.shape(0)), static_cast<Index>(array.shape(1))};
 }
 
 // Raise ValueError unless an argument has as many items as it must.
@@ -136,27 +148,6 @@ inline void check_size(Index size, Index wanted, const char* name) {
     if (size != wanted)
         throw std::invalid_argument(std::string(name) + " must have " + std::to_string(wanted) + " items, not " +
                                     std::to_string(size));
-}
-
-// The same for an array that must have so many items.
-template <class T, class Given>
-auto vector(const Given& array, const char* name, Index size) {
-    const auto items = vector<T>(array, name);
-    check_size(items.size(), size, name);
-    return items;
-}
-
-// Return the rows of an array of two dimensions; raises ValueError, which names the argument.
-template <class T>
-Rows<const T> matrix(const Array& array, const char* name) {
-    T const* items = detail::checked<const T>(array, name, 2);
-    return {items, static_cast<Index>(array.shape(0)), static_cast<Index>(array.shape(1))};
-}
-
-template <class T>
-Rows<T> matrix(const Writable& array, const char* name) {
-    T* items = detail::checked<T>(array, name, 2);
-    return {items, static_cast<Index>(array.shape(0)), static_cast<Index>(array.shape(1))};
 }
 
 // Call a function that does not use Python, with the interpreter's lock released.
@@ -192,6 +183,20 @@ inline void check_offsets(Span<const Index> offsets, Index rows, const char* nam
     if (!right)
         throw std::invalid_argument(std::string(name) + " must increase from 0 to the number of rows, " +
                                     std::to_string(rows));
+}
+
+// Raise ValueError unless all numbers are from 0 to below an end.
+template <class Numbers>
+void check_within(const Numbers& numbers, Index end, const char* name) {
+    if (!std::all_of(numbers.begin(), numbers.end(), [=](Index number) { return number >= 0 && number < end; }))
+        throw std::invalid_argument(std::string(name) + " must be from 0 to below " + std::to_string(end));
+}
+
+// The length of the longest list.
+inline Index longest_list(Span<const Index> offsets) {
+    Index longest = 0;
+    for (Index s = 1; s < offsets.size(); ++s) longest = std::max(longest, offsets[s] - offsets[s - 1]);
+    return longest;
 }
 
 }  // namespace lpmert

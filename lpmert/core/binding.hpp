@@ -2,12 +2,7 @@
 // run meanwhile, and hands vectors over as arrays. What keeps spans is made by `define_init`, and keeps the arrays.
 #pragma once
 
-#include <array>
-#include <functional>
-#include <tuple>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "arrays.hpp"
 
@@ -19,13 +14,8 @@ struct Matrix {
     std::vector<T> items;
     Index columns = 0;
 
-    Index rows() const { return columns == 0 ? 0 : static_cast<Index>(items.size()) / columns; }
-};
-
-// The members of a struct that Python passes as a tuple, such as a NamedTuple, and what they are called.
-template <class... T>
-struct Members {
-    std::array<const char*, sizeof...(T)> names;
+    Index rows() const { return columns == 0 ? 0 : count(items) / columns; }
+    void append(std::initializer_list<T> row) { items.insert(items.end(), row); }
 };
 
 namespace border {
@@ -41,32 +31,41 @@ template <class T>
 struct Parameter<Span<T>> {
     using Held = std::conditional_t<std::is_const_v<T>, Array, Writable>;
     using Given = const Held&;
-    static Span<T> take(Given given, const char* name) { return vector<std::remove_const_t<T>>(given, name); }
+    static Span<T> take(Given given, const char* name) { return vector<T>(given, name); }
 };
 template <class T>
 struct Parameter<Rows<T>> {
     using Held = std::conditional_t<std::is_const_v<T>, Array, Writable>;
     using Given = const Held&;
-    static Rows<T> take(Given given, const char* name) { return matrix<std::remove_const_t<T>>(given, name); }
+    static Rows<T> take(Given given, const char* name) { return matrix<T>(given, name); }
 };
 
+// A struct with `members`, what these are called, which Python passes as a tuple, such as a NamedTuple.
 template <class T>
 struct Parameter<T, std::void_t<decltype(T::members)>> {
     using Held = nb::tuple;
     using Given = const Held&;
     static T take(Given given, const char* name) {
-        return take_all(given, name, T::members, std::make_index_sequence<T::members.names.size()>());
-    }
-
-  private:
-    template <class... Own, std::size_t... I>
-    static T take_all(Given given, const char* name, const Members<Own...>& members, std::index_sequence<I...>) {
-        check_size(static_cast<Index>(given.size()), sizeof...(I), name);
+        check_size(static_cast<Index>(given.size()), count(T::members), name);
         try {
-            return {Parameter<Own>::take(nb::cast<typename Parameter<Own>::Held>(given[I]), members.names[I])...};
+            return take_all(given, std::make_index_sequence<T::members.size()>());
         } catch (const nb::cast_error&) {
             throw nb::type_error((std::string("a member of ") + name + " is of another type").c_str());
         }
+    }
+
+  private:
+    struct Item {
+        nb::object given;
+        const char* name;
+        template <class Own>
+        operator Own() const {
+            return Parameter<Own>::take(nb::cast<typename Parameter<Own>::Held>(given), name);
+        }
+    };
+    template <std::size_t... I>
+    static T take_all(Given given, std::index_sequence<I...>) {
+        return {Item{given[I], T::members[I]}...};
     }
 };
 
@@ -148,19 +147,20 @@ void define(Scope& scope, const char* name, R (*function)(Args...), Names... nam
     border::define<R, Args...>(scope, name, function, all, std::make_index_sequence<n>(),
                                std::make_index_sequence<named>());
 }
-template <class T, class Base, class R, class... Args, class... Names>
-void define(nb::class_<T>& scope, const char* name, R (Base::*method)(Args...), Names... names) {
+template <class T, class R, class... Args, class Method, class... Names>
+void define_method(nb::class_<T>& scope, const char* name, Method method, Names... names) {
     const auto function = [method](T& self, Args... given) -> R { return (self.*method)(given...); };
     border::define<R, T&, Args...>(scope, name, function, {"self", names...},
                                    std::make_index_sequence<sizeof...(Args) + 1>(),
                                    std::make_index_sequence<sizeof...(Args)>());
 }
 template <class T, class Base, class R, class... Args, class... Names>
+void define(nb::class_<T>& scope, const char* name, R (Base::*method)(Args...), Names... names) {
+    define_method<T, R, Args...>(scope, name, method, names...);
+}
+template <class T, class Base, class R, class... Args, class... Names>
 void define(nb::class_<T>& scope, const char* name, R (Base::*method)(Args...) const, Names... names) {
-    const auto function = [method](const T& self, Args... given) -> R { return (self.*method)(given...); };
-    border::define<R, const T&, Args...>(scope, name, function, {"self", names...},
-                                         std::make_index_sequence<sizeof...(Args) + 1>(),
-                                         std::make_index_sequence<sizeof...(Args)>());
+    define_method<T, R, Args...>(scope, name, method, names...);
 }
 
 // Define how objects of a class are made: by a constructor with parameters of these types. An object keeps what it is

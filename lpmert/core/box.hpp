@@ -6,9 +6,6 @@
 // faces cover the space, and halves their box (B2).
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
 #include "node.hpp"
 
 namespace lpmert::cells {
@@ -44,7 +41,7 @@ struct Precision {
     Index places = -1;
     double off = 0.0, least = 0.0;
 
-    static constexpr Members<Index, double, double> members{{"places", "off", "least"}};
+    static constexpr std::array members{"places", "off", "least"};
 };
 
 // The axis of the face that a box is on; radius [D].

@@ -10,8 +10,6 @@
 // where its cost is another one exact arithmetic has to close the node.
 #pragma once
 
-#include <numeric>
-
 #include "box.hpp"
 #include "choice_losses.hpp"
 #include "cone.hpp"

@@ -1,7 +1,6 @@
 // The search over the weight space as Python has it, and what its lemmas are tested by.
 #include "cells.hpp"
 
-#include <memory>
 #include <optional>
 
 namespace lpmert {
@@ -78,23 +77,8 @@ std::tuple<Index, Matrix<Index>> box_charges(Rows<const double> gains, Span<cons
     Index compared = 0;
     const Index total = items.charge_items(needed, compared);
     Matrix<Index> pairs{{}, 2};
-    for (const auto& [first, second] : items.pairs())
-        pairs.items.insert(pairs.items.end(), {used[first], used[second]});
+    for (const auto& [first, second] : items.pairs()) pairs.append({used[first], used[second]});
     return {total, std::move(pairs)};
-}
-
-bool beats_in_box(Rows<const double> columns, Index winner, Index loser, Span<const double> centre,
-                  Span<const double> radius, double rounding, double off) {
-    check_size(columns.rows(), centre.size(), "columns");
-    check_size(radius.size(), centre.size(), "radius");
-    if (std::min(winner, loser) < 0 || std::max(winner, loser) >= columns.columns())
-        throw std::invalid_argument("winner and loser must be columns");
-    cells::View values;
-    for (Index d = 0; d < columns.rows(); ++d) values.push_back(columns[d].data());
-    cells::Box box;
-    box.centre.assign(centre.begin(), centre.end());
-    box.radius.assign(radius.begin(), radius.end());
-    return cells::beats_in_box(values, winner, loser, box, rounding, off);
 }
 
 }  // namespace
@@ -123,7 +107,6 @@ void bind_cells(nb::module_& module) {
     define(module, "outer_normals", &cells::outer_normals, "rays");
     define(module, "box_charges", &box_charges, "gains", "steps", "centre", "radius", "rounding", "off", "needed",
            "most_pairs");
-    define(module, "beats_in_box", &beats_in_box, "columns", "winner", "loser", "centre", "radius", "rounding", "off");
     define(module, "one_pays", &cells::one_pays, "first", "second", "share", "other", "errors");
     define(module, "one_pays_in_box", &cells::one_pays_in_box, "first", "second", "share", "other", "centre", "radius",
            "rounding", "off");

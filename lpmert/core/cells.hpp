@@ -125,14 +125,12 @@ class Search {
     // The bounds of all nodes, and their bytes.
     std::vector<std::tuple<Index, Bytes>> packed_nodes() const {
         std::vector<std::tuple<Index, Bytes>> found;
-        for (const auto* const some : {&aside, &nodes})
-            for (const Node& node : *some) found.emplace_back(node.bound, packed(node));
+        each_node([&](const Node& node) { found.emplace_back(node.bound, packed(node)); });
         return found;
     }
     Indices bounds() const {
         Indices found;
-        for (const auto* const some : {&aside, &nodes})
-            for (const Node& node : *some) found.push_back(node.bound);
+        each_node([&](const Node& node) { found.push_back(node.bound); });
         return found;
     }
     // What may win in the node on top, and what the settled lists have as total.
@@ -147,6 +145,11 @@ class Search {
 
   private:
     static constexpr Index LEAST_SHARE = 128;  // of a slice's work, so that it is not too little to be sent away for
+
+    template <class Each>
+    void each_node(Each each) const {
+        for (const auto* const some : {&aside, &nodes}) std::for_each(some->begin(), some->end(), each);
+    }
 
     // What bounds of nodes may be that hold something better than the incumbent.
     Index limit() const { return loss.upper - settings_.granularity; }
@@ -190,8 +193,7 @@ class Search {
     // Take the next nodes that were put aside: those with bounds of up to a step above the least.
     void rise() {
         Index least = INFINITE_COST;
-        for (const auto* const some : {&nodes, &aside})
-            for (const Node& node : *some) least = std::min(least, node.bound);
+        each_node([&](const Node& node) { least = std::min(least, node.bound); });
         level_ = step_ < 0 || least == INFINITE_COST ? INFINITE_COST : least + step_;
         const auto later =
             std::stable_partition(aside.begin(), aside.end(), [this](const Node& node) { return node.bound > level_; });

@@ -25,7 +25,7 @@ class RatioChoices : public ChoicesSearch<Ratios> {
 
 Matrix<Index> pairs_of(const std::vector<Choice>& choices) {
     Matrix<Index> pairs{{}, 2};
-    for (const auto& [list, position] : choices) pairs.items.insert(pairs.items.end(), {list, position});
+    for (const auto& [list, position] : choices) pairs.append({list, position});
     return pairs;
 }
 
@@ -33,9 +33,7 @@ template <class Search>
 void bind(nb::class_<Search>& search) {
     define(search, "search", &Search::search, "budget");
     define(search, "aim", &Search::aim, "cost");
-    define(search, "answer_attainable", &Search::answer_attainable, "weights");
-    define(search, "answer_unattainable", &Search::answer_unattainable);
-    define(search, "answer_core", &Search::answer_core, "core");
+    define(search, "answer", &Search::answer, "weights", "core");
     define(search, "open_nodes", &Search::open_nodes);
     define(search, "go_on_with", &Search::go_on_with, "node");
     define(search, "spend", &Search::spend, "work");

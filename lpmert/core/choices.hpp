@@ -9,9 +9,6 @@
 // and is told in exact arithmetic.
 #pragma once
 
-#include <algorithm>
-#include <utility>
-
 #include "binding.hpp"
 #include "least_norm.hpp"
 #include "packing.hpp"
@@ -65,7 +62,7 @@ struct Settings {
     Index granularity;
     bool look_ahead, use_cores;
 
-    static constexpr Members<Index, bool, bool> members{{"granularity", "look_ahead", "use_cores"}};
+    static constexpr std::array members{"granularity", "look_ahead", "use_cores"};
 };
 
 // What a loss sees of the search.
@@ -177,9 +174,8 @@ class ChoicesSearch {
           tests_(lists.n_lists()),
           raised_(lists.n_lists()),
           gain_(lists.n_lists(), std::numeric_limits<double>::infinity()),
-          order_(lists.n_lists()),
-          answer_weights_(tree.best_weights) {
-        for (Index s = 0; s < lists.n_lists(); ++s) order_[s] = s;
+          order_(lists.n_lists()) {
+        std::iota(order_.begin(), order_.end(), Index{0});
         tree.nodes.reserve(tree.n_open + 1);
         reach(0);
         tree.nodes[0].corral.restart(weights.data());
@@ -205,28 +201,22 @@ class ChoicesSearch {
     // The choices of which the search asks whether they go together.
     const std::vector<Choice>& question() const { return question_; }
     const Corral& trial() const { return trial_; }
-    void answer_attainable(Span<const double> weights) {
-        check_size(weights.size(), tree.lists.n_features(), "weights");
-        withdraw();
-        answer_weights_.assign(weights.begin(), weights.end());
-        answer_ = Verdict::feasible;
-    }
-    // They do not, as no doubles make them.
-    void answer_unattainable() {
-        withdraw();
-        answer_ = Verdict::infeasible;
-    }
-    // core [n, 2]: lists and positions.
-    void answer_core(Rows<const Index> core) {
+    // Say what exact arithmetic has found: weights at which to go on where the choices go together; else a core [n, 2]
+    // of them, lists and positions, which is empty where they do, but at no doubles.
+    void answer(Span<const double> weights, Rows<const Index> core) {
+        if (weights.size() > 0) check_size(weights.size(), tree.lists.n_features(), "weights");
+        if (core.rows() > 0) check_size(core.columns(), 2, "core");
         Core choices;
         for (Index k = 0; k < core.rows(); ++k) {
-            check_size(core.columns(), 2, "core");
             const auto [s, position] = choices.emplace_back(Choice{core[k][0], core[k][1]});
             if (s < 0 || s >= tree.lists.n_lists() || position < 0 || position >= tree.lists.length(s))
                 throw std::invalid_argument("core must name lists, and positions in them");
         }
-        withdraw();
-        exact_cores_.add(std::move(choices));
+        // The choices are open again; the node asks them anew, and finds the answer.
+        for (Index k = tree.n_decided(); k < count(question_); ++k) tree.chosen[question_[k].list] = -1;
+        if (!choices.empty()) return exact_cores_.add(std::move(choices));
+        answer_ = weights.size() > 0 ? Verdict::feasible : Verdict::infeasible;
+        answer_weights_.assign(weights.begin(), weights.end());
     }
 
     // The least bound of what is open, INFINITE_COST if nothing is.
@@ -642,11 +632,6 @@ class ChoicesSearch {
             if (!(question_[k] == Choice{lists[k], tree.chosen[lists[k]]})) return false;
         }
         return true;
-    }
-
-    // The choices that were asked about are open again; the node asks them anew, and finds the answer.
-    void withdraw() {
-        for (Index k = tree.n_decided(); k < count(question_); ++k) tree.chosen[question_[k].list] = -1;
     }
 
     Settings settings_;

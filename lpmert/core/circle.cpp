@@ -17,9 +17,7 @@ constexpr double LEAST_WIDTH = 1e-11;
 constexpr double NEGLIGIBLE = 40.0;
 
 double dot(Span<const double> a, Span<const double> b) {
-    double total = 0.0;
-    for (Index k = 0; k < a.size(); ++k) total += a[k] * b[k];
-    return total;
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
 struct Region {
@@ -27,8 +25,7 @@ struct Region {
     Span<const double> unit;
     double cosine;
 
-    static constexpr Members<Rows<const double>, Rows<const double>, Span<const double>, double> members{
-        {"limits", "basis", "unit", "cosine"}};
+    static constexpr std::array members{"limits", "basis", "unit", "cosine"};
 
     void check(Index dimension) const {
         if (limits.rows() > 0) check_size(limits.columns(), dimension, "the rows of limits");
@@ -76,7 +73,7 @@ std::tuple<double, double> arc_within(Region region, Span<const double> w, Span<
 struct Law {
     double temperature, highest;
 
-    static constexpr Members<double, double> members{{"temperature", "highest"}};
+    static constexpr std::array members{"temperature", "highest"};
 
     // The density of a piece, 1 where the loss is least.
     double share(const Piece& piece, double least) const {
@@ -101,7 +98,7 @@ bool make_orthogonal(Span<const double> weights, Span<double> direction) {
 struct Chain {
     Span<double> weights, total, circles;
 
-    static constexpr Members<Span<double>, Span<double>, Span<double>> members{{"weights", "total", "circles"}};
+    static constexpr std::array members{"weights", "total", "circles"};
 };
 
 template <class Loss>
@@ -159,21 +156,17 @@ void walk(LineSearch<Loss>& search, const Region& region, const Law& law, const 
     }
 }
 
-std::tuple<Reals, Reals, Reals> find_pieces(AnyLineSearch& self, Span<const double> weights,
-                                            Span<const double> direction, double low, double high) {
+Matrix<double> find_pieces(AnyLineSearch& self, Span<const double> weights, Span<const double> direction, double low,
+                           double high) {
     std::vector<Piece> pieces;
     self.with([&](auto& search) {
         search.score(weights);
         search.turn_to(direction);
         search.pieces(low, high, pieces);
     });
-    Reals begins, ends, levels;
-    for (const Piece& piece : pieces) {
-        begins.push_back(piece.begin);
-        ends.push_back(piece.end);
-        levels.push_back(piece.level);
-    }
-    return {std::move(begins), std::move(ends), std::move(levels)};
+    Matrix<double> found{{}, 3};
+    for (const auto& [begin, end, level] : pieces) found.append({begin, end, level});
+    return found;
 }
 
 void checked_walk(AnyLineSearch& self, Region region, Law law, Chain chain, Rows<const double> directions,

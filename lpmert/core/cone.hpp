@@ -5,9 +5,6 @@
 // pass over the survivors. A split at a midpoint covers its cone (K2).
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
 #include "node.hpp"
 
 namespace lpmert::cells {

@@ -7,9 +7,6 @@
 // then decided in double precision, with a bound on its rounding.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
 #include "box.hpp"
 #include "cone.hpp"
 #include "propagation.hpp"
@@ -118,11 +115,8 @@ LPMERT_CLONES inline bool margins_with(const float* scaled, const float* level, 
     return found != 0;
 }
 
-struct Margins {
-    float even, more, less;
-};
-
-inline Margins margins_at(const std::vector<float>& margins, Index j) {
+// Those of an item in equal shares, with more of the first one, and with less.
+inline std::tuple<float, float, float> margins_at(const std::vector<float>& margins, Index j) {
     const float* const kept = margins.data() + 3 * (j - j % VECTOR) + j % VECTOR;
     return {kept[0], kept[VECTOR], kept[2 * VECTOR]};
 }
@@ -264,7 +258,7 @@ class Conflicts<Cones> : public Items {
     }
     // Put the items in order of height, with all of their steps left; return what those have that pay at the centre.
     Index sort() {
-        for (Index k = 0; k < n; ++k) order[k] = k;
+        std::iota(order.begin(), order.begin() + n, Index{0});
         std::sort(order.begin(), order.begin() + n,
                   [this](Index a, Index b) { return heights[a] != heights[b] ? heights[a] < heights[b] : a < b; });
         Index possible = 0;

@@ -6,11 +6,33 @@
 // unit in the last place at most. What rounding leaves open drops nothing.
 #pragma once
 
-#include <vector>
-
+#include "lattice.hpp"
 #include "lists.hpp"
 
 namespace lpmert::lattices {
+
+// Share of the middle in the points that stand for the rays: paths tied at a ray are told apart beside it.
+inline constexpr double INWARDS = 0x1p-20;
+
+// What solving a game costs, in paths looked at.
+inline constexpr Index GAME_WORK = 20;
+
+enum Sign { LESS = -1, EQUAL = 0, MORE = 1, UNDECIDED = 2 };
+
+// The sign of the difference of two paths at a ray. That of their features is exact, so that the error is relative to
+// it, and not to the scores.
+inline Sign sign_at(const double* one, const double* other, const double* ray, Index n) {
+    double total = 0.0, size = 0.0;
+    for (Index d = 0; d < n; ++d) {
+        const double product = (one[d] - other[d]) * ray[d];
+        total += product;
+        size += std::abs(product);
+    }
+    const double error = static_cast<double>(n + 2) * EPSILON * size;
+    if (total > error) return MORE;
+    if (total < -error) return LESS;
+    return size == 0.0 ? EQUAL : UNDECIDED;
+}
 
 // Paths with features [D] each, scores [R] at the rays, and whether they are beaten.
 struct Paths {
@@ -24,16 +46,38 @@ struct Paths {
     const double* row(Index i) const { return features.data() + i * n_features; }
     const double* score(Index i) const { return scores.data() + i * n_rays; }
     // Begin with paths of other sizes.
-    void begin(Index features_, Index rays_);
+    void begin(Index features_, Index rays_) {
+        if (features_ == n_features && rays_ == n_rays) return;
+        n_features = features_, n_rays = rays_;
+        features.clear(), scores.clear(), dead.clear();
+    }
     // Have room for so many, and more if not.
-    void make_room(Index wanted);
-    void move(Index from, Index to);
+    void make_room(Index wanted) {
+        if (wanted <= room()) return;
+        const Index size = std::max(wanted, 2 * room());
+        features.resize(size * n_features);
+        scores.resize(size * n_rays);
+        dead.resize(size);
+    }
+    void move(Index from, Index to) {
+        std::copy_n(row(from), n_features, row(to));
+        std::copy_n(score(from), n_rays, score(to));
+        dead[to] = dead[from];
+    }
 };
 
 class Dominance {
   public:
     // Look at a cone of rays [R, D], linearly independent; reach [R]: what scores of paths may be there.
-    void begin(Rows<const double> rays, Span<const double> reach);
+    void begin(Rows<const double> rays, Span<const double> reach) {
+        n_rays_ = rays.rows(), n_features_ = rays.columns();
+        kept_.clear(), tolerance_.clear();
+        for (Index r = 0; r < n_rays_; ++r) {
+            kept_.insert(kept_.end(), rays[r].begin(), rays[r].end());
+            tolerance_.push_back(2.0 * static_cast<double>(n_features_ + 3) * EPSILON * reach[r]);
+        }
+        rays_ = kept_.data();
+    }
     Index n_rays() const { return n_rays_; }
     Index n_features() const { return n_features_; }
 
@@ -49,17 +93,190 @@ class Dominance {
     }
     // Compare path n with those before it, from `begin`; return which one beats it, or -1. Those it beats are marked
     // dead. likely: which one is looked at first; what beat one path often beats the next.
-    Index compare_with_all(Paths& paths, Index begin, Index n, Index likely) const;
+    Index compare_with_all(Paths& paths, Index begin, Index n, Index likely) const {
+        const Span<char> dead(paths.dead);
+        if (likely >= begin && !dead[likely] && beats(paths, likely, n) == 1) return likely;
+        for (Index j = begin; j < n; ++j) {
+            if (dead[j]) continue;
+            const int verdict = beats(paths, j, n);
+            if (verdict == 1) return j;
+            if (verdict == -1) dead[j] = 1;
+        }
+        dead[n] = 0;
+        return -1;
+    }
     // Mark the living paths begin .. end that a mixture of others beats dead; return how many were looked at.
-    Index drop_mixed(Paths& paths, Index begin, Index end);
+    Index drop_mixed(Paths& paths, Index begin, Index end) {
+        const Index most_cuts = 2 * n_rays_ + 4;
+        cuts_.resize(most_cuts * n_rays_);
+        shares_.resize(most_cuts);
+        chosen_.resize(most_cuts);
+        x_.resize(n_rays_);
+        sure_.assign(end - begin, 0);
+        const Span<char> dead(paths.dead);
+        Index work = 0;
+        for (Index i = begin; i < end; ++i) {
+            if (!dead[i] && !sure_[i - begin]) dead[i] = beaten_by_mixture(paths, begin, end, i, work);
+        }
+        return work;
+    }
     // Measure the first n paths, and mark all that others beat dead.
-    void sift(Paths& paths, Index n);
+    void sift(Paths& paths, Index n) {
+        Index likely = -1;
+        for (Index i = 0; i < n; ++i) {
+            measure(paths, i);
+            likely = compare_with_all(paths, 0, i, likely);
+            paths.dead[i] = likely >= 0;
+        }
+        drop_mixed(paths, 0, n);
+    }
 
   private:
-    int beats(const Paths& paths, Index i, Index j) const;
-    bool beaten_by_mixture(const Paths& paths, Index begin, Index end, Index loser, Index& looked);
-    double value_of_game(Index n_cuts);
-    bool surely_beaten(const Paths& paths, Index loser, Index n_cuts) const;
+    // 1 where path i is at least path j at every ray, -1 where it is at most that and somewhere less, else 0. Paths
+    // that are equal at all rays have the same features, or no weights tell them apart.
+    int beats(const Paths& paths, Index i, Index j) const {
+        bool most = true, least = true;
+        const double *const one = paths.score(i), *const other = paths.score(j), *const tolerance = tolerance_.data();
+        for (Index r = 0; r < n_rays_; ++r) {
+            const double difference = one[r] - other[r];
+            if (difference > tolerance[r]) {
+                least = false;
+            } else if (difference < -tolerance[r]) {
+                most = false;
+            } else {
+                const Sign sign = sign_at(paths.row(i), paths.row(j), rays_ + r * n_features_, n_features_);
+                most = most && sign != LESS && sign != UNDECIDED;
+                least = least && sign != MORE && sign != UNDECIDED;
+            }
+            if (!most && !least) return 0;
+        }
+        return most ? 1 : -1;
+    }
+    // Return min over x in the simplex of the largest of the cuts, and write that x, with the shares of the cuts.
+    //
+    // The value is recomputed from the shares, so that it is a bound whatever the pivots' rounding.
+    double value_of_game(Index n_cuts) {
+        const Index last = n_rays_ + n_cuts, width = last + 1;
+        const Span<const double> cuts = Span<const double>(cuts_).part(0, n_cuts * n_rays_);
+        const Span<double> shares(shares_), x(x_);
+        std::fill(shares.begin(), shares.begin() + n_cuts, 0.0);
+        const auto [least, most] = std::minmax_element(cuts.begin(), cuts.end());
+        const double low = *least, scale = *most - low;
+        if (scale <= 0.0) return low;
+        // A matrix game as a linear program: with entries a in [1, 2], the u >= 0 of largest sum with a u <= 1.
+        table_.assign((n_cuts + 1) * width, 0.0);
+        basis_.resize(n_cuts);
+        const Rows<double> table(table_.data(), n_cuts + 1, width);
+        const Span<Index> basis(basis_);
+        for (Index q = 0; q < n_cuts; ++q) {
+            for (Index r = 0; r < n_rays_; ++r) table[q][r] = (cuts[q * n_rays_ + r] - low) / scale + 1.0;
+            table[q][n_rays_ + q] = 1.0;
+            table[q][last] = 1.0;
+            basis[q] = n_rays_ + q;
+        }
+        const Span<double> prices = table[n_cuts];
+        std::fill(prices.begin(), prices.begin() + n_rays_, -1.0);
+        for (Index turn = 0; turn < 8 * (n_rays_ + n_cuts); ++turn) {
+            const Index entering = std::min_element(prices.begin(), prices.begin() + last) - prices.begin();
+            if (prices[entering] >= -1e-11) break;
+            Index leaving = -1;
+            double ratio = INF;
+            for (Index q = 0; q < n_cuts; ++q) {
+                const Span<const double> row(table[q]);
+                if (row[entering] > 1e-12 && row[last] < ratio * row[entering])
+                    ratio = row[last] / row[entering], leaving = q;
+            }
+            if (leaving < 0) break;
+            const Span<double> own = table[leaving];
+            const double pivot = 1.0 / own[entering];
+            for (double& value : own) value *= pivot;
+            basis[leaving] = entering;
+            for (Index q = 0; q <= n_cuts; ++q) {
+                const double factor = table[q][entering];
+                if (q == leaving || factor == 0.0) continue;
+                double* const row = table[q].begin();
+                for (Index c = 0; c < width; ++c) row[c] -= factor * own.begin()[c];
+            }
+        }
+        std::fill(x.begin(), x.end(), 0.0);
+        double total = 0.0, sum = 0.0;
+        for (Index q = 0; q < n_cuts; ++q) {
+            if (basis[q] < n_rays_) total += x[basis[q]] = std::max(0.0, table[q][last]);
+            shares[q] = prices[n_rays_ + q];
+            sum += std::max(0.0, shares[q]);
+        }
+        if (!(total > 0.0 && sum > 0.0)) return -INF;
+        for (double& part : x) part /= total;
+        double value = INF;
+        for (Index r = 0; r < n_rays_; ++r) {
+            double mixed = 0.0;
+            for (Index q = 0; q < n_cuts; ++q) mixed += std::max(0.0, shares[q]) * cuts[q * n_rays_ + r];
+            value = std::min(value, mixed / sum);
+        }
+        return value;
+    }
+    // Whether the shares of the last game, as they are, mix the chosen paths to one that is at least as good at every
+    // ray, in spite of rounding; differences of paths are exact.
+    bool surely_beaten(const Paths& paths, Index loser, Index n_cuts) const {
+        const double* const own = paths.row(loser);
+        bool some = false;
+        for (Index r = 0; r < n_rays_; ++r) {
+            const double* const ray = rays_ + r * n_features_;
+            double lead = 0.0, size = 0.0;
+            for (Index q = 0; q < n_cuts; ++q) {
+                const double share = shares_[q];
+                if (!(share > 0.0)) continue;
+                some = true;
+                const double* const other = paths.row(chosen_[q]);
+                for (Index d = 0; d < n_features_; ++d) {
+                    const double product = (other[d] - own[d]) * ray[d] * share;
+                    lead += product;
+                    size += std::abs(product);
+                }
+            }
+            if (!(lead >= static_cast<double>(n_features_ * n_cuts + 5) * EPSILON * size)) return false;
+        }
+        return some;
+    }
+    // Whether a mixture of the other living paths begin .. end surely beats one, no two of which have the same
+    // features. Those that turn out to win somewhere are marked sure.
+    bool beaten_by_mixture(const Paths& paths, Index begin, Index end, Index loser, Index& looked) {
+        const auto rays = static_cast<double>(n_rays_);
+        const Index most_cuts = 2 * n_rays_ + 4;
+        const Span<double> x(x_), cuts(cuts_);
+        const Span<Index> chosen(chosen_);
+        const Span<char> sure(sure_);
+        const double* const own_scores = paths.score(loser);
+        std::fill(x.begin(), x.end(), 1.0 / rays);
+        for (Index q = 0; q < most_cuts; ++q) {
+            looked += GAME_WORK;
+            Index best = -1;
+            double top = 0.0, own = 0.0;
+            for (Index r = 0; r < n_rays_; ++r) {
+                x[r] = (1.0 - INWARDS) * x[r] + INWARDS / rays;
+                own += x[r] * own_scores[r];
+            }
+            for (Index j = begin; j < end; ++j) {
+                if (j == loser || paths.dead[j]) continue;
+                ++looked;
+                const double* const scores = paths.score(j);
+                double value = 0.0;
+                for (Index r = 0; r < n_rays_; ++r) value += x.data()[r] * scores[r];
+                if (best < 0 || value > top) top = value, best = j;
+            }
+            if (best < 0 || top <= own) return false;
+            sure[best - begin] = 1;
+            if (std::find(chosen.begin(), chosen.begin() + q, best) != chosen.begin() + q) return false;
+            chosen[q] = best;
+            const double* const scores = paths.score(best);
+            double middle = 0.0;
+            for (Index r = 0; r < n_rays_; ++r) middle += (scores[r] - own_scores[r]) / rays;
+            for (Index r = 0; r < n_rays_; ++r)
+                cuts[q * n_rays_ + r] = (1.0 - INWARDS) * (scores[r] - own_scores[r]) + INWARDS * middle;
+            if (value_of_game(q + 1) > 0.0) return surely_beaten(paths, loser, q + 1);
+        }
+        return false;
+    }
 
     Index n_rays_ = 0, n_features_ = 0;
     const double* rays_ = nullptr;

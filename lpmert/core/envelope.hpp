@@ -10,13 +10,7 @@
 // 1996 (the point farthest from a chord is a corner, and what lies below the two new chords is none).
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <limits>
-#include <vector>
-
-#include "arrays.hpp"
+#include "vectors.hpp"
 
 namespace lpmert::lines {
 
@@ -30,8 +24,76 @@ struct Extremes {
     Row right, bottom_right, top_right, left, bottom_left, top_left;
 };
 
+struct Bounds {
+    double least_x, most_x, least_y, most_y;
+};
+
+// The least and the greatest coordinates of points [n]. Several side by side, as each would have to wait for the one
+// before it.
+LPMERT_CLONES inline Bounds find_bounds(const double* __restrict xs, const double* __restrict ys, Index n) {
+    constexpr int LANES = 8;
+    double least_x[LANES], most_x[LANES], least_y[LANES], most_y[LANES];
+    for (int l = 0; l < LANES; ++l) least_x[l] = most_x[l] = xs[0], least_y[l] = most_y[l] = ys[0];
+    for (Index i = 0; i + LANES <= n; i += LANES) {
+        for (int l = 0; l < LANES; ++l) {
+            const double x = xs[i + l], y = ys[i + l];
+            least_x[l] = x < least_x[l] ? x : least_x[l];
+            most_x[l] = x > most_x[l] ? x : most_x[l];
+            least_y[l] = y < least_y[l] ? y : least_y[l];
+            most_y[l] = y > most_y[l] ? y : most_y[l];
+        }
+    }
+    for (Index i = n - n % LANES; i < n; ++i) {
+        least_x[0] = std::min(least_x[0], xs[i]);
+        most_x[0] = std::max(most_x[0], xs[i]);
+        least_y[0] = std::min(least_y[0], ys[i]);
+        most_y[0] = std::max(most_y[0], ys[i]);
+    }
+    return {*std::min_element(least_x, least_x + LANES), *std::max_element(most_x, most_x + LANES),
+            *std::min_element(least_y, least_y + LANES), *std::max_element(most_y, most_y + LANES)};
+}
+
+// How often points [n] have one of the bounds, and for each bound the last that has it.
+struct Holders {
+    Index count, left, right, bottom, top;
+};
+
+LPMERT_CLONES inline Holders find_holders(const double* __restrict xs, const double* __restrict ys, Index n,
+                                          Bounds bounds) {
+    Index count = 0, left = 0, right = 0, bottom = 0, top = 0;
+    for (Index i = 0; i < n; ++i) {  // to the end and without a branch: many at a time
+        const bool on_left = xs[i] == bounds.least_x, on_right = xs[i] == bounds.most_x;
+        const bool on_bottom = ys[i] == bounds.least_y, on_top = ys[i] == bounds.most_y;
+        left = on_left ? i : left;
+        right = on_right ? i : right;
+        bottom = on_bottom ? i : bottom;
+        top = on_top ? i : top;
+        count += Index{on_left} + Index{on_right} + Index{on_bottom} + Index{on_top};
+    }
+    return {count, left, right, bottom, top};
+}
+
+// Return the point with the greatest first coordinate, of equals with the greatest second, times their signs.
+inline Row farthest(const double* first, const double* second, Index n, double first_sign, double second_sign) {
+    Row best = 0;
+    for (Row i = 1; i < n; ++i) {
+        const double ahead = first_sign * (first[i] - first[best]), aside = second_sign * (second[i] - second[best]);
+        if (ahead > 0.0 || (ahead == 0.0 && aside > 0.0)) best = i;
+    }
+    return best;
+}
+
 // Return the extremes of points [n].
-Extremes find_extremes(const double* xs, const double* ys, Index n);
+inline Extremes find_extremes(const double* xs, const double* ys, Index n) {
+    const Holders found = find_holders(xs, ys, n, find_bounds(xs, ys, n));
+    if (found.count == 4) {
+        const Row left = static_cast<Row>(found.left), right = static_cast<Row>(found.right);
+        const Row bottom = static_cast<Row>(found.bottom), top = static_cast<Row>(found.top);
+        return {right, bottom, top, left, bottom, top};
+    }
+    return {farthest(xs, ys, n, 1, 1),   farthest(ys, xs, n, -1, 1),  farthest(ys, xs, n, 1, 1),
+            farthest(xs, ys, n, -1, -1), farthest(ys, xs, n, -1, -1), farthest(ys, xs, n, 1, -1)};
+}
 
 // Points of a list, with predicates in floating point.
 struct RoundedPoints {
@@ -63,8 +125,41 @@ struct RoundedPoints {
     }
     // Mark the points [n] with the sides of the polygon of the extremes that they lie beyond: 1 and 2 for those on the
     // right, 4 and 8 for those on the left if wanted, each in the order of the corners.
-    void mark(const Extremes& corners, bool both, Span<std::uint8_t> marks) const;
+    LPMERT_CLONES void mark(const Extremes& corners, bool both, Span<std::uint8_t> marks) const {
+        struct Chord {
+            double x, y, run, rise;
+        };
+        const auto chord = [this](Row a, Row b) { return Chord{xs[a], ys[a], ys[b] - ys[a], xs[b] - xs[a]}; };
+        const Index n = marks.size();
+        const double* __restrict across = xs;
+        const double* __restrict up = ys;
+        std::uint8_t* __restrict out = marks.data();
+        const Chord below = chord(corners.bottom_right, corners.right), above = chord(corners.right, corners.top_right);
+        for (Index i = 0; i < n; ++i) {
+            const double x = across[i], y = up[i];
+            const bool first = (y < above.y) & ((x - below.x) * below.run > (y - below.y) * below.rise);
+            const bool second = (y > above.y) & ((x - above.x) * above.run > (y - above.y) * above.rise);
+            out[i] = static_cast<std::uint8_t>(static_cast<int>(first) | static_cast<int>(second) << 1);
+        }
+        if (!both) return;
+        const Chord high = chord(corners.top_left, corners.left), low = chord(corners.left, corners.bottom_left);
+        for (Index i = 0; i < n; ++i) {
+            const double x = across[i], y = up[i];
+            const bool third = (y > low.y) & ((x - high.x) * high.run > (y - high.y) * high.rise);
+            const bool fourth = (y < low.y) & ((x - low.x) * low.run > (y - low.y) * low.rise);
+            out[i] = static_cast<std::uint8_t>(out[i] | static_cast<int>(third) << 2 | static_cast<int>(fourth) << 3);
+        }
+    }
 };
+
+// Turn corners on the right into where the lines x + t y of neighbours cross: emit(t, line, next line).
+template <class Emit>
+auto crossings(const RoundedPoints& points, Emit&& emit) {
+    return [points, &emit, at = -INF](Row a, Row b) mutable {
+        at = std::max(at, (points.x(a) - points.x(b)) / (points.y(b) - points.y(a)));
+        emit(at, a, b);
+    };
+}
 
 // Finds the corners of lists; holds the room for it.
 class Envelope {
@@ -148,11 +243,20 @@ class Envelope {
         side(points, found.left, found.bottom_left, sides[3], counts[3], left);
     }
 
-    // Emit the corners on the right of points in a known order, by y and equals by number; `most` is their greatest x.
-    // Below the point that has it only points with a greater x than all of smaller y can be corners, and above it only
-    // those with a greater x than all of greater y: two running maxima leave a few. Returns the first corner.
-    template <class Points, class Emit>
-    Row sorted_corners(const Points& points, Span<const Row> order, double most, Emit&& emit) {
+    // Go through the lines x + t y [n] that are best for some t: first(line) at t = -inf, and where the next one takes
+    // its place: next(t, line, next line). Whatever rounding does, t never falls.
+    template <class First, class Next>
+    void upper(const RoundedPoints& points, Index n, First&& first, Next&& next) {
+        const Extremes found = find_extremes(points.xs, points.ys, n);
+        first(found.bottom_right);
+        corners(points, n, found, false, crossings(points, next), [](Row, Row) {});
+    }
+
+    // The same of lines in a known order, by y and equals by number; `most` is their greatest x. Below the point that
+    // has it only points with a greater x than all of smaller y can be corners, and above it only those with a greater
+    // x than all of greater y: two running maxima leave a few.
+    template <class First, class Next>
+    void sorted_upper(const RoundedPoints& points, Span<const Row> order, double most, First&& first, Next&& next) {
         const auto scan = [&](std::vector<Row>& found, Index position, Index step) {
             Index n = 0;
             double best = -INF;
@@ -170,7 +274,7 @@ class Envelope {
             return n;
         };
         const Index below = scan(sides[0], 0, 1), above = scan(sides[1], order.size() - 1, -1);
-        const Row first = sides[0][0], right = sides[1][above - 1], last = sides[1][0];
+        const Row bottom = sides[0][0], right = sides[1][above - 1], top = sides[1][0];
         const auto beyond = [&](Row a, Row b, std::vector<Row>& found, Index n) {
             Index kept = 0;
             for (Index k = 1; k < n; ++k) {
@@ -180,20 +284,11 @@ class Envelope {
             }
             return kept;
         };
-        side(points, first, right, sides[0], beyond(first, right, sides[0], below), emit);
-        side(points, right, last, sides[1], beyond(right, last, sides[1], above), emit);
-        return first;
+        first(bottom);
+        auto emit = crossings(points, next);
+        side(points, bottom, right, sides[0], beyond(bottom, right, sides[0], below), emit);
+        side(points, right, top, sides[1], beyond(right, top, sides[1], above), emit);
     }
 };
-
-// Turn corners on the right into where the lines x + t y of neighbours cross: emit(t, line, next line). Whatever
-// rounding does, t never falls.
-template <class Emit>
-auto thresholds_of(const RoundedPoints& points, Emit emit) {
-    return [points, emit, at = -INF](Row a, Row b) mutable {
-        at = std::max(at, (points.x(a) - points.x(b)) / (points.y(b) - points.y(a)));
-        emit(at, a, b);
-    };
-}
 
 }  // namespace lpmert::lines

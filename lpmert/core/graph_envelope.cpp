@@ -32,8 +32,7 @@ struct Lines {
 };
 
 class GraphEnvelope {
-    Lines kept, candidates;
-    Reals starts;   // the t from which on each kept line is the envelope of its node
+    Lines candidates;
     Indices first;  // of each node, its first line in `kept`
     Envelope envelope;
 
@@ -42,8 +41,8 @@ class GraphEnvelope {
         while (one < one_end && other < other_end) {
             candidates.add((kept.intercepts[one] + kept.intercepts[other]) + intercept,
                            (kept.slopes[one] + kept.slopes[other]) + slope, {one, other, link});
-            const double next = one + 1 < one_end ? start(one + 1) : INF,
-                         beside = other + 1 < other_end ? start(other + 1) : INF;
+            const double next = one + 1 < one_end ? starts[one + 1] : INF,
+                         beside = other + 1 < other_end ? starts[other + 1] : INF;
             if (one + 1 < one_end && (other + 1 == other_end || next <= beside)) {
                 ++one;
             } else {
@@ -59,18 +58,17 @@ class GraphEnvelope {
         const double* const x = candidates.intercepts.data();
         const double* const y = candidates.slopes.data();
         envelope.reserve(n);
-        const Extremes extremes = find_extremes(x, y, n);
         const auto keep = [&](double at, Row i) {
             kept.add(x[i], y[i], candidates.origins[i]);
             starts.push_back(at);
         };
-        keep(-INF, extremes.bottom_right);
-        const RoundedPoints points{x, y};
-        auto next = thresholds_of(points, [&](double at, Row, Row i) { keep(at, i); });
-        envelope.corners(points, n, extremes, false, next, [](Row, Row) {});
+        envelope.upper({x, y}, n, [&](Row i) { keep(-INF, i); }, [&](double at, Row, Row i) { keep(at, i); });
     }
 
   public:
+    Lines kept;
+    Reals starts;  // the t from which on each kept line is the envelope of its node
+
     // Find the envelope of all hypotheses that end in the last node; returns its first line.
     Index find(const Links& links, Span<const double> intercepts, Span<const double> slopes) {
         kept.clear(), starts.clear(), first.clear();
@@ -98,9 +96,6 @@ class GraphEnvelope {
         return first[links.nodes - 1];
     }
 
-    const Lines& lines() const { return kept; }
-    double start(Index line) const { return starts[line]; }
-
     // Append the links of the hypothesis of a line, each before those behind it and the first node's before the
     // second's.
     void append_way(Index line, Indices& links) const {
@@ -121,16 +116,14 @@ std::tuple<Reals, Reals, Reals, Indices, Indices> find_graph_envelope(const Link
     check_size(intercepts.size(), links.size(), "intercepts");
     check_size(slopes.size(), links.size(), "slopes");
     GraphEnvelope graph;
-    Reals found_intercepts, found_slopes, starts;
+    const Index first = graph.find(links, intercepts, slopes);
+    const auto last = [first](const Reals& items) { return Reals(items.begin() + first, items.end()); };
     Indices ways, ends{0};
-    for (Index line = graph.find(links, intercepts, slopes); line < graph.lines().size(); ++line) {
-        found_intercepts.push_back(graph.lines().intercepts[line]);
-        found_slopes.push_back(graph.lines().slopes[line]);
-        starts.push_back(graph.start(line));
+    for (Index line = first; line < graph.kept.size(); ++line) {
         graph.append_way(line, ways);
         ends.push_back(count(ways));
     }
-    return {std::move(found_intercepts), std::move(found_slopes), std::move(starts), std::move(ways), std::move(ends)};
+    return {last(graph.kept.intercepts), last(graph.kept.slopes), last(graph.starts), std::move(ways), std::move(ends)};
 }
 
 }  // namespace

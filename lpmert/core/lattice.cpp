@@ -4,10 +4,6 @@
 // without cycles.
 #include "lattice.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-
 #include "binding.hpp"
 
 namespace lpmert::lattices {
@@ -24,40 +20,32 @@ Reals largest_sums(const Links& links, Rows<const double> lengths) {
         const double *const own = lengths[k].begin(), *const one = best.data() + links.sources[k] * n,
                             *const other = best.data() + links.seconds[k] * n;
         double* const target = best.data() + links.targets[k] * n;
-        for (Index d = 0; d < n; ++d) target[d] = larger(one[d] + other[d] + own[d], target[d]);
+        for (Index d = 0; d < n; ++d) target[d] = std::max(target[d], one[d] + other[d] + own[d]);
     }
     return {best.end() - n, best.end()};
 }
 
-Reals best_through(const Links& links, Span<const double> scores) {
-    check_size(scores.size(), links.size(), "scores");
-    Reals to(links.nodes), from(links.nodes), best(links.size());
-    sum_so_far<double>(links, 1, to.data(), [&](Index k) { return scores[k]; });
-    sum_to_come<double>(links, 1, scores.begin(), to.data(), from.data());
-    for (Index k = 0; k < links.size(); ++k)
-        best[k] = to[links.sources[k]] + to[links.seconds[k]] + scores[k] + from[links.targets[k]];
-    return best;
+double log10_paths(const Links& links) {
+    Reals logs(links.nodes, -INF);
+    logs[0] = 0.0;
+    for (Index k = 0; k < links.size(); ++k) {
+        double& all = logs[links.targets[k]];
+        const double own = logs[links.sources[k]] + logs[links.seconds[k]], most = std::max(all, own);
+        if (most > -INF) all = most + std::log1p(std::exp(std::min(all, own) - most));
+    }
+    return logs.back() / std::log(10.0);
 }
 
-double log10_paths(const Links& links) {
-    struct Count {  // mantissa times 2 to the power of exponent, both whole numbers at first
-        double mantissa = 0.0, exponent = 0.0;
-    };
-    const auto scaled = [](double x, double by) { return std::ldexp(x, static_cast<int>(std::max(by, -4096.0))); };
-    std::vector<Count> counts(links.nodes);
-    counts[0].mantissa = 1.0;
-    for (Index k = 0; k < links.size(); ++k) {
-        const Count one = counts[links.sources[k]], other = counts[links.seconds[k]];
-        Count& all = counts[links.targets[k]];
-        const double exponent = one.exponent + other.exponent;
-        if (all.mantissa == 0.0 || exponent > all.exponent) {
-            all.mantissa = scaled(all.mantissa, all.exponent - exponent);
-            all.exponent = exponent;
-        }
-        all.mantissa += scaled(one.mantissa * other.mantissa, exponent - all.exponent);
-        for (; all.mantissa >= 2.0; all.mantissa *= 0.5) all.exponent += 1.0;
-    }
-    return std::log10(counts.back().mantissa) + counts.back().exponent * std::log10(2.0);
+Reals best_through(const Links& links, Span<const double> scores) {
+    check_size(scores.size(), links.size(), "scores");
+    Reals to(LANES * links.nodes), from(to.size()), own(LANES * links.size()), best(links.size());  // blocks of equals
+    for (Index k = 0; k < links.size(); ++k) store(every(scores[k]), own.data() + LANES * k);
+    sum_so_far(links, LANES, to.data(), [&](Index k) { return load(own.data() + LANES * k); });
+    sum_to_come(links, LANES, own.data(), to.data(), from.data());
+    for (Index k = 0; k < links.size(); ++k)
+        best[k] =
+            to[LANES * links.sources[k]] + to[LANES * links.seconds[k]] + scores[k] + from[LANES * links.targets[k]];
+    return best;
 }
 
 LPMERT_CLONES
@@ -89,18 +77,12 @@ Index least_edits(const Links& links, Span<const Node> words, Span<const Node> r
     return all.back();
 }
 
-void check_within(Span<const Index> numbers, Index end, const char* name) {
-    if (!std::all_of(numbers.begin(), numbers.end(), [=](Index number) { return number >= 0 && number < end; }))
-        throw std::invalid_argument(std::string(name) + " must be from 0 to below " + std::to_string(end));
-}
-
 struct Reader {
     Span<const Index> spelled, ends;
     Rows<const Index> follow;
     Span<const Index> depth;
 
-    static constexpr Members<Span<const Index>, Span<const Index>, Rows<const Index>, Span<const Index>> members{
-        {"spelled", "ends", "follow", "depth"}};
+    static constexpr std::array members{"spelled", "ends", "follow", "depth"};
 };
 
 // Lemma L5 of proofs/lattices.md.
@@ -147,25 +129,6 @@ Indices most_matches(const Links& links, Span<const Node> words, Reader reader, 
     return most;
 }
 
-// Nodes are not numbered yet as in `Links`.
-void mark_useful(Span<const Index> sources, Span<const Index> targets, Index start, Index end, Span<bool> useful) {
-    check_size(sources.size(), targets.size(), "sources");
-    check_within(sources, useful.size(), "sources");
-    check_within(targets, useful.size(), "targets");
-    if (std::min(start, end) < 0 || std::max(start, end) >= useful.size())
-        throw std::invalid_argument("start and end must be nodes");
-    std::vector<char> leading(useful.size());
-    leading[end] = 1;
-    for (Index k = targets.size(); k-- > 0;) {
-        if (leading[targets[k]]) leading[sources[k]] = 1;
-    }
-    std::fill(useful.begin(), useful.end(), false);
-    useful[start] = leading[start] != 0;
-    for (Index k = 0; k < targets.size(); ++k) {
-        if (useful[sources[k]] && leading[targets[k]]) useful[targets[k]] = true;
-    }
-}
-
 }  // namespace
 
 void bind_lattice(nb::module_& module) {
@@ -177,7 +140,6 @@ void bind_lattice(nb::module_& module) {
     define(links, "log10_paths", &log10_paths);
     define(links, "least_edits", &least_edits, "words", "reference");
     define(links, "most_matches", &most_matches, "words", "reader", "n_orders");
-    define(module, "mark_useful", &mark_useful, "sources", "targets", "start", "end", "useful");
 }
 
 }  // namespace lpmert::lattices

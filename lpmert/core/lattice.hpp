@@ -5,9 +5,6 @@
 // are found as in lemma L2 of proofs/lattices.md: the best sum to a node, a link's own, and the best one from there.
 #pragma once
 
-#include <limits>
-#include <vector>
-
 #include "vectors.hpp"
 
 namespace lpmert::lattices {
@@ -42,54 +39,32 @@ struct Links {
     Index size() const { return targets.size(); }
 };
 
-// Numbers that are handled together: one, or a block of them.
-template <class Numbers>
-LPMERT_INLINE Numbers get(const double* place) {
-    if constexpr (std::is_same_v<Numbers, double>)
-        return *place;
-    else
-        return load(place);
-}
-template <class Numbers>
-LPMERT_INLINE Numbers all(double number) {
-    if constexpr (std::is_same_v<Numbers, double>)
-        return number;
-    else
-        return every(number);
-}
-LPMERT_INLINE void put(double number, double* place) { *place = number; }
-LPMERT_INLINE void put(const Block& numbers, double* place) { store(numbers, place); }
-LPMERT_INLINE double larger(double a, double b) { return a > b ? a : b; }
-using lpmert::larger;
-
-// Fill best [n, stride], or the part of it that is handled together, with the largest sums of scores from node 0 to
-// each node; score(k): of link k.
-template <class Numbers, class Score>
+// Fill a block of best [n, stride] with the largest sums of scores from node 0 to each node; score(k): those of link k.
+template <class Score>
 LPMERT_INLINE void sum_so_far(const Links& links, Index stride, double* best, Score&& score) {
     const Node *const sources = links.sources.begin(), *const seconds = links.seconds.begin(),
                       *const targets = links.targets.begin();
-    for (Index v = 0; v < links.nodes; ++v) put(all<Numbers>(v == 0 ? 0.0 : -INF), best + v * stride);
+    for (Index v = 0; v < links.nodes; ++v) store(every(v == 0 ? 0.0 : -INF), best + v * stride);
     for (Index k = 0; k < links.size(); ++k) {
-        const Numbers before = get<Numbers>(best + sources[k] * stride) + get<Numbers>(best + seconds[k] * stride);
+        const Block before = load(best + sources[k] * stride) + load(best + seconds[k] * stride);
         double* const target = best + targets[k] * stride;
-        put(larger(before + score(k), get<Numbers>(target)), target);
+        store(larger(before + score(k), load(target)), target);
     }
 }
 
-// Fill to_come [n, stride] with the largest sums of what is around each node, by scores [L, stride] of the links.
-template <class Numbers>
+// Fill a block of to_come [n, stride] with the largest sums of what is around each node, by scores [L, stride] of
+// links.
 LPMERT_INLINE void sum_to_come(const Links& links, Index stride, const double* scores, const double* so_far,
                                double* to_come) {
     const Node *const sources = links.sources.begin(), *const seconds = links.seconds.begin(),
                       *const targets = links.targets.begin();
     const Index last = links.nodes - 1;
-    for (Index v = 0; v <= last; ++v) put(all<Numbers>(v == last ? 0.0 : -INF), to_come + v * stride);
+    for (Index v = 0; v <= last; ++v) store(every(v == last ? 0.0 : -INF), to_come + v * stride);
     for (Index k = links.size(); k-- > 0;) {
         const Index source = sources[k] * stride, second = seconds[k] * stride;
-        const Numbers after = get<Numbers>(to_come + targets[k] * stride) + get<Numbers>(scores + k * stride);
-        put(larger(after + get<Numbers>(so_far + second), get<Numbers>(to_come + source)), to_come + source);
-        if (second > 0)
-            put(larger(after + get<Numbers>(so_far + source), get<Numbers>(to_come + second)), to_come + second);
+        const Block after = load(to_come + targets[k] * stride) + load(scores + k * stride);
+        store(larger(after + load(so_far + second), load(to_come + source)), to_come + source);
+        if (second > 0) store(larger(after + load(so_far + source), load(to_come + second)), to_come + second);
     }
 }
 

@@ -4,8 +4,6 @@
 // proofs/lattices.md). A partial path that others into the same node beat at every ray wins nowhere in the cone,
 // whatever follows: that adds the same to all (L1). What nobody beats are labels; those of the last node are the
 // hypotheses that may win.
-#include <algorithm>
-
 #include "binding.hpp"
 #include "dominance.hpp"
 #include "lattice.hpp"
@@ -43,8 +41,8 @@ struct Scorer {
 // Fill the scores of the links at a block of rays, and the best ones of paths to each node, and from it.
 LPMERT_CLONES
 void survey_block(const Links& links, const Scorer& scorer, double* so_far, double* to_come) {
-    sum_so_far<Block>(links, scorer.stride, so_far, scorer);
-    sum_to_come<Block>(links, scorer.stride, scorer.scores, so_far, to_come);
+    sum_so_far(links, scorer.stride, so_far, scorer);
+    sum_to_come(links, scorer.stride, scorer.scores, so_far, to_come);
 }
 
 // What `best_paths` reads and writes: scores [L, stride] of the links; columns [R, ABREAST]: mixes; best and last [n,
@@ -106,18 +104,18 @@ double* room_for(Reals& items, Index wanted) {
 }
 
 struct Lattice {
-    const Links& links;
+    Links links;
     Rows<const double> features;
     Index most_links;
 
-    static constexpr Members<const Links&, Rows<const double>, Index> members{{"links", "features", "most_links"}};
+    static constexpr std::array members{"links", "features", "most_links"};
 };
 
 struct Cone {
     Rows<const double> rays;
     Span<const double> reach;
 
-    static constexpr Members<Rows<const double>, Span<const double>> members{{"rays", "reach"}};
+    static constexpr std::array members{"rays", "reach"};
 };
 
 using Look = std::tuple<Index, std::vector<Node>, std::vector<Node>, Matrix<double>, Matrix<double>>;
@@ -411,6 +409,42 @@ class PathFinder {
     }
 };
 
+std::tuple<Indices, Indices, Matrix<double>, Indices> narrow(Rows<const double> features, Span<const Index> numbers,
+                                                             Span<const Index> ends, Span<const Index> ids,
+                                                             Rows<const double> rays, Rows<const double> reach) {
+    check_offsets(ends, ids.size(), "ends");
+    check_size(ends.size() - 1, numbers.size(), "ends, less one,");
+    check_size(reach.columns(), rays.rows(), "reach of a lattice");
+    check_size(rays.columns(), features.columns(), "a ray");
+    if (rays.rows() < 1) throw std::invalid_argument("rays must have a row");
+    check_within(numbers, reach.rows(), "numbers");
+    check_within(ids, features.rows(), "ids");
+    Dominance dominance;
+    Paths own;
+    Indices left{0}, found, middle;
+    Matrix<double> left_scores{{}, rays.rows()};
+    own.begin(rays.columns(), rays.rows());
+    for (Index a = 0; a < numbers.size(); ++a) {
+        const Span<const Index> rows = ids.part(ends[a], ends[a + 1]);
+        own.make_room(rows.size());
+        for (Index i = 0; i < rows.size(); ++i) std::copy_n(features[rows[i]].begin(), rays.columns(), own.row(i));
+        dominance.begin(rays, reach[numbers[a]]);
+        dominance.sift(own, rows.size());
+        double top = -INF;
+        middle.push_back(rows[0]);
+        for (Index i = 0; i < rows.size(); ++i) {
+            if (own.dead[i]) continue;
+            const double* const scores = own.score(i);
+            const double score = std::accumulate(scores, scores + rays.rows(), 0.0);
+            if (score > top) top = score, middle.back() = rows[i];
+            left_scores.items.insert(left_scores.items.end(), scores, scores + rays.rows());
+            found.push_back(rows[i]);
+        }
+        left.push_back(count(found));
+    }
+    return {std::move(left), std::move(found), std::move(left_scores), std::move(middle)};
+}
+
 }  // namespace
 
 void bind_lattice_paths(nb::module_& module) {
@@ -420,6 +454,7 @@ void bind_lattice_paths(nb::module_& module) {
     define(finder, "look_through", &PathFinder::look_through, "lattice", "marks", "cone", "mixes", "known");
     define(finder, "list", &PathFinder::list, "most_work");
     define(finder, "listed", &PathFinder::listed);
+    define(module, "narrow", &narrow, "features", "numbers", "ends", "ids", "rays", "reach");
 }
 
 }  // namespace lpmert::lattices

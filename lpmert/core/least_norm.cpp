@@ -19,12 +19,6 @@ constexpr double NEARLY_VANISHED = 1e-6;
 // What rows of length 1 keep from 0 within a cap, so that the nearest weights do not tie.
 constexpr double CAP_MARGIN = 1e-9;
 
-double squared_length(const double* vector, Index n) {
-    double total = 0.0;
-    for (Index d = 0; d < n; ++d) total += vector[d] * vector[d];
-    return total;
-}
-
 LPMERT_INLINE void clear(double* target, Index size) { std::fill_n(target, size, 0.0); }
 
 }  // namespace
@@ -135,7 +129,7 @@ LPMERT_INLINE double LeastNorm::bound_at(const double* point) const {
 
 double LeastNorm::moved(const Index* chosen, const Corral& corral) const {
     const Index n = lists.n_features();
-    const double off = squared_length(lists.spread.begin(), n);
+    const double off = std::inner_product(lists.spread.begin(), lists.spread.end(), lists.spread.begin(), 0.0);
     if (off == 0.0) return 0.0;
     double total = 0.0;
     for (Index k = 0; k < corral.size; ++k) {
@@ -306,11 +300,8 @@ Index checked_separate(LeastNorm& self, Span<const Index> decided, Span<const In
     check_size(corral.n_features(), lists.n_features(), "the point of the corral");
     if (decided.size() > 0 && (start < 0 || start >= decided.size()))
         throw std::invalid_argument("start must be in decided");
-    for (const Index s : decided) {
-        if (s < 0 || s >= lists.n_lists()) throw std::invalid_argument("decided must name lists");
-        if (chosen[s] < 0 || chosen[s] >= lists.length(s))
-            throw std::invalid_argument("chosen must be positions in the decided lists");
-    }
+    check_within(decided, lists.n_lists(), "decided");
+    for (const Index s : decided) check_within(chosen.part(s, s + 1), lists.length(s), "chosen, in decided lists,");
     return static_cast<Index>(self.separate(decided, chosen.data(), start, corral));
 }
 

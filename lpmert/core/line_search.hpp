@@ -7,10 +7,7 @@
 // Source: Och, Minimum Error Rate Training in Statistical Machine Translation, ACL 2003.
 #pragma once
 
-#include <numeric>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "binding.hpp"
 #include "envelope.hpp"
@@ -48,7 +45,7 @@ struct Choice {
     int interval;
     double smoothing;
 
-    static constexpr Members<int, double> members{{"interval", "smoothing"}};
+    static constexpr std::array members{"interval", "smoothing"};
 };
 
 struct Losses {
@@ -58,8 +55,7 @@ struct Losses {
     Rows<const double> statistics;
     Span<const double> constant;
 
-    static constexpr Members<Index, Span<const double>, Span<const Cost>, Rows<const double>, Span<const double>>
-        members{{"kind", "parameters", "costs", "statistics", "constant"}};
+    static constexpr std::array members{"kind", "parameters", "costs", "statistics", "constant"};
 };
 
 // A sum of costs [M]: a level is a whole number.
@@ -128,9 +124,7 @@ class LineSearch {
 
     LineSearch(Lists lists_, Loss loss)
         : lists(lists_), intercepts(lists_.rows()), slopes(lists_.rows()), right(loss), left(loss) {
-        Index longest = 0;
-        for (Index s = 0; s < lists.count(); ++s) longest = std::max(longest, lists.end(s) - lists.begin(s));
-        envelope.reserve(longest);
+        envelope.reserve(longest_list(lists.offsets));
     }
 
     // Make the intercepts the scores at weights [D], unless they are these already.
@@ -160,25 +154,22 @@ class LineSearch {
         return right.level();
     }
 
-    // Go through the lines of one list after the other: first(row) is chosen at t = -inf, and at t the choice changes:
-    // next(t, leaving, entering).
+    // Go through the lines intercepts + t slopes of one list after the other: first(row) is chosen at t = -inf, and at
+    // t the choice changes: next(t, leaving, entering).
     template <class First, class Next>
     void each_event(First&& first, Next&& next) {
         for (Index s = 0; s < lists.count(); ++s) {
-            const Index begin = lists.begin(s), n = lists.end(s) - begin;
-            const RoundedPoints points{intercepts.data() + begin, slopes.data() + begin};
-            const Extremes found = find_extremes(points.xs, points.ys, n);
-            const auto at = [&next, begin](double t, Row a, Row b) { next(t, begin + a, begin + b); };
-            first(begin + found.bottom_right);
-            envelope.corners(points, n, found, false, thresholds_of(points, at), [](Row, Row) {});
+            const Index begin = lists.begin(s);
+            envelope.upper(
+                {intercepts.data() + begin, slopes.data() + begin}, lists.end(s) - begin,
+                [&](Row i) { first(begin + i); }, [&](double t, Row a, Row b) { next(t, begin + a, begin + b); });
         }
     }
 
     // Return the best step on the line intercepts + t slopes.
     Found<Level> step(double low, double high, double scale, Choice choice) {
         right.clear();
-        each_event([&](Index row) { right.choose(row); },
-                   [&](double at, Index leaving, Index entering) { right.add(at, leaving, entering); });
+        each_event([&](Index row) { right.choose(row); }, [&](double t, Index a, Index b) { right.add(t, a, b); });
         return chosen(low, high, scale, choice);
     }
 
@@ -206,9 +197,9 @@ class LineSearch {
         const Span<const Row> order = Span<const Row>(orders).part(d * lists.rows(), (d + 1) * lists.rows());
         right.clear();
         for (Index s = 0; s < lists.count(); ++s)
-            right.choose(
-                envelope.sorted_corners(points, order.part(lists.begin(s), lists.end(s)), tops[s],
-                                        thresholds_of(points, [&](double at, Row a, Row b) { right.add(at, a, b); })));
+            envelope.sorted_upper(
+                points, order.part(lists.begin(s), lists.end(s)), tops[s], [&](Row row) { right.choose(row); },
+                [&](double t, Row a, Row b) { right.add(t, a, b); });
         return chosen(low, high, scale, choice);
     }
 
@@ -224,11 +215,11 @@ class LineSearch {
             const Extremes extremes = find_extremes(points.xs, points.ys, n);
             right.choose(begin + extremes.bottom_right);
             left.choose(begin + extremes.top_left);
-            const auto into = [&](Sweep<Loss>& sweep) {
-                return thresholds_of(points,
-                                     [&sweep, begin](double at, Row a, Row b) { sweep.add(at, begin + a, begin + b); });
+            const auto into = [begin](Sweep<Loss>& sweep) {
+                return [&sweep, begin](double at, Row a, Row b) { sweep.add(at, begin + a, begin + b); };
             };
-            envelope.corners(points, n, extremes, both, into(right), into(left));
+            auto on_right = into(right), on_left = into(left);
+            envelope.corners(points, n, extremes, both, crossings(points, on_right), crossings(points, on_left));
         }
         found.clear();
         // Add the intervals of the half circle around a middle; those beyond pi lie a turn before.
@@ -239,7 +230,7 @@ class LineSearch {
                 const double end = middle + (last ? PI / 2 : std::atan(surface.thresholds[e]));
                 for (const double turn : {0.0, 2 * PI}) {
                     const double from = std::max(begin - turn, low), to = std::min(end - turn, high);
-                    if (to > from) found.push_back({from, to, static_cast<double>(surface.level(e))});
+                    if (to > from) found.push_back({from, to, static_cast<double>(surface.levels[e])});
                 }
                 begin = end;
             }

@@ -13,12 +13,6 @@ void score_blocks(const double* columns, Index n, Index length, const double* we
     if (i < length) combine_blocks<1>(0.0, weights, columns + length - LANES, n, length, scores + length - LANES);
 }
 
-Index Lists::longest() const {
-    Index most = 1;
-    for (Index s = 0; s < n_lists(); ++s) most = std::max(most, length(s));
-    return most;
-}
-
 Lists::Lists(Rows<const double> rows_, Span<const Index> offsets_, Span<const Index> costs_, Span<const double> reach_,
              Span<const double> spread_, Span<const double> cap_)
     : rows(rows_), offsets(offsets_), costs(costs_), reach(reach_), spread(spread_), cap(cap_) {
@@ -79,70 +73,29 @@ Decoded decode_clearly(const Lists& lists, const double* weights, Index* selecti
 
 namespace {
 
-// Lists as Python keeps them: rows [M, D] at offsets [S + 1], with the scores of one of them at weights [D].
-class RowLists {
-    Rows<const double> rows;
-    Span<const Index> offsets;
-    Span<const double> weights;
+// Score one list of rows [M, D] at offsets [S + 1] after the other at weights [D]: each(its number, its scores, the
+// position of the best, the first on ties).
+template <class Each>
+void score_lists(Rows<const double> rows, Span<const Index> offsets, Span<const double> weights, Each each) {
+    check_offsets(offsets, rows.rows(), "offsets");
+    check_size(weights.size(), rows.columns(), "weights");
     Reals scores;
-
-  public:
-    RowLists(Rows<const double> rows_, Span<const Index> offsets_, Span<const double> weights_)
-        : rows(rows_), offsets(offsets_), weights(weights_) {
-        check_offsets(offsets, rows.rows(), "offsets");
-        check_size(weights.size(), rows.columns(), "weights");
-    }
-
-    // Score one list after the other: each(its number, its scores, the position of the best, the first on ties).
-    template <class Each>
-    void each_list(Each each) {
-        for (Index s = 0; s + 1 < offsets.size(); ++s) {
-            const Index best = score(s);
-            each(s, scores.data(), best);
-        }
-    }
-
-  private:
-    Index score(Index s) {
-        const Index begin = offsets[s], length = offsets[s + 1] - begin, n = weights.size();
-        if (count(scores) < length) scores.resize(length);
-        double* const sums = scores.data();
-        const double* const factors = weights.data();
-        const double* own = rows[begin].data();
-        Index best = 0;
-        double top = -std::numeric_limits<double>::infinity();
-        const auto take = [&](Index i, double score) {
-            sums[i] = score;
-            if (score > top) best = i, top = score;
-        };
-        Index i = 0;
-        for (; i + 4 <= length; i += 4, own += 4 * n) {  // four at once: no sum waits for another
-            double first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;
-            for (Index d = 0; d < n; ++d) {
-                first += own[d] * factors[d];
-                second += own[n + d] * factors[d];
-                third += own[2 * n + d] * factors[d];
-                fourth += own[3 * n + d] * factors[d];
-            }
-            take(i, first);
-            take(i + 1, second);
-            take(i + 2, third);
-            take(i + 3, fourth);
-        }
-        for (; i < length; ++i, own += n) {
+    for (Index s = 0; s + 1 < offsets.size(); ++s) {
+        scores.clear();
+        for (Index i = offsets[s]; i < offsets[s + 1]; ++i) {
+            const double* const row = rows[i].data();
             double score = 0.0;
-            for (Index d = 0; d < n; ++d) score += own[d] * factors[d];
-            take(i, score);
+            for (Index d = 0; d < weights.size(); ++d) score += row[d] * weights.data()[d];
+            scores.push_back(score);
         }
-        return best;
+        each(s, scores.data(), std::max_element(scores.begin(), scores.end()) - scores.begin());
     }
-};
+}
 
 Indices decode(Rows<const double> features, Span<const Index> offsets, Span<const double> weights) {
     Indices selection;
-    RowLists(features, offsets, weights).each_list([&](Index s, const double*, Index best) {
-        selection.push_back(offsets[s] + best);
-    });
+    score_lists(features, offsets, weights,
+                [&](Index s, const double*, Index best) { selection.push_back(offsets[s] + best); });
     return selection;
 }
 
@@ -150,7 +103,7 @@ std::tuple<Index, bool> worst_cost(Rows<const double> features, Span<const Index
                                    Span<const double> weights, double bound) {
     check_size(costs.size(), features.rows(), "costs");
     Decoded found{0, true};
-    RowLists(features, offsets, weights).each_list([&](Index s, const double* scores, Index best) {
+    score_lists(features, offsets, weights, [&](Index s, const double* scores, Index best) {
         const Span<const Index> own = costs.part(offsets[s], offsets[s + 1]);
         found.cost = plus(found.cost, dearest_within(bound, scores, best, own, found.clear));
     });

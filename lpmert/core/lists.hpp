@@ -5,13 +5,6 @@
 // the features themselves are rounded. A lead that is larger than this is a lead of the exact scores.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <memory>
-#include <vector>
-
 #include "arrays.hpp"
 #include "vectors.hpp"
 
@@ -48,7 +41,7 @@ class Lists {
     Index n_rows() const { return offsets[n_lists()]; }
     Index length(Index s) const { return offsets[s + 1] - offsets[s]; }
     const double* row(Index i) const { return rows[i].begin(); }
-    Index longest() const;
+    Index longest() const { return std::max<Index>(1, longest_list(offsets)); }
 };
 
 // Fill scores [length] of a list of at least a block, given its columns [n, length]; the last block may overlap the one

@@ -3,29 +3,18 @@
 
 namespace lpmert {
 
-void bind_cells(nb::module_& module);
-void bind_choices(nb::module_& module);
-void bind_least_norm(nb::module_& module);
-void bind_lists(nb::module_& module);
-void bind_ranking(nb::module_& module);
-void bind_ratio(nb::module_& module);
-void bind_reading(nb::module_& module);
-void bind_sparse(nb::module_& module);
-void bind_winners(nb::module_& module);
+using Bind = void(nb::module_&);
+
+Bind bind_cells, bind_choices, bind_least_norm, bind_lists, bind_ranking, bind_ratio, bind_reading, bind_sparse,
+    bind_winners;
 
 namespace lattices {
-void bind_dominance(nb::module_& module);
-void bind_lattice(nb::module_& module);
-void bind_lattice_paths(nb::module_& module);
-}  // namespace lattices
+Bind bind_lattice, bind_lattice_paths;
+}
 
 namespace lines {
-void bind_circle(nb::module_& module);
-void bind_descent(nb::module_& module);
-void bind_graph_envelope(nb::module_& module);
-void bind_line_search(nb::module_& module);
-void bind_plane(nb::module_& module);
-}  // namespace lines
+Bind bind_circle, bind_graph_envelope, bind_line_search, bind_plane;
+}
 
 }  // namespace lpmert
 
@@ -40,8 +29,7 @@ NB_MODULE(_core, module) {
     }
     module.attr("INFINITE_COST") = INFINITE_COST;
     for (const auto bind : {bind_lists, bind_ratio, bind_ranking, lattices::bind_lattice, lattices::bind_lattice_paths,
-                            lattices::bind_dominance, bind_least_norm, bind_cells, bind_choices,
-                            lines::bind_line_search, lines::bind_circle, lines::bind_descent,
+                            bind_least_norm, bind_cells, bind_choices, lines::bind_line_search, lines::bind_circle,
                             lines::bind_graph_envelope, lines::bind_plane, bind_reading, bind_sparse, bind_winners})
         bind(module);
 }

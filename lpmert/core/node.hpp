@@ -4,11 +4,7 @@
 // In boxes, lists with two hypotheses left are pairs, of which only the difference matters.
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <new>
-#include <utility>
-#include <vector>
 
 #include "binding.hpp"
 #include "lists.hpp"
@@ -99,14 +95,9 @@ struct Node {
     // Raise ValueError unless what it tells of hypotheses is of these lists; longest: list; statistics have so many
     // columns.
     void check(const Lists& lists, Index longest, Index n_columns) const {
-        const auto check_rows = [&](const Buffer<Row>& rows, const char* name) {
-            for (const Row row : rows)
-                if (row < 0 || row >= lists.n_rows())
-                    throw std::invalid_argument(std::string(name) + " must be rows of the lists");
-        };
-        check_rows(cheap, "cheap");
-        check_rows(dear, "dear");
-        check_rows(ids, "ids");
+        check_within(cheap, lists.n_rows(), "cheap");
+        check_within(dear, lists.n_rows(), "dear");
+        check_within(ids, lists.n_rows(), "ids");
         check_size(count(dear), n_pairs(), "dear");
         check_size(count(total), n_columns, "total");
         check_offsets(ends, n_rows(), "ends");
@@ -180,8 +171,8 @@ struct Survivors {
 struct Settings {
     Index granularity, leaf_lists, leaf_rows, conflict_lists, most_stalled, hopeless, row_work, levels;
 
-    static constexpr Members<Index, Index, Index, Index, Index, Index, Index, Index> members{
-        {"granularity", "leaf_lists", "leaf_rows", "conflict_lists", "most_stalled", "hopeless", "row_work", "levels"}};
+    static constexpr std::array members{"granularity",  "leaf_lists", "leaf_rows", "conflict_lists",
+                                        "most_stalled", "hopeless",   "row_work",  "levels"};
 };
 
 // How a list stands in a node: `impossible` where none of its hypotheses may be chosen.

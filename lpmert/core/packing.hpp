@@ -4,8 +4,6 @@
 // ascending order take a bit for each row up to the last where that is less.
 #pragma once
 
-#include <cstring>
-
 #include "binding.hpp"
 
 namespace lpmert {
@@ -126,7 +124,7 @@ class Taker {
     void operator()(const char* name, std::vector<T, Allocator>& items) {
         if (!fields_.contains(name)) return;
         const Array array = nb::cast<Array>(fields_[name]);
-        const Span<const T> given = vector<T>(array, name);
+        const auto given = vector<const T>(array, name);
         items.assign(given.begin(), given.end());
     }
 

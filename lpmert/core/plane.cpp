@@ -45,75 +45,51 @@ struct Edge {
     Index leaving, entering;
 };
 
-class Plane {
-    const double* xs;
-    const double* ys;
-
-    Vertex vertex(Index row) const { return {xs[row], ys[row]}; }
-    // Whether an edge comes in the second half of the directions, counted from the positive x axis.
-    bool late(const Edge& edge) const {
-        const Vertex a = vertex(edge.leaving), b = vertex(edge.entering);
-        return b.y < a.y || (b.y == a.y && b.x < a.x);
-    }
-
-  public:
-    Plane(Span<const double> x, Span<const double> y) : xs(x.data()), ys(y.data()) {}
-
-    // Whether the direction of one edge comes before that of another.
-    bool before(const Edge& a, const Edge& b) const {
-        if (late(a) != late(b)) return late(b);
-        return turn(vertex(a.leaving), vertex(a.entering), vertex(b.leaving), vertex(b.entering)) > 0;
-    }
-
-    // Add the edges of a list's convex hull, counter-clockwise from the positive x axis on; points inside an edge are
-    // no corners, and of equal points the first row stands. Returns the row that is chosen before the first of them.
-    Index add_hull(Envelope& envelope, Index begin, Index end, std::vector<Edge>& edges) const {
-        const ExactPoints points{xs + begin, ys + begin};
-        const Extremes found = find_extremes(points.xs, points.ys, end - begin);
-        std::vector<Edge> left;
-        if (found.bottom_left != found.bottom_right)
-            edges.push_back({begin + found.bottom_left, begin + found.bottom_right});
-        envelope.corners(
-            points, end - begin, found, true, [&](Row a, Row b) { edges.push_back({begin + a, begin + b}); },
-            [&](Row a, Row b) { left.push_back({begin + a, begin + b}); });
-        if (found.top_right != found.top_left) edges.push_back({begin + found.top_right, begin + found.top_left});
-        edges.insert(edges.end(), left.begin(), left.end());
-        return begin + found.bottom_left;
-    }
-};
-
+// Each list's convex hull has its edges counter-clockwise from the positive x axis on; points inside an edge are no
+// corners, and of equal points the first row stands.
 std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const double> x, Span<const double> y,
                                                                    Span<const Index> offsets) {
     check_size(y.size(), x.size(), "y");
     check_offsets(offsets, x.size(), "offsets");
-    const Plane plane(x, y);
-    std::vector<Edge> edges;
+    const auto vertex = [&](Index row) { return Vertex{x[row], y[row]}; };
+    // Whether an edge comes in the second half of the directions.
+    const auto late = [&](const Edge& edge) {
+        const Vertex a = vertex(edge.leaving), b = vertex(edge.entering);
+        return b.y < a.y || (b.y == a.y && b.x < a.x);
+    };
+    const auto before = [&](const Edge& a, const Edge& b) {
+        if (late(a) != late(b)) return late(b);
+        return turn(vertex(a.leaving), vertex(a.entering), vertex(b.leaving), vertex(b.entering)) > 0;
+    };
+    std::vector<Edge> edges, left;
     Envelope envelope;
     Indices start, leaving, entering, ends;
     envelope.reserve(x.size());
-    for (Index s = 0; s + 1 < offsets.size(); ++s)
-        start.push_back(plane.add_hull(envelope, offsets[s], offsets[s + 1], edges));
-    std::stable_sort(edges.begin(), edges.end(), [&](const Edge& a, const Edge& b) { return plane.before(a, b); });
+    for (Index s = 0; s + 1 < offsets.size(); ++s) {
+        const Index begin = offsets[s], n = offsets[s + 1] - begin;
+        const ExactPoints points{x.data() + begin, y.data() + begin};
+        const Extremes found = find_extremes(points.xs, points.ys, n);
+        const auto add = [&](Row a, Row b) { edges.push_back({begin + a, begin + b}); };
+        start.push_back(begin + found.bottom_left);
+        left.clear();
+        if (found.bottom_left != found.bottom_right) add(found.bottom_left, found.bottom_right);
+        envelope.corners(points, n, found, true, add, [&](Row a, Row b) { left.push_back({begin + a, begin + b}); });
+        if (found.top_right != found.top_left) add(found.top_right, found.top_left);
+        edges.insert(edges.end(), left.begin(), left.end());
+    }
+    std::stable_sort(edges.begin(), edges.end(), before);
     for (std::size_t e = 0; e < edges.size(); ++e) {
         leaving.push_back(edges[e].leaving);
         entering.push_back(edges[e].entering);
-        if (e + 1 == edges.size() || plane.before(edges[e], edges[e + 1])) ends.push_back(static_cast<Index>(e + 1));
+        if (e + 1 == edges.size() || before(edges[e], edges[e + 1])) ends.push_back(static_cast<Index>(e + 1));
     }
     return {std::move(start), std::move(leaving), std::move(entering), std::move(ends)};
-}
-
-int turn_of(Rows<const double> points) {
-    check_size(points.rows(), 4, "points");
-    check_size(points.columns(), 2, "the rows of points");
-    const auto vertex = [&](Index k) { return Vertex{points[k][0], points[k][1]}; };
-    return turn(vertex(0), vertex(1), vertex(2), vertex(3));
 }
 
 }  // namespace
 
 void bind_plane(nb::module_& module) {
     define(module, "critical_directions", &critical_directions, "x", "y", "offsets");
-    define(module, "turn", &turn_of, "points");
 }
 
 }  // namespace lpmert::lines

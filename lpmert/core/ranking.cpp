@@ -5,13 +5,8 @@
 // cone; positions are filled with the largest gain that these ranks allow. A cone is cut on an edge where a pair
 // changes places, at a share of its two rays that is a double: the new ray is that exact mixture, and its weights are
 // rounded within a bound that is counted in levels.
-#include <algorithm>
 #include <cfloat>
-#include <cmath>
-#include <cstdint>
-#include <limits>
 #include <map>
-#include <memory>
 
 #include "binding.hpp"
 #include "turn.hpp"
@@ -35,7 +30,7 @@ struct Pair {
 
 // A ray of a cone: that of an axis, or the exact mixture share * first + (1 - share) * second.
 struct Ray {
-    std::vector<double> weights;  // rounded
+    Reals weights;  // rounded
     Index level = 0, axis = 0;
     double share = 0.0;
     std::shared_ptr<const Ray> first, second;
@@ -76,11 +71,11 @@ class Ranking {
     std::multimap<Index, Node> open_by_bound;
     std::size_t held = 0;
     Index best = -1, proposed = -1, counted = 0;
-    std::vector<double> candidate;
+    Reals candidate;
     Node leaf_node, part;  // what is left to exact arithmetic; what is being opened, in memory that is used again
     bool has_leaf = false, recording = false;
     Matrix<Index> splits{{}, 4};
-    std::vector<double> split_shares;
+    Reals split_shares;
 
   public:
     Index closed = 0, nodes = 0;
@@ -127,7 +122,7 @@ class Ranking {
     // What weights reach, in units; leads that rounding may hide count as ties, and ties in the worst order.
     Index value(Span<const double> weights) const {
         check_size(weights.size(), dimensions, "weights");
-        std::vector<double> scores(gains.size());
+        Reals scores(gains.size());
         double size = 0.0;
         for (const double w : weights) size += std::abs(w);
         for (Index d = 0; d < gains.size(); ++d)
@@ -147,8 +142,7 @@ class Ranking {
         Matrix<Index> found{{}, 2};
         for_pairs([&](Index document, Index rival) {
             const Index d = rows[document];
-            if (!std::equal(features[d].begin(), features[d].end(), features[rival].begin()))
-                found.items.insert(found.items.end(), {d, rival});
+            if (!std::equal(features[d].begin(), features[d].end(), features[rival].begin())) found.append({d, rival});
         });
         return found;
     }
@@ -192,7 +186,7 @@ class Ranking {
             const Event at = jumps[i];
             for (; i < jumps.size() && !earlier(at, jumps[i]); ++i) total += jumps[i].what;
             if (total == values.back()) continue;
-            ties.items.insert(ties.items.end(), {at.first, at.second});
+            ties.append({at.first, at.second});
             values.push_back(total);
         }
         return {std::move(ties), std::move(values)};
@@ -242,7 +236,7 @@ class Ranking {
     // Branch on nodes that have about so many pairs, fewer if one needs exact arithmetic, or weights look better than
     // all before. Returns these weights, or none. Where open nodes take more bytes, the one with the least bound comes
     // first: it is soonest closed.
-    std::vector<double> advance(Index budget, Index bytes) {
+    Reals advance(Index budget, Index bytes) {
         candidate.clear();
         while (budget > 0 && !open_by_bound.empty() && !has_leaf && candidate.empty()) {
             const auto next =
@@ -264,12 +258,12 @@ class Ranking {
     // From now on, record how nodes are divided: a node's number, the first of the two that it becomes, and the rays
     // above and below, each with the share of the former. In the first part the new ray takes the place of the latter.
     void record() { recording = true; }
-    std::tuple<Matrix<Index>, std::vector<double>> recorded() const { return {splits, split_shares}; }
+    std::tuple<Matrix<Index>, Reals> recorded() const { return {splits, split_shares}; }
 
     // The node that doubles cannot decide: rays as parents, axis and share, in an order in which parents come first;
     // those of the cone; undecided pairs as query, number of the document, its row, and its rival; ahead; units of the
     // queries without such pairs; its number.
-    std::tuple<Matrix<Index>, std::vector<double>, Indices, Matrix<Index>, Indices, Index, Index> take_leaf() {
+    std::tuple<Matrix<Index>, Reals, Indices, Matrix<Index>, Indices, Index, Index> take_leaf() {
         if (!has_leaf) throw std::invalid_argument("no node needs exact arithmetic");
         std::vector<const Ray*> order;
         const auto number = [&](const Ray* ray) {
@@ -277,10 +271,10 @@ class Ranking {
         };
         for (const auto& ray : leaf_node.rays) list(ray.get(), order);
         Matrix<Index> links{{}, 3}, undecided{{}, 4};
-        std::vector<double> shares;
+        Reals shares;
         for (const Ray* ray : order) {
-            links.items.insert(links.items.end(), {ray->first ? number(ray->first.get()) : -1,
-                                                   ray->second ? number(ray->second.get()) : -1, ray->axis});
+            links.append(
+                {ray->first ? number(ray->first.get()) : -1, ray->second ? number(ray->second.get()) : -1, ray->axis});
             shares.push_back(ray->share);
         }
         Indices own;
@@ -288,7 +282,7 @@ class Ranking {
         Index rest = leaf_node.total, last = -1;
         for (const Pair& pair : leaf_node.pairs) {  // pairs are sorted by query
             const Index q = query[pair.document];
-            undecided.items.insert(undecided.items.end(), {q, pair.document, rows[pair.document], pair.rival});
+            undecided.append({q, pair.document, rows[pair.document], pair.rival});
             if (q != last) rest -= leaf_node.bounds[q];
             last = q;
         }
@@ -490,7 +484,7 @@ class Ranking {
             return;
         }
         const Pair pair = node.pairs[chosen];
-        std::vector<double> leads;  // those that count as none (O6) are no ends of an edge to cut
+        Reals leads;  // those that count as none (O6) are no ends of an edge to cut
         for (Index j = 0; j < dimensions; ++j)
             leads.push_back(
                 node.leads[static_cast<Index>(chosen) * dimensions + j] == 0.0F ? 0.0 : lead(*node.rays[j], pair));
@@ -518,7 +512,7 @@ class Ranking {
         fresh.reserve(node.pairs.size());
         for (const Pair& one : node.pairs) fresh.push_back(rounded_lead(*ray, one));
         if (recording) {
-            splits.items.insert(splits.items.end(), {node.number, nodes, above, below});
+            splits.append({node.number, nodes, above, below});
             split_shares.push_back(share);
         }
         open_part(node, below, ray, fresh);
@@ -580,11 +574,7 @@ class Ranking {
 
     std::shared_ptr<const Ray> mixture(const std::shared_ptr<const Ray>& first,
                                        const std::shared_ptr<const Ray>& second, double share) const {
-        Ray ray;
-        ray.first = first;
-        ray.second = second;
-        ray.share = share;
-        ray.level = std::max(first->level, second->level) + 1;
+        Ray ray{{}, std::max(first->level, second->level) + 1, 0, share, first, second};
         const double rest = 1 - share;
         for (Index j = 0; j < dimensions; ++j)
             ray.weights.push_back(share * first->weights[j] + rest * second->weights[j]);
@@ -593,10 +583,8 @@ class Ranking {
 
     // The square of how far two rays are apart, with weights that sum to 1.
     static double distance(const Ray& a, const Ray& b) {
-        double sum = 0.0;
-        for (std::size_t j = 0; j < a.weights.size(); ++j)
-            sum += (a.weights[j] - b.weights[j]) * (a.weights[j] - b.weights[j]);
-        return sum;
+        return std::inner_product(a.weights.begin(), a.weights.end(), b.weights.begin(), 0.0, std::plus<>(),
+                                  [](double x, double y) { return (x - y) * (x - y); });
     }
 };
 
@@ -617,7 +605,7 @@ void bind_ranking(nb::module_& module) {
     define(ranking, "take_leaf", &Ranking::take_leaf);
     define(ranking, "record", &Ranking::record);
     define(ranking, "recorded", &Ranking::recorded);
-    define_attribute(ranking, "relevant", [](const Ranking& self) { return self.relevant(); });
+    define_attribute(ranking, "relevant", &Ranking::relevant);
     define_attribute(ranking, "needs_exact", &Ranking::needs_exact);
     define_attribute(ranking, "open_nodes", &Ranking::open_nodes);
     define_attribute(ranking, "open_bound", &Ranking::open_bound);

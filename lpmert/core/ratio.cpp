@@ -1,7 +1,5 @@
 #include "ratio.hpp"
 
-#include <utility>
-
 namespace lpmert {
 
 namespace {
@@ -186,12 +184,11 @@ double loss_of_total(Index kind, Span<const double> parameters, Span<const doubl
         return 1.0 - score;
     }
     if (kind == metric::FRACTION) {
-        double above = parameters[n_columns], below = parameters[2 * n_columns + 1];
-        for (Index k = 0; k < n_columns; ++k) {
-            above += parameters[k] * total[k];
-            below += parameters[n_columns + 1 + k] * total[k];
-        }
-        return below > 0.0 ? above / below : 1.0;
+        const auto part = [&](Index first) {
+            return std::inner_product(total.begin(), total.end(), &parameters[first], parameters[first + n_columns]);
+        };
+        const double below = part(n_columns + 1);
+        return below > 0.0 ? part(0) / below : 1.0;
     }
     if (kind == metric::PER) {
         const double wrong = std::max(total[1], total[2]) - total[0];
@@ -263,11 +260,6 @@ double loss_of_height(Index kind, double height) {
     return std::max(0.0, loss - 8.0 * EPSILON);
 }
 
-double checked_loss(Index kind, Span<const double> parameters, Span<const double> total) {
-    check_kind(kind, parameters.size(), total.size());
-    return loss_of_total(kind, parameters, total);
-}
-
 Reals losses_of_totals(Index kind, Span<const double> parameters, Rows<const double> totals) {
     check_kind(kind, parameters.size(), totals.columns());
     Reals losses;
@@ -322,51 +314,22 @@ std::tuple<Index, Reals, Reals, Reals, Indices> best_height(Ratio ratio, Span<co
             costs = laid;
         }
         if (height >= INFINITE_COST) break;
-        minorant.step_towards(sums, trial);
+        // a step of the method of Frank and Wolfe, towards the sums of the cheapest rows
+        const double stride = 2.0 / (static_cast<double>(trial) + 2.0);
+        for (Index k = 0; k < n_columns; ++k) minorant.at[k] += stride * (sums[k] - minorant.at[k]);
     }
     return {most, std::move(minorant.low), std::move(minorant.high), std::move(best), std::move(costs)};
-}
-
-std::tuple<Indices, Reals> cheapest_of_lists(Span<const double> values, Span<const double> lengths, double multiplier,
-                                             Span<const Index> offsets) {
-    check_size(lengths.size(), values.size(), "lengths");
-    check_offsets(offsets, values.size(), "offsets");
-    Indices rows;
-    Reals costs;
-    for (Index s = 0; s + 1 < offsets.size(); ++s) {
-        Index best = offsets[s];
-        double least = INFINITE;
-        for (Index i = best; i < offsets[s + 1]; ++i) {
-            const double cost = values[i] - multiplier * lengths[i];
-            if (cost < least) best = i, least = cost;
-        }
-        rows.push_back(best);
-        costs.push_back(least);
-    }
-    return {std::move(rows), std::move(costs)};
-}
-
-Reals checked_decode(const Lists& lists, Ratio ratio, Span<const double> weights) {
-    ratio.check(lists.n_rows());
-    check_size(weights.size(), lists.n_features(), "weights");
-    Reals scores(lists.longest()), total(ratio.n_columns());
-    Indices selection(lists.n_lists());
-    decode_total(lists, ratio, weights.data(), selection.data(), scores.data(), total);
-    return total;
 }
 
 }  // namespace
 
 void bind_ratio(nb::module_& module) {
-    define(module, "loss_of_total", &checked_loss, "kind", "parameters", "total");
     define(module, "losses_of_totals", &losses_of_totals, "kind", "parameters", "totals");
     define(module, "height_of_loss", &height_of_loss, "kind", "loss");
     define(module, "loss_of_height", &loss_of_height, "kind", "height");
     define(module, "height_limit", &height_limit, "kind", "loss");
     define(module, "lay_minorant", &lay_minorant, "kind", "parameters", "low", "high", "at");
     define(module, "best_height", &best_height, "ratio", "offsets", "at", "tangents");
-    define(module, "cheapest_of_lists", &cheapest_of_lists, "values", "lengths", "multiplier", "offsets");
-    define(module, "decode_total", &checked_decode, "lists", "ratio", "weights");
 }
 
 }  // namespace lpmert

@@ -15,9 +15,6 @@
 // what it lets pass is at least 0, and at most 1 unless it is a fraction.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
 #include "binding.hpp"
 #include "lists.hpp"
 
@@ -51,9 +48,7 @@ struct Ratio {
     Span<const double> constant, reach;
     Span<const Index> classes;
 
-    static constexpr Members<Index, Span<const double>, Rows<const double>, Span<const double>, Span<const double>,
-                             Span<const Index>>
-        members{{"kind", "parameters", "statistics", "constant", "reach", "classes"}};
+    static constexpr std::array members{"kind", "parameters", "statistics", "constant", "reach", "classes"};
 
     Index n_columns() const { return constant.size(); }
     // Raise ValueError unless all fit together, and have so many rows.
@@ -63,9 +58,7 @@ struct Ratio {
     // slopes . statistics of a hypothesis in units.
     Index cost(Span<const double> slopes, Index row) const {
         const Span<const double> own = statistics[row];
-        double value = 0.0;
-        for (Index k = 0; k < own.size(); ++k) value += slopes[k] * own[k];
-        return static_cast<Index>(std::floor(value / UNIT));
+        return static_cast<Index>(std::floor(std::inner_product(own.begin(), own.end(), slopes.begin(), 0.0) / UNIT));
     }
     void add(Index row, Span<double> sums) const {
         const Span<const double> own = statistics[row];
@@ -104,13 +97,6 @@ struct Minorant {
             high[k] += most_[k];
         }
         return any;
-    }
-
-    // Take a step from where it is laid towards sums [K] of the cheapest rows under it, as in the method of Frank and
-    // Wolfe; steps: taken before.
-    void step_towards(Span<const double> sums, Index steps) {
-        const double stride = 2.0 / (static_cast<double>(steps) + 2.0);
-        for (Index k = 0; k < sums.size(); ++k) at[k] += stride * (sums[k] - at[k]);
     }
 
     // Fill the slopes and return a constant so that height(x) >= constant + slopes . x for all whole x in the box.

@@ -5,12 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <cstring>
-#include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "arrays.hpp"
 

@@ -2,9 +2,6 @@
 //
 // Sources: Gao, Yu, Yuan and Xu, HLT/EMNLP 2005 (minimum sample risk); Collins, EMNLP 2002 (perceptron); Collins and
 // Koo, Computational Linguistics 2005 (boosting, with its efficient update).
-#include <algorithm>
-#include <cmath>
-
 #include "binding.hpp"
 #include "envelope.hpp"
 #include "lists.hpp"
@@ -26,8 +23,7 @@ struct SparseRows {
         bool right = starts.size() > 0 && starts[0] == 0 && starts[starts.size() - 1] == values.size();
         for (Index i = 1; right && i < starts.size(); ++i) right = starts[i] >= starts[i - 1];
         if (!right) throw std::invalid_argument("starts must not decrease from 0 to the number of values");
-        for (const Index column : columns) right = right && column >= 0 && column < n_columns;
-        if (!right) throw std::invalid_argument("columns must be at least 0 and less than n_columns");
+        check_within(columns, n_columns, "columns");
     }
 
     Index n_rows() const { return starts.size() - 1; }
@@ -53,32 +49,11 @@ class FeatureLines {
   public:
     explicit FeatureLines(Span<const Index> offsets_) : offsets(offsets_) {
         check_offsets(offsets, offsets.size() > 0 ? offsets[offsets.size() - 1] : 0, "offsets");
-        Index longest = 0;
-        for (Index s = 0; s + 1 < offsets.size(); ++s) {
-            const Index length = offsets[s + 1] - offsets[s];
-            numbers.insert(numbers.end(), length, s);
-            longest = std::max(longest, length);
-        }
+        for (Index s = 0; s + 1 < offsets.size(); ++s) numbers.insert(numbers.end(), offsets[s + 1] - offsets[s], s);
+        const Index longest = longest_list(offsets);
         envelope.reserve(longest);
         rest.resize(longest);
         slopes.resize(longest);
-    }
-
-    void mark_varying(const SparseRows& features, Span<bool> varying) const {
-        check_size(features.n_columns, count(numbers), "n_columns of the features");
-        check_size(varying.size(), features.values.size(), "varying");
-        for (Index d = 0; d < features.n_rows(); ++d) {
-            const Index end = features.starts[d + 1];
-            for (Index e = features.starts[d], last = e; e < end; e = last) {
-                const Index s = numbers[features.columns[e]];
-                bool same = true;
-                for (; last < end && features.columns[last] < offsets[s + 1] && features.columns[last] >= offsets[s];
-                     ++last)
-                    same = same && features.values[last] == features.values[e];
-                same = same && last - e == offsets[s + 1] - offsets[s];
-                std::fill(varying.begin() + e, varying.begin() + last, !same);
-            }
-        }
     }
 
     std::tuple<Indices, Indices, Reals, Indices, Indices> events(Span<const Index> rows, Span<const double> values,
@@ -93,16 +68,13 @@ class FeatureLines {
                 slopes[i] = e < rows.size() && rows[e] == begin + i ? values[e++] : 0.0;
                 rest[i] = scores[begin + i] - weight * slopes[i];
             }
-            const lines::RoundedPoints points{rest.data(), slopes.data()};
-            const lines::Extremes found = lines::find_extremes(points.xs, points.ys, n);
             visited.push_back(s);
-            first.push_back(begin + found.bottom_right);
-            const auto at = [&](double threshold, Row a, Row b) {
+            const auto next = [&](double threshold, Row a, Row b) {
                 thresholds.push_back(threshold);
                 leaving.push_back(begin + a);
                 entering.push_back(begin + b);
             };
-            envelope.corners(points, n, found, false, lines::thresholds_of(points, at), [](Row, Row) {});
+            envelope.upper({rest.data(), slopes.data()}, n, [&](Row i) { first.push_back(begin + i); }, next);
         }
         return {std::move(visited), std::move(first), std::move(thresholds), std::move(leaving), std::move(entering)};
     }
@@ -134,8 +106,7 @@ Index perceptron_pass(const SparseRows& features, Span<const Index> order, Span<
     check_size(gold.size(), features.n_rows(), "gold");
     check_size(weights.size(), features.n_columns, "weights");
     check_size(weighted.size(), features.n_columns, "weighted");
-    for (const Index s : order)
-        if (s < 0 || s + 1 >= offsets.size()) throw std::invalid_argument("order must name lists");
+    check_within(order, offsets.size() - 1, "order");
     const auto move = [&](Index row, double step) {
         for (Index e = features.starts[row]; e < features.starts[row + 1]; ++e) {
             const Index column = features.columns[e];
@@ -261,7 +232,6 @@ void bind_sparse(nb::module_& module) {
                                                                                  "n_columns");
     nb::class_<FeatureLines> lines(module, "FeatureLines");
     define_init<Span<const Index>>(lines, "offsets");
-    define(lines, "mark_varying", &FeatureLines::mark_varying, "features", "varying");
     define(lines, "events", &FeatureLines::events, "rows", "values", "weight", "scores");
     define(lines, "choices", &FeatureLines::choices, "rows", "values", "step", "scores");
     define(module, "perceptron_pass", &perceptron_pass, "features", "order", "offsets", "base", "gold", "weights",

@@ -3,14 +3,6 @@
 // Source: Och, Minimum Error Rate Training in Statistical Machine Translation, ACL 2003.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <type_traits>
-#include <vector>
-
 #include "arrays.hpp"
 #include "envelope.hpp"
 
@@ -79,14 +71,6 @@ struct Surface {
     std::vector<Level> levels;
 
     Index size() const { return count(levels); }
-    // Where an interval begins and ends within low..high.
-    double begin(Index e, double low, double high) const {
-        return e == 0 ? low : std::clamp(thresholds[e - 1], low, high);
-    }
-    double end(Index e, double low, double high) const {
-        return e + 1 == size() ? high : std::clamp(thresholds[e], low, high);
-    }
-    Level level(Index e) const { return levels[e]; }
 
     // Return the least level within low..high and the middle of its interval, in the angle atan(t / scale), which is
     // finite for unbounded intervals too. Among equal levels the widest angle wins, or the interval nearest to 0;
@@ -97,13 +81,14 @@ struct Surface {
         double merit = -INF;
         for (const double narrowest : {LEAST_ANGLE, 0.0}) {
             for (Index e = 0; e < size(); ++e) {
-                const double from = begin(e, low, high), to = end(e, low, high);
-                if (!(to > from) || (any && level(e) > found.level)) continue;
+                const double from = e == 0 ? low : std::clamp(thresholds[e - 1], low, high);
+                const double to = e + 1 == size() ? high : std::clamp(thresholds[e], low, high);
+                if (!(to > from) || (any && levels[e] > found.level)) continue;
                 const double before = std::atan2(from, scale), after = std::atan2(to, scale);
                 const double own = widest ? after - before : -std::max({from, -to, 0.0});
                 if (after - before < narrowest) continue;
-                if (!any || level(e) < found.level || own > merit) {
-                    found = {level(e), scale * std::tan((before + after) / 2)};
+                if (!any || levels[e] < found.level || own > merit) {
+                    found = {levels[e], scale * std::tan((before + after) / 2)};
                     any = true;
                     merit = own;
                 }

@@ -5,8 +5,6 @@
 // that results are the same. What such functions call is LPMERT_INLINE, to be compiled with them.
 #pragma once
 
-#include <cstring>
-
 #include "arrays.hpp"
 
 #if defined(__GNUC__)

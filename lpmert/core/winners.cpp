@@ -2,8 +2,6 @@
 //
 // Who is beaten at all rays of a cone by one and the same hypothesis, by more than rounding, is beaten by it everywhere
 // in it (lemma K1 of proofs/cones.md).
-#include <algorithm>
-
 #include "binding.hpp"
 #include "lists.hpp"
 
@@ -27,7 +25,6 @@ struct CoverCone {
 class Cover {
     Rows<const double> features;
     Index n;
-    std::vector<char> kept;
     std::vector<CoverCone> open;
 
     // The best row at a ray, for k = D at the sum of all.
@@ -37,12 +34,7 @@ class Cover {
         const auto n_rows = count(cone.rows);
         const double* own = cone.scores.data();
         for (Index i = 0; i < n_rows; ++i, own += n) {
-            double score = 0.0;
-            if (k < n) {
-                score = own[k];
-            } else {
-                for (Index d = 0; d < n; ++d) score += own[d];
-            }
+            const double score = k < n ? own[k] : std::accumulate(own, own + n, 0.0);
             if (score > highest) best = i, highest = score;
         }
         return best;
@@ -99,10 +91,10 @@ class Cover {
     }
 
   public:
+    std::vector<char> kept;
+
     explicit Cover(Rows<const double> features_)
         : features(features_), n(features_.columns()), kept(features_.rows()) {}
-
-    bool may_win(Index row) const { return kept[row]; }
 
     void mark(Index begin, Index end) {
         const Index most = CONES - n;
@@ -125,7 +117,7 @@ class Cover {
                 CoverCone cone = std::move(open.back());
                 open.pop_back();
                 propagate(cone, least);
-                const auto known = [&](Index row) { return may_win(row); };
+                const auto known = [&](Index row) { return kept[row] != 0; };
                 if (std::all_of(cone.rows.begin(), cone.rows.end(), known)) continue;
                 if (cone.rows.size() == 1 || cone.splits == most) {
                     for (const Index row : cone.rows) kept[row] = true;
@@ -146,7 +138,7 @@ Indices possible_winners(Rows<const double> features, Span<const Index> offsets)
     Indices found;
     for (Index s = 0; covered && s + 1 < offsets.size(); ++s) cover.mark(offsets[s], offsets[s + 1]);
     for (Index i = 0; i < features.rows(); ++i)
-        if (!covered || cover.may_win(i)) found.push_back(i);
+        if (!covered || cover.kept[i]) found.push_back(i);
     return found;
 }
 

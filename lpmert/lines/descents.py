@@ -36,17 +36,10 @@ class Near(NamedTuple):
     base: int
 
 
-def reaches_from(centre: FloatArray, lists: core.LineSearch) -> FloatArray:
-    """Return how far [M] from a centre [D] of length 1, across it, each hypothesis wins first; 0 if there."""
-    reaches = np.empty(lists.n_hypotheses)
-    core.find_reaches(lists, centre, reaches)
-    return reaches
-
-
 def near(centre: FloatArray, reaches: FloatArray, share: float, offsets: IntArray, costs: IntArray) -> Near:
     """Return the neighbourhood of the centre in which this share of the hypotheses wins somewhere, but not all lists.
 
-    reaches [M], as `reaches_from` returns them.
+    reaches [M], as `lpmert.core.find_reaches` returns them.
     """
     place = min(int(share * len(reaches)), len(reaches) - 1)
     reach = float(np.partition(reaches, place)[place])
@@ -144,7 +137,7 @@ class DescentLists:
         taking_part = rng.random((_TABLE, len(offsets) - 1)) < rng.random((_TABLE, 1))
         draws = directions, rates, taking_part
         turns = np.zeros(2, dtype=np.int64)
-        piece = max(1, _PIECE // max(1, lists.n_hypotheses * len(inner)))
+        piece = max(1, _PIECE // max(1, int(offsets[-1]) * len(inner)))
         while turns[1] < patience and searches > 0 and not out_of_time():
             most = min(piece, searches)
             searches -= most - core.descend(lists, inner, (centre, reach), draws, turns, patience, most)
@@ -322,7 +315,7 @@ class Descents:
         _, cost, centre = self._around
         spent = 0
         if not len(self._reaches):
-            self._reaches = reaches_from(centre, lists.lists)
+            self._reaches = core.find_reaches(lists.lists, centre)
             spent += _REACHES * lists.line
         nearby = near(centre, self._reaches, 10.0 ** rng.uniform(*_SHARES), lists.offsets, lists.costs)
         spent += lists.line

@@ -181,7 +181,7 @@ class LineSearch(LineSearcher):
         """Return the pieces, within the limits and the cap, of the circle through weights and a direction [D]."""
         unit, cosine = (np.empty(0), 0.0) if self._cap is None else (self._cap.unit, self._cap.cosine)
         low, high = core.arc_within((self._limits, np.eye(self.dimension), unit, cosine), weights, direction)
-        return Around(direction, *core.find_pieces(self._lists, weights, direction, low, high))
+        return Around(direction, *core.find_pieces(self._lists, weights, direction, low, high).T)
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
         tried = np.arange(self.dimension) if coordinates is None else coordinates

@@ -178,7 +178,7 @@ class _Ratio:
 
     def loss(self, total: FloatArray) -> float:
         """Return the loss of summed statistics [K]."""
-        return core.loss_of_total(self.kind, self.parameters, np.ascontiguousarray(total, dtype=np.float64))
+        return float(self.losses_of_totals(np.asarray(total)[None])[0])
 
     def losses_of_totals(self, totals: FloatArray) -> FloatArray:
         """Return the losses [n] of summed statistics [n, K]."""

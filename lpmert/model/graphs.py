@@ -416,13 +416,27 @@ def _sorted_links(
         rank = ranks_of(sources, targets, n_nodes, list_id)
     order = np.argsort(rank[targets], kind="stable")
     first, second = rank[sources[order]], rank[targets[order]]
-    useful = np.empty(n_nodes, dtype=np.bool_)
-    core.mark_useful(first, second, int(rank[start]), int(rank[end]), useful)
+    useful = _on_ways(first, second, int(rank[start]), int(rank[end]), n_nodes)
     on_path = useful[first] & useful[second]
     if start == end or not on_path.any():
         raise DataError(f"lattice {quoted(list_id)} has no path from node {start} to node {end}; leave it out")
     new = np.cumsum(useful) - 1
     return order[on_path], (new[first[on_path]], new[second[on_path]])
+
+
+def _on_ways(sources: IntArray, targets: IntArray, start: int, end: int, n_nodes: int) -> NDArray[np.bool_]:
+    """Return which nodes are on ways from start to end, along links that are sorted by target."""
+    entered, left = (np.bincount(nodes, minlength=n_nodes) > 0 for nodes in (targets, sources))
+    entered[start] = left[end] = True
+    if entered.all() and left.all():  # every way goes on, back to the start and on to the end
+        return entered
+    reached, leading = ([node == outer for node in range(n_nodes)] for outer in (start, end))
+    links = list(zip(sources.tolist(), targets.tolist(), strict=True))
+    for source, target in links:
+        reached[target] |= reached[source]
+    for source, target in reversed(links):
+        leading[source] |= leading[target]
+    return np.logical_and(reached, leading)
 
 
 def _outer_node(given: int | None, n_nodes: int, inner: IntArray, others: IntArray, what: str, list_id: str) -> int:

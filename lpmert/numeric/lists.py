@@ -83,6 +83,13 @@ def list_numbers(offsets: IntArray) -> IntArray:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
+def first_best(scores: FloatArray, starts: IntArray) -> IntArray:
+    """Return the row [S] of the best of the scores [M] of each list, the first of equals; starts [S] of the lists."""
+    sizes = np.diff(starts, append=len(scores))
+    best = np.flatnonzero(scores == np.repeat(np.maximum.reduceat(scores, starts), sizes))
+    return np.asarray(best[np.searchsorted(best, starts)])
+
+
 def centred(features: FloatArray, offsets: IntArray) -> FloatArray:
     """Return features [M, D] minus their means within the lists."""
     means = np.add.reduceat(features, offsets[:-1], axis=0) / np.diff(offsets)[:, None]

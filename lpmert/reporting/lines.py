@@ -160,6 +160,8 @@ class ListLines(Lines):
 
     def _row(self, weights: FloatArray, direction: FloatArray, between: Between | None) -> Row:  # noqa: ARG002
         left, thresholds, leaving, entering = self._search.events(weights, direction)
+        order = np.argsort(thresholds, kind="stable")
+        thresholds, leaving, entering = thresholds[order], leaving[order], entering[order]
         begin, end = np.searchsorted(thresholds, -1.0, "right"), np.searchsorted(thresholds, 1.0, "left")
         left[self._lists[entering[:begin]]] = entering[:begin]  # the last one stands
         leaving, entering = leaving[begin:end], entering[begin:end]

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from problems import random_nbest
 from scipy.optimize import check_grad
 
@@ -14,7 +12,6 @@ from lpmert.methods.heuristic.likelihood import (
     GRADIENT_TOLERANCE,
     AllHypotheses,
     Likelihood,
-    first_best,
     gold_rows,
     lists_of,
     negative_log_likelihood,
@@ -98,10 +95,3 @@ def test_for_bleu_the_gold_hypothesis_has_the_best_smoothed_sentence_bleu() -> N
     statistics = np.array([[3, 4, 2, 3, 1, 2, 0, 1, 4], [4, 4, 3, 3, 2, 2, 1, 1, 4]], dtype=float)
     assert own_losses(Bleu(), statistics) == pytest.approx([1 - (3 / 4 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, 0.0])
     assert statistics[0, 2] == 2.0  # the caller's array is left alone
-
-
-@given(st.lists(st.lists(st.integers(-2, 2), min_size=1, max_size=4), min_size=1, max_size=5))
-def test_the_first_of_the_best_is_taken_in_every_list(scores: list[list[int]]) -> None:
-    offsets = np.cumsum([0, *map(len, scores)])
-    expected = [begin + one.index(max(one)) for begin, one in zip(offsets.tolist(), scores, strict=False)]
-    assert first_best(np.concatenate([np.array(one, dtype=float) for one in scores]), offsets).tolist() == expected

@@ -36,7 +36,9 @@ class Events(NamedTuple):
 def line_events(features: FloatArray, offsets: IntArray, weights: FloatArray, direction: FloatArray) -> Events:
     """Return where the choices of all lists change on the line weights + t direction."""
     lists = lists_with_costs(features, offsets, np.zeros(len(features), dtype=np.int64))
-    return Events(*lists.events(weights, direction))
+    start, *events = lists.events(weights, direction)
+    order = np.argsort(events[0], kind="stable")
+    return Events(start, *(of_events[order] for of_events in events))
 
 
 def lists_of(rows):

@@ -13,7 +13,7 @@ from test_ratio_search import METRICS
 import lpmert
 from benchmarks import datasets
 from lpmert import NBest
-from lpmert.core import height_limit, loss_of_height, loss_of_total
+from lpmert.core import height_limit, loss_of_height, losses_of_totals
 from lpmert.methods.choices.ratio import UNIT, cost_of_height, oracle_height, ratio_lists
 from lpmert.metrics.base import BLEU
 from lpmert.model.canonical import CanonicalWeights
@@ -56,7 +56,7 @@ def test_heights_and_losses_turn_into_each_other_on_the_safe_side() -> None:
             words = rng.integers(10, 10 ** int(rng.integers(2, 8)), 4).astype(float)
             total = np.array([1.0, words[0], 1.0, words[1], 1.0, words[2], 1.0, words[3], 1.0])
             height = Decimal(int(words.astype(object).prod())).ln() / 4
-            loss = loss_of_total(BLEU, np.empty(0), total)
+            (loss,) = losses_of_totals(BLEU, np.empty(0), total[None]).tolist()
             assert height <= height_limit(BLEU, nextafter(loss, 1.0)) * Decimal(UNIT)
             bound = float(rng.random() * 10.0 ** rng.integers(-3, 2))
             assert Decimal(loss_of_height(BLEU, bound)) <= 1 - (-Decimal(bound)).exp()

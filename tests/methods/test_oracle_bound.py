@@ -123,7 +123,8 @@ def test_heights_of_pieces_are_rounded_down() -> None:
     pieces, plain = _Pieces(ratio, lists.offsets, 1), [list(map(Fraction, row)) for row in ratio.statistics.tolist()]
     for _ in range(50):
         slopes, multiplier, end = rng.normal(size=len(plain[0])) * 1e3, rng.normal() * 1e3, rng.normal()
-        height, _ = pieces._cheapest(0.1, slopes, ratio.statistics @ slopes, multiplier, end)
+        lines = np.column_stack([ratio.statistics @ slopes, ratio.statistics[:, 1]])
+        height, _ = pieces._cheapest(0.1, slopes, lines, multiplier, end)
         exact, times = list(map(Fraction, slopes.tolist())), Fraction(multiplier)
 
         def value(row: list[Fraction], exact: list[Fraction] = exact, times: Fraction = times) -> Fraction:

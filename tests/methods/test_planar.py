@@ -1,6 +1,7 @@
 """The sweep of the plane: exact arithmetic, brute force in fractions, planted cases, and known counts."""
 
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -23,18 +24,23 @@ def cross(a, b):
 
 @settings(deadline=None, max_examples=300)
 @given(seed=st.integers(0, 2**32), noise=st.sampled_from([0.0, 1e-16, 1e-15, 1e-3]), scale=st.integers(-30, 0))
-def test_turn_has_the_sign_of_the_exact_cross_product(seed, noise, scale):
+def test_directions_are_in_the_order_of_exact_cross_products(seed, noise, scale):
+    """Two lists of two points nearly on a line: each has an edge, there and back."""
     rng = np.random.default_rng(seed)
     along = rng.integers(-9, 10, 4) * 0.1
     x = along * 10.0**scale
     y = along * rng.choice([0.3, 1.0, -0.7]) + noise * rng.integers(-3, 4, 4)
-    given = np.column_stack([x, y])
-    points = exact(given)
-    p, q, r, s = rng.integers(0, 4, 4)
-    first = [points[q][k] - points[p][k] for k in range(2)]
-    second = [points[s][k] - points[r][k] for k in range(2)]
-    product = cross(first, second)
-    assert core.turn(given[[p, q, r, s]]) == (product > 0) - (product < 0)
+    points = exact(np.column_stack([x, y]))
+    _, leaving, entering, ends = core.critical_directions(x, y, np.array([0, 2, 4]))
+    pairs = zip(leaving.tolist(), entering.tolist(), strict=True)
+    ways = [[b - a for a, b in zip(points[p], points[q], strict=True)] for p, q in pairs]
+    assert len(ways) == 2 * sum(points[p] != points[p + 1] for p in (0, 2))
+    groups = np.searchsorted(ends, np.arange(len(ways)), side="right").tolist()
+    for (i, one), (j, other) in combinations(enumerate(ways), 2):
+        late, later = (way[1] < 0 or (way[1] == 0 and way[0] < 0) for way in (one, other))
+        turn = later - late or cross(one, other)
+        assert turn >= 0
+        assert (turn > 0) == (groups[i] < groups[j])
 
 
 def pairs_with_origin(*points):

@@ -7,7 +7,7 @@ import pytest
 from long_searches import counted
 from oracle import clear_winners
 
-from lpmert.core import height_of_loss, loss_of_total
+from lpmert.core import height_of_loss, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.cells.nodes import Fields, faces
@@ -69,7 +69,7 @@ def inside(rng: np.random.Generator, box: Fields) -> list[Fraction]:
 
 def units(ratio: Ratio, total: FloatArray) -> float:
     """The height of sums in units."""
-    loss = loss_of_total(ratio.kind, ratio.parameters, total)
+    (loss,) = losses_of_totals(ratio.kind, ratio.parameters, total[None]).tolist()
     return float("inf") if loss >= 1.0 else height_of_loss(ratio.kind, loss) / UNIT
 
 

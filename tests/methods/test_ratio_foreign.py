@@ -185,7 +185,7 @@ def test_no_formula_takes_what_is_for_another() -> None:
     total = np.array([4.0, 5.0, 3.0])
     for kind, parameters in ((5, [4.0]), (4, [4.0]), (-1, [4.0]), (BLEU, []), (CHRF, []), (FRACTION, [1.0])):
         with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
-            core.loss_of_total(kind, np.array(parameters), total)
+            core.losses_of_totals(kind, np.array(parameters), total[None])
         with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
             core.lay_minorant(kind, np.array(parameters), total, total, total)
     # a fraction has a loss, but no bound

@@ -11,7 +11,7 @@ import pytest
 from problems import sums
 
 from lpmert import core
-from lpmert.core import height_of_loss, lay_minorant, loss_of_height, loss_of_total, losses_of_totals
+from lpmert.core import height_of_loss, lay_minorant, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.ratio import UNIT, Ratio
 from lpmert.metrics.base import BLEU, CHRF, FRACTION, PER
@@ -74,7 +74,7 @@ def test_losses_are_those_of_the_formula_and_of_the_metric(largest: int) -> None
         totals = sums(np.random.default_rng(largest), metric, largest, 200)
         found = losses_of_totals(metric.kind, metric.parameters, totals)
         for loss, total in zip(found.tolist(), totals, strict=True):
-            assert loss == loss_of_total(metric.kind, metric.parameters, total) == metric.loss(total)
+            assert loss == metric.loss(total)
             assert loss == pytest.approx(loss_by_hand(metric, total), abs=1e-14)
             assert 0 <= loss <= 1
 

@@ -142,9 +142,9 @@ def test_lists_of_every_length_are_decoded_to_their_first_best_hypothesis(length
 @pytest.mark.parametrize(
     ("decided", "chosen", "start", "what"),
     [
-        ([0, 2], [0, 0], 0, "decided must name lists"),
-        ([0, 1], [0, 2], 0, "chosen must be positions"),
-        ([0, 1], [-1, 0], 0, "chosen must be positions"),
+        ([0, 2], [0, 0], 0, "decided must be from 0 to below"),
+        ([0, 1], [0, 2], 0, "chosen, in decided lists, must be from 0"),
+        ([0, 1], [-1, 0], 0, "chosen, in decided lists, must be from 0"),
         ([0, 1], [0, 0, 0], 0, "chosen must have 2 items"),
         ([0, 1], [0, 0], 2, "start must be in decided"),
     ],

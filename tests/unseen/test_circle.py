@@ -15,7 +15,7 @@ from lpmert.model.problem import Problem
 
 def pieces_of(form, w, v, low, high):
     search = core.LineSearch(np.ascontiguousarray(form.features.T), form.offsets, loss_of_form(form))
-    return core.find_pieces(search, w, v, low, high)
+    return core.find_pieces(search, w, v, low, high).T
 
 
 @pytest.mark.parametrize("kind", ["loss", "f1", "bleu"])
@@ -50,7 +50,7 @@ def test_points_that_tie_in_one_coordinate_or_in_both_win_where_decoding_says(se
     features = rng.integers(-2, 3, (offsets[-1], 2)) * rng.choice([-1.0, 1.0], (offsets[-1], 2))
     features[offsets[1] : offsets[2]] *= [1.0, 0.0]
     search = lists_with_costs(features, offsets, 1 << np.arange(offsets[-1]))
-    begins, ends, levels = core.find_pieces(search, *np.eye(2), -np.pi, np.pi)
+    begins, ends, levels = core.find_pieces(search, *np.eye(2), -np.pi, np.pi).T
     assert np.sum(ends - begins) == pytest.approx(2 * np.pi)
     for t in rng.uniform(-np.pi, np.pi, 200):
         (piece,) = np.flatnonzero((begins < t) & (t < ends))

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, lcm
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lpmert import core
 from lpmert.certificates.check.lists import ProofLists, rounded
@@ -22,7 +21,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
 from lpmert.numeric.cone import Cap, project, reach_cap
-from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, sorted_lists
+from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, first_best, sorted_lists
 from lpmert.numeric.rounding import in_decimals
 
 _EXACT_BITS = 53
@@ -41,13 +40,6 @@ class SelectionOrCore(NamedTuple):
     selection: Choices | None
     core: list[int]
     weights: Sequence[float] = ()
-
-
-def first_best(scores: NDArray[Any], starts: IntArray) -> IntArray:
-    """Return which of the scores [n] is the best of each list, the first of equals, by the starts of the lists."""
-    sizes = np.diff(np.append(starts, len(scores)))
-    best = np.flatnonzero(scores == np.repeat(np.maximum.reduceat(scores, starts), sizes))
-    return np.asarray(best[np.searchsorted(best, starts)])
 
 
 class Feasibility(Protocol):

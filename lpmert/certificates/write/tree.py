@@ -19,9 +19,10 @@ from lpmert.certificates.check.lists import BudgetClaim, ProofLists
 from lpmert.certificates.check.regions import Shape
 from lpmert.certificates.check.tree import Part, closed, may_undercut, narrowed, priced, whole_part
 from lpmert.certificates.format import Record
-from lpmert.certificates.write.attainability import Choices, Feasibility, Inside, SelectionOrCore, first_best
+from lpmert.certificates.write.attainability import Choices, Feasibility, Inside, SelectionOrCore
 from lpmert.core import box_charges
 from lpmert.errors import CertificateError, FloatArray, IntArray
+from lpmert.numeric.lists import first_best
 from lpmert.system.deadline import checkpoint
 
 _SHARPNESS = 2.0

@@ -25,6 +25,7 @@ from lpmert.methods.choices.ratio import (
     Ratio,
     close_oracle_height,
     cost_of_height,
+    decoded_total,
     oracle_height,
     ratio_lists,
 )
@@ -49,6 +50,9 @@ ANSWER_WORK = 300_000
 
 _ANSWER_ROW_WORK = 25
 """What it takes besides that for each hypothesis."""
+
+
+_NO_WEIGHTS, _NO_CORE = np.empty(0), np.empty((0, 2), dtype=np.int64)
 
 
 class ChoiceSettings(NamedTuple):
@@ -224,7 +228,7 @@ class ChoicesSearch(Divisible):
                 self._accept(verdict.weights, rows if len(question) == len(self._offsets) - 1 else None)
                 return
             lists = sorted({s for s, _, _ in verdict.core})
-        self._core.answer_core(question[np.isin(question[:, 0], lists)])
+        self._core.answer(_NO_WEIGHTS, question[np.isin(question[:, 0], lists)])
 
     def _core_of_trial(self, position: Mapping[int, int]) -> list[int] | None:
         """Return the lists of a core among the rows with which the core stopped, if exact arithmetic confirms one."""
@@ -244,10 +248,8 @@ class ChoicesSearch(Divisible):
         """Go on from choices attainable exactly; the rows of a complete selection that no doubles decode stay
         unsettled.
         """
-        if weights is None and complete is not None:
-            self._core.answer_unattainable()
-        else:
-            self._core.answer_attainable(self.incumbent.weights if weights is None else weights)
+        known = self.incumbent.weights if complete is None else _NO_WEIGHTS
+        self._core.answer(known if weights is None else weights, _NO_CORE)
         if complete is not None:
             cost = self._cost_of_rows(complete)
             if weights is not None:
@@ -326,7 +328,7 @@ class RatioChoicesSearch(ChoicesSearch):
         super().__init__(options, 1, False, lists, incumbent, canonical.cap)
         self._ratio, native = ratio, lists.native()
         self._first_weights = incumbent.weights
-        total = core.decode_total(native, ratio, incumbent.weights)
+        total = decoded_total(lists, ratio, incumbent.weights)
         self._known = min(1.0, canonical.loss_of(incumbent.cost))
         first = len(canonical.limits), self._known, total, incumbent.weights
         self._core = core.RatioChoices(native, ratio, *first, self._settings)
@@ -363,7 +365,8 @@ class RatioChoicesSearch(ChoicesSearch):
     def _cost_of_rows(self, rows: IntArray) -> int:
         ratio = self._ratio
         total = ratio.constant + ratio.statistics[rows].sum(axis=0)
-        return self._canonical.cost_of_loss(core.loss_of_total(ratio.kind, ratio.parameters, total))
+        (loss,) = core.losses_of_totals(ratio.kind, ratio.parameters, total[None])
+        return self._canonical.cost_of_loss(float(loss))
 
 
 _ALONE = 25 * SLICE

@@ -112,13 +112,18 @@ def cost_of_height(canonical: Canonical, kind: int, height: int) -> int:
     return max(canonical.cost_of_loss(0.0), canonical.cost_of_loss(min(1.0, loss)))
 
 
+def decoded_total(lists: SortedLists, ratio: Ratio, weights: FloatArray) -> FloatArray:
+    """Return the summed statistics [K] of the winners at weights [d]."""
+    return np.asarray(ratio.constant + ratio.statistics[core.decode(lists.rows, lists.offsets, weights)].sum(axis=0))
+
+
 def oracle_height(lists: SortedLists, ratio: Ratio, weights: FloatArray, tangents: int = TANGENTS) -> tuple[int, Bound]:
     """Return a height in units that no selection undercuts, whether attainable or not, and what costs are laid for it.
 
     The first minorant is laid at what the weights [d] attain, see `best_height`. The costs [M] of the bound are what
     each row costs more than the cheapest of its list.
     """
-    return best_height(lists.offsets, ratio, core.decode_total(lists.native(), ratio, weights), tangents)
+    return best_height(lists.offsets, ratio, decoded_total(lists, ratio, weights), tangents)
 
 
 _LENGTH = {BLEU: 1, CHRF: 0, PER: 1, BUDGET: 1}
@@ -189,8 +194,8 @@ class _Pieces:
         Any multiplier of what the length is beyond an end of the piece makes a bound; the best one is where the
         cheapest rows have just that length.
         """
-        values = self._ratio.statistics @ slopes
-        best, sums = self._cheapest(constant, slopes, values, 0.0, first)
+        lines = np.column_stack([self._ratio.statistics @ slopes, self._lengths])
+        best, sums = self._cheapest(constant, slopes, lines, 0.0, first)
         length = sums[self._column]
         if first <= length <= last:
             return best, sums
@@ -199,7 +204,7 @@ class _Pieces:
         wide = False
         for _ in range(_MULTIPLIERS):
             multiplier = (least + most) / 2.0 if wide else most
-            height, sums = self._cheapest(constant, slopes, values, sign * multiplier, end)
+            height, sums = self._cheapest(constant, slopes, lines, sign * multiplier, end)
             best = max(best, height)
             if sign * (sums[self._column] - end) < 0.0:
                 least = multiplier
@@ -209,16 +214,20 @@ class _Pieces:
         return best, sums
 
     def _cheapest(
-        self, constant: float, slopes: FloatArray, values: FloatArray, multiplier: float, end: float
+        self, constant: float, slopes: FloatArray, lines: FloatArray, multiplier: float, end: float
     ) -> tuple[int, FloatArray]:
-        """Return the height for a multiplier, rounded down, and the sums [K] of the cheapest rows."""
+        """Return the height for a multiplier, rounded down, and the sums [K] of the cheapest rows.
+
+        lines [M, 2]: what a row costs, and the length of which each unit costs the multiplier less.
+        """
         ratio, column = self._ratio, self._column
-        rows, least = core.cheapest_of_lists(values, self._lengths, multiplier, self._offsets)
+        rows = core.decode(lines, self._offsets, np.array([-1.0, multiplier]))
+        least = lines[rows, 0] - multiplier * lines[rows, 1]
         settled = float(slopes @ ratio.constant) - multiplier * ratio.constant[column]
         beyond = multiplier * end
         total = math.fsum([constant, settled, beyond, *least.tolist()])
         sizes = np.abs(slopes)
         sizes[column] += abs(multiplier)
-        size = abs(constant) + abs(beyond) + float(sizes @ (ratio.constant + len(least) * ratio.reach))
+        size = abs(constant) + abs(beyond) + float(sizes @ (ratio.constant + len(rows) * ratio.reach))
         lowered = total - 4.0 * (len(slopes) + 4) * EPSILON * size
         return math.floor(lowered / UNIT), ratio.constant + ratio.statistics[rows].sum(axis=0)

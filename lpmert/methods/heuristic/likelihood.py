@@ -19,7 +19,7 @@ from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.ratio import Bleu
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
-from lpmert.numeric.lists import list_numbers, rows_of_lists, standardised
+from lpmert.numeric.lists import first_best, list_numbers, rows_of_lists, standardised
 from lpmert.search.method import Comparator, Found
 
 _ITERATIONS = 10_000
@@ -67,7 +67,7 @@ class AllHypotheses:
 
     def chosen(self, weights: FloatArray) -> IntArray:
         """Return the row [S] that each list decodes to at weights [d], the first on ties."""
-        return first_best(self.features @ weights, self.offsets)
+        return first_best(self.features @ weights, self.offsets[:-1])
 
     def take(self, lists: IntArray) -> AllHypotheses:
         rows, offsets = rows_of_lists(self.offsets, lists)
@@ -81,15 +81,6 @@ def lists_of(problem: Problem) -> AllHypotheses:
     )
     features = np.ascontiguousarray(problem.nbest.dense_features() @ basis)
     return AllHypotheses(features, problem.nbest.offsets, problem.nbest.statistics, np.linalg.norm(basis, axis=0))
-
-
-def first_best(scores: FloatArray, offsets: IntArray) -> IntArray:
-    """Return the row [S] of the largest of scores [M] in each list, the first on ties."""
-    numbers = list_numbers(offsets)
-    best = np.flatnonzero(scores == np.maximum.reduceat(scores, offsets[:-1])[numbers])
-    first = np.ones(len(best), dtype=bool)
-    first[1:] = numbers[best[1:]] != numbers[best[:-1]]
-    return best[first]
 
 
 def own_losses(metric: Metric, statistics: FloatArray) -> FloatArray:

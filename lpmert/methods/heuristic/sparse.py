@@ -23,12 +23,12 @@ from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.clock import Clock
-from lpmert.methods.heuristic.likelihood import first_best, lists_of, own_losses
+from lpmert.methods.heuristic.likelihood import lists_of, own_losses
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.contract import check_statistics, metric_of
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
-from lpmert.numeric.lists import list_numbers
+from lpmert.numeric.lists import first_best, list_numbers
 from lpmert.quoting import listed, quoted
 from lpmert.search.method import Comparator, Found
 
@@ -83,7 +83,7 @@ class SparseLists:
 
     def decoded_loss(self, weights: FloatArray) -> float:
         """Return the loss of decoding with the base and weights [D], the first hypothesis on ties."""
-        chosen = first_best(self.base + self.by_feature @ weights, self.offsets)
+        chosen = first_best(self.base + self.by_feature @ weights, self.offsets[:-1])
         return self.metric.loss(self.statistics[chosen].sum(axis=0))
 
     def entries(self, feature: int) -> tuple[IntArray, FloatArray]:
@@ -148,8 +148,14 @@ def _build(
     columns = csc_array(features)
     columns.sort_indices()
     numbers = list_numbers(offsets)
-    varies = np.empty(columns.nnz, dtype=np.bool_)
-    core.FeatureLines(offsets).mark_varying(rows_of(columns), varies)
+    lists, features = numbers[columns.indices], np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
+    # entries of one feature in one list follow each other
+    starts = np.flatnonzero(np.diff(lists, prepend=-1) | np.diff(features, prepend=-1))
+    sizes = np.diff(starts, append=columns.nnz)
+    varies = np.zeros(columns.nnz, dtype=np.bool_)
+    if columns.nnz:
+        least, most = (bound.reduceat(columns.data, starts) for bound in (np.minimum, np.maximum))
+        varies = np.repeat((least < most) | (sizes < np.diff(offsets)[lists[starts]]), sizes)
     for feature in frozen.tolist():
         varies[columns.indptr[feature] : columns.indptr[feature + 1]] = False
     starts = np.concatenate([[0], np.cumsum(varies, dtype=np.int64)])[columns.indptr]
@@ -206,7 +212,7 @@ class SparseLineSearch:
         """Compute scores, choices and totals anew, so that rounding errors do not pile up."""
         lists = self.lists
         self.scores = lists.base + lists.by_feature @ self.weights
-        self.chosen = first_best(self.scores, lists.offsets)
+        self.chosen = first_best(self.scores, lists.offsets[:-1])
         self._total = self._statistics[self.chosen].sum(axis=0)
 
     @property
@@ -374,7 +380,7 @@ class Pairs:
 def differences(lists: SparseLists) -> Pairs:
     """Return the pairs of the lists' gold and other hypotheses."""
     least = lists.least()
-    gold = first_best(np.where(lists.losses == least, lists.base, -np.inf), lists.offsets)[lists.numbers]
+    gold = first_best(np.where(lists.losses == least, lists.base, -np.inf), lists.offsets[:-1])[lists.numbers]
     worse = np.flatnonzero(lists.losses > least)
     rows = lists.by_row()
     by_pair = rows[gold[worse]] - rows[worse]
