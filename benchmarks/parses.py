@@ -89,7 +89,8 @@ def parse_lists(training: Sequence[Sentence], sentences: Iterable[Sentence], n_t
 
 
 def _distance(sentence: Sentence, head: int, dependent: int) -> Hashable:
-    return sentence.tags[dependent], head < dependent, head and abs(head - dependent).bit_length()
+    tags = sentence.tags
+    return tags[head], tags[dependent], head < dependent, head and abs(head - dependent).bit_length()
 
 
 def _between(sentence: Sentence, head: int, dependent: int) -> Hashable:
@@ -99,10 +100,9 @@ def _between(sentence: Sentence, head: int, dependent: int) -> Hashable:
 
 
 CONTEXTS: dict[str, Callable[[Sentence, int, int], Hashable]] = {
-    "tags": lambda sentence, head, dependent: (sentence.tags[head], sentence.tags[dependent], head < dependent),
     "distance": _distance,
-    "head": lambda sentence, head, dependent: (sentence.words[head], sentence.tags[dependent]),
-    "dependent": lambda sentence, head, dependent: (sentence.tags[head], sentence.words[dependent]),
+    "head": lambda sentence, head, dependent: (sentence.words[head], sentence.tags[dependent], head < dependent),
+    "dependent": lambda sentence, head, dependent: (sentence.tags[head], sentence.words[dependent], head < dependent),
     "between": _between,
 }
 """What each model of arcs sees of a possible arc from a head to a dependent."""
@@ -169,9 +169,9 @@ def _numbers_of_dependents(heads: Sequence[int]) -> list[tuple[int, int]]:
 def best_trees(arcs: FloatArray, k: int) -> IntArray:
     """Return the heads [at most k, n + 1] of the projective trees with the largest sums of arcs, the largest first.
 
-    arcs [n + 1, n + 1]: the score of each head (row) of each word (column); one word hangs on the root, place 0. Eisner's
-    algorithm (COLING 1996) with the k best of every span: `right` and `left` have all dependents of their head at the
-    start or the end of the span, `to_right` and `to_left` end at an arc. Each tree is found once.
+    arcs [n + 1, n + 1]: the score of each head (row) of each word (column); one word hangs on the root, place 0.
+    Eisner's algorithm (COLING 1996) with the k best of every span: `right` and `left` have all dependents of their head
+    at the start or the end of the span, `to_right` and `to_left` end at an arc. Each tree is found once.
     """
     n = len(arcs)
     first, second = np.divmod(np.arange(k * k), k)
@@ -207,7 +207,5 @@ def best_trees(arcs: FloatArray, k: int) -> IntArray:
     return heads[np.isfinite(scores)]
 
 
-def _parts(
-    table: tuple[FloatArray, IntArray], start: int | slice, end: int | slice
-) -> tuple[FloatArray, IntArray]:
+def _parts(table: tuple[FloatArray, IntArray], start: int | slice, end: int | slice) -> tuple[FloatArray, IntArray]:
     return table[0][start, end], table[1][start, end]
