@@ -144,7 +144,7 @@ def dependents_model(training: Sequence[Sentence]) -> Callable[[Sentence, Sequen
 
     It is no sum over arcs, so only reranking can use it.
     """
-    seen: Counter[Hashable] = Counter()
+    seen: Counter[tuple[str, tuple[int, int]]] = Counter()
     tags: Counter[str] = Counter()
     for sentence in training:
         seen.update(zip(sentence.tags, _numbers_of_dependents(sentence.heads), strict=True))

@@ -247,8 +247,8 @@ def render(rows: list[Row]) -> Iterator[Table | Figure]:
         "Here: the held-out figures above, of unlabelled arcs, in other treebanks of the paper's languages and of "
         "English. Oracle: the best tree of each held-out list."
     )
-    headings = ("whose", "task", EQUAL.name, *(solver.name for solver in (*_OUTCOMES, EXACT)), "oracle")
-    yield Table("The paper's outcome", headings, body, note, left=2)
+    names = [solver.name for solver in (EQUAL, *_OUTCOMES, EXACT)]
+    yield Table("The paper's outcome", ("whose", "task", *names, "oracle"), body, note, left=2)
     if any(find(rows, dataset=half(datasets.csmt(), n).name) for n in CURVE):
         note = (
             "Speller: errors of the training lists (each a mean) and of the 507 held-out lists. auto's weights are the "
