@@ -77,10 +77,6 @@ class Front(Outcome):
         """The unit in which users know the losses."""
         return self.points[0].unit if self.points else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        return {**vars(self), "points": [one.to_dict() for one in self.points]}
-
 
 def within_budget(
     nbest: NBest,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import atan, inf, isfinite, nextafter, tan
-from typing import TYPE_CHECKING, Any
+from math import atan, inf, nextafter, tan
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class WeightRange:
         Proved: no near-optimal weights have a value outside.
     """
 
+    told = ("sign",)
+
     name: str
     weight: float
     attained: tuple[float, float]
@@ -102,26 +104,6 @@ class NearOptimal(Outcome):
             if one.name == name:
                 return one
         raise KeyError(name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON; `None` is no limit."""
-        return {
-            "optimum": self.optimum.to_dict(),
-            "most": self.most,
-            "scale": self.scale,
-            "ranges": [
-                {
-                    "name": one.name,
-                    "weight": one.weight,
-                    "attained": [end if isfinite(end) else None for end in one.attained],
-                    "possible": [end if isfinite(end) else None for end in one.possible],
-                    "sign": one.sign,
-                }
-                for one in self.ranges
-            ],
-            "complete": self.complete,
-            "seconds": self.seconds,
-        }
 
 
 def near_optimal(

@@ -98,11 +98,6 @@ class Subsets(Outcome):
         """The unit in which users know the losses."""
         return self.subsets[0].result.unit if self.subsets else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        own = [{**vars(one), "features": list(one.features), "result": one.result.to_dict()} for one in self.subsets]
-        return {"names": list(self.names), "subsets": own, "complete": self.complete, "seconds": self.seconds}
-
 
 def best_subsets(
     nbest: NBest,

@@ -103,6 +103,8 @@ class RankingResult:
         What `certify` writes, if it was to be kept.
     """
 
+    untold = ("exact_nodes", "trace", "curve", "tree")
+
     weights: FloatArray
     names: tuple[str, ...]
     score: float
