@@ -252,17 +252,15 @@ def _report(found: Fused) -> str:
 
 
 def _verified_json(found: VerifiedRanking) -> str:
-    claim = found.claim
     document = {
-        **{"score": float(claim.score), "bound": float(claim.bound), "proved": found.proved, "weights": claim.weights},
-        **{"nonnegative": claim.nonnegative, "metric": claim.ranking, "records": found.records},
+        **{"score": float(found.score), "bound": float(found.bound), "proved": found.proved, "weights": found.weights},
+        **{"nonnegative": found.nonnegative, "metric": found.ranking, "records": found.records},
     }
     return json.dumps(document, indent=2)
 
 
 def _verified_report(found: VerifiedRanking) -> str:
-    weights = found.claim.weights
-    table = side_by_side([["feature", *weights], ["weight", *map(repr, weights.values())]])
+    table = side_by_side([["feature", *found.weights], ["weight", *map(repr, found.weights.values())]])
     return "\n\n".join([table, verdict_line(str(found), good=found.proved)])
 
 

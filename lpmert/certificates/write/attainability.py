@@ -5,11 +5,11 @@ Within a cosine, that is a core that only weights outside the cap could refute, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, lcm
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,10 +50,8 @@ def first_best(scores: NDArray[Any], starts: IntArray) -> IntArray:
     return np.asarray(best[np.searchsorted(best, starts)])
 
 
-class Feasibility(Protocol):
-    """Decides whether choices go together."""
-
-    def __call__(self, chosen: Choices, /) -> SelectionOrCore: ...
+Feasibility = Callable[[Choices], SelectionOrCore]
+"""Decides whether choices go together."""
 
 
 class Anywhere:
