@@ -216,24 +216,21 @@ def near_optimum(
     return optimum, optimum.loss + more(optimum.loss)
 
 
+@dataclass
 class _Search:
     """The questions that ranges are made of, each one search below the cut-off."""
 
-    def __init__(
-        self,
-        nbest: NBest,
-        problem: Problem,
-        method: Method,
-        limits: Limits,
-        seed: int,
-        deadline: Deadline,
-        most: float,
-        precision: float,
-    ) -> None:
-        self._nbest, self._problem, self._method, self._seed = nbest, problem, method, seed
-        self._limits = replace(limits, target=most)
-        self._deadline, self._most, self._precision = deadline, most, precision
-        self.complete, self.stopped, self.scale = True, False, ""
+    nbest: NBest
+    problem: Problem
+    method: Method
+    limits: Limits
+    seed: int
+    deadline: Deadline
+    most: float
+    precision: float
+    complete: bool = True
+    stopped: bool = False
+    scale: str = ""
 
     def fix(self, optimum: Result, region: Region, relative_to: str | None) -> None:
         """Fix the scale of the weights, unless the region does; raises `MethodError` if no weight has a sure sign."""
@@ -256,7 +253,7 @@ class _Search:
                 return
         which = f"the sign of {quoted(relative_to)} is not sure" if relative_to else "no weight has a sure sign"
         raise MethodError(
-            f"{which} among weights with a loss of at most {self._most:g}, so it cannot be the scale; "
+            f"{which} among weights with a loss of at most {self.most:g}, so it cannot be the scale; "
             "take a smaller slack, or a region that fixes a weight or the total"
         )
 
@@ -265,7 +262,7 @@ class _Search:
         weight = self._weight(self.optimum, name)
         if name in self._region.fixed:
             return WeightRange(name, weight, (weight, weight), (weight, weight))
-        share = Deadline(self._deadline.share(n_left), None, lambda: self._deadline.expired)
+        share = Deadline(self.deadline.share(n_left), None, lambda: self.deadline.expired)
         (low, least), (high, largest) = (self._end(name, weight, upper, share) for upper in (False, True))
         return WeightRange(name, weight, (low, high), (least, largest))
 
@@ -274,7 +271,7 @@ class _Search:
         sign = 1.0 if upper else -1.0
         size = abs(weight) or 1.0
         attained, possible = weight, sign * inf
-        while abs(possible - attained) > self._precision * max(abs(attained), size / 10.0):
+        while abs(possible - attained) > self.precision * max(abs(attained), size / 10.0):
             if abs(attained) > _FAR * size:
                 return sign * inf, sign * inf
             if share.expired or self.stopped:
@@ -287,7 +284,7 @@ class _Search:
             if found.result is not None:
                 reached = self._weight(found.result, name)
                 attained = max(attained, reached, key=lambda one: sign * one)
-            elif found.bound > self._most:
+            elif found.bound > self.most:
                 possible = value
             else:
                 self.complete = False
@@ -303,8 +300,8 @@ class _Search:
 
     def _none_beyond(self, name: str, value: float, *, upper: bool) -> bool:
         """Whether no near-optimal weight of a feature lies on the other side of a value."""
-        found = self._beyond(name, value, upper=not upper, seconds=self._deadline.left)
-        return found.result is None and found.bound > self._most
+        found = self._beyond(name, value, upper=not upper, seconds=self.deadline.left)
+        return found.result is None and found.bound > self.most
 
     def _beyond(self, name: str, value: float, *, upper: bool, seconds: float | None) -> Below:
         """Search the weights of which one is at least, or at most, a value for a loss that is near the optimum.
@@ -317,9 +314,9 @@ class _Search:
         if low is not None and high is not None and low >= high:
             return nothing
         region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})
-        limits = replace(self._limits, time_limit=seconds)
+        limits = replace(self.limits, time_limit=seconds, target=self.most)
         try:
-            problem = Problem(self._nbest, self._problem.metric, ties=self._problem.ties, region=region)
-            return search_below(problem, nextafter(self._most, inf), self._method, limits, self._seed)
+            problem = Problem(self.nbest, self.problem.metric, ties=self.problem.ties, region=region)
+            return search_below(problem, nextafter(self.most, inf), self.method, limits, self.seed)
         except RegionError:
             return nothing
