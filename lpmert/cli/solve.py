@@ -347,6 +347,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     """
     import lpmert
     from lpmert.api import evaluated, problem_of
+    from lpmert.findings import plain
     from lpmert.result import SCHEMA
 
     logged = logging_to_stderr(out, warnings=True)
@@ -361,7 +362,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
         document = {
             "schema": SCHEMA,
             "weights": dict(zip(data.names, weights, strict=True)),
-            **found.to_dict(),
+            **plain(found),
             "list_ids": data.list_ids,
             "signature": f"lpmert:{lpmert.__version__}|{problem.signature}",
             "fingerprint": data.fingerprint,
