@@ -98,7 +98,7 @@ class Anywhere:
         if verdict == INFEASIBLE:
             others = corral.others + lists.offsets[corral.lists]
             pairs = [(chosen[s], row) for s, row in zip(corral.lists.tolist(), others.tolist(), strict=True)]
-            multipliers = rational.farkas([_difference(lists, *pair) for pair in pairs])
+            multipliers = rational.farkas([(lists.whole[row] - lists.whole[other]).tolist() for row, other in pairs])
             if multipliers is not None:
                 return SelectionOrCore(None, _lines(lists, pairs, multipliers))
         return None
@@ -164,11 +164,6 @@ class Inside:
             if number in chosen and best != own and value[best] >= value[own]:
                 broken.append((own, best))
         return selection, broken
-
-
-def _difference(lists: ProofLists, row: int, other: int) -> list[int]:
-    difference: list[int] = (lists.whole[row] - lists.whole[other]).tolist()
-    return difference
 
 
 def _lines(lists: ProofLists, pairs: list[tuple[int, int]], multipliers: list[int]) -> list[int]:

@@ -154,6 +154,7 @@ def write_certificate(
         if kind != SELECTIONS:  # which need no facets
             header = replace(header, facets=rational.to_integers(cap.centre[None]))
             header = replace(header, exponents=spanned()[0])
+    told = partial(on_stage, "records of the certificate")
     while True:
         if cap is not None:
             lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
@@ -164,7 +165,8 @@ def write_certificate(
         claim.take(header.sums, header.bound)
         lists.weigh()
         try:
-            _write(path, header, lists, kind, cap, on_stage)
+            with certificate_writer(path, header, told) as write:
+                _grow(header, lists, kind, cap, write)
         except Undercut as found:
             facet = facet_against(_weights(header, found), nbest, limits, cap) if cap and header.facets else None
             if facet is not None:
@@ -264,26 +266,6 @@ def certified_limits(
     return rows, [list(row) for row in limits.exact_equations], cap
 
 
-def _write(
-    path: str | Path,
-    header: Header,
-    lists: ProofLists,
-    kind: str,
-    cap: Cap | None,
-    on_stage: OnStage,
-) -> None:
-    with certificate_writer(path, header) as write:
-        count = 0
-
-        def add(record: Record) -> None:
-            nonlocal count
-            write(record)
-            count += 1
-            on_stage("records of the certificate", count, None)
-
-        _grow(header, lists, kind, cap, add)
-
-
 def _grow(header: Header, lists: ProofLists, kind: str, cap: Cap | None, add: Callable[[Record], None]) -> None:
     """Add the records of a whole tree; raises `Undercut` if something attainable undercuts."""
     if kind == SELECTIONS:
@@ -332,22 +314,26 @@ def _suitable_kind(lists: ProofLists) -> str:
 
 
 @contextmanager
-def certificate_writer(path: str | Path, header: Header | RankingHeader) -> Iterator[Callable[[Record], None]]:
+def certificate_writer(
+    path: str | Path, header: Header | RankingHeader, on_record: Callable[[int, None], object] = lambda *_: None
+) -> Iterator[Callable[[Record], None]]:
     """Open a certificate for writing and yield the function that adds a record to its tree.
 
     The file appears whole when the block ends, and not at all if it raises; compressed if its name ends in .gz, .xz or
-    .zst. The same records always give the same bytes. Raises `DataError` if the place cannot be written.
+    .zst. The same records always give the same bytes. on_record: gets how many there are. Raises `DataError` if the
+    place cannot be written.
     """
     with atomic_writer(path) as file:
         stated = {key: value for key, value in asdict(header).items() if value or key not in OPTIONAL}
         claims = _plain(stated)
         file.write(json.dumps({SCHEMA_KEY: SCHEMA, **claims})[:-1] + TREE)
-        separator = "\n"
+        count = 0
 
         def add(record: Record) -> None:
-            nonlocal separator
-            file.write(separator + compact(record))
-            separator = ",\n"
+            nonlocal count
+            file.write((",\n" if count else "\n") + compact(record))
+            count += 1
+            on_record(count, None)
 
         yield add
         file.write(f"\n{END}\n")

@@ -133,12 +133,8 @@ class _Work:
             low, high = part.box(lists)
             self._shut = not may_undercut(lists, low, high)
             middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
-            budget = isinstance(lists.claim, BudgetClaim)
             for _ in range(0 if self._shut else _MOST_POINTS):
-                if budget:
-                    new = budget_prices(lists, part)
-                else:
-                    new = point(lists, self._worth(self._cheapest) if at else middle)
+                new = point(lists, part, self._worth(self._cheapest) if at else middle)
                 if new == at:
                     break
                 try:
@@ -262,12 +258,14 @@ class _Work:
         return answer
 
 
-def point(lists: ProofLists, worth: Sequence[int]) -> list[int]:
-    """Return the sums of a selection of this worth, at least 1, at which prices can be taken."""
+def point(lists: ProofLists, part: Part, worth: Sequence[int]) -> list[int]:
+    """Return the sums of a selection of this worth, at least 1, at which prices can be taken; of a budget, prices."""
+    if isinstance(lists.claim, BudgetClaim):
+        return budget_prices(lists, part, lists.claim.most)
     return [max(1, value) for value in lists.sums(worth)]
 
 
-def budget_prices(lists: ProofLists, part: Part) -> list[int]:
+def budget_prices(lists: ProofLists, part: Part, most: int) -> list[int]:
     """Return the prices of loss and second sum at which the bound of a part within a budget is largest.
 
     Two selections of least price, one within the budget and one beyond, price alike where the bound turns; a cheaper
@@ -281,7 +279,6 @@ def budget_prices(lists: ProofLists, part: Part) -> list[int]:
         sums = lists.sums([own + sum(lists.worth[k, part.rows[rows]].tolist()) for k, own in enumerate(part.fixed[:2])])
         return int(sums[0]), int(sums[1])
 
-    most = lists.claim.most if isinstance(lists.claim, BudgetClaim) else 0
     beyond, within = cheapest(1.0, 0.0), cheapest(0.0, 1.0)
     if beyond[1] <= most or within[1] > most:
         return [1, 0]
@@ -399,10 +396,7 @@ def _closing_by_prices(lists: ProofLists, cone: Part, scores: FloatArray) -> tup
     values = _central(cone, scores)
     seen: list[list[int]] = []
     for _ in range(_MOST_POINTS):
-        if isinstance(lists.claim, BudgetClaim):
-            at = budget_prices(lists, cone)
-        else:
-            at = point(lists, cone.fixed + worth[:, first_best(values, cone.starts)].sum(axis=1))
+        at = point(lists, cone, cone.fixed + worth[:, first_best(values, cone.starts)].sum(axis=1))
         if at in seen:
             break
         seen.append(at)
