@@ -256,11 +256,7 @@ def _left_out_report(found: LeftOut, unit: Unit) -> str:
     rows.sort(key=lambda k: found.fitted[k] - found.most[k])
     shown = rows[:_MOST_LISTS]
     table = [
-        (
-            shortened(visible(found.list_ids[k])),
-            f"{found.fitted[k]:g}",
-            _either(found.least[k], found.most[k]),
-        )
+        (shortened(visible(found.list_ids[k])), f"{found.fitted[k]:g}", _either(found.least[k], found.most[k]))
         for k in shown
     ]
     total = _either(unit.short(float(found.least.sum())), unit.short(float(found.most.sum())))

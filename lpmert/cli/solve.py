@@ -487,6 +487,7 @@ def _verified_json(found: lpmert.Verified) -> str:
 
 def _verified_report(found: lpmert.Verified) -> str:
     parts = [side_by_side([["feature", *found.weights], column("weight", list(found.weights.values()))]), ""]
+    rows: Sequence[Sequence[Any]]
     for rows, sign in ((found.limits, ">"), (found.equations, "=")):
         for row in rows:
             terms = " ".join(f"{float(x):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
