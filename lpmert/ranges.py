@@ -100,10 +100,7 @@ class NearOptimal(Outcome):
 
     def __getitem__(self, name: str) -> WeightRange:
         """Return the range of a feature; raises `KeyError` for an unknown one."""
-        for one in self.ranges:
-            if one.name == name:
-                return one
-        raise KeyError(name)
+        return {one.name: one for one in self.ranges}[name]
 
 
 def near_optimal(
@@ -246,7 +243,8 @@ class _Search:
         order = np.argsort(-np.abs(optimum.weights), kind="stable").tolist()
         for name in [relative_to] if relative_to else [optimum.names[d] for d in order]:
             weight = optimum.by_name[name]
-            if weight and self._none_beyond(name, 0.0, upper=weight > 0.0):
+            other = self._beyond(name, 0.0, upper=weight < 0.0, seconds=self.deadline.left) if weight else None
+            if other is not None and other.result is None and other.bound > self.most:
                 value = 1.0 if weight > 0.0 else -1.0
                 self.scale, self._region = f"{name} = {value:g}", replace(region, fixed={**region.fixed, name: value})
                 self.optimum = optimum.times(optimum.factor_to(name, value))
@@ -297,11 +295,6 @@ class _Search:
         if fixed is not None:
             return found.by_name[name] * found.factor_to(*fixed)
         return found.by_name[name] * ((self._region.total or 1.0) / float(found.weights.sum()))
-
-    def _none_beyond(self, name: str, value: float, *, upper: bool) -> bool:
-        """Whether no near-optimal weight of a feature lies on the other side of a value."""
-        found = self._beyond(name, value, upper=not upper, seconds=self.deadline.left)
-        return found.result is None and found.bound > self.most
 
     def _beyond(self, name: str, value: float, *, upper: bool, seconds: float | None) -> Below:
         """Search the weights of which one is at least, or at most, a value for a loss that is near the optimum.

@@ -6,7 +6,7 @@ It is read from their dataclasses, as `plain` tells them: types from the annotat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from inspect import cleandoc
 from itertools import zip_longest
@@ -173,7 +173,7 @@ def _faults(value: Any, schema: Json, place: str) -> Iterator[str]:
     where = quoted(place) if place else "the whole"
     if "type" in schema:
         kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-        if not any(_is_of_type(value, one) for one in kinds):
+        if not any(_IS_OF_TYPE[one](value) for one in kinds):
             yield f"{where} is {quoted(value)}, not of type {' or '.join(kinds)}"
             return
     if "const" in schema and value != schema["const"]:
@@ -201,21 +201,15 @@ def _faults(value: Any, schema: Json, place: str) -> Iterator[str]:
             yield from _faults(own, first or schema.get("items", {}), f"{place}.{number}")
 
 
-def _is_of_type(value: Any, kind: str) -> bool:
-    if kind == "number":
-        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
-    if kind == "integer":
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
-    return isinstance(value, _TYPES[kind])
-
-
 _LARGEST = 1e170
 """Beyond it are no sums of what lists may hold."""
 
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "string": str,
-    "boolean": bool,
-    "null": type(None),
-    "array": (list, tuple),
-    "object": dict,
+_IS_OF_TYPE: Mapping[str, Callable[[Any], bool]] = {
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST,
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63,
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+    "array": lambda value: isinstance(value, list | tuple),
+    "object": lambda value: isinstance(value, dict),
 }

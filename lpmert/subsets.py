@@ -88,10 +88,7 @@ class Subsets(Outcome):
 
     def __getitem__(self, size: int) -> Subset:
         """Return the best weights with at most so many features; raises `KeyError` for a size that is not there."""
-        for subset in self.subsets:
-            if subset.size == size:
-                return subset
-        raise KeyError(size)
+        return {one.size: one for one in self.subsets}[size]
 
     @property
     def unit(self) -> Unit | None:

@@ -487,8 +487,8 @@ def _verified_json(found: lpmert.Verified) -> str:
 
 def _verified_report(found: lpmert.Verified) -> str:
     parts = [side_by_side([["feature", *found.weights], column("weight", list(found.weights.values()))]), ""]
-    rows: Sequence[Sequence[Any]]
-    for rows, sign in ((found.limits, ">"), (found.equations, "=")):
+    stated: Sequence[tuple[Sequence[Sequence[Any]], str]] = ((found.limits, ">"), (found.equations, "="))
+    for rows, sign in stated:
         for row in rows:
             terms = " ".join(f"{float(x):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
             parts.append(f"where {terms} {sign} 0")
