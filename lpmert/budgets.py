@@ -27,10 +27,8 @@ from lpmert.numeric.rounding import binary_places, decimals_of
 from lpmert.quoting import number, quoted
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.driver import solve
-from lpmert.system.deadline import Deadline, told
-from lpmert.system.memory import Allowance
+from lpmert.system.deadline import told
 from lpmert.values import real_number, whole_number
-from lpmert.workers import using_workers
 
 if TYPE_CHECKING:
     from lpmert.metrics.base import Metric
@@ -76,10 +74,6 @@ class Front(Outcome):
     def unit(self) -> Unit | None:
         """The unit in which users know the losses."""
         return self.points[0].unit if self.points else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        return {**vars(self), "points": [one.to_dict() for one in self.points]}
 
 
 def within_budget(
@@ -139,20 +133,17 @@ def within_budget(
     (0.0, 1.0)
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
-    allowance = Allowance(limits.memory_limit)
-    with Deadline(limits.time_limit, memory=allowance).running() as deadline, allowance.enforced_if_any():
-        sums = _Sums(nbest, second, name, metric, region)
     number_given = real_number(most)
     if number_given is None or not math.isfinite(number_given):
-        raise DataError(f"a budget is a number, the largest sum of {sums.name}; got {quoted(most)}")
-    budget = sums.second.floor(Fraction(repr(number_given)))
-    with using_workers(backend, jobs):
-        within = _Within(sums, budget, number_given)
-        found = within.search(solver, replace(limits, time_limit=deadline.left), seed, callback)
-    if found.within:
-        return found.result
-    limit, least = f"{sums.name} to {number(number_given)}", number(found.second)
-    if found.result.status is Status.OPTIMAL:
+        raise DataError(f"a budget is a number, the largest sum of a second column; got {quoted(most)}")
+    with many_searches(limits, backend, jobs) as (deadline, _):
+        sums = _Sums(nbest, second, name, metric, region)
+        within = _Within(sums, sums.second.floor(Fraction(repr(number_given))), number_given)
+        found, whole = within.search(solver, replace(limits, time_limit=deadline.left), seed, callback)
+    if whole <= within.budget:
+        return found
+    limit, least = f"{sums.name} to {number(number_given)}", number(found.sums[sums.name])
+    if found.status is Status.OPTIMAL:
         raise RegionError(f"no weights keep {limit}: the least sum of any is {least}")
     raise LimitError(
         f"no weights met that keep {limit} before the search ended, the least sum was {least}; allow more time, or more"
@@ -229,16 +220,16 @@ def pareto(
         first = last = budget = sums.second.largest
         while not (complete or deadline.expired):
             limits = replace(limits, time_limit=deadline.left)
-            found = _Within(sums, budget).search(solver, limits, seed)
-            if found.within:
-                front.append(found.result)
-                last = found.whole_second
-                if told(on_point, found.result):
+            found, whole = _Within(sums, budget).search(solver, limits, seed)
+            if whole <= budget:
+                front.append(found)
+                last = whole
+                if told(on_point, found):
                     break
-            if found.result.status is not Status.OPTIMAL:
+            if found.status is not Status.OPTIMAL:
                 break
             if n_points is None:
-                complete, budget = not found.within or last == 0, last - 1
+                complete, budget = whole > budget or last == 0, last - 1
                 least = last if complete else None
                 continue
             if least is None:
@@ -306,16 +297,6 @@ class _Sums:
         return int(found.loss) if found.status is Status.OPTIMAL else None
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What a search within a budget came to; within: whether its weights keep to it."""
-
-    result: Result
-    within: bool
-    whole_second: int
-    second: float
-
-
 class _Within:
     """The search for the least loss within a budget, a whole number, which stands for a limit of the caller.
 
@@ -323,7 +304,7 @@ class _Within:
     """
 
     def __init__(self, sums: _Sums, budget: int, limit: float | None = None) -> None:
-        self._sums, self._budget, self._limit = sums, budget, limit
+        self._sums, self.budget, self._limit = sums, budget, limit
         loss, second = sums.loss, sums.second
         self._factor = second.largest + 1 if limit is None else 1
         largest = (loss.largest + 1) * self._factor - 1
@@ -338,12 +319,13 @@ class _Within:
         beyond = math.ldexp(0.5, -max(1, second.largest).bit_length())
         self._metric = Budget(float(max(0, budget)), self._unit, beyond)
 
-    def search(self, method: Method, limits: Limits, seed: int, callback: Callback | None = None) -> _Found:
+    def search(self, method: Method, limits: Limits, seed: int, callback: Callback | None = None) -> tuple[Result, int]:
+        """Return the best weights found and their second sum, a whole number; it may exceed the budget."""
         sums, limit = self._sums, self._limit
         problem = Problem(sums.lists(self._losses, sums.second.whole), self._metric, region=sums.region)
         own = None if callback is None else lambda progress: callback(self._progress(progress))
         least = None
-        if self._budget == 0 and method.proves:
+        if self.budget == 0 and method.proves:
             half = None if limits.time_limit is None else limits.time_limit / 2.0
             limits = replace(limits, time_limit=half)
             least = self._least_of_cheapest(method, limits, seed)
@@ -373,12 +355,16 @@ class _Within:
             fingerprint=sums.problem.fingerprint,
             region=region,
             sums={sums.name: second},
-            trace=tuple(self._point(*point) for point in found.trace if point[2] <= WITHIN),
+            trace=tuple(
+                (seconds, self._bound_of(bound), self._loss_of(loss))
+                for seconds, bound, loss in found.trace
+                if loss <= WITHIN
+            ),
             warnings=sums.problem.data_warnings,
             rates=sums.problem.rates(at.loss),
             unit=sums.problem.unit,
         )
-        return _Found(result, whole <= self._budget, whole, second)
+        return result, whole
 
     def _least_of_cheapest(self, method: Method, limits: Limits, seed: int) -> float | None:
         """Return a bound on the loss of the search, where only hypotheses of the least second number of their list keep
@@ -394,9 +380,8 @@ class _Within:
         bound = solve(method, Problem(cheapest, region=self._sums.region), limits, seed=seed).lower_bound
         return None if bound is None else min(WITHIN, math.ceil(bound) * self._unit)
 
-    def _point(self, seconds: float, bound: float | None, loss: float) -> tuple[float, float | None, float]:
-        """Return a point of the trace, in losses."""
-        return seconds, None if bound is None else self._loss_of(bound), self._loss_of(loss)
+    def _bound_of(self, bound: float | None) -> float | None:
+        return None if bound is None else self._loss_of(bound)
 
     def _loss_of(self, loss: float) -> float:
         """Return the loss, rounded down, that a loss of the search, or a bound on it, stands for.
@@ -410,6 +395,6 @@ class _Within:
 
     def _progress(self, progress: Progress) -> Progress:
         """Return how a search stands, in losses; infinite while nothing is within the budget."""
-        bound = None if progress.lower_bound is None else self._loss_of(progress.lower_bound)
+        bound = self._bound_of(progress.lower_bound)
         loss = self._loss_of(progress.loss) if progress.loss <= WITHIN else math.inf
         return replace(progress, lower_bound=bound, loss=loss, gap_rel=relative_gap(loss, bound))

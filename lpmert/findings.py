@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lpmert.quoting import number, quoted
 
@@ -16,16 +16,59 @@ if TYPE_CHECKING:
     from lpmert.errors import FloatArray
 
 
-class Outcome(ABC):
-    """What a call found: all that it holds can be told as JSON."""
+class Outcome:
+    """What a call found: all that it holds can be told as JSON; a dataclass."""
 
-    @abstractmethod
+    told: ClassVar[tuple[str, ...]] = ()
+    """Properties that JSON has beside the fields."""
+
+    untold: ClassVar[tuple[str, ...]] = ()
+    """Fields that it has not."""
+
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        """Return it as plain numbers, strings, lists and dictionaries, ready for JSON.
+
+        Weights go by the names of the features; what is infinite is `None`.
+        """
+        found: dict[str, Any] = plain(self)
+        return found
 
     def to_json(self) -> str:
         """Return `to_dict` as one JSON object."""
         return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+
+def told_of(kind: type[Any]) -> list[str]:
+    """Return what JSON has of a dataclass; where it has weights, the names of features are their keys."""
+    own = [one.name for one in fields(kind)]
+    untold = {*getattr(kind, "untold", ()), *(["names"] if "weights" in own else [])}
+    return [*(name for name in own if name not in untold), *getattr(kind, "told", ())]
+
+
+BY_FEATURE = ("weights", "initial", "ranges", "centre")
+"""Arrays that have an entry for each feature, and go by their names."""
+
+
+def plain(value: Any, names: tuple[str, ...] = ()) -> Any:
+    """Return a value as plain numbers, strings, lists and dictionaries; names: of the features, where it has none."""
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if is_dataclass(value):
+        names = getattr(value, "names", names)
+        found = {name: plain(getattr(value, name), names) for name in told_of(type(value))}
+        arrays = [name for name in BY_FEATURE if _is_array(getattr(value, name, None))]
+        return {**found, **{name: dict(zip(names, found[name], strict=True)) for name in arrays}}
+    if hasattr(value, "items"):
+        return {key: plain(one, names) for key, one in value.items()}
+    if _is_array(value):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(one, names) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "tolist")
 
 
 def is_restricted(region: Mapping[str, float], signature: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
@@ -14,6 +13,7 @@ import numpy as np
 
 from lpmert.comparing.runs import corrected_reach
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.findings import Outcome, plain
 from lpmert.model.judged import Judged
 from lpmert.ranking import RankingMetric, RankingResult, evaluate, maximize
 from lpmert.ranking.heuristics import Found, heuristics
@@ -47,13 +47,15 @@ class Unseen:
         How many parts.
     """
 
+    told = ("message",)
+
     best: float
     equal: float
     reach: float
     folds: int
 
     @property
-    def verdict(self) -> str:
+    def message(self) -> str:
         """What that means."""
         if self.best - self.equal > self.reach:
             return "on unseen queries they beat equal weights"
@@ -63,7 +65,24 @@ class Unseen:
 
 
 @dataclass(frozen=True)
-class Fused:
+class Grid:
+    """The best of weights that are multiples of 0.1 and sum to 1.
+
+    Parameters
+    ----------
+    score : float
+        What they are worth.
+    points, of : int
+        How many were tried, and how many there are.
+    """
+
+    score: float
+    points: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Fused(Outcome):
     """The best weights for a metric, and what others are worth.
 
     Parameters
@@ -76,10 +95,8 @@ class Fused:
         What each feature alone is worth.
     equal : float
         What equal weights are worth.
-    grid : float
-        The best of `grid_points` weights that are multiples of 0.1 and sum to 1.
-    grid_points, grid_size : int
-        How many were tried, and how many there are.
+    grid : Grid
+        The best weights of a grid.
     other : float or None
         What the weights to compare with are worth.
     heuristics : dict
@@ -92,13 +109,14 @@ class Fused:
         What reading the documents changed or left out, and how grades are counted.
     """
 
+    told = ("message",)
+    untold = ("result",)
+
     result: RankingResult = field(repr=False)
     metric: str
     alone: Mapping[str, float]
     equal: float
-    grid: float
-    grid_points: int
-    grid_size: int
+    grid: Grid
     other: float | None
     heuristics: Mapping[str, Found]
     unseen: Unseen | None
@@ -107,7 +125,7 @@ class Fused:
     notes: tuple[str, ...]
 
     @property
-    def verdict(self) -> str:
+    def message(self) -> str:
         """What is known about the weights."""
         bound = rounded_up(self.result.bound)
         if self.result.status is Status.OPTIMAL:
@@ -119,37 +137,15 @@ class Fused:
 
     def others(self) -> dict[str, float]:
         """Return what other weights reach, by what they are; each feature alone is apart."""
-        tried = "" if self.grid_points == self.grid_size else f" of {self.grid_size:,}; then time was over"
+        grid = self.grid
+        tried = "" if grid.points == grid.of else f" of {grid.of:,}; then time was over"
         found = {} if self.other is None else {"these weights": self.other}
-        found |= {"equal weights": self.equal, f"grid of {self.grid_points:,}{tried}": self.grid}
+        found |= {"equal weights": self.equal, f"grid of {grid.points:,}{tried}": grid.score}
         return found | {name: one.score for name, one in self.heuristics.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON holds."""
-        result, unseen = self.result, self.unseen
-        return {
-            "weights": result.by_name,
-            "metric": self.metric,
-            "score": result.score,
-            "bound": result.bound,
-            "status": result.status.name.lower(),
-            "message": self.verdict,
-            "alone": dict(self.alone),
-            "equal": self.equal,
-            "grid": {"score": self.grid, "points": self.grid_points, "of": self.grid_size},
-            "other": self.other,
-            "heuristics": {name: vars(found) for name, found in self.heuristics.items()},
-            "unseen": unseen and {**vars(unseen), "message": unseen.verdict},
-            "queries": self.queries,
-            "documents": self.documents,
-            "notes": list(self.notes),
-            "nodes": result.nodes,
-            "seconds": result.seconds,
-        }
-
-    def to_json(self) -> str:
-        """Return the same as text."""
-        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
+        return {**plain(self.result), **super().to_dict()}
 
 
 def fuse(
@@ -199,7 +195,7 @@ def fuse(
     --------
     >>> lists = Judged([[3, 0], [2, 2], [0, 3], [1, 1], [0, 2]], [0, 3, 5], [0, 1, 0, 0, 1])
     >>> fused = fuse(lists, "mrr@10")
-    >>> fused.result.score, fused.alone, fused.verdict
+    >>> fused.result.score, fused.alone, fused.message
     (1.0, {'1': 0.5, '2': 0.75}, 'proved: no weights do better')
     """
     of = RankingMetric.of(metric)
@@ -240,9 +236,7 @@ def fuse(
         str(of),
         {name: score for name, (score, _) in zip(lists.names, alone, strict=True)},
         equal[0],
-        max(score for score, _ in grid),
-        len(grid),
-        size,
+        Grid(max(score for score, _ in grid), len(grid), size),
         tried[0][0] if tried else None,
         compared,
         None if folds is None else _cross_validated(lists, of, counted, folds, nonnegative, time_limit, seed, on_stage),

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import atan, inf, isfinite, nextafter, tan
-from typing import TYPE_CHECKING, Any
+from math import atan, inf, nextafter, tan
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class WeightRange:
         Proved: no near-optimal weights have a value outside.
     """
 
+    told = ("sign",)
+
     name: str
     weight: float
     attained: tuple[float, float]
@@ -98,30 +100,7 @@ class NearOptimal(Outcome):
 
     def __getitem__(self, name: str) -> WeightRange:
         """Return the range of a feature; raises `KeyError` for an unknown one."""
-        for one in self.ranges:
-            if one.name == name:
-                return one
-        raise KeyError(name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON; `None` is no limit."""
-        return {
-            "optimum": self.optimum.to_dict(),
-            "most": self.most,
-            "scale": self.scale,
-            "ranges": [
-                {
-                    "name": one.name,
-                    "weight": one.weight,
-                    "attained": [end if isfinite(end) else None for end in one.attained],
-                    "possible": [end if isfinite(end) else None for end in one.possible],
-                    "sign": one.sign,
-                }
-                for one in self.ranges
-            ],
-            "complete": self.complete,
-            "seconds": self.seconds,
-        }
+        return {one.name: one for one in self.ranges}[name]
 
 
 def near_optimal(
@@ -234,24 +213,21 @@ def near_optimum(
     return optimum, optimum.loss + more(optimum.loss)
 
 
+@dataclass
 class _Search:
     """The questions that ranges are made of, each one search below the cut-off."""
 
-    def __init__(
-        self,
-        nbest: NBest,
-        problem: Problem,
-        method: Method,
-        limits: Limits,
-        seed: int,
-        deadline: Deadline,
-        most: float,
-        precision: float,
-    ) -> None:
-        self._nbest, self._problem, self._method, self._seed = nbest, problem, method, seed
-        self._limits = replace(limits, target=most)
-        self._deadline, self._most, self._precision = deadline, most, precision
-        self.complete, self.stopped, self.scale = True, False, ""
+    nbest: NBest
+    problem: Problem
+    method: Method
+    limits: Limits
+    seed: int
+    deadline: Deadline
+    most: float
+    precision: float
+    complete: bool = True
+    stopped: bool = False
+    scale: str = ""
 
     def fix(self, optimum: Result, region: Region, relative_to: str | None) -> None:
         """Fix the scale of the weights, unless the region does; raises `MethodError` if no weight has a sure sign."""
@@ -267,14 +243,15 @@ class _Search:
         order = np.argsort(-np.abs(optimum.weights), kind="stable").tolist()
         for name in [relative_to] if relative_to else [optimum.names[d] for d in order]:
             weight = optimum.by_name[name]
-            if weight and self._none_beyond(name, 0.0, upper=weight > 0.0):
+            other = self._beyond(name, 0.0, upper=weight < 0.0, seconds=self.deadline.left) if weight else None
+            if other is not None and other.result is None and other.bound > self.most:
                 value = 1.0 if weight > 0.0 else -1.0
                 self.scale, self._region = f"{name} = {value:g}", replace(region, fixed={**region.fixed, name: value})
                 self.optimum = optimum.times(optimum.factor_to(name, value))
                 return
         which = f"the sign of {quoted(relative_to)} is not sure" if relative_to else "no weight has a sure sign"
         raise MethodError(
-            f"{which} among weights with a loss of at most {self._most:g}, so it cannot be the scale; "
+            f"{which} among weights with a loss of at most {self.most:g}, so it cannot be the scale; "
             "take a smaller slack, or a region that fixes a weight or the total"
         )
 
@@ -283,7 +260,7 @@ class _Search:
         weight = self._weight(self.optimum, name)
         if name in self._region.fixed:
             return WeightRange(name, weight, (weight, weight), (weight, weight))
-        share = Deadline(self._deadline.share(n_left), None, lambda: self._deadline.expired)
+        share = Deadline(self.deadline.share(n_left), None, lambda: self.deadline.expired)
         (low, least), (high, largest) = (self._end(name, weight, upper, share) for upper in (False, True))
         return WeightRange(name, weight, (low, high), (least, largest))
 
@@ -292,7 +269,7 @@ class _Search:
         sign = 1.0 if upper else -1.0
         size = abs(weight) or 1.0
         attained, possible = weight, sign * inf
-        while abs(possible - attained) > self._precision * max(abs(attained), size / 10.0):
+        while abs(possible - attained) > self.precision * max(abs(attained), size / 10.0):
             if abs(attained) > _FAR * size:
                 return sign * inf, sign * inf
             if share.expired or self.stopped:
@@ -305,7 +282,7 @@ class _Search:
             if found.result is not None:
                 reached = self._weight(found.result, name)
                 attained = max(attained, reached, key=lambda one: sign * one)
-            elif found.bound > self._most:
+            elif found.bound > self.most:
                 possible = value
             else:
                 self.complete = False
@@ -319,11 +296,6 @@ class _Search:
             return found.by_name[name] * found.factor_to(*fixed)
         return found.by_name[name] * ((self._region.total or 1.0) / float(found.weights.sum()))
 
-    def _none_beyond(self, name: str, value: float, *, upper: bool) -> bool:
-        """Whether no near-optimal weight of a feature lies on the other side of a value."""
-        found = self._beyond(name, value, upper=not upper, seconds=self._deadline.left)
-        return found.result is None and found.bound > self._most
-
     def _beyond(self, name: str, value: float, *, upper: bool, seconds: float | None) -> Below:
         """Search the weights of which one is at least, or at most, a value for a loss that is near the optimum.
 
@@ -335,9 +307,9 @@ class _Search:
         if low is not None and high is not None and low >= high:
             return nothing
         region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})
-        limits = replace(self._limits, time_limit=seconds)
+        limits = replace(self.limits, time_limit=seconds, target=self.most)
         try:
-            problem = Problem(self._nbest, self._problem.metric, ties=self._problem.ties, region=region)
-            return search_below(problem, nextafter(self._most, inf), self._method, limits, self._seed)
+            problem = Problem(self.nbest, self.problem.metric, ties=self.problem.ties, region=region)
+            return search_below(problem, nextafter(self.most, inf), self.method, limits, self.seed)
         except RegionError:
             return nothing

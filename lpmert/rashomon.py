@@ -81,6 +81,8 @@ class RashomonSet(Outcome):
         Time taken.
     """
 
+    untold = ("inner", "open")
+
     optimum: Result
     most: float
     inner: FloatArray
@@ -90,16 +92,6 @@ class RashomonSet(Outcome):
     centre: dict[str, float]
     complete: bool
     seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything but the cones as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        plain = {name: value for name, value in vars(self).items() if name not in ("inner", "open")}
-        return {
-            **plain,
-            "optimum": self.optimum.to_dict(),
-            "share": list(self.share),
-            "unchanged": list(self.unchanged),
-        }
 
 
 def rashomon_set(

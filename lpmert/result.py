@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -190,6 +190,9 @@ class Result(Outcome):
     (True, 0.0, True)
     """
 
+    schema = SCHEMA
+    told = ("schema", "gap_abs", "gap_rel", "message", "success")
+
     weights: FloatArray
     names: tuple[str, ...]
     loss: float
@@ -319,55 +322,6 @@ class Result(Outcome):
             cell=None if cell is None else replace(cell, ranges=cell.ranges * factor, centre=cell.centre * factor),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        return {
-            "schema": SCHEMA,
-            "weights": self.by_name,
-            "loss": self.loss,
-            "score": self.score,
-            "lower_bound": self.lower_bound,
-            "gap_abs": self.gap_abs,
-            "gap_rel": _finite(self.gap_rel),
-            "status": self.status.name.lower(),
-            "message": self.message,
-            "success": self.success,
-            "warnings": [{"code": one.code, "message": one.message} for one in self.warnings],
-            "method": self.method,
-            "statistics": self.statistics.tolist(),
-            "selection": self.selection.tolist(),
-            "list_ids": list(self.list_ids),
-            "rates": dict(self.rates),
-            "unit": None if self.unit is None else asdict(self.unit),
-            "margin": self.margin,
-            "tied_lists": self.tied_lists,
-            "loss_best_ties": self.loss_best_ties,
-            "loss_worst_ties": self.loss_worst_ties,
-            "free": list(self.free),
-            "region": dict(self.region),
-            "limiting": list(self.limiting),
-            "cell": None
-            if self.cell is None
-            else {
-                "ranges": {
-                    name: [_finite(low), _finite(high)]
-                    for name, (low, high) in zip(self.names, self.cell.ranges.tolist(), strict=True)
-                },
-                "centre": dict(zip(self.names, self.cell.centre.tolist(), strict=True)),
-                "margin": self.cell.margin,
-            },
-            "counters": dict(self.counters),
-            "seconds": dict(self.seconds),
-            "trace": [list(point) for point in self.trace],
-            "initial": None if self.initial is None else dict(zip(self.names, map(float, self.initial), strict=True)),
-            "resumed": self.resumed,
-            "sums": dict(self.sums),
-            "whole": dict(self.whole),
-            "signature": self.signature,
-            "fingerprint": self.fingerprint,
-            "seed": self.seed,
-        }
-
     def save(self, path: str | Path) -> None:
         """Write the result as JSON; the file appears whole or not at all."""
         from lpmert.system.files import write_text
@@ -389,43 +343,33 @@ class Result(Outcome):
         """Return the result from its `to_dict`; raises `ValueError`, `KeyError` and the like for other dictionaries."""
         if data["schema"] != SCHEMA:
             raise ValueError(f"schema {quoted(data['schema'])}, and only {SCHEMA} is known")
-        cell, names, ranges = data["cell"], tuple(data["weights"]), None
+        names, cell = tuple(data["weights"]), data["cell"]
+        found = {one.name: data[one.name] for one in fields(Result) if one.name in data}
+
+        def array(by_name: Mapping[str, Any]) -> FloatArray:
+            return np.array([by_name[name] for name in names], dtype=np.float64)
+
         if cell is not None:
-            ends = [cell["ranges"][name] for name in names]
-            ranges = np.array([[-np.inf if a is None else a, np.inf if b is None else b] for a, b in ends], dtype=float)
-        maybe = ("lower_bound", "margin", "loss_best_ties", "loss_worst_ties")
-        known = {name: None if data[name] is None else float(data[name]) for name in maybe}
+            ranges = array(cell["ranges"]).reshape(-1, 2)  # with NaN for `None`
+            ends = np.where(np.isnan(ranges), [-np.inf, np.inf], ranges)
+            found["cell"] = Cell(ends, array(cell["centre"]), cell["margin"])
+        for name in ("loss", "score", "lower_bound", "margin", "loss_best_ties", "loss_worst_ties"):
+            found[name] = None if data[name] is None else float(data[name])
+        for name in ("free", "limiting", "list_ids"):
+            found[name] = tuple(data[name])
         return Result(
-            weights=np.array([data["weights"][name] for name in names], dtype=np.float64),
-            names=names,
-            loss=float(data["loss"]),
-            score=float(data["score"]),
-            **known,
-            status=Status[data["status"].upper()],
-            method=data["method"],
-            statistics=np.array(data["statistics"], dtype=np.float64),
-            selection=np.array(data["selection"], dtype=np.int64),
-            tied_lists=int(data["tied_lists"]),
-            free=tuple(data["free"]),
-            region=data["region"],
-            limiting=tuple(data["limiting"]),
-            cell=None
-            if cell is None or ranges is None
-            else Cell(ranges.reshape(-1, 2), np.array([cell["centre"][name] for name in names]), cell["margin"]),
-            counters=data["counters"],
-            seconds=data["seconds"],
-            trace=tuple((t, bound, loss) for t, bound, loss in data["trace"]),
-            warnings=tuple(Diagnostic(one["code"], one["message"]) for one in data["warnings"]),
-            list_ids=tuple(data["list_ids"]),
-            rates=data["rates"],
-            unit=None if data.get("unit") is None else Unit(**data["unit"]),
-            initial=None if data["initial"] is None else np.array([data["initial"][name] for name in names]),
-            resumed=data.get("resumed", False),
-            sums=data.get("sums", {}),
-            whole=data.get("whole", {}),
-            signature=data["signature"],
-            fingerprint=data["fingerprint"],
-            seed=int(data["seed"]),
+            **{
+                **found,
+                "weights": array(data["weights"]),
+                "names": names,
+                "status": Status[data["status"].upper()],
+                "statistics": np.array(data["statistics"], dtype=np.float64),
+                "selection": np.array(data["selection"], dtype=np.int64),
+                "trace": tuple((t, bound, loss) for t, bound, loss in data["trace"]),
+                "warnings": tuple(Diagnostic(**one) for one in data["warnings"]),
+                "unit": None if data.get("unit") is None else Unit(**data["unit"]),
+                "initial": None if data["initial"] is None else array(data["initial"]),
+            }
         )
 
     def __str__(self) -> str:
@@ -446,10 +390,6 @@ class Result(Outcome):
         return replace(self, seconds={**self.seconds, **seconds})
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and np.isfinite(value) else None
-
-
 def warned(result: Result) -> Result:
     """Return the result, and log what it warns of."""
     for one in result.warnings:
@@ -465,6 +405,9 @@ class Check(Outcome):
     are those with the `tied_lists` at their best and worst. `inside`: whether the weights lie in the region. `optimum`
     is the result of the search, `rates` as there.
     """
+
+    schema = SCHEMA
+    told = ("schema", "excess", "wins_by_ties")
 
     weights: FloatArray
     names: tuple[str, ...]
@@ -493,20 +436,6 @@ class Check(Outcome):
     def warnings(self) -> tuple[Diagnostic, ...]:
         """What is odd about the weights and about the question."""
         return (*(() if self.weights.any() else (ALL_ZERO,)), *self.optimum.warnings)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the check as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        return {
-            "schema": SCHEMA,
-            "weights": dict(zip(self.names, self.weights.tolist(), strict=True)),
-            "loss": self.loss,
-            "score": self.score,
-            "statistics": self.statistics.tolist(),
-            "rates": dict(self.rates),
-            **{name: getattr(self, name) for name in ("tied_lists", "loss_best_ties", "loss_worst_ties", "margin")},
-            **{name: getattr(self, name) for name in ("excess", "wins_by_ties", "inside")},
-            "optimum": self.optimum.to_dict(),
-        }
 
     def __str__(self) -> str:
         """Return a short report."""

@@ -88,20 +88,12 @@ class Subsets(Outcome):
 
     def __getitem__(self, size: int) -> Subset:
         """Return the best weights with at most so many features; raises `KeyError` for a size that is not there."""
-        for subset in self.subsets:
-            if subset.size == size:
-                return subset
-        raise KeyError(size)
+        return {one.size: one for one in self.subsets}[size]
 
     @property
     def unit(self) -> Unit | None:
         """The unit in which users know the losses."""
         return self.subsets[0].result.unit if self.subsets else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        own = [{**vars(one), "features": list(one.features), "result": one.result.to_dict()} for one in self.subsets]
-        return {"names": list(self.names), "subsets": own, "complete": self.complete, "seconds": self.seconds}
 
 
 def best_subsets(

@@ -13,7 +13,7 @@ import pytest
 
 from lpmert import DataError, Status, fusion, read_judged
 from lpmert.formats.weights import ENGINES, engine_text
-from lpmert.fusion import Fused, Unseen, fuse, rounded_up
+from lpmert.fusion import Fused, Grid, Unseen, fuse, rounded_up
 from lpmert.model.judged import Judged
 from lpmert.ranking import RankingResult, evaluate, maximize, per_query
 from lpmert.ranking.search import along
@@ -145,15 +145,15 @@ def test_the_best_weights_stand_beside_usual_ones(dimensions: int, nonnegative: 
     found = fuse(lists, "ndcg-exp@5", nonnegative=nonnegative, other=np.arange(1.0, dimensions + 1))
     best = maximize(lists, "ndcg-exp@5", nonnegative=nonnegative)
     grid = [w for w in product(range(11), repeat=dimensions) if sum(w) == 10]
-    assert (found.grid_points, found.grid_size) == (len(grid), len(grid))
-    assert found.grid == max(evaluate(lists, [x / 10 for x in w], "ndcg-exp@5") for w in grid)
+    assert (found.grid.points, found.grid.of) == (len(grid), len(grid))
+    assert found.grid.score == max(evaluate(lists, [x / 10 for x in w], "ndcg-exp@5") for w in grid)
     assert found.equal == evaluate(lists, [1.0] * dimensions, "ndcg-exp@5")
     assert found.other == evaluate(lists, list(range(1, dimensions + 1)), "ndcg-exp@5")
     assert list(found.alone.values()) == [evaluate(lists, one, "ndcg-exp@5") for one in np.eye(dimensions)]
     assert found.result.score == evaluate(lists, found.result.weights, "ndcg-exp@5") >= best.score
     assert found.result.score <= found.result.bound
-    assert found.result.score >= max(found.grid, found.equal, *found.alone.values()) - 1e-12
-    assert found.verdict == "proved: no weights do better"
+    assert found.result.score >= max(found.grid.score, found.equal, *found.alone.values()) - 1e-12
+    assert found.message == "proved: no weights do better"
 
 
 def test_the_search_says_how_it_stands() -> None:
@@ -200,7 +200,7 @@ def test_cross_validation_judges_weights_on_queries_that_they_were_not_fitted_to
     assert (found.best, found.equal, found.folds) == (pytest.approx(best), pytest.approx(equal), 4)
     noise = Judged(random.normal(size=(200, 2)), np.arange(0, 201, 10), random.random(200) < 0.2)
     known = fuse(noise, "ndcg-exp@5", folds=5).unseen
-    assert known.verdict == "on unseen queries equal weights may be as good"
+    assert known.message == "on unseen queries equal weights may be as good"
     with pytest.raises(DataError, match="in 21 parts needs as many queries that count, not 16"):
         fuse(noise, "ndcg-exp@5", folds=21)
 
@@ -210,20 +210,20 @@ def test_a_feature_that_equal_weights_drown_is_found_on_unseen_queries() -> None
     relevance = (random.random(600) < 0.2).astype(float)
     features = np.column_stack([relevance + random.normal(size=600) / 10, 10 * random.normal(size=600)])
     found = fuse(Judged(features, np.arange(0, 601, 10), relevance), "ndcg-exp@5", folds=5).unseen
-    assert found.verdict == "on unseen queries they beat equal weights"
-    assert Unseen(0.5, 0.7, 0.1, 5).verdict == "on unseen queries equal weights are better"
+    assert found.message == "on unseen queries they beat equal weights"
+    assert Unseen(0.5, 0.7, 0.1, 5).message == "on unseen queries equal weights are better"
 
 
 def test_what_is_stopped_says_what_no_weights_exceed(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = lists_of(2, 3)
     found = fuse(lists, "ndcg-exp@5", time_limit=0.0)
     assert found.result.status is Status.TIME_LIMIT
-    assert found.verdict == f"stopped at the time limit: no weights reach more than {rounded_up(found.result.bound)}"
+    assert found.message == f"stopped at the time limit: no weights reach more than {rounded_up(found.result.bound)}"
     assert found.result.score <= fuse(lists, "ndcg-exp@5").result.score <= found.result.bound
     monkeypatch.setattr(fusion, "_GRID_SECONDS", 0.0)
     short = fuse(lists, "ndcg-exp@5")
-    assert (short.grid_points, short.grid_size) == (1, 66)
-    assert short.grid == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
+    assert (short.grid.points, short.grid.of) == (1, 66)
+    assert short.grid.score == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
 
 
 def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
@@ -236,7 +236,7 @@ def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
         stopped = fuse(lists, "ndcg-exp@5", other=long)
     assert stopped.result.weights.tolist() == (long / long.sum()).tolist()
     assert stopped.result.weights.tolist() != stopped.result.weights.round(6).tolist()
-    assert stopped.grid_points == 1
+    assert stopped.grid.points == 1
 
 
 def test_a_bound_that_is_shown_is_still_one() -> None:
@@ -253,7 +253,7 @@ def test_json_holds_all_of_it() -> None:
     assert plain["weights"] == found.result.by_name
     assert (plain["score"], plain["bound"], plain["status"]) == (found.result.score, found.result.bound, "optimal")
     assert plain["alone"] == found.alone
-    assert plain["grid"] == {"score": found.grid, "points": 11, "of": 11}
+    assert plain["grid"] == {"score": found.grid.score, "points": 11, "of": 11}
     assert plain["unseen"]["best"] == found.unseen.best
 
 
@@ -267,6 +267,7 @@ def test_the_picture_of_two_features_shows_the_curve_and_the_best_weights(tmp_pa
     found = fuse(lists_of(5, 2), "ndcg-exp@5", nonnegative=nonnegative)
     figure = pictures.fusion(found)
     (axes,) = figure.axes
+    assert axes.get_xlabel().startswith("weight of 2, out of 1" if nonnegative else "angle of the weights, from 1")
     (steps,), (mark, *_) = axes.patches, axes.lines
     values, edges, _ = steps.get_data()
     place = int(np.searchsorted(edges, mark.get_xdata()[0])) - 1
@@ -305,8 +306,8 @@ def test_weaviate_takes_two_scores() -> None:
 
 def test_a_result_to_tolerance_is_not_called_proved() -> None:
     result = RankingResult(np.ones(1), ("a",), 0.5, 0.6, Status.OPTIMAL_TO_TOLERANCE, 0, 0, 0.0, ())
-    found = Fused(result, "ndcg-exp@5", {"a": 0.5}, 0.5, 0.5, 1, 1, None, {}, None, 1, 1, ())
-    assert found.verdict.startswith("optimal to tolerance: more, up to 0.600000")
+    found = Fused(result, "ndcg-exp@5", {"a": 0.5}, 0.5, Grid(0.5, 1, 1), None, {}, None, 1, 1, ())
+    assert found.message.startswith("optimal to tolerance: more, up to 0.600000")
 
 
 # Heuristics, and searches that are stopped
@@ -344,7 +345,7 @@ def test_a_stopped_search_returns_the_best_of_all_that_it_is_compared_with(monke
     signed = fuse(lists, "ndcg@5", time_limit=0.0, other=np.array([1.0, -1.0, 1.0]))
     assert min(signed.result.weights) >= 0
     plain = fuse(lists, "ndcg@5", time_limit=0.0)
-    assert plain.result.score >= max(plain.grid, plain.equal, *plain.alone.values()) - 1e-12
+    assert plain.result.score >= max(plain.grid.score, plain.equal, *plain.alone.values()) - 1e-12
     # what reaches the bound is proved, however it was found
     known = replace(maximize(lists, "ndcg@5", time_limit=0.0), bound=best.score)
     monkeypatch.setattr(fusion, "maximize", lambda *_, **__: known)
@@ -358,7 +359,7 @@ def test_the_page_shows_what_the_report_does_and_the_queries_that_change(tmp_pat
         write_fusion_page(found, lists, tmp_path / "page.html")
         text = (tmp_path / "page.html").read_text()
         assert text.count("<img") == {1: 0, 2: 1, 3: 3}[dimensions]
-        for score in (found.result.score, found.equal, found.grid, *found.alone.values()):
+        for score in (found.result.score, found.equal, found.grid.score, *found.alone.values()):
             assert f">{score:.6f}<" in text
         assert f"{metric} {found.result.score:.6f}, proved: no weights do better" in text
         moved = changes(lists, metric, found.result.weights.tolist())

@@ -225,7 +225,7 @@ def test_folds_and_methods_are_searched_alike_by_all_workers(what: str) -> None:
     def found(**settings: object) -> object:
         if what == "folds":
             tuned = lpmert.tune(nbest, folds=4)
-            return tuned.weights.tolist(), tuned.estimate.to_dict()
+            return tuned.weights.tolist(), tuned.estimate
         own = {"own": lambda lists, seed: [1.0, seed, lists.n_lists]}
         named = {"och": Och(restarts=2), "average": "average"}
         compared = lpmert.compare(nbest, named, seeds=2, cv=3, repeat=1, callables=own, **settings).to_dict()

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -16,8 +17,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from lpmert.errors import CertificateError, DataError
 from lpmert.formats.text import unique_keys
-from lpmert.quoting import listed
-from lpmert.system.deadline import checkpoint
+from lpmert.quoting import LONGEST_REFUSAL, listed, shortened
+from lpmert.system.deadline import checkpoint, limited
 from lpmert.system.files import lines
 
 SCHEMA = 2
@@ -101,6 +102,19 @@ class CertificateReader:
         self.path = path
         self._on_line = on_line
         self._lines = lines(path)
+
+    @contextmanager
+    def checking(self, time_limit: float | None, memory_limit: int | None) -> Iterator[None]:
+        """Hold the limits of a check; its errors name the file, and the line where there is one."""
+
+        def placed(message: str) -> str:
+            return f"{self.path}{f':{self.line}' if self.line else ''}: {message}"
+
+        try:
+            with limited(time_limit, memory_limit, lambda why: placed(f"not checked further: {why}")):
+                yield
+        except CertificateError as error:
+            raise CertificateError(placed(shortened(str(error), LONGEST_REFUSAL))) from error
 
     def header(self, kind: type[Any] = Header) -> Any:
         """Return the header of this kind, which comes first."""

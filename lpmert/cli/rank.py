@@ -232,13 +232,13 @@ def _report(found: Fused) -> str:
         ["weight", *(repr(weight).removesuffix(".0") for weight in result.weights.tolist())],
         column("alone", list(found.alone.values()), _DECIMALS),
     ]
-    tried = "" if found.grid_points == found.grid_size else f": {found.grid_points:,} tried, then time was over"
+    tried = "" if found.grid.points == found.grid.of else f": {found.grid.points:,} tried, then time was over"
     told = [
         (found.metric, f"{result.score:.{_DECIMALS}f}"),
         ("at most", "" if result.status.proved else rounded_up(result.bound)),
         ("these weights", "" if found.other is None else _beside(found.other, result.score)),
         ("equal weights", _beside(found.equal, result.score)),
-        ("grid", f"{_beside(found.grid, result.score)}, the best of {found.grid_size:,} weights{tried}"),
+        ("grid", f"{_beside(found.grid.score, result.score)}, the best of {found.grid.of:,} weights{tried}"),
         *(
             (name, f"{_beside(one.score, result.score)}, {duration(one.seconds)}")
             for name, one in found.heuristics.items()
@@ -247,22 +247,20 @@ def _report(found: Fused) -> str:
         ("counted", f"{found.queries:,} queries, {found.documents:,} documents"),
         *(("", note) for note in found.notes),
     ]
-    verdict = found.verdict if found.unseen is None else f"{found.verdict}; {found.unseen.verdict}"
+    verdict = found.message if found.unseen is None else f"{found.message}; {found.unseen.message}"
     return "\n\n".join([side_by_side(table), labelled(told), verdict_line(verdict, good=result.status.proved)])
 
 
 def _verified_json(found: VerifiedRanking) -> str:
-    claim = found.claim
     document = {
-        **{"score": float(claim.score), "bound": float(claim.bound), "proved": found.proved, "weights": claim.weights},
-        **{"nonnegative": claim.nonnegative, "metric": claim.ranking, "records": found.records},
+        **{"score": float(found.score), "bound": float(found.bound), "proved": found.proved, "weights": found.weights},
+        **{"nonnegative": found.nonnegative, "metric": found.ranking, "records": found.records},
     }
     return json.dumps(document, indent=2)
 
 
 def _verified_report(found: VerifiedRanking) -> str:
-    weights = found.claim.weights
-    table = side_by_side([["feature", *weights], ["weight", *map(repr, weights.values())]])
+    table = side_by_side([["feature", *found.weights], ["weight", *map(repr, found.weights.values())]])
     return "\n\n".join([table, verdict_line(str(found), good=found.proved)])
 
 

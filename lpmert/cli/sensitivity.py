@@ -6,7 +6,7 @@ How many features are needed, how sure weights and losses are, and the loss agai
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lpmert.budgets import Front
     from lpmert.cli.reading import Reading
     from lpmert.findings import Unit
-    from lpmert.ranges import NearOptimal, WeightRange
+    from lpmert.ranges import NearOptimal
     from lpmert.rashomon import RashomonSet
     from lpmert.result import Callback, Result
     from lpmert.subsets import Subsets
@@ -38,6 +38,8 @@ _WITHOUT = ("gap", "target", "node_limit")
 
 _DIGITS = 4
 """Of the ends of ranges."""
+
+_SIGNS = {1: "+", -1: "-", None: "not sure"}
 
 _MOST_LISTS = 20
 """Lists that are shown one by one."""
@@ -193,13 +195,11 @@ def read_for_many(search: Search, out: Output) -> Any:
 
 def _subsets_report(found: Subsets, unit: Unit) -> str:
     """Return the best set of each size as text."""
-    columns = [
-        ["best features", *(f"{one.size:2}  {' '.join(one.features)}" for one in found.subsets)],
-        [unit.name, *(unit.short(one.result.loss) for one in found.subsets)],
-        [unit.bound, *(_bound(one.result, unit) for one in found.subsets)],
-    ]
+    shown = [(one, one.result) for one in found.subsets]
+    rows = [(f"{one.size:2}  {' '.join(one.features)}", unit.short(r.loss), _bound(r, unit)) for one, r in shown]
     verdict, good = _subsets_verdict(found)
-    return f"{side_by_side(columns)}\n\n{verdict_line(verdict, good=good)}"
+    table = _table(("best features", unit.name, unit.bound), rows)
+    return f"{table}\n\n{verdict_line(verdict, good=good)}"
 
 
 def _subsets_verdict(found: Subsets) -> tuple[str, bool]:
@@ -213,27 +213,27 @@ def _subsets_verdict(found: Subsets) -> tuple[str, bool]:
     return verdict, found.complete and not open_sizes
 
 
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return side_by_side([*zip(heading, *rows, strict=True)])
+
+
 def _bound(result: Result, unit: Unit) -> str:
     return next((text for _, text in bound(result, unit)), "-")
 
 
 def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) -> str:
     """Return the ranges of all weights as text."""
-    columns = [
-        ["feature", *(one.name for one in found.ranges)],
-        ["weight", *(_end(one.weight) for one in found.ranges)],
-        ["none below", *(_end(one.possible[0]) for one in found.ranges)],
-        ["found from", *(_end(one.attained[0]) for one in found.ranges)],
-        ["to", *(_end(one.attained[1]) for one in found.ranges)],
-        ["none above", *(_end(one.possible[1]) for one in found.ranges)],
-        ["sign", *(_sign(one) for one in found.ranges)],
+    heading = ("feature", "weight", "none below", "found from", "to", "none above", "sign")
+    rows = [
+        (one.name, *map(_end, (one.weight, one.possible[0], *one.attained, one.possible[1])), _SIGNS[one.sign])
+        for one in found.ranges
     ]
     figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights up to "
     figures += f"{unit.short(found.most)}; {found.scale}"
     verdict = "proved: no near-optimal weights lie beyond the outer columns"
     if not found.complete:
         verdict = f"{verdict}, which more time would move closer"
-    parts = [side_by_side(columns), figures] if cones is None else [side_by_side(columns), figures, _cones_lines(cones)]
+    parts = [_table(heading, rows), figures, *([] if cones is None else [_cones_lines(cones)])]
     return "\n\n".join([*parts, verdict_line(verdict, good=found.complete)])
 
 
@@ -255,13 +255,12 @@ def _left_out_report(found: LeftOut, unit: Unit) -> str:
     rows = [k for k in range(len(found.list_ids)) if found.most[k] > found.fitted[k]]
     rows.sort(key=lambda k: found.fitted[k] - found.most[k])
     shown = rows[:_MOST_LISTS]
-    columns = [
-        ["list", *(shortened(visible(found.list_ids[k])) for k in shown)],
-        ["fitted", *(f"{found.fitted[k]:g}" for k in shown)],
-        ["left out", *(_either(float(found.least[k]), float(found.most[k])) for k in shown)],
+    table = [
+        (shortened(visible(found.list_ids[k])), f"{found.fitted[k]:g}", _either(found.least[k], found.most[k]))
+        for k in shown
     ]
     total = _either(unit.short(float(found.least.sum())), unit.short(float(found.most.sum())))
-    parts = [side_by_side(columns)] if shown else []
+    parts = [_table(("list", "fitted", "left out"), table)] if shown else []
     parts += [f"and {len(rows) - len(shown)} others"] if len(shown) < len(rows) else []
     parts.append(f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of lists left out {total}")
     verdict = "proved: each list is decoded with an optimum of all others"
@@ -277,10 +276,6 @@ def _either(least: object, most: object) -> str:
 
 def _end(value: float) -> str:
     return f"{value:.{_DIGITS}g}".replace("inf", "any")
-
-
-def _sign(one: WeightRange) -> str:
-    return {1: "+", -1: "-", None: "not sure"}[one.sign]
 
 
 @dataclass(frozen=True)
@@ -354,14 +349,11 @@ def numbers_of(data: Any, column: str, search: Reading) -> Any:
 
 def _front_report(found: Front, unit: Unit) -> str:
     """Return the front as text."""
-    columns = [
-        [found.second, *(number(one.sums[found.second]) for one in found.points)],
-        [unit.name, *(unit.short(one.loss) for one in found.points)],
-        [unit.bound, *(_bound(one, unit) for one in found.points)],
-    ]
+    points = [(number(one.sums[found.second]), unit.short(one.loss), _bound(one, unit)) for one in found.points]
     least = "" if found.least is None else f"least {found.second} of any weights: {number(found.least)}"
     verdict, good = _front_verdict(found)
-    return "\n\n".join(filter(None, [side_by_side(columns), least, verdict_line(verdict, good=good)]))
+    table = _table((found.second, unit.name, unit.bound), points)
+    return "\n\n".join(filter(None, [table, least, verdict_line(verdict, good=good)]))
 
 
 def _front_verdict(found: Front) -> tuple[str, bool]:

@@ -347,6 +347,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     """
     import lpmert
     from lpmert.api import evaluated, problem_of
+    from lpmert.findings import plain
     from lpmert.result import SCHEMA
 
     logged = logging_to_stderr(out, warnings=True)
@@ -361,7 +362,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
         document = {
             "schema": SCHEMA,
             "weights": dict(zip(data.names, weights, strict=True)),
-            **found.to_dict(),
+            **plain(found),
             "list_ids": data.list_ids,
             "signature": f"lpmert:{lpmert.__version__}|{problem.signature}",
             "fingerprint": data.fingerprint,
@@ -473,22 +474,23 @@ def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
 
 
 def _verified_json(found: lpmert.Verified) -> str:
-    of_claim = {name: getattr(found.claim, name) for name in ("metric", "ties", "found_by")}
-    equations = [{name: float(value) for name, value in row.items()} for row in found.equations]
+    stated = found.limits, found.equations
+    limits, equations = [[dict(zip(found.weights, map(float, row), strict=True)) for row in own] for own in stated]
     document = {
         **{"loss": float(found.loss), "lower_bound": float(found.bound), "proved": found.proved},
-        **{"weights": found.weights, "limits": found.limits, "equations": equations},
-        **{"at_most": found.at_most, "budget": {name: float(most) for name, most in found.budget.items()}},
-        **{**of_claim, "records": found.records},
+        **{"weights": found.weights, "limits": limits, "equations": equations},
+        **{"at_most": found.at_most or None, "budget": {name: float(most) for name, most in found.budget.items()}},
+        **{name: getattr(found, name) for name in ("metric", "ties", "found_by", "records")},
     }
     return json.dumps(document, indent=2)
 
 
 def _verified_report(found: lpmert.Verified) -> str:
     parts = [side_by_side([["feature", *found.weights], column("weight", list(found.weights.values()))]), ""]
-    for rows, sign in ((found.limits, ">"), (found.equations, "=")):
+    stated: Sequence[tuple[Sequence[Sequence[Any]], str]] = ((found.limits, ">"), (found.equations, "="))
+    for rows, sign in stated:
         for row in rows:
-            terms = " ".join(f"{float(value):+g} {name}" for name, value in row.items() if value)
+            terms = " ".join(f"{float(x):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
             parts.append(f"where {terms} {sign} 0")
     return "\n".join([*parts, click.style(str(found), fg="green" if found.proved else "yellow", bold=True)])
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import Any
 
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.findings import LOSS, Outcome, Unit
+from lpmert.findings import LOSS, Outcome, Unit, plain
 from lpmert.result import SCHEMA, Result, Status
 from lpmert.unseen.estimate import FEW, Interval
 
@@ -26,6 +26,8 @@ class Run:
     held_out_chosen: the statistics of the hypotheses chosen.
     """
 
+    untold = ("chosen", "held_out_chosen")
+
     weights: FloatArray
     loss: float
     score: float
@@ -38,21 +40,6 @@ class Run:
     status: Status | None
     chosen: FloatArray
     held_out_chosen: FloatArray | None
-
-    def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the run as plain numbers and strings, without what it chose."""
-        return {
-            "seed": self.seed,
-            "loss": self.loss,
-            "score": self.score,
-            "tied_lists": self.tied_lists,
-            "inside": self.inside,
-            "held_out_loss": self.held_out_loss,
-            "held_out_score": self.held_out_score,
-            "seconds": self.seconds,
-            "status": None if self.status is None else self.status.name.lower(),
-            "weights": dict(zip(names, self.weights.tolist(), strict=True)),
-        }
 
 
 OPTIMUM = "optimum"
@@ -67,6 +54,9 @@ class Expected:
     from the first method, with the p-value of there being none, `None` for the first. held_out: mean loss on lists
     apart. fits: one for each repetition and fold.
     """
+
+    told = ("optimism", "proved")
+    untold = ("fits",)
 
     name: str
     here: float | None
@@ -88,20 +78,6 @@ class Expected:
         """Fits whose loss is proved to be the least on their lists."""
         return sum(fit.status is not None and fit.status.proved for fit in self.fits)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain numbers and dictionaries, without the fits."""
-        return {
-            "name": self.name,
-            "here": self.here,
-            "loss": asdict(self.loss),
-            "optimism": self.optimism,
-            "difference": None if self.difference is None else asdict(self.difference),
-            "p_value": self.p_value,
-            "held_out": self.held_out,
-            "fits": len(self.fits),
-            "proved": self.proved,
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
@@ -110,6 +86,9 @@ class CrossValidation:
     planned: repetitions that were to be made; repetitions: those that were completed. left_out: names of weights that
     cannot be fitted again.
     """
+
+    told = ("notes",)
+    untold = ("planned", "n_lists", "entries", "left_out")
 
     folds: int
     repetitions: int
@@ -143,13 +122,7 @@ class CrossValidation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        return {
-            "folds": self.folds,
-            "repetitions": self.repetitions,
-            "groups": self.groups,
-            "methods": [entry.to_dict() for entry in self.entries],
-            "notes": self.notes,
-        }
+        return {**plain(self), "methods": [{**plain(one), "fits": len(one.fits)} for one in self.entries]}
 
 
 BEST_OF = 10
@@ -254,6 +227,10 @@ class Comparison(Outcome):
     the unit that users know.
     """
 
+    schema = SCHEMA
+    told = ("schema", "proved", "lower_bound")
+    untold = ("names", "entries", "unseen")
+
     names: tuple[str, ...]
     entries: tuple[Entry, ...]
     optimum: Result | None
@@ -292,35 +269,24 @@ class Comparison(Outcome):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        return {
-            "schema": SCHEMA,
-            "complete": self.complete,
-            "signature": self.signature,
-            "fingerprint": self.fingerprint,
-            "held_out_fingerprint": self.held_out_fingerprint,
-            "proved": self.proved,
-            "lower_bound": self.lower_bound,
-            "optimum": None if self.optimum is None else self.optimum.to_dict(),
-            "methods": [self._entry(entry) for entry in self.entries],
-            "cross_validation": None if self.unseen is None else self.unseen.to_dict(),
-            "unit": asdict(self.unit),
-            "held_out_unit": None if self.held_out_unit is None else asdict(self.held_out_unit),
-        }
+        methods = [self._entry(entry) for entry in self.entries]
+        unseen = None if self.unseen is None else self.unseen.to_dict()
+        return {**super().to_dict(), "methods": methods, "cross_validation": unseen}
 
     def _entry(self, entry: Entry) -> dict[str, Any]:
         return {
             "name": entry.name,
             "settings": entry.settings,
-            "runs": [run.to_dict(self.names) for run in entry.runs],
+            "runs": plain(entry.runs, self.names),
             "loss": {**summary(entry.losses), "excess": self.excess(entry.best)},
             "held_out_loss": summary(entry.held_out_losses) if entry.held_out_losses else None,
             "wins_by_ties": self.wins_by_ties(entry.best),
             "seconds": entry.seconds,
-            "against_first": {"training": _plain(entry.training), "held_out": _plain(entry.held_out)},
+            "against_first": {"training": plain(entry.training), "held_out": plain(entry.held_out)},
             "stability": {
                 "pearson": entry.pearson,
                 "spearman": entry.spearman,
-                "best_of": [vars(point) for point in entry.best_of()],
+                "best_of": plain(entry.best_of()),
             },
         }
 
@@ -345,10 +311,6 @@ def summary(losses: Sequence[float]) -> dict[str, float | None]:
         "delta": max(losses) - min(losses) if several else None,
         "deviation": stdev(losses) if several else None,
     }
-
-
-def _plain(difference: Difference | None) -> Mapping[str, float] | None:
-    return None if difference is None else vars(difference)
 
 
 def _correlation(first: Sequence[float], second: Sequence[float], *, ranks: bool) -> float | None:

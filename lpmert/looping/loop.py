@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,6 +71,8 @@ class Iteration:
         In degrees; `None` for no limit.
     """
 
+    untold = ("unit", "held_out_unit")
+
     number: int
     weights: Mapping[str, float]
     loss: float
@@ -89,9 +91,6 @@ class Iteration:
     pool_loss: float | None = None
     lower_bound: float | None = None
     angle: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name not in ("unit", "held_out_unit")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +119,8 @@ class Looped(Outcome):
         Every setting that changes the numbers.
     """
 
+    told = ("loss", "held_out_loss", "unit")
+
     weights: FloatArray
     names: tuple[str, ...]
     best: int
@@ -145,21 +146,10 @@ class Looped(Outcome):
         """The same for held-out inputs."""
         return self.iterations[self.best - 1].held_out_loss
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        return {
-            "weights": self.by_name,
-            "loss": self.loss,
-            "held_out_loss": self.held_out_loss,
-            "unit": asdict(self.iterations[self.best - 1].unit),
-            "best": self.best,
-            "reason": self.reason,
-            "finished": self.finished,
-            "warnings": list(self.warnings),
-            "iterations": [one.to_dict() for one in self.iterations],
-            "seed": self.seed,
-            "signature": self.signature,
-        }
+    @property
+    def unit(self) -> Unit:
+        """The unit in which users know the losses."""
+        return self.iterations[self.best - 1].unit
 
     def __str__(self) -> str:
         """Return a short report."""

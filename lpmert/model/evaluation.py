@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import fsum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,10 +39,6 @@ class Evaluation:
     margin: float | None
     inside: bool = True
     rates: Mapping[str, float] = field(default_factory=dict)
-
-    def to_dict(self) -> Mapping[str, Any]:
-        """Return the figures as plain numbers and lists."""
-        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in asdict(self).items()}
 
 
 class Decoded(NamedTuple):

@@ -61,7 +61,7 @@ def heuristics(
         if on_stage is not None:
             on_stage("heuristics", len(found), len(_FINDERS))
         deadline = within(seconds)
-        search = Maximizing(lists, metric, nonnegative, seconds, seed, None, False)
+        search = Maximizing(lists, metric, nonnegative, seconds, seed)
 
         def value(weights: FloatArray, search: Maximizing = search) -> float:
             return search.core.value(np.ldexp(weights / np.abs(weights).max(), search.exponents))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from itertools import islice, pairwise, product
 from math import gcd, nextafter
@@ -19,8 +20,9 @@ from typing import TypeVar
 import numpy as np
 
 from lpmert import core
-from lpmert.certificates.format import Record
-from lpmert.certificates.write.ranking import CLOSED, Tree, write_certificate_of_ranking
+from lpmert.certificates.check.ranking import Measure, roots
+from lpmert.certificates.format import RankingHeader, Record
+from lpmert.certificates.write.certify import certificate_writer
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.model.judged import Judged
 from lpmert.numeric.lp import MarginProgram
@@ -45,6 +47,7 @@ _SHARES = (0.5, 0.382, 0.61)
 """Where weights of a cell are looked for, between its ends."""
 OnProgress = Callable[[float, float, int], object]
 _Item = TypeVar("_Item")
+_CLOSED: Record = {}
 _Pairs = list[tuple[int, int]]
 """Documents with rivals that they tie with on one plane, and the sides where these are before them."""
 
@@ -75,6 +78,37 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Tree:
+    """How a search divided cones of weights for features divided by powers of two, the `exponents`.
+
+    bound: what no weights exceed, by this tree. splits [n, 4]: the number of a cone, that of the first of its parts,
+    and the rays above and below; shares [n] of the former in the new ray, which takes the place of the latter in the
+    first part. leaves: records of what is below a cone that was divided in exact arithmetic.
+    """
+
+    nonnegative: bool
+    exponents: dict[str, int]
+    bound: float
+    splits: IntArray
+    shares: FloatArray
+    leaves: dict[int, list[Record]]
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records of the tree, each before those of its parts."""
+        rows = {row[0]: i for i, row in enumerate(self.splits.tolist())}
+        waiting = list(range(len(roots(len(self.exponents), self.nonnegative))))[::-1]
+        while waiting:
+            number = waiting.pop()
+            if number not in rows:
+                yield from self.leaves.get(number, [_CLOSED])
+                continue
+            _, first, above, below = self.splits[rows[number]].tolist()
+            share, whole = float(self.shares[rows[number]]).as_integer_ratio()
+            yield {"split": [above, below, share, whole - share]}
+            waiting += [first + 1, first]
+
+
+@dataclass(frozen=True)
 class RankingResult:
     """The best weights found, and what no weights exceed.
 
@@ -102,6 +136,8 @@ class RankingResult:
     tree : Tree or None
         What `certify` writes, if it was to be kept.
     """
+
+    untold = ("exact_nodes", "trace", "curve", "tree")
 
     weights: FloatArray
     names: tuple[str, ...]
@@ -201,9 +237,16 @@ def certify(lists: Judged, metric: RankingMetric | str, result: RankingResult, p
     >>> verify(path, lists).proved
     True
     """
-    if result.tree is None:
+    tree = result.tree
+    if tree is None:
         raise MethodError("the search kept no tree; call maximize with keep_tree=True")
-    write_certificate_of_ranking(path, lists, str(RankingMetric.of(metric)), result.weights, result.tree)
+    name = str(RankingMetric.of(metric))
+    score = Measure(lists, name).reached(result.by_name)
+    bound = max(Fraction(tree.bound), score)
+    header = RankingHeader(name, lists.fingerprint, score, bound, tree.nonnegative, result.by_name, tree.exponents)
+    with certificate_writer(path, header) as write:
+        for record in tree.records():
+            write(record)
 
 
 def along(
@@ -213,7 +256,7 @@ def along(
 
     Returns the shares [C + 1] at which the value may change, and the values between [C], computed in floating point.
     """
-    search = Maximizing(lists, RankingMetric.of(metric), True, None, 0, None, False)
+    search = Maximizing(lists, RankingMetric.of(metric))
     axis = np.eye(len(weights))[feature]
     others = np.ldexp(np.where(axis > 0, 0.0, weights if np.delete(weights, feature).any() else 1.0), search.exponents)
     shares, units = search.arc(others / others.sum(), axis)
@@ -222,23 +265,23 @@ def along(
     return own / (own + rest), units / _UNIT / search.parts.n_queries
 
 
+@dataclass
 class Maximizing:
     """One search: the incumbent, the core's open cones, and what only exact arithmetic decides."""
 
-    def __init__(
-        self,
-        lists: Judged,
-        metric: RankingMetric,
-        nonnegative: bool,
-        time_limit: float | None,
-        seed: int,
-        on_progress: OnProgress | None,
-        keep_tree: bool,
-    ) -> None:
-        self.lists, self.nonnegative, self.seed = lists, nonnegative, whole_number(seed, "seed", 0)
-        self.on_progress, self.keep_tree = on_progress, keep_tree
-        self.deadline = within(checked_limits(time_limit, None, None, None, None).time_limit)
-        self.parts = metric.parts(lists)
+    lists: Judged
+    metric: RankingMetric
+    nonnegative: bool = True
+    time_limit: float | None = None
+    seed: int = 0
+    on_progress: OnProgress | None = None
+    keep_tree: bool = False
+
+    def __post_init__(self) -> None:
+        lists, keep_tree = self.lists, self.keep_tree
+        whole_number(self.seed, "seed", 0)
+        self.deadline = within(checked_limits(self.time_limit, None, None, None, None).time_limit)
+        self.parts = self.metric.parts(lists)
         self.features = in_decimals(lists.features)
         largest = np.abs(self.features).max(axis=0)
         self.exponents = np.where(largest > 0, np.frexp(largest)[1], 0)
@@ -472,11 +515,11 @@ class Maximizing:
                 self._consider_inside(rays)
                 if total > self.units + self.closing:
                     self.unreached = max(self.unreached, total)
-                    records.append(CLOSED)
+                    records.append(_CLOSED)
                     continue
             if total <= self.units + self.closing:
                 self.settled = max(self.settled, total)
-                records.append(CLOSED)
+                records.append(_CLOSED)
                 continue
             leads, normal = open_planes[0]
             above, below = leads.index(max(leads)), leads.index(min(leads))

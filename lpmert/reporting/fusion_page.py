@@ -35,7 +35,7 @@ def write_fusion_page(found: Fused, lists: Judged, path: str | Path) -> None:
     text = rendered(
         "fusion.html.jinja",
         found=found,
-        title=f"{found.metric} {best:.6f}, {found.verdict}",
+        title=f"{found.metric} {best:.6f}, {found.message}",
         proved=result.status.proved,
         facts=[
             (found.metric, f"{best:.6f}"),

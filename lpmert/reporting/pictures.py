@@ -391,7 +391,8 @@ def fusion(found: Fused) -> Figure:
         axes.stairs(curve.values, places, baseline=None, color=_LOSS)
         axes.plot(chosen, result.score, "o", color=_BOUND, label=f"best: {result.score:.4f}")
         axes.axhline(found.equal, color=_FAINT, linewidth=1.0, linestyle=":", label=f"equal weights: {found.equal:.4f}")
-        axes.axhline(found.grid, color=_FAINT, linewidth=1.0, label=f"grid of {found.grid_size}: {found.grid:.4f}")
+        grid = found.grid
+        axes.axhline(grid.score, color=_FAINT, linewidth=1.0, label=f"grid of {grid.of}: {grid.score:.4f}")
         axes.set_xlabel(printable(label))
         axes.set_ylabel(found.metric)
         figure.legend(loc="outside upper left", ncols=3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -159,9 +159,6 @@ class Estimate:
     def doubtful(self) -> bool:
         """Whether there are too few lists for a useful estimate."""
         return self.groups < FEW
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def fit(problem: AnyProblem, setting: Setting, chains: int = CHAINS, on_steps: OnSteps = lambda *_: None) -> Fit:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum, isfinite, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -84,6 +84,9 @@ class Tuned(Outcome):
     result of the search for it.
     """
 
+    told = ("optimism", "notes")
+    untold = ("unestimated",)
+
     weights: FloatArray
     names: tuple[str, ...]
     recommended: str
@@ -135,25 +138,6 @@ class Tuned(Outcome):
                 few = "lists" if estimate.groups == estimate.n_lists else "groups of lists"
                 found.append(f"fewer than {FEW} {few}: the {what} is not worth much")
         return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        own = self.averaged
-        return {
-            "weights": self.by_name,
-            "recommended": self.recommended,
-            "optimum": self.optimum.to_dict(),
-            "averaged": {**vars(own), "weights": dict(zip(self.names, own.weights.tolist(), strict=True))},
-            "estimate": None if self.estimate is None else self.estimate.to_dict(),
-            "held_out": None if self.held_out is None else self.held_out.to_dict(),
-            "held_out_unit": None if self.held_out_unit is None else asdict(self.held_out_unit),
-            "optimism": self.optimism,
-            "notes": self.notes,
-            "n_lists": self.n_lists,
-            "seed": self.seed,
-            "signature": self.signature,
-            "seconds": self.seconds,
-        }
 
     def __str__(self) -> str:
         """Return a short report."""

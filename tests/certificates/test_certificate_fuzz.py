@@ -195,7 +195,7 @@ def check_claims(nbest: NBest, name: str, found: lpmert.Verified) -> None:
         assert found.bound == least
         return
     rng = np.random.default_rng(0)
-    limits = np.array([list(limit.values()) for limit in found.limits])
+    limits = np.array(found.limits)
     tried = rng.normal(size=(2000, nbest.n_features)) * rng.choice([1e-3, 1.0, 1e3], size=(2000, nbest.n_features))
     for weights in tried[(tried @ limits.T > 1e-6).all(axis=1)][:100]:
         assert exact_losses(nbest, weights.tolist()) >= found.bound - Fraction(rounded)

@@ -39,7 +39,7 @@ def test_the_least_loss_within_the_cosine_is_proved(path: Path, first: int, kind
         found = certified(path, lists, centre, cosine, kind)
         assert found.loss == found.bound == best_within(lists, centre, cosine)
         assert found.cosine == Fraction(cosine)
-        assert found.around == around(lists, centre)
+        assert found.around == list(around(lists, centre).values())
         assert "a cosine of" in str(found)
 
 

@@ -32,22 +32,22 @@ def test_every_optimum_is_certified(tmp_path: Path, metric: str, dimensions: int
         certify(lists, metric, result, path)
         found = verify(path, lists, metric)
         assert found.proved
-        assert float(found.claim.score) == pytest.approx(result.score, abs=1e-14)
-        assert found.claim.nonnegative == (seed != 1)
-        assert str(found).startswith(f"certificate holds: {metric} {float(found.claim.score):.10g} is the largest")
+        assert float(found.score) == pytest.approx(result.score, abs=1e-14)
+        assert found.nonnegative == (seed != 1)
+        assert str(found).startswith(f"certificate holds: {metric} {float(found.score):.10g} is the largest")
 
 
 def test_relevant_documents_that_no_weights_reach_are_certified(tmp_path: Path) -> None:
     for relevance, best in (([0, 0, 0], 0), ([0, 1, 0], Fraction(1, 2))):
         lists = Judged([[1, 2], [2, 1], [3, 3]], [0, 3], relevance, unretrieved=([1.0],))
-        claim = verify(written(tmp_path / "proof.json", lists, "recall@2"), lists).claim
+        claim = verify(written(tmp_path / "proof.json", lists, "recall@2"), lists)
         assert 0 <= best - claim.score < 1e-20
         assert 0 <= claim.bound - best < 1e-11
 
 
 def test_twins_count_in_the_order_of_rising_gain(tmp_path: Path) -> None:
     lists = Judged([[1], [1], [1]], [0, 3], [1, 2, 0])
-    claim = verify(written(tmp_path / "proof.json", lists, "ndcg@3"), lists).claim
+    claim = verify(written(tmp_path / "proof.json", lists, "ndcg@3"), lists)
     best = value("ndcg@3", [0, 1, 2])
     assert float(claim.score) == pytest.approx(best, abs=1e-15)
     assert 0 <= claim.bound - claim.score < 1e-11
@@ -57,7 +57,7 @@ def test_twins_count_in_the_order_of_rising_gain(tmp_path: Path) -> None:
 
 def test_no_ranking_is_worth_more_than_the_best(tmp_path: Path) -> None:
     lists = Judged([[3], [2], [1]], [0, 3], [2, 1, 0])
-    claim = verify(written(tmp_path / "proof.json", lists, "ndcg@3"), lists).claim
+    claim = verify(written(tmp_path / "proof.json", lists, "ndcg@3"), lists)
     assert claim.bound == 1
 
 
@@ -77,8 +77,8 @@ def test_a_stopped_search_certifies_its_bound(tmp_path: Path) -> None:
     certify(lists, "ndcg@5", result, tmp_path / "proof.json.gz")
     found = verify(tmp_path / "proof.json.gz", lists)
     assert not found.proved
-    assert found.claim.score <= best.score <= found.claim.bound
-    assert float(found.claim.bound) == pytest.approx(result.bound, abs=1e-14)
+    assert found.score <= best.score <= found.bound
+    assert float(found.bound) == pytest.approx(result.bound, abs=1e-14)
     assert "below the largest of weights that are not negative" in str(found)
 
 
@@ -135,7 +135,7 @@ def test_no_edited_certificate_proves_what_is_false(tmp_path: Path) -> None:
         for edited in edits(lines, np.random.default_rng(seed)):
             path.write_text("\n".join(edited) + "\n")
             try:
-                claim = verify(path, lists).claim
+                claim = verify(path, lists)
             except CertificateError:
                 refused += 1
                 continue

@@ -41,7 +41,7 @@ class TestAccepts:
         write_certificate(path, lists.nbest, result)
         found = verify(path, lists.nbest)
         assert found.loss == found.bound == best_loss(lists)
-        assert f"method:{method}" in found.claim.found_by
+        assert f"method:{method}" in found.found_by
         assert list(found.weights.values()) == result.weights.tolist()
 
     def test_features_that_depend_on_others_need_no_dimension(self, path: Path) -> None:
@@ -124,8 +124,9 @@ class TestWriting:
                     write_certificate(path, nbest, result, region=region)
                 continue
             write_certificate(path, nbest, result, region=region)
-            limits = [limit for limit in verify(path, nbest).limits if limit["feature2"]]
-            assert [Fraction(one["feature1"]) / Fraction(one["feature2"]) for one in limits] == [
+            first, second = (list(nbest.names).index(name) for name in ("feature1", "feature2"))
+            limits = [limit for limit in verify(path, nbest).limits if limit[second]]
+            assert [Fraction(one[first]) / Fraction(one[second]) for one in limits] == [
                 Fraction(0.1) / (2 * Fraction(0.3))
             ]
 
@@ -172,10 +173,10 @@ class TestIndependence:
         assert own - set(at_import) == {f"lpmert.{name}" for name in allowed.split()}
 
     def test_the_checker_is_short_enough_to_be_read(self) -> None:
-        apart = {"lattices.py": 179, "ranking.py": 319, "ratio.py": 195}
+        apart = {"lattices.py": 179, "ranking.py": 311, "ratio.py": 195}
         lengths = {path.name: lines_of_code(path) for path in CHECKER}
         assert {name: lengths[name] for name in apart} == apart
-        assert sum(length for name, length in lengths.items() if name not in apart) <= 909
+        assert sum(length for name, length in lengths.items() if name not in apart) <= 885
 
 
 def lines_of_code(path: Path) -> int:

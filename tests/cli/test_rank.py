@@ -35,7 +35,8 @@ def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> Non
         assert line.split() == [name, repr(found.result.by_name[name]), f"{found.alone[name]:.6f}"]
     best = found.result.score
     assert f"recall@5      {best:.6f}" in lines
-    for label, value in (("these weights", found.other), ("equal weights", found.equal), ("grid         ", found.grid)):
+    others = ("these weights", found.other), ("equal weights", found.equal), ("grid         ", found.grid.score)
+    for label, value in others:
         assert f"{label} {value:.6f} ({value - best:+.6f})" in done.stdout
     assert f"about {found.unseen.best:.4f}, equal weights {found.unseen.equal:.4f}" in done.stdout
     assert "a grade gains" not in done.stdout
@@ -44,7 +45,7 @@ def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> Non
         in run("rank", *RUNS, *QRELS).stdout
     )
     assert "missing scores: 180 of 820; zero takes their place" in done.stdout
-    assert lines[-1] == f"proved: no weights do better; {found.unseen.verdict}"
+    assert lines[-1] == f"proved: no weights do better; {found.unseen.message}"
 
 
 def test_the_json_is_written_and_its_weights_are_read_again(tmp_path: Path) -> None:

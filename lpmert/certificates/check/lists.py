@@ -100,13 +100,11 @@ class BudgetClaim(Claim):
         self.most = floor(most / unit)
 
     def loss(self, sums: Sums) -> Fraction:
-        """Return the loss of sums, which have to keep to the budget."""
         if sums[1] > self.most:
             raise CertificateError("the weights do not keep to the budget")
         return super().loss(sums)
 
     def closes(self, low: Sums, high: Sums) -> bool:  # noqa: ARG002
-        """Whether no sums in a box undercut, by its best corner."""
         return low[1] > self.most or low[0] >= self.goal
 
     def price(self, low: Sums, high: Sums, at: Sums) -> Price:

@@ -22,8 +22,7 @@ from lpmert.certificates.format import CertificateReader, RankingHeader, Record,
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.numeric.rounding import in_decimals
-from lpmert.quoting import LONGEST_REFUSAL, shortened
-from lpmert.system.deadline import checkpoint, limited
+from lpmert.system.deadline import checkpoint
 
 _ONE = 1 << 80
 """Factors of terms are multiples of its inverse, rounded up or down."""
@@ -44,30 +43,28 @@ Enclosed = tuple[Fraction, Fraction]
 
 
 @dataclass(frozen=True)
-class VerifiedRanking:
+class VerifiedRanking(RankingHeader):
     """What a certificate about rankings proves: the weights reach `score`, and no weights reach more than `bound`.
 
     Both are exact. Equal scores count in the worst order. `queries` counts those with a relevant document, `records`
     the parts of the tree.
     """
 
-    claim: RankingHeader
     queries: int
     records: int
 
     @property
     def proved(self) -> bool:
         """Whether no weights reach more than the score and 1e-11."""
-        return self.claim.bound - self.claim.score <= _PROVED
+        return self.bound - self.score <= _PROVED
 
     def __str__(self) -> str:
         """Return one sentence."""
-        claim = self.claim
-        over = "weights that are not negative" if claim.nonnegative else "all weights"
-        more = f"is at most {float(claim.bound - claim.score):.4g} below the largest"
+        over = "weights that are not negative" if self.nonnegative else "all weights"
+        more = f"is at most {float(self.bound - self.score):.4g} below the largest"
         least = "is the largest, to within 1e-11," if self.proved else more
         return (
-            f"certificate holds: {claim.ranking} {float(claim.score):.10g} {least} of {over} "
+            f"certificate holds: {self.ranking} {float(self.score):.10g} {least} of {over} "
             f"({self.queries} queries, ties: worst order; {self.records} records)"
         )
 
@@ -115,15 +112,8 @@ def verify(
     No search is run: all comparisons are decided in exact arithmetic on the numbers as they are printed.
     """
     reader = CertificateReader(certificate, on_line)
-
-    def placed(message: str) -> str:
-        return f"{certificate}:{reader.line}: {message}" if reader.line else f"{certificate}: {message}"
-
-    try:
-        with limited(time_limit, memory_limit, lambda why: placed(f"not checked further: {why}")):
-            return _verified(reader, lists, metric)
-    except CertificateError as error:
-        raise CertificateError(placed(shortened(str(error), LONGEST_REFUSAL))) from error
+    with reader.checking(time_limit, memory_limit):
+        return _verified(reader, lists, metric)
 
 
 def _verified(reader: CertificateReader, lists: Judged, metric: str | None) -> VerifiedRanking:
@@ -145,7 +135,7 @@ def _verified(reader: CertificateReader, lists: Judged, metric: str | None) -> V
     largest = _largest(reader, Cones(lists, measure, list(header.exponents.values())), header.nonnegative)
     if largest > header.bound:
         raise CertificateError(f"by the tree, weights may reach {float(largest):.10g}, not {float(header.bound):.10g}")
-    return VerifiedRanking(header, len(measure.factors), reader.line - 2)
+    return VerifiedRanking(**vars(header), queries=len(measure.factors), records=reader.line - 2)
 
 
 class Measure:

@@ -46,11 +46,9 @@ class RatioClaim(Claim):
         self.values = [tuple(map(int, row)) for row in statistics.tolist()]
 
     def loss(self, sums: Sums) -> Fraction:
-        """Return the loss of sums."""
         return self.ratio.loss(sums)
 
     def compared(self, sums: Sums) -> int:
-        """Return the sign of the loss of sums less the bound."""
         return self.ratio.compared(sums, self.sums)
 
     def take(self, sums: Sums, bound: Fraction) -> None:
@@ -74,14 +72,12 @@ class RatioClaim(Claim):
         return super().reached(least) or below @ self.sums + more_below == 0
 
     def closes(self, low: Sums, high: Sums) -> bool:
-        """Whether no sums in a box undercut, by its best corner."""
         best = self.ratio.best(low, high)
         sign = -1 if best is None else self.compared(best)
         self.met = self.met or sign == 0
         return sign >= 0
 
     def price(self, low: Sums, high: Sums, at: Sums) -> Price:
-        """Return prices that hold in a box, taken at some sums."""
         return self.ratio.price(low, high, at, self.sums) if self.several else super().price(low, high, at)
 
     def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:

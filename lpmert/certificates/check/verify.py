@@ -23,8 +23,8 @@ from lpmert.errors import CertificateError
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
 from lpmert.metrics.contract import check_statistics, metric_of
 from lpmert.model.nbest import NBest, column_of
-from lpmert.quoting import LONGEST_REFUSAL, listed, shortened
-from lpmert.system.deadline import checkpoint, limited
+from lpmert.quoting import listed
+from lpmert.system.deadline import checkpoint
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -38,7 +38,7 @@ MOST_SETS = 50_000
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verified(Header):
     """What a certificate proves.
 
     Decoding with the `weights` loses `loss`, without ties; no weights decode without ties to less than `bound`, or none
@@ -48,56 +48,11 @@ class Verified:
     those near the ones given that fulfil the equations: each of these sets the last weight that it can. With `at_most`,
     weights count that have no more entries other than 0, and products with limits may be 0; hypotheses that such
     weights cannot tell apart count at their worst. With a `budget`, weights count whose choices keep the sum that it
-    names to its number. `records` counts the parts of the tree.
+    names to its number. `records` counts the parts of the tree. Limits, equations and `around` have a number for each
+    of the weights, in their order; what there is not is empty or 0.
     """
 
-    claim: Header
-    records: int
-
-    @property
-    def loss(self) -> Fraction:
-        """What decoding with the weights loses."""
-        return self.claim.loss
-
-    @property
-    def bound(self) -> Fraction:
-        """A loss that no weights go below."""
-        return self.claim.bound
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """The weights by name."""
-        return self.claim.weights
-
-    @property
-    def limits(self) -> tuple[dict[str, float], ...]:
-        """The limits, each with a number by name."""
-        return tuple(dict(zip(self.weights, row, strict=True)) for row in self.claim.limits)
-
-    @property
-    def equations(self) -> tuple[dict[str, Fraction], ...]:
-        """The equations, each with a number by name."""
-        return tuple(dict(zip(self.weights, row, strict=True)) for row in self.claim.equations)
-
-    @property
-    def cosine(self) -> Fraction | None:
-        """The least cosine with the weights `around`, if there is one."""
-        return self.claim.cosine or None
-
-    @property
-    def around(self) -> dict[str, float] | None:
-        """The weights by name around which the cosine holds, if there is one."""
-        return dict(zip(self.weights, self.claim.around, strict=True)) if self.claim.cosine else None
-
-    @property
-    def at_most(self) -> int | None:
-        """How many weights may be other than 0, if that is limited."""
-        return self.claim.at_most or None
-
-    @property
-    def budget(self) -> dict[str, Fraction]:
-        """For the name of a second sum, what it is at most; empty without one."""
-        return self.claim.budget
+    records: int = 0
 
     @property
     def proved(self) -> bool:
@@ -115,7 +70,7 @@ class Verified:
         least = "is the least" if self.proved else f"is at most {float(self.loss - self.bound):.10g} above the least"
         return (
             f"certificate holds: loss {float(self.loss):.10g} {least}{within} "
-            f"({self.claim.metric}, ties: {self.claim.ties}; {self.records} records)"
+            f"({self.metric}, ties: {self.ties}; {self.records} records)"
         )
 
 
@@ -183,15 +138,8 @@ def verify(
 
         checked_limits(time_limit, None, None, None, memory_limit)
     reader = CertificateReader(certificate, on_line)
-
-    def placed(message: str) -> str:
-        return f"{certificate}:{reader.line}: {message}" if reader.line else f"{certificate}: {message}"
-
-    try:
-        with limited(time_limit, memory_limit, lambda why: placed(f"not checked further: {why}")):
-            return _verified(reader, nbest, metric, ties, second)
-    except CertificateError as error:
-        raise CertificateError(placed(shortened(str(error), LONGEST_REFUSAL))) from error
+    with reader.checking(time_limit, memory_limit):
+        return _verified(reader, nbest, metric, ties, second)
 
 
 def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str, second: Any) -> Verified:
@@ -241,15 +189,14 @@ def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any,
         check_tree(reader, part)
     if header.at_most:
         reader.end()
-        return Verified(header, reader.line - 2)
+        return Verified(**vars(header), records=reader.line - 2)
     lists.weigh()
     least = check_tree(reader, lists)
     reader.end()
-    if header.budget:
-        return Verified(header, reader.line - 2)
-    if not claim.reached(least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]):
+    reached = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
+    if not header.budget and not claim.reached(reached):
         raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
-    return Verified(header, reader.line - 2)
+    return Verified(**vars(header), records=reader.line - 2)
 
 
 def check_cover(header: Header) -> None:

@@ -5,11 +5,11 @@ Within a cosine, that is a core that only weights outside the cap could refute, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, lcm
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,10 +42,8 @@ class SelectionOrCore(NamedTuple):
     weights: Sequence[float] = ()
 
 
-class Feasibility(Protocol):
-    """Decides whether choices go together."""
-
-    def __call__(self, chosen: Choices, /) -> SelectionOrCore: ...
+Feasibility = Callable[[Choices], SelectionOrCore]
+"""Decides whether choices go together."""
 
 
 class Anywhere:
@@ -92,7 +90,7 @@ class Anywhere:
         if verdict == INFEASIBLE:
             others = corral.others + lists.offsets[corral.lists]
             pairs = [(chosen[s], row) for s, row in zip(corral.lists.tolist(), others.tolist(), strict=True)]
-            multipliers = rational.farkas([_difference(lists, *pair) for pair in pairs])
+            multipliers = rational.farkas([(lists.whole[row] - lists.whole[other]).tolist() for row, other in pairs])
             if multipliers is not None:
                 return SelectionOrCore(None, _lines(lists, pairs, multipliers))
         return None
@@ -158,11 +156,6 @@ class Inside:
             if number in chosen and best != own and value[best] >= value[own]:
                 broken.append((own, best))
         return selection, broken
-
-
-def _difference(lists: ProofLists, row: int, other: int) -> list[int]:
-    difference: list[int] = (lists.whole[row] - lists.whole[other]).tolist()
-    return difference
 
 
 def _lines(lists: ProofLists, pairs: list[tuple[int, int]], multipliers: list[int]) -> list[int]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.certificates.check.lattices import lists_of
-from lpmert.certificates.check.lists import ROW_BYTES, Claim, ProofLists, rounded, rows_with_limits
+from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, rounded, rows_with_limits
 from lpmert.certificates.check.regions import basis_of, cap_of
 from lpmert.certificates.check.tree import whole_part
 from lpmert.certificates.check.verify import MOST_SETS, check_cover, claim_of, with_zeros
@@ -99,31 +99,52 @@ def write_certificate(
         raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES}, {CONES} or {SELECTIONS}")
     limits, equations, cap = certified_limits(region, nbest.names)
     room_for(ROW_BYTES * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
-    if at_most:
-        _write_subsets(path, nbest, result, claim, measure.signature, (at_most, ties, limits, equations, cap), on_stage)
-        return
-    exponents = _exponents(nbest, limits, [], equations, cap)
-    lists = ProofLists(nbest, claim, ties, exponents, limits, equations)
-    try:
-        sums = lists.attained(result.weights.tolist())
-    except CertificateError as error:
-        raise MethodError(f"there are no weights to certify: {error}") from error
-    loss = claim.loss(sums)
     header = Header(
         fingerprint=nbest.fingerprint,
         metric=measure.signature,
         ties=ties,
         found_by=result.signature,
-        loss=loss,
-        bound=loss,
+        loss=Fraction(0),
+        bound=Fraction(0),
         weights=dict(zip(nbest.names, result.weights.tolist(), strict=True)),
-        exponents=exponents,
+        exponents={},
         limits=limits,
         equations=equations,
-        sums=sums if claim.stated else [],
+        at_most=at_most,
+        zeros=_sets(nbest, at_most) if at_most else [],
         budget=dict(budget or {}),
     )
-    claim.take(header.sums, header.bound)
+
+    def spanned(zero: Sequence[str] = ()) -> tuple[dict[str, int], ProofLists]:
+        """Return the exponents and lists of weights of which some are 0."""
+        own, equal = with_zeros(header, zero)
+        exponents = _exponents(nbest, own, header.facets, equal, cap)
+        return exponents, ProofLists(nbest, claim, ties, exponents, own, equal, header.facets)
+
+    try:
+        if at_most and cap is not None:
+            raise MethodError("certificates of at most so many features take no cosine")
+        if at_most:
+            check_cover(header)
+        exponents, lists = spanned([name for name, weight in header.weights.items() if at_most and not weight])
+        sums = lists.attained(result.weights.tolist())
+    except CertificateError as error:
+        raise MethodError(f"there are no weights to certify: {error}") from error
+    loss = claim.loss(sums)
+    header = replace(header, loss=loss, bound=loss, exponents=exponents, sums=sums if claim.stated else [])
+    claim.take(header.sums, loss)
+    if at_most:
+        with certificate_writer(path, header) as write:
+            for number, zero in enumerate(header.zeros, 1):
+                on_stage("sets of features certified", number, len(header.zeros))
+                exponents, lists = spanned(zero)
+                lists.weigh()
+                write({"exponents": exponents})
+                try:
+                    _grow(header, lists, _suitable_kind(lists), None, write)
+                except Undercut as found:
+                    raise MethodError(_CHEAPER) from found
+        return
     lists.weigh()
     if not exponents or (cap is not None and equations):
         kind = SELECTIONS
@@ -131,8 +152,9 @@ def write_certificate(
     if cap is not None:
         header = replace(header, around=cap.centre.tolist(), cosine=Fraction(cap.cosine))
         if kind != SELECTIONS:  # which need no facets
-            facets = rational.to_integers(cap.centre[None])
-            header = replace(header, facets=facets, exponents=_exponents(nbest, limits, facets, equations, cap))
+            header = replace(header, facets=rational.to_integers(cap.centre[None]))
+            header = replace(header, exponents=spanned()[0])
+    told = partial(on_stage, "records of the certificate")
     while True:
         if cap is not None:
             lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations, header.facets)
@@ -143,7 +165,8 @@ def write_certificate(
         claim.take(header.sums, header.bound)
         lists.weigh()
         try:
-            _write(path, header, lists, kind, cap, on_stage)
+            with certificate_writer(path, header, told) as write:
+                _grow(header, lists, kind, cap, write)
         except Undercut as found:
             facet = facet_against(_weights(header, found), nbest, limits, cap) if cap and header.facets else None
             if facet is not None:
@@ -160,65 +183,13 @@ def write_certificate(
 _CHEAPER = "nothing to certify: in exact arithmetic, other weights lose less"
 
 
-def _write_subsets(
-    path: str | Path,
-    nbest: NBest,
-    result: Result,
-    claim: Claim,
-    signature: str,
-    within: tuple[int, str, list[list[float]], list[list[Fraction]], Cap | None],
-    on_stage: OnStage,
-) -> None:
-    """Write the certificate of weights with at most so many features: a tree for every set of them."""
-    at_most, ties, limits, equations, cap = within
-    if cap is not None:
-        raise MethodError("certificates of at most so many features take no cosine")
+def _sets(nbest: NBest, at_most: int) -> list[list[str]]:
+    """Return for each set of so many features that vary within lists the others of these."""
     names = [nbest.names[d] for d in varying_columns(nbest.dense_features(), nbest.offsets).tolist()]
-    if comb(len(names), min(at_most, len(names))) > MOST_SETS:
+    size = min(at_most, len(names))
+    if comb(len(names), size) > MOST_SETS:
         raise MethodError(f"{len(names)} features have more than {MOST_SETS:,} sets of {at_most}, one tree each")
-    header = Header(
-        fingerprint=nbest.fingerprint,
-        metric=signature,
-        ties=ties,
-        found_by=result.signature,
-        loss=Fraction(0),
-        bound=Fraction(0),
-        weights=dict(zip(nbest.names, result.weights.tolist(), strict=True)),
-        exponents={},
-        limits=limits,
-        equations=equations,
-        at_most=at_most,
-        zeros=[[n for n in names if n not in own] for own in combinations(names, min(at_most, len(names)))],
-    )
-
-    def lists_of_set(zero: Sequence[str]) -> tuple[dict[str, int], ProofLists]:
-        own, equal = with_zeros(header, zero)
-        exponents = _exponents(nbest, own, [], equal, None)
-        return exponents, ProofLists(nbest, claim, ties, exponents, own, equal)
-
-    try:
-        check_cover(header)
-        exponents, lists = lists_of_set([name for name, weight in header.weights.items() if not weight])
-        loss = claim.loss(lists.attained(result.weights.tolist()))
-    except CertificateError as error:
-        raise MethodError(f"there are no weights to certify: {error}") from error
-    header = replace(header, loss=loss, bound=loss, exponents=exponents)
-    claim.take([], loss)
-
-    def trees() -> Iterator[tuple[Record, ProofLists, str]]:
-        for number, zero in enumerate(header.zeros, 1):
-            on_stage("sets of features certified", number, len(header.zeros))
-            exponents, lists = lists_of_set(zero)
-            lists.weigh()
-            yield {"exponents": exponents}, lists, _suitable_kind(lists) if exponents else SELECTIONS
-
-    with certificate_writer(path, header) as write:
-        for opening, lists, kind in trees():
-            write(opening)
-            try:
-                _grow(header, lists, kind, None, write)
-            except Undercut as found:
-                raise MethodError(_CHEAPER) from found
+    return [[name for name in names if name not in own] for own in combinations(names, size)]
 
 
 def _weights(header: Header, found: Undercut) -> list[Fraction]:
@@ -295,26 +266,6 @@ def certified_limits(
     return rows, [list(row) for row in limits.exact_equations], cap
 
 
-def _write(
-    path: str | Path,
-    header: Header,
-    lists: ProofLists,
-    kind: str,
-    cap: Cap | None,
-    on_stage: OnStage,
-) -> None:
-    with certificate_writer(path, header) as write:
-        count = 0
-
-        def add(record: Record) -> None:
-            nonlocal count
-            write(record)
-            count += 1
-            on_stage("records of the certificate", count, None)
-
-        _grow(header, lists, kind, cap, add)
-
-
 def _grow(header: Header, lists: ProofLists, kind: str, cap: Cap | None, add: Callable[[Record], None]) -> None:
     """Add the records of a whole tree; raises `Undercut` if something attainable undercuts."""
     if kind == SELECTIONS:
@@ -363,22 +314,26 @@ def _suitable_kind(lists: ProofLists) -> str:
 
 
 @contextmanager
-def certificate_writer(path: str | Path, header: Header | RankingHeader) -> Iterator[Callable[[Record], None]]:
+def certificate_writer(
+    path: str | Path, header: Header | RankingHeader, on_record: Callable[[int, None], object] = lambda *_: None
+) -> Iterator[Callable[[Record], None]]:
     """Open a certificate for writing and yield the function that adds a record to its tree.
 
     The file appears whole when the block ends, and not at all if it raises; compressed if its name ends in .gz, .xz or
-    .zst. The same records always give the same bytes. Raises `DataError` if the place cannot be written.
+    .zst. The same records always give the same bytes. on_record: gets how many there are. Raises `DataError` if the
+    place cannot be written.
     """
     with atomic_writer(path) as file:
         stated = {key: value for key, value in asdict(header).items() if value or key not in OPTIONAL}
         claims = _plain(stated)
         file.write(json.dumps({SCHEMA_KEY: SCHEMA, **claims})[:-1] + TREE)
-        separator = "\n"
+        count = 0
 
         def add(record: Record) -> None:
-            nonlocal separator
-            file.write(separator + compact(record))
-            separator = ",\n"
+            nonlocal count
+            file.write((",\n" if count else "\n") + compact(record))
+            count += 1
+            on_record(count, None)
 
         yield add
         file.write(f"\n{END}\n")

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import exp, gcd
-from typing import NamedTuple
 
 import numpy as np
 
@@ -68,53 +67,38 @@ class SelectionTree:
             waiting.append((children, witnesses))
 
 
-class Node(NamedTuple):
-    """A part as the search sees it, at its prices: the rows left of every open list, in order of cost, and their costs.
-
-    fixed: the cost of all that is settled; target: what closes it.
-    """
-
-    part: Part
-    alive: Mapping[int, tuple[int, ...]]
-    cost: Mapping[int, int]
-    fixed: int
-    target: int
-
-    @property
-    def cheapest(self) -> dict[int, int]:
-        """The cheapest row of every open list."""
-        return {s: rows[0] for s, rows in self.alive.items()}
-
-
-def node_of(lists: ProofLists, part: Part) -> Node:
-    """Return a part as the search sees it."""
-    cost = dict(zip(part.rows.tolist(), part.costs(lists).tolist(), strict=True))
-    alive: dict[int, list[int]] = {}
-    for row, number in zip(cost, lists.numbers[part.rows].tolist(), strict=True):
-        if number not in part.chosen:  # where limits are
-            alive.setdefault(number, []).append(row)
-    ordered = {s: tuple(sorted(rows, key=cost.__getitem__)) for s, rows in alive.items()}
-    return Node(part, ordered, cost, part.price.of(part.fixed.tolist()), part.price.target)
-
-
 class _Work:
     """One node while its record is put together; new witnesses are added to those given.
 
-    `bound` is that of the node, infinite once nothing is attainable. left: what cores can still charge to each list.
+    alive: the rows left of every open list, in order of cost; cost: theirs at the node's prices; fixed: the cost of all
+    that is settled; target: what closes it. left: what cores can still charge to each list.
     """
 
     def __init__(self, tree: SelectionTree, part: Part, witnesses: list[Choices]) -> None:
         self._tree = tree
         self._part = part
-        self._node = node = node_of(tree.lists, part)
+        self._see(part)
         self._witnesses = witnesses
-        self._alive: Alive = dict(node.alive)
         self._empty = False
         self._out: list[tuple[int, int, list[int]]] = []
         self._known: list[int] = []
         self._cores: list[list[int]] = []
         self._left: dict[int, int] = {}
         self._charged: set[int] = set()
+
+    def _see(self, part: Part) -> None:
+        lists, price = self._tree.lists, part.price
+        self._cost = dict(zip(part.rows.tolist(), part.costs(lists).tolist(), strict=True))
+        alive: dict[int, list[int]] = {}
+        for row, number in zip(self._cost, lists.numbers[part.rows].tolist(), strict=True):
+            if number not in part.chosen:  # where limits are
+                alive.setdefault(number, []).append(row)
+        self._alive: Alive = {s: tuple(sorted(rows, key=self._cost.__getitem__)) for s, rows in alive.items()}
+        self._fixed, self._target = price.of(part.fixed.tolist()), price.target
+
+    @property
+    def _cheapest(self) -> dict[int, int]:
+        return {s: rows[0] for s, rows in self._alive.items()}
 
     def record(self) -> Record:
         """Return the record that closes the node or says where to branch."""
@@ -143,35 +127,30 @@ class _Work:
     def _weigh(self) -> list[int]:
         """Set the bound and return the sums whose prices it is at, none where it needs no prices or the node closes."""
         lists, part = self._tree.lists, self._part
-        self._node = node_of(lists, part)
+        self._see(part)
         at: list[int] = []
         self._shut = False
         if lists.claim.several:
             low, high = part.box(lists)
             self._shut = not may_undercut(lists, low, high)
             middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
-            budget = isinstance(lists.claim, BudgetClaim)
             for _ in range(0 if self._shut else _MOST_POINTS):
-                if budget:
-                    new = budget_prices(lists, part)
-                else:
-                    new = point(lists, self._worth(self._node.cheapest) if at else middle)
+                new = point(lists, part, self._worth(self._cheapest) if at else middle)
                 if new == at:
                     break
                 try:
-                    self._node = node_of(lists, priced(lists, part, new))
+                    self._see(priced(lists, part, new))
                 except CertificateError:
                     at = []
-                    self._node = node_of(lists, part)
+                    self._see(part)
                     break
                 at = new
-        self._alive = dict(self._node.alive)
-        self._bound = self._node.fixed + sum(self._node.cost[rows[0]] for rows in self._alive.values())
+        self._bound = self._fixed + sum(self._cost[row] for row in self._cheapest.values())
         return at
 
     @property
     def _closed(self) -> bool:
-        return self._empty or self._shut or self._bound >= self._node.target
+        return self._empty or self._shut or self._bound >= self._target
 
     def _close_if_infeasible(self) -> None:
         """Close the node if the choices that led here do not go together."""
@@ -183,8 +162,8 @@ class _Work:
 
     def _exclude(self) -> None:
         """Exclude the cheapest hypotheses of lists as long as they do not go together with the choices made."""
-        cost = self._node.cost
-        for number in self._node.alive:
+        cost = self._cost
+        for number in [*self._alive]:
             while not self._closed:
                 row = self._alive[number][0]
                 if any(witness[number] == row for witness in self._witnesses):
@@ -204,11 +183,11 @@ class _Work:
 
     def _restore(self) -> None:
         """Leave out exclusions, the last of each list first, that the bound does without."""
-        cost = self._node.cost
+        cost = self._cost
         kept: list[tuple[int, int, list[int]]] = []
         for number, row, core in reversed(self._out):
             step = cost[self._alive[number][0]] - cost[row]
-            if step <= self._bound - self._node.target and number not in {entry[0] for entry in kept}:
+            if step <= self._bound - self._target and number not in {entry[0] for entry in kept}:
                 self._bound -= step
                 self._alive[number] = (row, *self._alive[number])
             else:
@@ -217,9 +196,9 @@ class _Work:
 
     def _charge_cores(self) -> None:
         """Raise the bound by cores among the cheapest choices: those met on the way, then new ones."""
-        cost = self._node.cost
+        cost = self._cost
         self._left = {s: cost[rows[1]] - cost[rows[0]] for s, rows in self._alive.items() if len(rows) > 1}
-        cheapest = {s: rows[0] for s, rows in self._alive.items()}
+        cheapest = self._cheapest
         assumed = {**self._part.chosen, **cheapest}
         for number, core in enumerate(self._part.cores):
             if not self._closed and all(assumed.get(s) == row and self._left.get(s, 1) for s, row in core.items()):
@@ -253,7 +232,7 @@ class _Work:
         lists = self._tree.lists
         if not lists.claim.several:
             return True
-        worth = self._worth({s: rows[0] for s, rows in self._alive.items()})
+        worth = self._worth(self._cheapest)
         return may_undercut(lists, worth, worth)
 
     def _worth(self, cheapest: Choices) -> list[int]:
@@ -263,7 +242,7 @@ class _Work:
 
     def _branch(self) -> int:
         """Return the list with the fewest hypotheses within the slack, weighted by how cheap they are."""
-        cost, slack = self._node.cost, self._node.target - self._bound
+        cost, slack = self._cost, self._target - self._bound
 
         def weight(number: int) -> float:
             excess = [cost[row] - cost[self._alive[number][0]] for row in self._alive[number]]
@@ -280,12 +259,14 @@ class _Work:
         return answer
 
 
-def point(lists: ProofLists, worth: Sequence[int]) -> list[int]:
-    """Return the sums of a selection of this worth, at least 1, at which prices can be taken."""
+def point(lists: ProofLists, part: Part, worth: Sequence[int]) -> list[int]:
+    """Return the sums of a selection of this worth, at least 1, at which prices can be taken; of a budget, prices."""
+    if isinstance(lists.claim, BudgetClaim):
+        return budget_prices(lists, part, lists.claim.most)
     return [max(1, value) for value in lists.sums(worth)]
 
 
-def budget_prices(lists: ProofLists, part: Part) -> list[int]:
+def budget_prices(lists: ProofLists, part: Part, most: int) -> list[int]:
     """Return the prices of loss and second sum at which the bound of a part within a budget is largest.
 
     Two selections of least price, one within the budget and one beyond, price alike where the bound turns; a cheaper
@@ -299,7 +280,6 @@ def budget_prices(lists: ProofLists, part: Part) -> list[int]:
         sums = lists.sums([own + sum(lists.worth[k, part.rows[rows]].tolist()) for k, own in enumerate(part.fixed[:2])])
         return int(sums[0]), int(sums[1])
 
-    most = lists.claim.most if isinstance(lists.claim, BudgetClaim) else 0
     beyond, within = cheapest(1.0, 0.0), cheapest(0.0, 1.0)
     if beyond[1] <= most or within[1] > most:
         return [1, 0]
@@ -417,10 +397,7 @@ def _closing_by_prices(lists: ProofLists, cone: Part, scores: FloatArray) -> tup
     values = _central(cone, scores)
     seen: list[list[int]] = []
     for _ in range(_MOST_POINTS):
-        if isinstance(lists.claim, BudgetClaim):
-            at = budget_prices(lists, cone)
-        else:
-            at = point(lists, cone.fixed + worth[:, first_best(values, cone.starts)].sum(axis=1))
+        at = point(lists, cone, cone.fixed + worth[:, first_best(values, cone.starts)].sum(axis=1))
         if at in seen:
             break
         seen.append(at)
