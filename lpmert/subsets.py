@@ -280,12 +280,10 @@ class _Selection:
             status = Status.OPTIMAL
         elif complete:
             status = Status.OPTIMAL_TO_TOLERANCE
-        elif self.interrupts.pressed:
-            status = Status.INTERRUPTED
-        elif self.stopped:
+        elif self.stopped and not self.interrupts.pressed:
             status = Status.CALLBACK
         else:
-            status = Status.MEMORY_LIMIT if self.deadline.out_of_memory else Status.TIME_LIMIT
+            status = Status.cut_short(self.deadline, interrupted=self.interrupts.pressed)
         result = replace(
             found,
             lower_bound=None if self._bound == -inf else min(self._bound, found.loss),

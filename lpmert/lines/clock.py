@@ -13,24 +13,7 @@ from lpmert.model.problem import Problem
 from lpmert.system.deadline import out_of_time
 
 
-class Steps:
-    """Counts steps of work, and tells when there are so many, or the time is used up."""
-
-    def __init__(self, most_steps: int | None = None) -> None:
-        self.steps = 0
-        self._most_steps = most_steps
-
-    def expired(self, steps: int = 1) -> bool:
-        """Count steps of work, and return whether to stop."""
-        self.steps += steps
-        return out_of_time() or (self._most_steps is not None and self.steps >= self._most_steps)
-
-    def keep(self, weights: FloatArray, loss: float) -> float:  # noqa: ARG002
-        """Report weights [d] of this loss, the best of which are kept; return their loss."""
-        return loss
-
-
-class Clock(Steps):
+class Clock:
     """Tells a heuristic when its time or its steps are used up, and keeps the best of the weights that it reports.
 
     The heuristic calls `keep` with every candidate for its result, and ends soon after `expired` has answered
@@ -38,10 +21,14 @@ class Clock(Steps):
     """
 
     def __init__(self, problem: Problem | LatticeProblem, most_steps: int | None = None) -> None:
-        super().__init__(most_steps)
         self.best: CanonicalWeights | None = None
-        self.loss = inf
-        self._problem = problem
+        self.loss, self.steps = inf, 0
+        self._problem, self._most_steps = problem, most_steps
+
+    def expired(self, steps: int = 1) -> bool:
+        """Count steps of work, and return whether to stop."""
+        self.steps += steps
+        return out_of_time() or (self._most_steps is not None and self.steps >= self._most_steps)
 
     def keep(self, weights: FloatArray, loss: float | None = None) -> float:
         """Remember weights [d] if they are better than those before, and return their loss.

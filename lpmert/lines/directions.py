@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock, Steps
+from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import LineSearcher, Step
 from lpmert.lines.restarts import Descent, LineDescents, Restarts
 from lpmert.model.canonical import CanonicalWeights
@@ -42,7 +42,7 @@ def local_optima(
 
 
 def greedy(
-    search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Steps
+    search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Clock
 ) -> tuple[FloatArray, float]:
     """Move along the coordinate that lowers the level most, until none does."""
     level = search.at(weights)
@@ -58,7 +58,7 @@ def greedy(
 
 
 def cyclic(
-    search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Steps
+    search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Clock
 ) -> tuple[FloatArray, float]:
     """Move along one coordinate after the other, until a round of all of them has not lowered the level."""
     level = search.at(weights)
@@ -73,7 +73,7 @@ def cyclic(
 
 
 def random_directions(
-    search: LineSearcher, weights: FloatArray, rng: np.random.Generator, clock: Steps
+    search: LineSearcher, weights: FloatArray, rng: np.random.Generator, clock: Clock
 ) -> tuple[FloatArray, float]:
     """Move along random directions, until `PATIENCE` times D of them in a row have not lowered the level."""
     level = search.at(weights)
@@ -87,7 +87,7 @@ def random_directions(
 
 
 def powell(
-    search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Steps
+    search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Clock
 ) -> tuple[FloatArray, float]:
     """Move along each of D directions in turn, replacing one by where a round led, until a round does not help.
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock, Steps
+from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import LineSearcher, Space, unit_of
 
 STOPPING = ("fixed", "foster-kuhn")
@@ -25,7 +25,7 @@ size open.
 """
 
 
-Descent = Callable[[LineSearcher, FloatArray, np.random.Generator, Steps], tuple[FloatArray, float]]
+Descent = Callable[[LineSearcher, FloatArray, np.random.Generator, Clock], tuple[FloatArray, float]]
 """Returns the local optimum [d] that a search from weights [d] ends in, and its level."""
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.rounding import EPSILON, Rounding
+from lpmert.numeric.rational import EPSILON
+from lpmert.numeric.rounding import Rounding
 from lpmert.system.mapped import released
 
 if TYPE_CHECKING:

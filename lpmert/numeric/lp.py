@@ -128,8 +128,6 @@ _SMALLEST_COEFFICIENT = 1e-9
 _UNDECIDED_MARGIN = 1e-8
 _ROUNDINGS = 64
 
-_EPSILON = float(np.finfo(np.float64).eps)
-_SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _BLOCK = 1 << 16
 """Comparisons that are worked out together."""
 
@@ -287,7 +285,7 @@ class _Comparisons:
         self._last = None
         bound = np.empty(len(self))
         for part in self._blocks():
-            spread = _EPSILON * (np.abs(self.normals[part]) @ np.abs(weights)) + _SMALLEST_NORMAL
+            spread = rational.EPSILON * (np.abs(self.normals[part]) @ np.abs(weights)) + rational.SMALLEST_NORMAL
             np.multiply(spread, len(weights) + 6, out=bound[part])
         if self._rounding is not None:
             off = 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self._rounding.spread)  # of both features

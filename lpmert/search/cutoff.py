@@ -15,7 +15,7 @@ from lpmert.model.problem import Problem
 from lpmert.result import Limits, Result, Status
 from lpmert.search.driver import REPORT_SECONDS, Driver, check_fits, deadline_of
 from lpmert.search.method import Incumbent, Method
-from lpmert.search.report import RESOLUTION, Ended, Outcome, bound_on_loss, result_of
+from lpmert.search.report import RESOLUTION, Outcome, bound_on_loss, result_of
 from lpmert.system.interrupts import Interrupts
 
 
@@ -44,13 +44,12 @@ def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits
     driver = _Driver(problem, limits, None, deadline, interrupts)
     driver.most = _cost_of(problem, cutoff)
     with interrupts, deadline.running():
-        search = driver.begin(method, seed, None)
-        outcome = driver.drive(search)
+        outcome = driver.drive(driver.begin(method, seed, None))
         ended = outcome.status.finished
         if outcome.cost >= driver.most:
             return Below(None, _bound_of(problem, cutoff, outcome), ended, driver.first_loss)
         with deadline.later(REPORT_SECONDS).running():
-            result = result_of(method, problem, Ended.of(search), outcome, seed)
+            result = result_of(method, problem, outcome, seed)
     bound = -inf if result.lower_bound is None else result.lower_bound
     return Below(result if result.loss < cutoff else None, bound, ended, result.loss)
 

@@ -20,11 +20,11 @@ from lpmert.model.problem import Problem
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
-from lpmert.search.checkpoint import Checkpoint, CheckpointFile, State, identity_of, opened
+from lpmert.search.checkpoint import Checkpoint, CheckpointFile, identity_of, opened
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent, first_on_lattices
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
-from lpmert.search.report import Ended, Outcome, result_of
+from lpmert.search.report import Outcome, result_of
 from lpmert.system.deadline import Deadline, OutOfTime, also_outside, heeding, unheeded
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance, give_back
@@ -81,11 +81,10 @@ def solve(
             outcome = driver.drive(search)
             searched = deadline.seconds
             with deadline.later(REPORT_SECONDS).running(), driver.trusting_checkpoint():
-                ended = Ended.of(search)
                 del search  # its memory is free before the report takes some
                 problem.canonical.drop_cached()
                 _give_back(problem)
-                result = result_of(method, problem, ended, outcome, seed, initial_weights)
+                result = result_of(method, problem, outcome, seed, initial_weights)
             seconds = {"prepare": prepared, "search": searched - prepared, "report": deadline.seconds - searched}
             if driver.incumbent_seconds is not None:
                 seconds["incumbent"] = driver.incumbent_seconds
@@ -135,11 +134,6 @@ def _started(method: Method, task: Task) -> Search:
     if not form.additive and form.totals.fraction and method.takes_fractions:
         return FractionSearch(form, task.incumbent, lambda *inner: method.start(task.about(*inner)))
     return method.start(task)
-
-
-def _state(search: Search) -> State:
-    found = search.incumbent
-    return {"cost": found.cost, "weights": found.weights, "source": found.source, "search": search.state()}
 
 
 class Driver(Watch):
@@ -197,10 +191,10 @@ class Driver(Watch):
         if self._checkpoint is None or self._checkpoint.state is None:
             return None
         with self._checkpoint.restoring():
-            cost, weights, source = (self._checkpoint.state[name] for name in ("cost", "weights", "source"))
-            if weights.shape != (self._problem.canonical.n_features,) or not np.isfinite(weights).all():
-                raise ValueError(f"weights {weights}")
-            return Incumbent(int(cost), CanonicalWeights(weights), source)
+            found = Incumbent.of(self._checkpoint.state)
+            if found.weights.shape != (self._problem.canonical.n_features,) or not np.isfinite(found.weights).all():
+                raise ValueError(f"weights {found.weights}")
+            return found
 
     def _restore(self, search: Search) -> None:
         if self._checkpoint is None or self._checkpoint.state is None:
@@ -231,10 +225,12 @@ class Driver(Watch):
                 logger.info("interrupted; the last incumbent and bound are returned")
                 status = Status.INTERRUPTED
             self._keep(search, now=True)
-        found = search.incumbent
-        bound = None if bound is None else min(bound, found.cost)
-        self.note(search, bound)
-        return Outcome(status, found.cost, found.weights, bound, tuple(self._trace))
+            found = search.incumbent
+            bound = None if bound is None else min(bound, found.cost)
+            self.note(search, bound)
+            counters, trace = search.counters(), tuple(self._trace)
+        known = status, found.cost, found.weights, bound, trace
+        return Outcome(*known, search.strict, counters, search.conclude, search.catalogue)
 
     def trusting_checkpoint(self) -> AbstractContextManager[None]:
         """Blame the checkpoint, whose numbers are not all checked, for errors of a search that goes on from it.
@@ -247,7 +243,7 @@ class Driver(Watch):
 
     def _keep(self, search: Search, *, now: bool = False) -> None:
         if self._checkpoint is not None:
-            self._checkpoint.keep(lambda: _state(search), now=now)
+            self._checkpoint.keep(search.saved, now=now)
 
     def note(self, search: Search, bound: int | None = None) -> None:
         """Add to the trace what has changed."""
@@ -318,7 +314,4 @@ class Driver(Watch):
         return None
 
     def _cut_short(self) -> Status:
-        """Return why there is no more time."""
-        if self.interrupts.pressed:
-            return Status.INTERRUPTED
-        return Status.MEMORY_LIMIT if self.deadline.out_of_memory else Status.TIME_LIMIT
+        return Status.cut_short(self.deadline, interrupted=self.interrupts.pressed)

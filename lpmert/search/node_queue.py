@@ -200,7 +200,6 @@ class ParallelSearch(Search):
         self._beginning = alone
         self._queue: NodeQueue[Answer] = NodeQueue(places, batch, unit, local_units)
         self._counted: Counter[str] = Counter()
-        self._unsettled: int | None = None
 
     @property
     @abstractmethod
@@ -233,10 +232,8 @@ class ParallelSearch(Search):
     @property
     def _least(self) -> int:
         """The least cost of anything that is open or unsettled, once there are units."""
-        bounds = [self.incumbent.cost, self.unsettled, self._queue.least_bound]
-        upper = min(bound for bound in bounds[:2] if bound is not None)
-        least = min(bound for bound in bounds if bound is not None)
-        return upper if least > upper - self._beginning.granularity else least
+        upper, least = self._upper, self._queue.least_bound
+        return upper if least is None or least > upper - self._beginning.granularity else least
 
     @property
     def nodes(self) -> int:
@@ -288,8 +285,8 @@ class ParallelSearch(Search):
     def _take_answer(self) -> None:
         answer = self._queue.take(self._call)
         self.incumbent.improve(answer.cost, answer.weights, answer.source)
-        if answer.unsettled is not None and (self._unsettled is None or answer.unsettled < self._unsettled):
-            self._unsettled = answer.unsettled
+        if answer.unsettled is not None:
+            self._leave_unsettled(answer.unsettled)
         self._count(answer)
         limit = self.incumbent.cost - self._beginning.granularity
         self._queue.push(node for node in answer.nodes if node.bound <= limit)

@@ -140,7 +140,6 @@ class CellsSearch(Search):
     """
 
     phase = "cones"
-    unsettled: int | None = None
 
     def __init__(
         self,
@@ -202,9 +201,7 @@ class CellsSearch(Search):
     @property
     def lower_bound(self) -> int:
         """The least bound of an open cone, or the incumbent's cost where none is open."""
-        upper = self.incumbent.cost
-        if self.unsettled is not None:
-            upper = min(upper, self.unsettled)
+        upper = self._upper
         bounds = [self._nodes.least_bound, self._queue.least_bound, *(part.bound for part in self._hard)]
         open_bounds = [bound for bound in bounds if bound is not None] + [0] * bool(len(self._roots))
         least = min(upper, self._loss.cost_of(min(open_bounds))) if open_bounds else upper
@@ -268,7 +265,7 @@ class CellsSearch(Search):
         self._queue.push(OpenNode(**part) for part in state["parts"])
         self._counts = Counts(*state["counts"])
         self._exact_leaves, self._closed = state["exact_leaves"], Counter(state["closed"])
-        self.unsettled = state["unsettled"]
+        self._unsettled = state["unsettled"]
 
     def _cover(self, boxed: bool) -> Iterable[Any]:
         """Return what covers the weight space: the faces of the cube, centre and radius [d] each, or cones.
@@ -434,8 +431,5 @@ class CellsSearch(Search):
             self._closed.update(self._closing[0].counters())
         self._floor = self.lower_bound
         self._counts = self._count
-        self.unsettled = None
+        self._unsettled = None
         self._begin(boxed=False)
-
-    def _leave_unsettled(self, cost: int) -> None:
-        self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)

@@ -95,7 +95,6 @@ class ChoicesSearch(Divisible):
 
     phase = "selections"
     _core: core.SumChoices | core.RatioChoices
-    unsettled: int | None = None
 
     def __init__(
         self,
@@ -178,13 +177,8 @@ class ChoicesSearch(Divisible):
     @property
     def lower_bound(self) -> int:
         """The least bound of what is still open: the current node, and the siblings to come along its path."""
-        upper = self.incumbent.cost
-        if self.unsettled is not None:
-            upper = min(upper, self.unsettled)
-        bound = self._core.least_open
-        if bound >= core.INFINITE_COST:
-            return upper
-        least = min(upper, self._cost_of_bound(bound))
+        upper, bound = self._upper, self._core.least_open
+        least = upper if bound >= core.INFINITE_COST else self._cost_of_bound(bound)
         return upper if least > upper - self.granularity else least
 
     def open_parts(self) -> list[OpenNode]:
@@ -253,8 +247,8 @@ class ChoicesSearch(Divisible):
             if weights is not None:
                 self.incumbent.improve(cost, weights, "X")
                 self._aim()
-            elif cost < self.incumbent.cost and (self.unsettled is None or cost < self.unsettled):
-                self.unsettled = cost
+            elif cost < self.incumbent.cost:
+                self._leave_unsettled(cost)
 
 
 class SumChoicesSearch(ChoicesSearch):

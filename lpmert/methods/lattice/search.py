@@ -75,16 +75,8 @@ class Leaf:
 
     def state(self) -> Mapping[str, Any]:
         """Return all of it as a checkpoint has it."""
-        found = self.search.incumbent
-        return {
-            "rays": self.rays,
-            "lists": plain(self.lists),
-            "search": self.search.state(),
-            "cost": found.cost,
-            "weights": found.weights,
-            "claimed": self.claimed,
-            "below": self.below,
-        }
+        own = {"rays": self.rays, "lists": plain(self.lists), "claimed": self.claimed, "below": self.below}
+        return {**own, **self.search.saved()}
 
 
 class _Out(NamedTuple):
@@ -105,7 +97,6 @@ class LatticeSearch(Combined):
     """
 
     phase = "cones"
-    unsettled: int | None = None
 
     def __init__(self, problem: LatticeProblem, incumbent: Incumbent, start: Start, places: int) -> None:
         super().__init__(incumbent)
@@ -132,12 +123,10 @@ class LatticeSearch(Combined):
     @property
     def lower_bound(self) -> int:
         """The least bound of an open cone, or the incumbent's loss where none is open."""
-        bounds = [self.incumbent.cost, *(expansion.cone.bound for expansion in self._expansions)]
+        bounds = [self._upper, *(expansion.cone.bound for expansion in self._expansions)]
         bounds += [below for _, _, below in self._leaves_found]
         if not self._begun:
             return min(0, self.incumbent.cost)
-        if self.unsettled is not None:
-            bounds.append(self.unsettled)
         if self._heap:
             bounds.append(self._heap[0][0])
         if self._leaf is not None:
@@ -180,7 +169,7 @@ class LatticeSearch(Combined):
             "cones_looked_into": self._cones,
             "leaves": self._leaves - len(self._leaves_found),
             "spurious": self._spurious,
-            "put_away": [self._nodes, self._lps, dict(self._counted)],
+            "counted": dict(self._counted),
             "unsettled": self.unsettled,
         }
 
@@ -192,9 +181,8 @@ class LatticeSearch(Combined):
         for cone in cones_of(state, self.catalogue, self.problem):
             self._push(cone)
         self._cones, self._leaves = state["cones_looked_into"], state["leaves"]
-        self._spurious, self.unsettled = state["spurious"], state["unsettled"]
-        self._nodes, self._lps, counted = state["put_away"]
-        self._counted.update(counted)
+        self._spurious, self._unsettled = state["spurious"], state["unsettled"]
+        self._counted.update(state["counted"])
         if state["leaf"] is not None:
             self._leaf = self._leaf_of(state["leaf"])
 
@@ -313,9 +301,9 @@ class LatticeSearch(Combined):
         return Leaf(rays, lists, self._start(problem, start, [rays]), fixed, self.incumbent.cost, below)
 
     def _leaf_of(self, state: Mapping[str, Any]) -> Leaf:
-        start = Incumbent(state["cost"], CanonicalWeights(state["weights"]), "")
         rays = rays_of(state["rays"], self.problem.canonical.n_features)
-        leaf = self._new_leaf(rays, self.catalogue.lists_of(state["lists"]), state["below"], start)
+        lists = self.catalogue.lists_of(state["lists"])
+        leaf = self._new_leaf(rays, lists, state["below"], Incumbent.of(state))
         leaf.search.restore(state["search"])
         leaf.claimed = state["claimed"]
         return leaf
@@ -364,9 +352,6 @@ class LatticeSearch(Combined):
         if verdict.strict and self.problem.inside(given, strictly=True):
             self.incumbent.improve(verdict.loss, weights, "C")
         return verdict
-
-    def _leave_unsettled(self, cost: int) -> None:
-        self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)
 
 
 def even_edges(rays: FloatArray, scores: FloatArray, ends: IntArray) -> tuple[FloatArray, list[tuple[int, int]]]:

@@ -276,7 +276,6 @@ class PublishedSearch(Search):
     accepted one was refused, or a half of it was. It begins with any weights, which no search looks at.
     """
 
-    unsettled: int | None = None
     finished = False
 
     def __init__(self, canonical: Canonical) -> None:
@@ -337,7 +336,7 @@ class PublishedSearch(Search):
         if start is None:
             self._take_tied(first.start.weights)
         elif start.weights is None:
-            self.unsettled = first.cost
+            self._leave_unsettled(first.cost)
         else:
             self.incumbent.improve(first.cost, start.weights, "D")
         doubted = self._test.doubted and (self._bound is None or self._bound < first.cost)

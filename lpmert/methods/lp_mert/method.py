@@ -277,8 +277,6 @@ class Prefix(NamedTuple):
 class LpMertSearch(Divisible):
     """A resumable run of LP-MERT: it builds the tree of streams, then asks the root for its first combination."""
 
-    unsettled: int | None = None
-
     def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.test = SavingTest(settings, canonical, incumbent)
@@ -311,8 +309,7 @@ class LpMertSearch(Divisible):
     def lower_bound(self) -> int | None:
         if not self.proves:
             return None
-        bound = self._bound_found
-        return bound if self.unsettled is None else min(bound, self.unsettled)
+        return min(self._bound_found, self._upper)
 
     @property
     def nodes(self) -> int:
@@ -353,8 +350,8 @@ class LpMertSearch(Divisible):
         for combination in root.found[self._seen :]:
             if combination.start.weights is not None:
                 self.incumbent.improve(combination.cost, combination.start.weights, "D")
-            elif self.unsettled is None:
-                self.unsettled = combination.cost
+            else:
+                self._leave_unsettled(combination.cost)
         self._seen = len(root.found)
 
     def _build(self) -> Iterator[None]:
