@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Generic, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -361,11 +361,9 @@ def workers_for(seconds: float) -> Workers:
     return SERIAL if seconds < (_WORTH_STARTING if found.remote else _WORTH_SHARING) else found
 
 
-@contextmanager
-def using_workers(backend: str, jobs: int) -> Iterator[Workers]:
+def using_workers(backend: str, jobs: int) -> AbstractContextManager[Workers]:
     """Let so many workers run the units of work within the block."""
-    with using(workers_of(backend, jobs)) as workers:
-        yield workers
+    return using(workers_of(backend, jobs))
 
 
 @contextmanager

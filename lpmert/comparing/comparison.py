@@ -41,18 +41,9 @@ class Run:
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the run as plain numbers and strings, without what it chose."""
-        return {
-            "seed": self.seed,
-            "loss": self.loss,
-            "score": self.score,
-            "tied_lists": self.tied_lists,
-            "inside": self.inside,
-            "held_out_loss": self.held_out_loss,
-            "held_out_score": self.held_out_score,
-            "seconds": self.seconds,
-            "status": None if self.status is None else self.status.name.lower(),
-            "weights": dict(zip(names, self.weights.tolist(), strict=True)),
-        }
+        own = {name: value for name, value in vars(self).items() if name not in ("chosen", "held_out_chosen")}
+        status = None if self.status is None else self.status.name.lower()
+        return {**own, "status": status, "weights": dict(zip(names, self.weights.tolist(), strict=True))}
 
 
 OPTIMUM = "optimum"
@@ -90,17 +81,9 @@ class Expected:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain numbers and dictionaries, without the fits."""
-        return {
-            "name": self.name,
-            "here": self.here,
-            "loss": asdict(self.loss),
-            "optimism": self.optimism,
-            "difference": None if self.difference is None else asdict(self.difference),
-            "p_value": self.p_value,
-            "held_out": self.held_out,
-            "fits": len(self.fits),
-            "proved": self.proved,
-        }
+        difference = None if self.difference is None else asdict(self.difference)
+        own = {**vars(self), "loss": asdict(self.loss), "difference": difference, "fits": len(self.fits)}
+        return {**own, "optimism": self.optimism, "proved": self.proved}
 
 
 @dataclass(frozen=True, eq=False)

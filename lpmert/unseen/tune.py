@@ -30,8 +30,8 @@ from lpmert.unseen.estimate import (
     Fit,
     Setting,
     Split,
+    chosen_statistics,
     cross_validated,
-    decoded_statistics,
     divisible,
     estimate_of,
     fit,
@@ -138,21 +138,17 @@ class Tuned(Outcome):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
-        own = self.averaged
+        own = {name: value for name, value in vars(self).items() if name not in ("names", "unestimated")}
+        parts = {name: getattr(self, name) for name in ("estimate", "held_out", "held_out_unit")}
+        weights = dict(zip(self.names, self.averaged.weights.tolist(), strict=True))
         return {
+            **own,
+            **{name: None if part is None else asdict(part) for name, part in parts.items()},
             "weights": self.by_name,
-            "recommended": self.recommended,
             "optimum": self.optimum.to_dict(),
-            "averaged": {**vars(own), "weights": dict(zip(self.names, own.weights.tolist(), strict=True))},
-            "estimate": None if self.estimate is None else self.estimate.to_dict(),
-            "held_out": None if self.held_out is None else self.held_out.to_dict(),
-            "held_out_unit": None if self.held_out_unit is None else asdict(self.held_out_unit),
+            "averaged": {**vars(self.averaged), "weights": weights},
             "optimism": self.optimism,
             "notes": self.notes,
-            "n_lists": self.n_lists,
-            "seed": self.seed,
-            "signature": self.signature,
-            "seconds": self.seconds,
         }
 
     def __str__(self) -> str:
@@ -302,11 +298,12 @@ def tune(
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
         apart, unit = None, None
         if aside is not None:
-            unit = setting.problem(aside).unit
+            judged = setting.problem(aside)
+            unit = judged.unit
             apart = estimate_of(
                 problem.metric,
-                decoded_statistics(aside, setting, CallerWeights(optimum.weights)),
-                decoded_statistics(aside, setting, fitted.averaged),
+                chosen_statistics(judged, CallerWeights(optimum.weights)),
+                chosen_statistics(judged, fitted.averaged),
                 np.arange(aside.n_lists),
             )
     averaged = _averaged(fitted)
@@ -349,15 +346,6 @@ def _averaged(fitted: Fit) -> Averaged:
     """Return the average with what it costs on the lists of the fit, in the scale of a result."""
     average = fitted.average
     weights, found = scaled_evaluation(fitted.problem, normalised(fitted.averaged))
-    return Averaged(
-        weights=np.asarray(weights),
-        loss=found.loss,
-        score=found.score,
-        tied_lists=found.tied_lists,
-        unit=average.unit,
-        temperature=average.temperature if isfinite(average.temperature) else None,
-        agreement=average.agreement,
-        chains=average.chains,
-        steps=average.steps,
-        complete=average.complete,
-    )
+    own = {name: value for name, value in vars(average).items() if name not in ("weights", "states", "temperature")}
+    temperature = average.temperature if isfinite(average.temperature) else None
+    return Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, temperature=temperature, **own)

@@ -25,7 +25,7 @@ from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.cone import cone_around, number_of_cones
 from lpmert.search.checkpoint import plain
-from lpmert.search.method import Incumbent, Method, Search, Task
+from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Call, NodeQueue, OpenNode
 
 _SLICE = 4_000_000
@@ -128,7 +128,7 @@ class Cells(Method):
         return CellsSearch(self, task.canonical, task.incumbent)
 
 
-class CellsSearch(Search):
+class CellsSearch(Combined):
     """A resumable search over the weight space of a problem in canonical form.
 
     A long search goes on in units: batches of nodes that workers search, each with the incumbent as it was when it was
@@ -149,7 +149,7 @@ class CellsSearch(Search):
         roots: Sequence[FloatArray | Fields] | None = None,
         loss: Loss | None = None,
     ) -> None:
-        self.incumbent = incumbent
+        super().__init__(incumbent)
         self._settings = settings
         self._loss = loss or loss_for(settings.selections, canonical, incumbent)
         self._canonical = canonical
@@ -166,8 +166,6 @@ class CellsSearch(Search):
         )
         self._counts = Counts()
         self._exact_leaves = 0
-        self._closing_effort = 0.0
-        self._closed: Counter[str] = Counter()
         self._stalled = self._floor = 0
         self._begin(roots is None and settings.boxed(canonical), roots)
 
@@ -185,9 +183,12 @@ class CellsSearch(Search):
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
 
     @property
+    def _searches(self) -> Sequence[Search]:
+        return [] if self._closing is None else [self._closing[0]]
+
+    @property
     def effort(self) -> float:
-        closing = 0.0 if self._closing is None else self._closing[0].effort
-        return self._count.work / _SLICE + self._closing_effort + closing
+        return self._count.work / _SLICE + super().effort
 
     @property
     def least(self) -> int | None:
@@ -209,8 +210,7 @@ class CellsSearch(Search):
 
     @property
     def nodes(self) -> int:
-        closing = 0 if self._closing is None else self._closing[0].nodes
-        return self._count.nodes + self._closed["nodes"] + closing
+        return self._count.nodes + super().nodes
 
     @property
     def open_nodes(self) -> int:
@@ -218,15 +218,15 @@ class CellsSearch(Search):
 
     @property
     def lps(self) -> int:
-        return self._count.leaf_lps + self._closed["lps"]
+        return self._count.leaf_lps + self._counted["lps"]
 
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
-            "conflicting": self._count.conflicting + self._closed["conflicting"],
-            "leaves": self._count.leaves + self._closed["leaves"],
+            "conflicting": self._count.conflicting + self._counted["conflicting"],
+            "leaves": self._count.leaves + self._counted["leaves"],
             "lps": self.lps,
-            "exact_leaves": self._exact_leaves + self._closed["exact_leaves"],
+            "exact_leaves": self._exact_leaves + self._counted["exact_leaves"],
         }
 
     def advance(self) -> None:
@@ -249,7 +249,7 @@ class CellsSearch(Search):
             "parts": [plain(part) for part in parts],
             "counts": list(self._count),
             "exact_leaves": self._exact_leaves,
-            "closed": dict(self._closed),
+            "closed": dict(self._counted),
             "unsettled": self.unsettled,
             "stalled": self._stalled,
             "boxed": self._task.boxed,
@@ -264,7 +264,7 @@ class CellsSearch(Search):
             self._roots.skip()
         self._queue.push(OpenNode(**part) for part in state["parts"])
         self._counts = Counts(*state["counts"])
-        self._exact_leaves, self._closed = state["exact_leaves"], Counter(state["closed"])
+        self._exact_leaves, self._counted = state["exact_leaves"], Counter(state["closed"])
         self._unsettled = state["unsettled"]
 
     def _cover(self, boxed: bool) -> Iterable[Any]:
@@ -403,8 +403,7 @@ class CellsSearch(Search):
             else:
                 self.incumbent.improve(cost, found, "X")
         if search.finished:
-            self._closed.update({"nodes": search.nodes, "lps": search.lps, **search.counters()})
-            self._closing_effort += search.effort
+            self._put_away(search)
             self._closing, unsettled = None, search.unsettled
             if unsettled is not None and not isinstance(search, CellsSearch):
                 self._leave_unsettled(unsettled + fixed)
@@ -420,7 +419,7 @@ class CellsSearch(Search):
         if not self._task.boxed or self._settings.shape != "auto" or self._canonical.n_features > _MOST_FEATURES:
             return False
         share = _CLOSING_SHARE if self._canonical.additive else _CLOSING_SHARE_OF_RATIOS
-        of_boxes, closings = self._count.nodes, self._stalled + self._closed["exact_leaves"]
+        of_boxes, closings = self._count.nodes, self._stalled + self._counted["exact_leaves"]
         if self._closing is not None:
             closings += self._closing[0].counters().get("exact_leaves", 0)
         return self.nodes - of_boxes + _CLOSING_NODES * closings > share * of_boxes + _PATIENCE
@@ -428,7 +427,7 @@ class CellsSearch(Search):
     def _begin_again(self) -> None:
         """Go on with simplices all over the weight space, whose sides more boundaries coincide with."""
         if self._closing is not None:
-            self._closed.update(self._closing[0].counters())
+            self._counted.update(self._closing[0].counters())
         self._floor = self.lower_bound
         self._counts = self._count
         self._unsettled = None

@@ -135,16 +135,12 @@ class SavingTest:
         for s, (begin, end) in enumerate(pairwise(canonical.offsets.tolist())):
             self.costs[s, : end - begin] = self.sorted_lists.costs[begin:end]
 
-    @property
     def counters(self) -> dict[str, int]:
-        """What was counted, but for the counts by length."""
-        return {**self.oracle.counters, **self.counts, "witnesses": len(self.witnesses)}
-
-    def all_counters(self) -> dict[str, int]:
         """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
         by_length = {f"tested_{n}": count for n, count in sorted(self.tested.items())}
         by_length |= {f"solved_{n}": count for n, count in sorted(self.solved.items())}
-        return {"nodes": self.tested.total(), **self.counters, **by_length}
+        own = {**self.oracle.counters, **self.counts, "witnesses": len(self.witnesses)}
+        return {"nodes": self.tested.total(), **own, **by_length}
 
     def test(
         self,
@@ -327,7 +323,7 @@ class LpMertSearch(Divisible):
         """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
         everything = prod(self._sizes)
         total = {"combinations": everything} if everything < LARGEST_COUNT else {}
-        return {**self.test.all_counters(), **total}
+        return {**self.test.counters(), **total}
 
     def open_parts(self) -> list[OpenNode]:
         return [] if self.root is None else open_prefixes(self.root, self.lists, self.test, self._bound_found)
@@ -557,7 +553,7 @@ def combine_batch(
         if bound <= incumbent.cost - granularity:
             left += chain.open_in(roots[k], bound) if k in roots else [parts[k]]
     found = incumbent
-    return Answer(left, found.cost, found.weights, found.source, unsettled, test.all_counters())
+    return Answer(left, found.cost, found.weights, found.source, unsettled, test.counters())
 
 
 class ParallelLpMert(ParallelSearch):
