@@ -24,7 +24,7 @@ from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.numeric.lists import varying_columns
 from lpmert.result import Limits, Result, Status
-from lpmert.search.cutoff import search_below
+from lpmert.search.driver import search_below
 from lpmert.system.deadline import Deadline, told
 from lpmert.system.interrupts import Interrupts
 from lpmert.values import whole_number

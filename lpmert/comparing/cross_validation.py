@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lpmert.api import problem_of
 from lpmert.comparing.comparison import OPTIMUM, CrossValidation, Expected, Run
-from lpmert.comparing.runs import Judge, Source, corrected_reach, corrected_test, of_method
+from lpmert.comparing.runs import Judge, Named, Source, corrected_reach, corrected_test, of_method
 from lpmert.errors import FloatArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import CallerWeights
@@ -42,18 +42,19 @@ class Fold:
     limits: Limits
     optimum_limits: Limits
 
-    def run(self, data: Material) -> list[tuple[str, Run]]:
-        """Return a run of every source on some data, without what it chose on the lists that it was fitted to."""
-        with one_thread():
-            fitted = problem_of(data.restrict(~self.aside), self.metric, self.ties, self.region)
-            judge = Judge(fitted, problem_of(data.restrict(self.aside), self.metric, self.ties, None))
-            found = [(one.name, judge.run(one, self.seed, self.limits, None)) for one in self.sources]
-            if self.solver is not None:
-                best = min((run for _, run in found), key=lambda run: (not run.inside, run.loss), default=None)
-                start = None if best is None else CallerWeights(best.weights)
-                optimum = judge.run(of_method(self.solver, OPTIMUM), self.seed, self.optimum_limits, start)
-                found.append((OPTIMUM, optimum))
-        return [(name, replace(run, chosen=run.chosen[:0])) for name, run in found]
+
+def fit_and_judge(data: Material, fold: Fold) -> Named:
+    """Return a run of every source of a fold, without what it chose on the lists fitted to; a unit of work."""
+    with one_thread():
+        fitted = problem_of(data.restrict(~fold.aside), fold.metric, fold.ties, fold.region)
+        judge = Judge(fitted, problem_of(data.restrict(fold.aside), fold.metric, fold.ties, None))
+        found = [(one.name, judge.run(one, fold.seed, fold.limits, None)) for one in fold.sources]
+        if fold.solver is not None:
+            best = min((run for _, run in found), key=lambda run: (not run.inside, run.loss), default=None)
+            start = None if best is None else CallerWeights(best.weights)
+            optimum = judge.run(of_method(fold.solver, OPTIMUM), fold.seed, fold.optimum_limits, start)
+            found.append((OPTIMUM, optimum))
+    return [(name, replace(run, chosen=run.chosen[:0])) for name, run in found]
 
 
 def folds(

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock, loss_at
 from lpmert.lines.descents import even_basis
 from lpmert.lines.line_search import LatticeLineSearch, LineSearch, Space
-from lpmert.lines.restarts import random_weights
+from lpmert.lines.local_search import Clock, loss_at, random_weights
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem

@@ -19,7 +19,7 @@ import numpy as np
 
 from lpmert.configurable import Configurable
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock, start_weights
+from lpmert.lines.local_search import Clock, start_weights
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.catalogue import Catalogue
 from lpmert.model.lattice_problem import AnyProblem

@@ -24,7 +24,7 @@ from lpmert.model.region import Linear, Region
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.rational import solve_integers, to_integers
 from lpmert.result import Limits, Result, Status
-from lpmert.search.cutoff import search_below
+from lpmert.search.driver import search_below
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline
 from lpmert.values import weights_array

@@ -19,8 +19,8 @@ import numpy as np
 from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import LossInCore, loss_of_form
+from lpmert.lines.local_search import Clock
 from lpmert.methods.heuristic.och import Och
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
@@ -85,18 +85,6 @@ class Average:
     states: tuple[CanonicalWeights, ...] = ()
 
 
-class _Where(NamedTuple):
-    """Where a chain may go: limits [k, d] in its own coordinates, and a cap in those of basis [d, d].
-
-    unit [d] is the middle of the cap, empty where there is none.
-    """
-
-    limits: FloatArray
-    basis: FloatArray
-    unit: FloatArray
-    cosine: float
-
-
 class _Law(NamedTuple):
     """A density in proportion to exp(-level / temperature) where the level is at most `highest`, and 0 elsewhere.
 
@@ -127,7 +115,7 @@ class _Sphere:
     features: FloatArray
     offsets: IntArray
     loss: LossInCore
-    where: _Where
+    where: core.SphereRegion
     _searches: PerThread[core.LineSearch] = field(default_factory=PerThread, repr=False)
 
     @property
@@ -318,7 +306,7 @@ def _sphere(problem: Problem, basis: FloatArray) -> _Sphere:
     # centred first: features that are large and nearly alike lose fewer digits so
     features = np.ascontiguousarray(centred(form.features, form.offsets) @ basis)
     unit, cosine = (np.empty(0), 0.0) if form.cap is None else (form.cap.unit, form.cap.cosine)
-    where = _Where(np.ascontiguousarray(form.limits @ basis), basis, unit, cosine)
+    where = np.ascontiguousarray(form.limits @ basis), basis, unit, cosine
     return _Sphere(features, form.offsets, loss_of_form(form), where)
 
 

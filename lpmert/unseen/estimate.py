@@ -248,7 +248,7 @@ def cross_validated(
                 decoded = np.empty((2, nbest.n_lists, part.shape[2]))
             decoded[:, fold == number] = part
             on_fold(number + 1, folds)
-    return estimate_of(setting.metric, *decoded, split.group, folds)
+    return estimate_of(setting.metric, decoded[0], decoded[1], split.group, folds)
 
 
 class _Context(NamedTuple):

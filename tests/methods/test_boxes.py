@@ -13,8 +13,16 @@ from lpmert import core
 from lpmert.core import beats_in_box, box_normals, one_pays_in_box
 from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.cells.nodes import Fields, binary_places, faces, precision_of, whole_box, whole_cone, widened
-from lpmert.methods.cells.units import NodeSettings
+from lpmert.methods.cells.nodes import (
+    Fields,
+    NodeSettings,
+    binary_places,
+    faces,
+    precision_of,
+    whole_box,
+    whole_cone,
+    widened,
+)
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.ratio import Ratio
 from lpmert.metrics.ratio import error_rate

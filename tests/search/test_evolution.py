@@ -5,7 +5,7 @@ import pytest
 from problems import random_nbest
 
 from lpmert import Region
-from lpmert.lines.clock import Clock
+from lpmert.lines.local_search import Clock
 from lpmert.model.problem import Problem
 from lpmert.search.evolution import Draws, Evolution
 

@@ -14,7 +14,7 @@ import lpmert
 from lpmert import MethodError, Region, RegionError, Status
 from lpmert.numeric.cone import Cap
 from lpmert.search import wide_cap
-from lpmert.search.cutoff import Below, search_below
+from lpmert.search.driver import Below, search_below
 from lpmert.search.wide_cap import outside, polyhedral_inside, regular_simplex
 
 pytestmark = pytest.mark.usefixtures("poor_start")

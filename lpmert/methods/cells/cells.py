@@ -17,8 +17,19 @@ from typing import Any
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
-from lpmert.methods.cells.nodes import Fields, Loss, faces, loss_for
-from lpmert.methods.cells.units import CellsTask, Counts, Explored, NodeSearch, NodeSettings, Roots, explore
+from lpmert.methods.cells.nodes import (
+    CellsTask,
+    Counts,
+    Explored,
+    Fields,
+    Loss,
+    NodeSearch,
+    NodeSettings,
+    Roots,
+    explore,
+    faces,
+    loss_for,
+)
 from lpmert.methods.choices.choices import Choices, ChoicesSearch
 from lpmert.methods.lattice.search import LatticeSearch
 from lpmert.model.canonical import Canonical

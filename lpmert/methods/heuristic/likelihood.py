@@ -14,7 +14,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
-from lpmert.lines.clock import Clock
+from lpmert.lines.local_search import Clock
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.ratio import Bleu
 from lpmert.model.canonical import CanonicalWeights
