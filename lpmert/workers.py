@@ -68,7 +68,10 @@ class Pending(Generic[T]):
         if self._answer:
             return True
         if self._future is None:
-            self._answer.append(self._run_here())
+            unit, shared, arguments = self._work
+            context = copy_context()
+            context.run(_workers.set, SERIAL)
+            self._answer.append(context.run(unit, shared.value, *arguments))
         elif not wait([self._future], seconds).done:
             if self._workers.absent():
                 self.give_up()
@@ -109,12 +112,6 @@ class Pending(Generic[T]):
         """Cancel a unit that has not begun yet; its answer is not needed."""
         if self._future is not None:
             self._workers.cancel(self._future)
-
-    def _run_here(self) -> T:
-        unit, shared, arguments = self._work
-        context = copy_context()
-        context.run(_workers.set, SERIAL)
-        return context.run(unit, shared.value, *arguments)
 
     def _lost(self, future: Future[Any]) -> bool:
         try:

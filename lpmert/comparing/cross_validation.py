@@ -6,7 +6,7 @@ no starts here, as they may come from the lists that are held out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -25,7 +25,7 @@ from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
-from lpmert.unseen.estimate import Interval, Material, Split, one_thread, shares, summed
+from lpmert.unseen.estimate import Interval, Material, Split, folds_of, one_thread, shares, summed
 
 
 @dataclass(frozen=True)
@@ -150,16 +150,10 @@ def _costs(metric: Metric, split: Split, tasks: Sequence[Fold], fits: Sequence[R
             if found is not None:
                 chosen[tasks[place].aside] = found
         losses.append(metric.loss(chosen.sum(axis=0)))
-        values.extend(_by_fold(metric, chosen, split, repetition))
+        fold = folds_of(np.arange(split.groups), split.folds, split.seed + repetition)
+        parts = shares(metric, summed(chosen, split.group))
+        values += [float(parts[fold == number].mean() * len(fold)) for number in range(split.folds)]
     return float(np.mean(losses)), np.array(values)
-
-
-def _by_fold(metric: Metric, chosen: FloatArray, split: Split, repetition: int) -> Iterator[float]:
-    """Yield what the groups of each fold say about the loss of all lists."""
-    fold = split.of_groups(repetition)
-    parts = shares(metric, summed(chosen, split.group))
-    for number in range(split.folds):
-        yield float(parts[fold == number].mean() * len(fold))
 
 
 def _interval(value: float, values: FloatArray, ratio: float) -> Interval:

@@ -36,17 +36,10 @@ class Near(NamedTuple):
     base: int
 
 
-def reaches_from(centre: FloatArray, lists: core.LineSearch) -> FloatArray:
-    """Return how far [M] from a centre [D] of length 1, across it, each hypothesis wins first; 0 if there."""
-    reaches = np.empty(lists.n_hypotheses)
-    core.find_reaches(lists, centre, reaches)
-    return reaches
-
-
 def near(centre: FloatArray, reaches: FloatArray, share: float, offsets: IntArray, costs: IntArray) -> Near:
     """Return the neighbourhood of the centre in which this share of the hypotheses wins somewhere, but not all lists.
 
-    reaches [M], as `reaches_from` returns them.
+    reaches [M]: how far from the centre, of length 1, each hypothesis wins first.
     """
     place = min(int(share * len(reaches)), len(reaches) - 1)
     reach = float(np.partition(reaches, place)[place])
@@ -273,7 +266,10 @@ class Descents:
         """Decode weights [D], keep them, and go on near these if they are better than those that this is about."""
         verdict = self._lists.keep(weights)
         if verdict < self._around[:2]:
-            self._turn_to(*verdict, weights)
+            inner = self._lists.inverse @ weights
+            self._around = _Around(*verdict, inner / np.linalg.norm(inner))
+            self._reaches = np.empty(0)
+            self._failures = 0
 
     def run(self, budget: int, starts: int | None = None) -> int:
         """Descend until so much work, in hypotheses times line searches, or so many starts are done; return the work.
@@ -296,12 +292,6 @@ class Descents:
         self.offer(lists.basis @ inner)
         return (most - left) * lists.line + self._lists.line
 
-    def _turn_to(self, doubtful: bool, cost: int, weights: FloatArray) -> None:
-        inner = self._lists.inverse @ weights
-        self._around = _Around(doubtful, cost, inner / np.linalg.norm(inner))
-        self._reaches = np.empty(0)
-        self._failures = 0
-
     def turn(self, budget: int = _UNLIMITED) -> int:
         """Descend once from the first weights or from others, or search near those found; return the work."""
         if self._first:
@@ -322,7 +312,8 @@ class Descents:
         _, cost, centre = self._around
         spent = 0
         if not len(self._reaches):
-            self._reaches = reaches_from(centre, lists.lists)
+            self._reaches = np.empty(lists.lists.n_hypotheses)
+            core.find_reaches(lists.lists, centre, self._reaches)
             spent += _REACHES * lists.line
         nearby = near(centre, self._reaches, 10.0 ** rng.uniform(*_SHARES), lists.offsets, lists.costs)
         spent += lists.line

@@ -109,17 +109,17 @@ class Restarts:
     ) -> list[tuple[float, FloatArray]]:
         """Descend from the given weights [d] and then from random ones; return all local optima, in order."""
         found: list[tuple[float, FloatArray]] = []
-        best, best_start = inf, 0
+        best, best_weights, best_start = inf, None, 0
         first = list(given)
         while not found or len(found) < self._wanted(len(first), best_start):
             if found and clock.expired(0):
                 break
-            start = self._start(lines.search, first, len(found), _best_of(found), rng)
+            start = self._start(lines.search, first, len(found), best_weights, rng)
             weights, level = lines.descend(lines.search, start, rng, clock)
             clock.keep(weights, lines.search.loss_of(level))
             found.append((level, weights))
             if level < best:
-                best, best_start = level, len(found)
+                best, best_weights, best_start = level, weights, len(found)
         return found
 
     def _wanted(self, given: int, best_start: int) -> int:
@@ -148,10 +148,6 @@ class Restarts:
         step = deviation * largest * rng.normal(size=len(weights)) / search.spread
         high = search.range(weights, step)[1]
         return np.asarray(weights + (step if high > 1.0 else step * high * rng.random()))
-
-
-def _best_of(found: list[tuple[float, FloatArray]]) -> FloatArray | None:
-    return min(found, key=lambda item: item[0])[1] if found else None
 
 
 def random_weights(space: Space, rng: np.random.Generator) -> FloatArray:

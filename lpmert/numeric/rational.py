@@ -238,7 +238,8 @@ class _Dictionary:
         self.width = len(rows[0])
         # Variables: 0..R-1 slacks, R..R+D-1 weights, R+D the objective x. Columns: D weights, x, constant.
         self.objective = self.count + self.width
-        self.right = [_right_side(i) for i in range(self.count)]
+        # Knuth's multiplicative hash: fixed numbers between 256 and 511 without a pattern.
+        self.right = [256 + (((i + 1) * 2654435761 >> 16) & 255) for i in range(self.count)]
         self.basic = list(range(self.count))
         self.nonbasic = list(range(self.count, self.objective + 1))
         self.table = [[*row, 1, -b] for row, b in zip(rows, self.right, strict=True)]
@@ -325,11 +326,6 @@ class _Dictionary:
             if variable < self.count:
                 multipliers[variable] = costs[column]
         return reduced(multipliers)
-
-
-def _right_side(index: int) -> int:
-    # Knuth's multiplicative hash: fixed numbers between 256 and 511 without a pattern.
-    return 256 + (((index + 1) * 2654435761 >> 16) & 255)
 
 
 def _eliminate(table: list[list[int]], width: int) -> tuple[list[int], int]:

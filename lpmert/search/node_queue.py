@@ -134,8 +134,11 @@ class NodeQueue(Generic[A]):
         self.nbytes -= sum(node.nbytes for node in out.nodes)
         if self._local_units:
             self._local_units -= 1
-            if not self._local_units:
-                self._leave_to(current_workers())
+            if not self._local_units:  # all others are for the workers, also those that are out and have not begun
+                self._workers = current_workers()
+                self.share(self._shared.value if self._shared else None)
+                for out in self._out:
+                    out.pending = self._submitted(out.call)
         return answer
 
     def send(self, call: Callable[[list[OpenNode], int], Call[A]]) -> None:
@@ -167,13 +170,6 @@ class NodeQueue(Generic[A]):
         if self._shared is None:
             raise RuntimeError("nothing is shared yet")
         return self._workers.submit(call[0], self._shared, *call[1])
-
-    def _leave_to(self, workers: Workers) -> None:
-        """Let workers run all units from now on, including those that are out and have not begun."""
-        self._workers = workers
-        self.share(self._shared.value if self._shared else None)
-        for out in self._out:
-            out.pending = self._submitted(out.call)
 
     def _batches(self) -> list[list[OpenNode]]:
         return [out.nodes for out in self._out] + list(self._staying)

@@ -211,10 +211,6 @@ class Split:
         """Return the fold [S] of each list."""
         return folds_of(self.group, self.folds, self.seed + repetition)
 
-    def of_groups(self, repetition: int = 0) -> IntArray:
-        """Return the fold [G] of each group."""
-        return folds_of(np.arange(self.groups), self.folds, self.seed + repetition)
-
 
 def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
     """Return the fold of each list [S], the same for lists of a group [S]; it depends only on the seed."""

@@ -314,7 +314,8 @@ class CellsSearch(Combined):
 
     def _take_answer(self) -> None:
         """Send units out, and take the answer to the one that went out first."""
-        self._put_back()
+        # The nodes at hand go to the queue, so that the least bound of all comes next.
+        self._queue.push(part for part in self._nodes.take_all() if not self._ruled_out(part.bound))
         if len(self._roots):
             self._prune_root()
             return
@@ -352,10 +353,6 @@ class CellsSearch(Combined):
     @property
     def _count(self) -> Counts:
         return self._nodes.counts.plus(self._counts)
-
-    def _put_back(self) -> None:
-        """Move the nodes at hand to the queue, so that the least bound of all comes next."""
-        self._queue.push(part for part in self._nodes.take_all() if not self._ruled_out(part.bound))
 
     def _ruled_out(self, bound: int) -> bool:
         """Whether a node of this bound has nothing better than the incumbent."""

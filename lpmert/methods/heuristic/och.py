@@ -55,9 +55,6 @@ class Och(Comparator):
     name: ClassVar[str] = "och"
     takes_lattices: ClassVar[bool] = True
 
-    def _restarts(self) -> Restarts:
-        return Restarts(self.restarts, self.stopping, self.walk_share)
-
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         search: LineSearcher
         if isinstance(problem, LatticeProblem):
@@ -65,7 +62,8 @@ class Och(Comparator):
         else:
             search = LineSearch(problem.canonical, self.interval)
         lines = LineDescents(search, DESCENTS[self.directions])
-        optima = local_optima(problem, lines, self._restarts(), start, seed, clock)
+        restarts = Restarts(self.restarts, self.stopping, self.walk_share)
+        optima = local_optima(problem, lines, restarts, start, seed, clock)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
 
 

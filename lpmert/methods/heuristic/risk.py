@@ -22,10 +22,16 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.local_search import Clock
-from lpmert.methods.heuristic.likelihood import HELP, AllHypotheses, fitted_by_folds, lists_of, minimize_smooth
+from lpmert.methods.heuristic.likelihood import (
+    HELP,
+    AllHypotheses,
+    basis_of,
+    fitted_by_folds,
+    lists_of,
+    minimize_smooth,
+)
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.ratio import Bleu, LinearFraction
-from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import mean_difference
@@ -212,7 +218,7 @@ class Annealing(Comparator):
             if self.held_out or self.folds is not None:
                 raise MethodError("annealing over all paths of lattices takes neither held_out nor folds; drop them")
             paths = AllPaths(problem)
-            precision = self._precision(scale_of(problem))
+            precision = self._precision(np.linalg.norm(basis_of(problem), axis=0))
             return self.anneal(lambda step: ObjectiveOfPaths(paths, step, precision), weights, clock)
         lists = lists_of(problem)
         aside = None
@@ -437,9 +443,3 @@ class ObjectiveOfPaths:
     def expected_loss(self, weights: FloatArray) -> float:
         scores = self.step.gamma * (self.paths.features @ weights)
         return self.paths.expectations(scores, self.paths.losses)[1]
-
-
-def scale_of(problem: LatticeProblem) -> FloatArray:
-    """Return what each canonical weight [d] is multiplied by for the caller."""
-    axes = np.eye(problem.canonical.n_features)
-    return np.array([np.linalg.norm(problem.to_caller(CanonicalWeights(axis))) for axis in axes])

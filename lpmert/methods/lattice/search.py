@@ -183,8 +183,13 @@ class LatticeSearch(Combined):
         self._cones, self._leaves = state["cones_looked_into"], state["leaves"]
         self._spurious, self._unsettled = state["spurious"], state["unsettled"]
         self._counted.update(state["counted"])
-        if state["leaf"] is not None:
-            self._leaf = self._leaf_of(state["leaf"])
+        kept = state["leaf"]
+        if kept is not None:
+            rays = rays_of(kept["rays"], self.problem.canonical.n_features)
+            lists = self.catalogue.lists_of(kept["lists"])
+            self._leaf = self._new_leaf(rays, lists, kept["below"], Incumbent.of(kept))
+            self._leaf.search.restore(kept["search"])
+            self._leaf.claimed = kept["claimed"]
 
     def advance(self) -> None:
         if not self._begun:
@@ -299,14 +304,6 @@ class LatticeSearch(Combined):
         problem = replace(problem, rounding=rounding)
         start = start or Incumbent(self.incumbent.cost - fixed, self.incumbent.weights, "")
         return Leaf(rays, lists, self._start(problem, start, [rays]), fixed, self.incumbent.cost, below)
-
-    def _leaf_of(self, state: Mapping[str, Any]) -> Leaf:
-        rays = rays_of(state["rays"], self.problem.canonical.n_features)
-        lists = self.catalogue.lists_of(state["lists"])
-        leaf = self._new_leaf(rays, lists, state["below"], Incumbent.of(state))
-        leaf.search.restore(state["search"])
-        leaf.claimed = state["claimed"]
-        return leaf
 
     def _search_leaf(self, leaf: Leaf) -> None:
         search = leaf.search

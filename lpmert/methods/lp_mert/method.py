@@ -419,32 +419,17 @@ class Alone(NamedTuple):
         return stream
 
 
-class Chain:
-    """Where open prefixes are searched. order [S]: in which its lists are combined; alone: what is known of each."""
-
-    def __init__(self, test: SavingTest, order: IntArray, alone: Sequence[Alone], *, lazy: bool) -> None:
-        self._test, self._order, self._lazy = test, order, lazy
-        self._lists = [one.put(OneList(s, test), test) for s, one in enumerate(alone)]
-
-    def root(self, part: Prefix) -> Stream:
-        depth = len(part.positions)
-        branch = int(self._order[depth])
-        known = Alone.of(self._lists[branch])
-        stream: Stream = known.put(OneList(branch, self._test), self._test, part.following)
-        if depth:
-            lists = self._order[:depth]
-            prefix = _combination(self._test, lists, part.positions, part.least, part.weights)
-            stream = self._join(_Prefix(lists, prefix), stream)
-        for s in self._order[depth + 1 :].tolist():
-            stream = self._join(stream, self._lists[s])
-        return stream
-
-    def open_in(self, root: Stream, bound: int) -> list[OpenNode]:
-        """Return what is open in a stream that `root` returned; nothing in it costs less than the bound."""
-        return open_prefixes(root, self._lists, self._test, bound)
-
-    def _join(self, left: Stream, right: Stream) -> TwoHalves:
-        return TwoHalves(left, right, self._test, lazy=self._lazy)
+def root_of(part: Prefix, order: IntArray, lists: Sequence[OneList], test: SavingTest, *, lazy: bool) -> Stream:
+    """Return the chain that searches an open prefix; order [S]: in which lists are combined."""
+    depth = len(part.positions)
+    branch = int(order[depth])
+    stream: Stream = Alone.of(lists[branch]).put(OneList(branch, test), test, part.following)
+    if depth:
+        prefix = _combination(test, order[:depth], part.positions, part.least, part.weights)
+        stream = TwoHalves(_Prefix(order[:depth], prefix), stream, test, lazy=lazy)
+    for s in order[depth + 1 :].tolist():
+        stream = TwoHalves(stream, lists[s], test, lazy=lazy)
+    return stream
 
 
 class _Prefix:
@@ -526,7 +511,7 @@ def combine_batch(
     """Combine open prefixes in order of cost for what costs less; weights [D] have this cost. steps, lps: at most."""
     incumbent = Incumbent(cost, CanonicalWeights(weights), "")
     test = SavingTest(common.settings, common.canonical, incumbent)
-    chain = Chain(test, common.order, common.alone, lazy=common.settings.lazy)
+    lists = [one.put(OneList(s, test), test) for s, one in enumerate(common.alone)]
     granularity, counters = common.canonical.granularity, test.oracle.counters
     bounds = [(part.bound, k) for k, part in enumerate(parts)]
     heapq.heapify(bounds)
@@ -536,7 +521,9 @@ def combine_batch(
         checkpoint()
         steps -= 1
         bound, k = bounds[0]
-        root = roots[k] = roots.get(k) or chain.root(parts[k].data)
+        if k not in roots:
+            roots[k] = root_of(parts[k].data, common.order, lists, test, lazy=common.settings.lazy)
+        root = roots[k]
         seen = len(root.found)
         root.get_next_best()
         for combination in root.found[seen:]:
@@ -551,7 +538,7 @@ def combine_batch(
     left: list[OpenNode] = []
     for bound, k in sorted(bounds):
         if bound <= incumbent.cost - granularity:
-            left += chain.open_in(roots[k], bound) if k in roots else [parts[k]]
+            left += open_prefixes(roots[k], lists, test, bound) if k in roots else [parts[k]]
     found = incumbent
     return Answer(left, found.cost, found.weights, found.source, unsettled, test.counters())
 
