@@ -207,13 +207,6 @@ def wider_rays(rays: FloatArray) -> FloatArray | None:
     return np.asarray((1.0 + _WIDER) * rays - _WIDER * rays.sum(axis=0))
 
 
-def exact_sum(a: float, b: float) -> bool:
-    """Whether the floating-point sum a + b has no rounding error (Knuth's two-sum)."""
-    total = a + b
-    part = total - a
-    return (a - (total - part)) + (b - part) == 0.0
-
-
 _MOST_CONES, _MOST_NUMBERS = 256, 1 << 23
 """Into how many cones limits may split others, and how many numbers their rays may have in all."""
 

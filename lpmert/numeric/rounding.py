@@ -298,7 +298,7 @@ def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> 
         high = float(factor)
         low = float(factor - Fraction(high))
         product, error = _product(x, high)
-        total, carried = _sum(total, product)
+        total, carried = two_sum(total, product)
         exact = exact and factor == Fraction(high) and abs(high) > _SAFE and not (error.any() or carried.any())
         rest += carried + (error + x * low)
         size += np.abs(product)
@@ -314,8 +314,8 @@ def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> 
     return values, _codes(terms, offsets, list(column.values()), values, off), off
 
 
-def _sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return sums [M] and what rounding took from them."""
+def two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return sums [M] and what rounding took from them (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)

@@ -72,11 +72,8 @@ class Choices(Method):
         """Return what the core needs to know; cores: whether these are used where nothing is said."""
         return ChoiceSettings(granularity, self.look_ahead, cores if self.use_cores is None else self.use_cores)
 
-    def start(self, task: Task) -> SharedChoices:
-        return self.begun(task)
-
-    def begun(self, task: Task, least: int | None = None) -> SharedChoices:
-        """Return the same search; least: a lower bound on all costs that another search has found."""
+    def start(self, task: Task, least: int | None = None) -> SharedChoices:
+        """Return the search; least: a lower bound on all costs that another search has found."""
         return SharedChoices(self, task.canonical, task.incumbent, least)
 
 

@@ -31,8 +31,9 @@ from lpmert.methods.lattice.nodes import (
 from lpmert.model.canonical import Canonical, CanonicalWeights, with_limits
 from lpmert.model.catalogue import Catalogue, Lists, no_lists
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
-from lpmert.numeric.cone import cones_of_region, exact_sum
+from lpmert.numeric.cone import cones_of_region
 from lpmert.numeric.lists import least_costs, take_rows
+from lpmert.numeric.rounding import two_sum
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Combined, Incumbent, Search
 from lpmert.workers import SERIAL, Pending, Shared, Workers, current_workers
@@ -275,7 +276,7 @@ class LatticeSearch(Combined):
     def _split(self, cone: Cone, edges: list[tuple[int, int]]) -> None:
         """Halve the first edge of a cone that has an exact middle."""
         for p, q in edges:
-            if all(exact_sum(x, y) for x, y in zip(cone.rays[p], cone.rays[q], strict=True)):
+            if not two_sum(cone.rays[p], cone.rays[q])[1].any():
                 break
         else:
             self._leave_unsettled(cone.bound)

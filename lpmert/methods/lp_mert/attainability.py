@@ -21,7 +21,7 @@ from scipy.optimize import linprog
 from lpmert import core
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
+from lpmert.methods.lp_mert.streams import Combination, Halves, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, SortedLists
@@ -251,13 +251,7 @@ class PublishedTest:
         self.doubted = False
         self._nothing_known = np.zeros(canonical.n_lists, dtype=np.int64)
 
-    def test(
-        self,
-        lists: IntArray,
-        cost: int,
-        positions: IntArray,
-        halves: tuple[Combination, Combination] | None = None,
-    ) -> Combination | None:
+    def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
         """Return the combination if the program of the paper accepts it."""
         del halves
         checkpoint()

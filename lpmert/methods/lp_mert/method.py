@@ -31,7 +31,7 @@ from lpmert.methods.lp_mert.attainability import (
     PublishedSearch,
     Witnesses,
 )
-from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
+from lpmert.methods.lp_mert.streams import Combination, Halves, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Incumbent, Method, Search, Task
@@ -142,17 +142,8 @@ class SavingTest:
         own = {**self.oracle.counters, **self.counts, "witnesses": len(self.witnesses)}
         return {"nodes": self.tested.total(), **own, **by_length}
 
-    def test(
-        self,
-        lists: IntArray,
-        cost: int,
-        positions: IntArray,
-        halves: tuple[Combination, Combination] | None = None,
-    ) -> Combination | None:
-        """Return the combination, or `None` if it is not attainable or cannot lead below the incumbent.
-
-        halves: the combinations of which it consists, if any.
-        """
+    def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
+        """Return the combination, or `None` if it is not attainable or cannot lead below the incumbent."""
         self.tested[len(lists)] += 1
         least = self._least(lists, positions, halves)
         if least is None:
@@ -170,9 +161,7 @@ class SavingTest:
         self.oracle.keep(start)
         return self._looked_ahead(lists, Combination(cost, positions, start, least), None)
 
-    def _least(
-        self, lists: IntArray, positions: IntArray, halves: tuple[Combination, Combination] | None
-    ) -> IntArray | None:
+    def _least(self, lists: IntArray, positions: IntArray, halves: Halves | None) -> IntArray | None:
         """Return what both halves leave within reach in every list; `None` if it is not enough."""
         if not self._looking:
             return self._nothing_known
