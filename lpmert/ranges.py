@@ -22,8 +22,7 @@ from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.quoting import listed, quoted
 from lpmert.result import Limits, Result
-from lpmert.search.cutoff import Below, search_below
-from lpmert.search.driver import solve
+from lpmert.search.driver import Below, search_below, solve
 from lpmert.system.deadline import Deadline, told
 from lpmert.values import real_number
 

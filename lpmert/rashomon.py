@@ -25,7 +25,8 @@ from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.numeric.cone import covering_cones
 from lpmert.numeric.lists import SortedLists
-from lpmert.numeric.rounding import EPSILON, binary_places
+from lpmert.numeric.rational import EPSILON
+from lpmert.numeric.rounding import binary_places
 from lpmert.quoting import quoted
 from lpmert.ranges import checked_slack, near_optimum
 from lpmert.result import Result

@@ -24,6 +24,8 @@ from lpmert.quoting import WARNINGS, listed, quoted
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
+    from lpmert.system.deadline import Deadline
+
 SCHEMA = 1
 """Version of the JSON that results, checks, evaluations and comparisons are written as; see `lpmert schema`."""
 
@@ -53,6 +55,13 @@ class Status(Enum):
     def finished(self) -> bool:
         """Whether the run did all that was asked of it, rather than being cut short by a limit."""
         return self in _FINISHED
+
+    @classmethod
+    def cut_short(cls, deadline: Deadline, *, interrupted: bool) -> Status:
+        """Return how a run ended whose time or memory is used up, or that the user interrupted."""
+        if interrupted:
+            return cls.INTERRUPTED
+        return cls.MEMORY_LIMIT if deadline.out_of_memory else cls.TIME_LIMIT
 
 
 _FINISHED = {Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE, Status.GAP, Status.TARGET, Status.HEURISTIC}

@@ -24,7 +24,7 @@ from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.numeric.lists import varying_columns
 from lpmert.result import Limits, Result, Status
-from lpmert.search.cutoff import search_below
+from lpmert.search.driver import search_below
 from lpmert.system.deadline import Deadline, told
 from lpmert.system.interrupts import Interrupts
 from lpmert.values import whole_number
@@ -272,12 +272,10 @@ class _Selection:
             status = Status.OPTIMAL
         elif complete:
             status = Status.OPTIMAL_TO_TOLERANCE
-        elif self.interrupts.pressed:
-            status = Status.INTERRUPTED
-        elif self.stopped:
+        elif self.stopped and not self.interrupts.pressed:
             status = Status.CALLBACK
         else:
-            status = Status.MEMORY_LIMIT if self.deadline.out_of_memory else Status.TIME_LIMIT
+            status = Status.cut_short(self.deadline, interrupted=self.interrupts.pressed)
         result = replace(
             found,
             lower_bound=None if self._bound == -inf else min(self._bound, found.loss),

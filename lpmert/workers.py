@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Generic, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -68,7 +68,10 @@ class Pending(Generic[T]):
         if self._answer:
             return True
         if self._future is None:
-            self._answer.append(self._run_here())
+            unit, shared, arguments = self._work
+            context = copy_context()
+            context.run(_workers.set, SERIAL)
+            self._answer.append(context.run(unit, shared.value, *arguments))
         elif not wait([self._future], seconds).done:
             if self._workers.absent():
                 self.give_up()
@@ -109,12 +112,6 @@ class Pending(Generic[T]):
         """Cancel a unit that has not begun yet; its answer is not needed."""
         if self._future is not None:
             self._workers.cancel(self._future)
-
-    def _run_here(self) -> T:
-        unit, shared, arguments = self._work
-        context = copy_context()
-        context.run(_workers.set, SERIAL)
-        return context.run(unit, shared.value, *arguments)
 
     def _lost(self, future: Future[Any]) -> bool:
         try:
@@ -361,11 +358,9 @@ def workers_for(seconds: float) -> Workers:
     return SERIAL if seconds < (_WORTH_STARTING if found.remote else _WORTH_SHARING) else found
 
 
-@contextmanager
-def using_workers(backend: str, jobs: int) -> Iterator[Workers]:
+def using_workers(backend: str, jobs: int) -> AbstractContextManager[Workers]:
     """Let so many workers run the units of work within the block."""
-    with using(workers_of(backend, jobs)) as workers:
-        yield workers
+    return using(workers_of(backend, jobs))
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from searches import assert_closes_on, many_more
 
 import lpmert
 from lpmert import MethodError, Result, Status
-from lpmert.lines.directions import DESCENTS
+from lpmert.lines.local_search import DESCENTS
 from lpmert.methods import Och
 from lpmert.metrics.ratio import LinearFraction
 from lpmert.model.problem import Problem

@@ -16,7 +16,7 @@ import lpmert
 from lpmert import MethodError, NBest, Region, RegionError, Status, Subset
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.problem import Problem
-from lpmert.search.cutoff import Below
+from lpmert.search.driver import Below
 from lpmert.subsets import _Selection
 
 NAMES = ("a", "b", "c", "d")

@@ -16,7 +16,7 @@ from benchmarks.simulated import N_TRAIN, SIZE, SMALL, Loop, Sentences, of_singl
 from benchmarks.tables import Table, seconds
 from lpmert import Limits, Looped, Region
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock
+from lpmert.lines.local_search import Clock
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.och import Och
 from lpmert.methods.lp_mert.beam import Beam

@@ -18,9 +18,9 @@ from lpmert.comparing import (
     SEEDS,
 )
 from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry, Run
-from lpmert.comparing.cross_validation import expected
+from lpmert.comparing.cross_validation import expected, fit_and_judge
 from lpmert.comparing.cross_validation import folds as refits
-from lpmert.comparing.runs import Judge, RunTask, collect, sources
+from lpmert.comparing.runs import Judge, RunTask, collect, run_once, sources
 from lpmert.errors import MethodError
 from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import Metric
@@ -201,7 +201,7 @@ def compare(
     )
 
     with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):
-        complete = collect(judge, tasks, runs, report_run, interrupts, memory)
+        complete = collect(run_once, judge, tasks, runs, report_run, interrupts, memory)
         if solver is not None and complete:
             best = min((run for found in runs.values() for run in found), key=lambda run: (not run.inside, run.loss))
             try:
@@ -212,7 +212,7 @@ def compare(
                 refitted = [replace(fold, solver=None) for fold in refitted]
         if refitted and complete:
             context = data_of(problem)
-            complete = collect(context, refitted, of_folds, report_fold, interrupts, memory)
+            complete = collect(fit_and_judge, context, refitted, of_folds, report_fold, interrupts, memory)
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None, None)

@@ -6,7 +6,7 @@ no starts here, as they may come from the lists that are held out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lpmert.api import problem_of
 from lpmert.comparing.comparison import OPTIMUM, CrossValidation, Expected, Run
-from lpmert.comparing.runs import Judge, Source, corrected_reach, corrected_test, of_method
+from lpmert.comparing.runs import Judge, Named, Source, corrected_reach, corrected_test, of_method
 from lpmert.errors import FloatArray, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import CallerWeights
@@ -25,7 +25,7 @@ from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits
 from lpmert.search.method import Method
-from lpmert.unseen.estimate import Interval, Material, Split, one_thread, shares, summed
+from lpmert.unseen.estimate import Interval, Material, Split, folds_of, one_thread, shares, summed
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,19 @@ class Fold:
     limits: Limits
     optimum_limits: Limits
 
-    def run(self, data: Material) -> list[tuple[str, Run]]:
-        """Return a run of every source on some data, without what it chose on the lists that it was fitted to."""
-        with one_thread():
-            fitted = problem_of(data.restrict(~self.aside), self.metric, self.ties, self.region)
-            judge = Judge(fitted, problem_of(data.restrict(self.aside), self.metric, self.ties, None))
-            found = [(one.name, judge.run(one, self.seed, self.limits, None)) for one in self.sources]
-            if self.solver is not None:
-                best = min((run for _, run in found), key=lambda run: (not run.inside, run.loss), default=None)
-                start = None if best is None else CallerWeights(best.weights)
-                optimum = judge.run(of_method(self.solver, OPTIMUM), self.seed, self.optimum_limits, start)
-                found.append((OPTIMUM, optimum))
-        return [(name, replace(run, chosen=run.chosen[:0])) for name, run in found]
+
+def fit_and_judge(data: Material, fold: Fold) -> Named:
+    """Return a run of every source of a fold, without what it chose on the lists fitted to; a unit of work."""
+    with one_thread():
+        fitted = problem_of(data.restrict(~fold.aside), fold.metric, fold.ties, fold.region)
+        judge = Judge(fitted, problem_of(data.restrict(fold.aside), fold.metric, fold.ties, None))
+        found = [(one.name, judge.run(one, fold.seed, fold.limits, None)) for one in fold.sources]
+        if fold.solver is not None:
+            best = min((run for _, run in found), key=lambda run: (not run.inside, run.loss), default=None)
+            start = None if best is None else CallerWeights(best.weights)
+            optimum = judge.run(of_method(fold.solver, OPTIMUM), fold.seed, fold.optimum_limits, start)
+            found.append((OPTIMUM, optimum))
+    return [(name, replace(run, chosen=run.chosen[:0])) for name, run in found]
 
 
 def folds(
@@ -149,16 +150,10 @@ def _costs(metric: Metric, split: Split, tasks: Sequence[Fold], fits: Sequence[R
             if found is not None:
                 chosen[tasks[place].aside] = found
         losses.append(metric.loss(chosen.sum(axis=0)))
-        values.extend(_by_fold(metric, chosen, split, repetition))
+        fold = folds_of(np.arange(split.groups), split.folds, split.seed + repetition)
+        parts = shares(metric, summed(chosen, split.group))
+        values += [float(parts[fold == number].mean() * len(fold)) for number in range(split.folds)]
     return float(np.mean(losses)), np.array(values)
-
-
-def _by_fold(metric: Metric, chosen: FloatArray, split: Split, repetition: int) -> Iterator[float]:
-    """Yield what the groups of each fold say about the loss of all lists."""
-    fold = split.of_groups(repetition)
-    parts = shares(metric, summed(chosen, split.group))
-    for number in range(split.folds):
-        yield float(parts[fold == number].mean() * len(fold))
 
 
 def _interval(value: float, values: FloatArray, ratio: float) -> Interval:

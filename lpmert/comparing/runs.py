@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -233,14 +233,11 @@ def of_function(name: str, function: Function) -> Source:
 logger = logging.getLogger("lpmert")
 
 
-Context = TypeVar("Context", contravariant=True)
+Context = TypeVar("Context")
+Task = TypeVar("Task")
 
-
-class Work(Protocol[Context]):
-    """A part of a comparison."""
-
-    def run(self, context: Context) -> list[tuple[str, Run]]:
-        """Return runs by the names of what made them. context: what all parts share."""
+Named = list[tuple[str, Run]]
+"""Runs by the names of what made them."""
 
 
 @dataclass(frozen=True)
@@ -291,8 +288,7 @@ def _difference(metric: Metric, one: FloatArray, two: FloatArray, replications: 
     )
 
 
-@dataclass(frozen=True)
-class RunTask:
+class RunTask(NamedTuple):
     """One run of one source on all lists."""
 
     source: Source
@@ -300,36 +296,34 @@ class RunTask:
     limits: Limits
     initial: CallerWeights | None
 
-    def run(self, judge: Judge) -> list[tuple[str, Run]]:
-        with one_thread():
-            return [(self.source.name, judge.run(self.source, self.seed, self.limits, self.initial))]
 
-
-def _done(context: Any, task: Work[Any]) -> list[tuple[str, Run]]:
-    """Do a part of a comparison; the unit of work."""
-    return task.run(context)
+def run_once(judge: Judge, task: RunTask) -> Named:
+    """Return the run of a task; a unit of work."""
+    with one_thread():
+        return [(task.source.name, judge.run(*task))]
 
 
 def collect(
+    unit: Callable[[Context, Task], Named],
     context: Context,
-    tasks: Sequence[Work[Context]],
+    tasks: Sequence[Task],
     runs: dict[str, list[Run]],
-    told: Callable[[list[tuple[str, Run]]], object],
+    told: Callable[[Named], object],
     interrupts: Interrupts,
     memory: Allowance | None = None,
 ) -> bool:
     """Have all tasks done and gather their runs by name, in order; return whether all were done.
 
-    context: what they share. told: sees the named runs of each task, and stops by a true answer. memory: what this
-    process may hold; where it is spent, no more is done.
+    unit: does one of them; context: what they share. told: sees the named runs of each task, and stops by a true
+    answer. memory: what this process may hold; where it is spent, no more is done.
     """
     workers, over = current_workers(), False
-    pending: list[Pending[list[tuple[str, Run]]]] = []
+    pending: list[Pending[Named]] = []
     # once for all: threads that set the limit and took it back one after the other would undo each other's
     with one_thread(), Deadline(stop=lambda: over or interrupts.pressed, memory=memory).running() as deadline:
         try:
             shared = workers.share(context)
-            pending = [workers.submit(_done, shared, task) for task in tasks]
+            pending = [workers.submit(unit, shared, task) for task in tasks]
             for one in pending:
                 in_time = one.in_time()
                 if deadline.out_of_memory:  # which may have cut this run short, too

@@ -20,7 +20,7 @@ from lpmert.model.converters import measure_texts
 from lpmert.model.graphs import SILENT, Graph, Hypergraphs, Texts, WordGraphs
 from lpmert.model.lattice_problem import exact_scores
 from lpmert.model.nbest import NBest
-from lpmert.numeric.rounding import EPSILON
+from lpmert.numeric.rational import EPSILON
 from lpmert.quoting import quoted
 from lpmert.system.deadline import checkpoint, limited
 from lpmert.values import checked_limits, weights_array, whole_number

@@ -232,11 +232,10 @@ class Descents:
         *,
         seed: int = 0,
         initial: FloatArray | None = None,
-        patience: int | None = None,
     ) -> None:
         count, dimension = features.shape
         self._rng = np.random.default_rng(seed)
-        self._patience = _PATIENCE * dimension if patience is None else patience
+        self._patience = _PATIENCE * dimension
         basis = even_basis(features, offsets)
         self._lists = DescentLists(features, offsets, costs, basis)
         self._start_lists = self._lists
@@ -266,7 +265,10 @@ class Descents:
         """Decode weights [D], keep them, and go on near these if they are better than those that this is about."""
         verdict = self._lists.keep(weights)
         if verdict < self._around[:2]:
-            self._turn_to(*verdict, weights)
+            inner = self._lists.inverse @ weights
+            self._around = _Around(*verdict, inner / np.linalg.norm(inner))
+            self._reaches = np.empty(0)
+            self._failures = 0
 
     def run(self, budget: int, starts: int | None = None) -> int:
         """Descend until so much work, in hypotheses times line searches, or so many starts are done; return the work.
@@ -288,12 +290,6 @@ class Descents:
         left = lists.search(inner, self._rng, self._patience, most)
         self.offer(lists.basis @ inner)
         return (most - left) * lists.line + self._lists.line
-
-    def _turn_to(self, doubtful: bool, cost: int, weights: FloatArray) -> None:
-        inner = self._lists.inverse @ weights
-        self._around = _Around(doubtful, cost, inner / np.linalg.norm(inner))
-        self._reaches = np.empty(0)
-        self._failures = 0
 
     def turn(self, budget: int = _UNLIMITED) -> int:
         """Descend once from the first weights or from others, or search near those found; return the work."""
@@ -361,24 +357,17 @@ def descend(
     seed: int = 0,
     starts: int | None = None,
     initial: FloatArray | None = None,
-    patience: int | None = None,
     budget: int = DEFAULT_BUDGET,
 ) -> tuple[int, FloatArray]:
     """Return low-cost weights [D], largest entry 1 in absolute value, and the cost of decoding with them.
 
     features [M, D], offsets [S + 1], costs [M]. The starts are `initial` [D] if given, equal weights, then searches
     near the weights found, steps from the best, and fresh random weights, until `starts` (default: no limit) or
-    `budget`, in hypotheses times line searches, is used up or the cost is 0; each descent ends after `patience`
-    directions in a row (default three times D) that do not lower the cost. Weights with which a list's choice hangs on
-    a tie between different costs are returned only if nothing else was found. On one machine the same arguments give
-    the same weights, unless the time limit of the running call comes first. Raises `ValueError` if there is no feature,
-    or if `starts`, `patience` or `budget` is not positive.
+    `budget`, in hypotheses times line searches, is used up or the cost is 0; each descent ends after three times D
+    directions in a row that do not lower the cost. Weights with which a list's choice hangs on a tie between different
+    costs are returned only if nothing else was found. On one machine the same arguments give the same weights, unless
+    the time limit of the running call comes first. There is at least one feature.
     """
-    if features.shape[1] == 0:
-        raise ValueError("descend needs at least one feature")
-    for name, value in (("starts", starts), ("patience", patience), ("budget", budget)):
-        if value is not None and value <= 0:
-            raise ValueError(f"{name} must be positive, not {value}")
-    descents = Descents(features, offsets, costs, seed=seed, initial=initial, patience=patience)
+    descents = Descents(features, offsets, costs, seed=seed, initial=initial)
     descents.run(budget, starts)
     return descents.best

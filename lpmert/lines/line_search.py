@@ -42,6 +42,10 @@ class Step(NamedTuple):
     t: float
 
 
+OnLine = tuple[core.LineSearch, tuple[FloatArray, FloatArray]]
+"""Lists for a line, and what its weights and direction are for these."""
+
+
 class LossInCore(NamedTuple):
     """What hypotheses cost, as the core takes it.
 
@@ -128,10 +132,7 @@ class LineSearcher(Space):
         """Return the loss of a level."""
 
     @abstractmethod
-    def _lists_on(
-        self, weights: FloatArray, direction: FloatArray
-    ) -> tuple[core.LineSearch, tuple[FloatArray, FloatArray]]:
-        """Return lists for a line, and what its weights and direction are for these."""
+    def _lists_on(self, weights: FloatArray, direction: FloatArray) -> OnLine: ...
 
     def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
         """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
@@ -172,9 +173,7 @@ class LineSearch(LineSearcher):
     def loss_of(self, level: float) -> float:
         return self.form.loss_of(int(level)) if self.form.additive else level
 
-    def _lists_on(
-        self, weights: FloatArray, direction: FloatArray
-    ) -> tuple[core.LineSearch, tuple[FloatArray, FloatArray]]:
+    def _lists_on(self, weights: FloatArray, direction: FloatArray) -> OnLine:
         return self._lists, (weights, direction)
 
     def around(self, weights: FloatArray, direction: FloatArray) -> Around:
@@ -286,9 +285,7 @@ class LatticeLineSearch(LineSearcher):
     def loss_of(self, level: float) -> float:
         return float(level)
 
-    def _lists_on(
-        self, weights: FloatArray, direction: FloatArray
-    ) -> tuple[core.LineSearch, tuple[FloatArray, FloatArray]]:
+    def _lists_on(self, weights: FloatArray, direction: FloatArray) -> OnLine:
         return self._lists(weights, direction), (_INTERCEPT, _SLOPE)
 
     def winners(self, number: int, weights: FloatArray, direction: FloatArray) -> tuple[FloatArray, list[IntArray]]:

@@ -13,13 +13,14 @@ from lpmert.errors import FloatArray, RegionError
 from lpmert.looping.decoder import Measure
 from lpmert.methods.auto import Auto
 from lpmert.methods.heuristic.och import Iteration, Stabilised
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region, limits_of
 from lpmert.quoting import listed
 from lpmert.result import Limits
 from lpmert.search.driver import solve
-from lpmert.search.incumbent import normalised
+from lpmert.search.incumbent import in_scale_of, normalised
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline
 from lpmert.unseen.estimate import Setting, fit
@@ -159,16 +160,9 @@ def scaled_like(weights: FloatArray, names: Sequence[str], region: Region | None
     """Return weights [D] times the positive factor that brings fixed ones to what they are, or their size to that of
     the first weights: a decoder prunes by absolute scores.
     """
-    if region is not None:
-        fixed = {names.index(name): value for name, value in region.fixed.items()}
-        factors = [value / weights[d] for d, value in fixed.items() if value and weights[d] * value > 0.0]
-        total = float(weights.sum())
-        if region.total and total * region.total > 0.0:
-            factors.append(region.total / total)
-        if factors:
-            scaled = np.asarray(weights * factors[0])
-            scaled[list(fixed)] = [*fixed.values()]  # to the last digit
-            return scaled
+    scaled = in_scale_of(region, names, CallerWeights(weights))
+    if scaled is not weights:
+        return scaled
     norm, own = np.abs(first).sum(), np.abs(weights).sum()
     return np.asarray(weights * (norm / own)) if norm and own else weights
 

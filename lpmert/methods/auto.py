@@ -125,13 +125,13 @@ class Auto(Method):
             return self._in_turns(task, self.choices.start(task))
         _chosen(canonical, "cells in turns with choices", "there are few features and many lists")
         cones = self.cells.on_lists(task)
-        return self._in_turns(task, cones, lambda: self.choices.begun(task, cones.least))
+        return self._in_turns(task, cones, lambda: self.choices.start(task, cones.least))
 
     def _start_bound(self, task: Task) -> Search:
         _chosen(task.canonical, "groups in turns with choices", "the lists and features are too many for a proof")
         bound = self.groups.start(task)
         least = bound.least if isinstance(bound, MinorantSearch) else None
-        start = partial(self.choices.begun, task, least)
+        start = partial(self.choices.start, task, least)
         return self._in_turns(task, bound, start)
 
     def _in_turns(

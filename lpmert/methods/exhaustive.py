@@ -55,7 +55,7 @@ class ExhaustiveSearch(UnboundedSearch):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._known, self._last, self.finished = state["known"], state["last"], state["finished"]
-        self.nodes, self.unsettled = state["nodes"], state["unsettled"]
+        self.nodes, self._unsettled = state["nodes"], state["unsettled"]
         self._begin()
 
     def advance(self) -> None:
@@ -70,8 +70,8 @@ class ExhaustiveSearch(UnboundedSearch):
             cost = int(self._canonical.costs[self._heads + selection].sum())
             if weights is not None:
                 self.incumbent.improve(cost, weights, "E")
-            elif self.unsettled is None or cost < self.unsettled:
-                self.unsettled = cost
+            else:
+                self._leave_unsettled(cost)
             self._last = selection
 
 

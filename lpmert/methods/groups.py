@@ -24,7 +24,7 @@ from lpmert.configurable import option
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.descents import Descents, descend
-from lpmert.methods.choices.choices import EFFORT, SLICE, Choices, SharedChoices, SumChoicesSearch
+from lpmert.methods.choices.choices import EFFORT, SLICE, Choices, Common, SharedChoices, SumChoicesSearch
 from lpmert.methods.choices.ratio import close_oracle_height, cost_of_height, oracle_height, ratio_lists
 from lpmert.methods.subspace import improve, random_numbers
 from lpmert.model.canonical import Canonical, CanonicalWeights
@@ -63,13 +63,6 @@ _GROUP_BUDGET = 300_000
 """Work for the first weights of a group, as in `descend`."""
 
 
-class Field(NamedTuple):
-    """What all units of work share."""
-
-    options: Choices
-    canonical: Canonical
-
-
 class Begun(NamedTuple):
     """How far the search of a group, on its columns [d], has come: what is left, and its bound."""
 
@@ -78,7 +71,7 @@ class Begun(NamedTuple):
     bound: int
 
 
-def begin(field: Field, lists: IntArray, best: FloatArray, budget: int) -> Begun:
+def begin(field: Common, lists: IntArray, best: FloatArray, budget: int) -> Begun:
     """Search these lists alone for at most so much work; best [D]: the best weights for all lists."""
     part, columns = field.canonical.part(lists)
     initial = CanonicalWeights(best[columns])
@@ -134,7 +127,7 @@ class Group:
 
     def state(self, known: Mapping[Group, int]) -> Mapping[str, Any]:
         """Return the state of the group; known: the numbers of the groups that it was joined from."""
-        search, best = self.search, None if self.search is None else self.search.incumbent
+        search = self.search
         return {
             "lists": self.lists,
             "parts": [known[part] for part in self.parts],
@@ -144,8 +137,7 @@ class Group:
             "closed": self.closed,
             "unsettled": self.unsettled,
             "bound": self._bound if search is None else max(self._bound, search.lower_bound),
-            "search": None if search is None else search.state(),
-            "best": None if best is None else (best.cost, best.weights, best.source),
+            "search": None if search is None else search.saved(),
         }
 
     @classmethod
@@ -297,13 +289,12 @@ class MinorantSearch(Combined):
         return [search for search in (self._inner, self._whole) if search is not None]
 
     def state(self) -> Mapping[str, Any]:
-        inner, best = self._inner, None if self._inner is None else self._inner.incumbent
+        inner = self._inner
         return {
             "height": self._height,
             "costs": self._costs,
             "least": self._least,
-            "best": None if best is None else (best.cost, best.weights, best.source),
-            "inner": None if inner is None else inner.state(),
+            "inner": None if inner is None else inner.saved(),
             "whole": None if self._whole is None else self._whole.state(),
         }
 
@@ -312,14 +303,12 @@ class MinorantSearch(Combined):
         self._height, self._costs, self._least = state["height"], state["costs"], state["least"]
         self._inner = None
         if state["inner"] is not None:
-            cost, weights, source = state["best"]
-            best = Incumbent(cost, CanonicalWeights(weights), source)
             try:
                 relaxed = self._canonical.with_costs(self._costs)
             except MethodError as error:  # of forged costs: those of a search had room
                 raise ValueError(str(error)) from error
-            self._inner = self._start(relaxed, best)
-            self._inner.restore(state["inner"])
+            self._inner = self._start(relaxed, Incumbent.of(state["inner"]))
+            self._inner.restore(state["inner"]["search"])
         if state["whole"] is not None:
             self._whole = SharedChoices(self._selections, self._canonical, self.incumbent, self._least)
             self._whole.restore(state["whole"])
@@ -413,7 +402,7 @@ class GroupedSearch(Combined):
         self._open: deque[Group] = deque()
         self._workers: Workers = SERIAL
         self._later = current_workers()  # once it is long
-        self._field = SERIAL.share(Field(settings.selections, canonical))
+        self._field = SERIAL.share(Common(settings.selections, canonical))
         self._worked = 0
         self._improvements = 0
         self._descent_budget = 0
@@ -455,7 +444,7 @@ class GroupedSearch(Combined):
             "to_begin": [number[group] for group in to_begin],
             "open": [number[group] for group in self._open],
             "counted": dict(self._counted),
-            "other": [self._nodes, self._lps, self._worked, self._improvements, self._descent_budget],
+            "other": [self._worked, self._improvements, self._descent_budget],
             "random": self._rng.bit_generator.state,
         }
 
@@ -467,8 +456,8 @@ class GroupedSearch(Combined):
         self._to_begin.extend(groups[k] for k in state["to_begin"])
         for k in state["open"]:
             self._open.append(groups[k])
-            kept = state["groups"][k]
-            groups[k].search = search = self._search_of(groups[k], *kept["best"])
+            kept = state["groups"][k]["search"]
+            groups[k].search = search = self._search_of(groups[k], Incumbent.of(kept))
             search.restore(kept["search"])
         self._sampled = state["sampled"]
         if state["sample"].size:
@@ -476,7 +465,7 @@ class GroupedSearch(Combined):
         elif self._sampled or self._to_begin or self._open or self._root.closed:
             self._sample = np.empty((0, 0))
         self._counted = Counter(state["counted"])
-        self._nodes, self._lps, self._worked, self._improvements, self._descent_budget = state["other"]
+        self._worked, self._improvements, self._descent_budget = state["other"]
         self._rng.bit_generator.state = state["random"]
 
     def advance(self) -> None:
@@ -555,8 +544,7 @@ class GroupedSearch(Combined):
         """Take the beginning of the group that went out first; small ones are finished with it."""
         if self._to_begin and self._to_begin[0] is self._root:
             self._open.append(self._to_begin.popleft())
-            best = self.incumbent
-            self._root.search = self._search_of(self._root, best.cost, best.weights, best.source)
+            self._root.search = self._search_of(self._root, self.incumbent)
             self._counted["groups"] += 1
             return
         self._send()
@@ -567,22 +555,18 @@ class GroupedSearch(Combined):
         group.begin(begun)
         if begun.searched.nodes:
             found = begun.searched
-            group.search = self._search_of(group, found.cost, found.weights, found.source)
+            group.search = self._search_of(group, Incumbent(found.cost, CanonicalWeights(found.weights), found.source))
             group.search.go_on_from(found)
             self._open.append(group)
         else:
-            counts = Counter(begun.searched.counts)
-            self._nodes += counts["nodes"]
-            self._lps += counts["lps"]
-            self._counted.update(counts)
+            self._counted.update(begun.searched.counts)
             self._close(group)
         self._send()
 
-    def _search_of(self, group: Group, cost: int, weights: FloatArray, source: str) -> SharedChoices:
-        """Return a search in a group for what costs less than these weights."""
+    def _search_of(self, group: Group, upper: Incumbent) -> SharedChoices:
+        """Return a search in a group for what costs less; that of all lists improves the incumbent itself."""
         if group is self._root:
             return SharedChoices(self._settings.selections, self._canonical, self.incumbent)
-        upper = Incumbent(cost, CanonicalWeights(weights), source)
         return SharedChoices(self._settings.selections, self._canonical.part(group.lists)[0], upper)
 
     def _worked_on(self, work: int) -> None:

@@ -60,7 +60,6 @@ class Mip(Method):
 class MipSearch(Search):
     """A search whose every step is one program solved to its end, or to that of the time."""
 
-    unsettled: int | None = None
     nodes = 0
 
     def __init__(self, settings: Mip, canonical: Canonical, incumbent: Incumbent) -> None:
@@ -88,25 +87,18 @@ class MipSearch(Search):
 
     @property
     def lower_bound(self) -> int:
-        costs = [self.incumbent.cost, self._bound] + ([] if self.unsettled is None else [self.unsettled])
-        return min(costs)
+        return min(self._upper, self._bound)
 
     def counters(self) -> Mapping[str, int]:
         rows = 0 if self._program is None else self._program.n_rows
         return {"nodes": self.nodes, "programs": self._programs, "rows": rows, "cores": self._cores}
 
     def state(self) -> Mapping[str, Any]:
-        counts = [self.nodes, self._programs, self._cores]
-        return {
-            "bound": self._bound,
-            "closed": self._closed,
-            "unsettled": self.unsettled,
-            "forbidden": self._forbidden,
-            "counts": counts,
-        }
+        own = {"bound": self._bound, "closed": self._closed, "unsettled": self.unsettled}
+        return {**own, "forbidden": self._forbidden, "counts": [self.nodes, self._programs, self._cores]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._bound, self._closed, self.unsettled = state["bound"], state["closed"], state["unsettled"]
+        self._bound, self._closed, self._unsettled = state["bound"], state["closed"], state["unsettled"]
         self._forbidden = [list(rows) for rows in state["forbidden"]]
         self.nodes, self._programs, self._cores = state["counts"]
 
@@ -150,8 +142,7 @@ class MipSearch(Search):
             self.incumbent.improve(int(self._canonical.costs[selection].sum()), verdict.weights, "M")
             return True
         if verdict.attainable:
-            cost = int(self._canonical.costs[selection].sum())
-            self.unsettled = cost if self.unsettled is None else min(cost, self.unsettled)
+            self._leave_unsettled(int(self._canonical.costs[selection].sum()))
             self._forbidden.append(selection.tolist())
         else:
             self._forbidden.append(sorted({row for _, row, _ in verdict.core}))

@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
-from lpmert.numeric.rounding import EPSILON
+from lpmert.numeric.rational import EPSILON
 from lpmert.search.method import DirectSearch, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 

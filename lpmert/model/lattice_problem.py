@@ -24,7 +24,8 @@ from lpmert.model.presolve import LOSS_UNIT, column_scales, group_identical, tim
 from lpmert.model.problem import BaseProblem, Problem
 from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
-from lpmert.numeric.rounding import EPSILON, Rounding
+from lpmert.numeric.rational import EPSILON
+from lpmert.numeric.rounding import Rounding
 from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
 from lpmert.workers import current_workers

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lpmert.core import outer_normals
 from lpmert.errors import FloatArray
-from lpmert.numeric.rounding import EPSILON
+from lpmert.numeric.rational import EPSILON
 from lpmert.system.deadline import checkpoint
 
 
@@ -37,15 +37,14 @@ class Cap:
         norm = float(np.linalg.norm(weights))
         return float(self.unit @ weights) / norm if norm > 0 else -1.0
 
-    def contains(self, weights: FloatArray) -> bool:
-        """Whether weights [d] lie in the cap, in exact arithmetic on its numbers."""
-        w = [Fraction(value) for value in weights.tolist()]
+    def contains(self, weights: FloatArray | Sequence[Fraction], *, strictly: bool = False) -> bool:
+        """Whether weights [d] lie in the cap, or strictly inside, in exact arithmetic on its numbers."""
+        w = [Fraction(value) for value in weights]
         c = [Fraction(value) for value in self.centre.tolist()]
         product = sum((a * b for a, b in zip(w, c, strict=True)), Fraction(0))
-        if product <= 0:
-            return False
         squares = sum((a * a for a in w), Fraction(0)) * sum((a * a for a in c), Fraction(0))
-        return product * product >= Fraction(self.cosine) ** 2 * squares
+        excess = product * product - Fraction(self.cosine) ** 2 * squares
+        return product > 0 and (excess > 0 if strictly else excess >= 0)
 
 
 _TOLERANCE = 1e-12
@@ -206,13 +205,6 @@ def wider_rays(rays: FloatArray) -> FloatArray | None:
     if np.linalg.cond(rays) > _WORST_CONDITION:
         return None
     return np.asarray((1.0 + _WIDER) * rays - _WIDER * rays.sum(axis=0))
-
-
-def exact_sum(a: float, b: float) -> bool:
-    """Whether the floating-point sum a + b has no rounding error (Knuth's two-sum)."""
-    total = a + b
-    part = total - a
-    return (a - (total - part)) + (b - part) == 0.0
 
 
 _MOST_CONES, _MOST_NUMBERS = 256, 1 << 23

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.rounding import EPSILON, Rounding
+from lpmert.numeric.rational import EPSILON
+from lpmert.numeric.rounding import Rounding
 from lpmert.system.mapped import released
 
 if TYPE_CHECKING:
@@ -251,11 +252,6 @@ class SortedLists(NamedTuple):
         return core.Lists(*self[:-1])
 
 
-def cost_order(offsets: IntArray, costs: IntArray) -> IntArray:
-    """Return the rows list by list, in order of cost (stable)."""
-    return np.lexsort((costs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
-
-
 def sorted_lists(
     features: FloatArray,
     offsets: IntArray,
@@ -264,7 +260,7 @@ def sorted_lists(
     rounding: Rounding | None = None,
 ) -> SortedLists:
     """Return lists in order of cost (stable); rounding: what features are exactly, if doubles only come near."""
-    order = cost_order(offsets, costs)
+    order = np.lexsort((costs, list_numbers(offsets)))
     rows = np.ascontiguousarray(features[order])
     limit = np.empty(0) if cap is None else np.append(cap.unit, cap.cosine)
     off = np.zeros(rows.shape[1]) if rounding is None else rounding.spread

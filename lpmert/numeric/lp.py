@@ -98,8 +98,8 @@ class MarginProgram:
         status = self._highs.addRows(count, lower, upper, len(indices), starts, indices, filled[present])
         _expect_ok(status, "the rows")
 
-    def run(self) -> tuple[FloatArray, float, FloatArray, int] | None:
-        """Return the optimal weights [D], margin, row duals [R] and iterations; `None` if HiGHS ends without them."""
+    def run(self) -> tuple[FloatArray, float, FloatArray] | None:
+        """Return the optimal weights [D], margin and row duals [R]; `None` if HiGHS ends without them."""
         left = time_left()
         if left is not None:
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left + _HIGHS_SECONDS)
@@ -108,12 +108,7 @@ class MarginProgram:
             return None
         solution = self._highs.getSolution()
         values = np.array(solution.col_value)
-        return (
-            values[:-1],
-            float(values[-1]),
-            np.array(solution.row_dual),
-            self._highs.getInfo().simplex_iteration_count,
-        )
+        return values[:-1], float(values[-1]), np.array(solution.row_dual)
 
 
 def _expect_ok(status: highspy.HighsStatus, what: str) -> None:
@@ -128,8 +123,6 @@ _SMALLEST_COEFFICIENT = 1e-9
 _UNDECIDED_MARGIN = 1e-8
 _ROUNDINGS = 64
 
-_EPSILON = float(np.finfo(np.float64).eps)
-_SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _BLOCK = 1 << 16
 """Comparisons that are worked out together."""
 
@@ -140,10 +133,9 @@ _NO_ROWS: IntArray = np.empty(0, dtype=np.int64)
 class Verdict:
     """Whether the chosen hypotheses are attainable, with the proof.
 
-    Attainable: `weights` [D], of size at most 1, make every chosen hypothesis strictly best in exact arithmetic;
-    `margin` is the least margin there, for comparisons normalised to length 1 (`None` where no list has two
-    hypotheses). Where exact weights exist but no float64 ones were found, `representable` is false, `weights` and
-    `margin` are `None`, and `exact_weights` holds integers [D].
+    Attainable: `weights` [D], of size at most 1, make every chosen hypothesis strictly best in exact arithmetic. Where
+    exact weights exist but no float64 ones were found, `representable` is false, `weights` is `None`, and
+    `exact_weights` holds integers [D].
 
     Unattainable: `core` holds at most D+1 triples (list, chosen row, other row), and the positive integers
     `multipliers` add up the differences features[chosen] - features[other] to exactly zero. Where only a cap stands
@@ -154,9 +146,7 @@ class Verdict:
 
     attainable: bool
     rows: IntArray
-    iterations: int
     weights: FloatArray | None = None
-    margin: float | None = None
     representable: bool = True
     exact_weights: tuple[int, ...] | None = None
     core: tuple[tuple[int, int, int], ...] = ()
@@ -169,8 +159,8 @@ class LinOptimizer:
     After Galley and Quirk (EMNLP 2011), with the margin as objective, so that a tie never passes. With a cap
     only weights inside it count. Answers are about the exact features where these are rounded; a selection that only
     unknown exact features could rule out counts as attainable by no doubles. `counters` counts linear programs ("lps"),
-    their iterations and rows, those that HiGHS could not solve, and verdicts that needed exact feasibility
-    ("exact_decisions"). Raises `ValueError` for features that are not finite or too large to subtract.
+    their rows ("lp_rows"), and verdicts that needed exact feasibility ("exact_decisions"). Raises `ValueError` for
+    features that are not finite or too large to subtract.
     """
 
     def __init__(
@@ -183,7 +173,7 @@ class LinOptimizer:
         largest = max(-self.features.min(initial=0.0), self.features.max(initial=0.0))
         if not largest <= np.finfo(np.float64).max / 4:
             raise ValueError("features must be finite, and so must their differences; scale the columns down")
-        self.counters: Counter[str] = Counter(lps=0, lp_iterations=0, lp_rows=0, lp_failures=0, exact_decisions=0)
+        self.counters: Counter[str] = Counter(lps=0, lp_rows=0, exact_decisions=0)
         self._model = MarginProgram(self.features.shape[1])
 
     def solve(self, chosen: Chosen, *, start: FloatArray | None = None, rows: IntArray | None = None) -> Verdict:
@@ -287,7 +277,7 @@ class _Comparisons:
         self._last = None
         bound = np.empty(len(self))
         for part in self._blocks():
-            spread = _EPSILON * (np.abs(self.normals[part]) @ np.abs(weights)) + _SMALLEST_NORMAL
+            spread = rational.EPSILON * (np.abs(self.normals[part]) @ np.abs(weights)) + rational.SMALLEST_NORMAL
             np.multiply(spread, len(weights) + 6, out=bound[part])
         if self._rounding is not None:
             off = 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self._rounding.spread)  # of both features
@@ -350,7 +340,6 @@ class _Decision:
         self.complete = len(self.comparisons.lists) == len(optimizer.offsets) - 1
         self.width = optimizer.features.shape[1]
         self.held = _NO_ROWS
-        self.iterations = 0
         self.round_size = 4 * self.width + 16
 
     def decide(self, start: FloatArray | None, rows: IntArray | None) -> Verdict:
@@ -373,7 +362,7 @@ class _Decision:
                 break
             new = self._unclear(weights)
         if not self.comparisons.known:
-            return Verdict(True, self.comparisons.other(self.held), self.iterations, representable=False)
+            return Verdict(True, self.comparisons.other(self.held), representable=False)
         return self._decide_exactly()
 
     def reach(self, cap: Cap, verdict: Verdict) -> Verdict:
@@ -384,12 +373,12 @@ class _Decision:
         weights, support = reach_cap(normals, cap, verdict.weights)
         if support is not None and self.comparisons.known:
             core = tuple(self.comparisons.triple(int(i)) for i in np.flatnonzero(support))
-            return Verdict(False, verdict.rows, self.iterations, core=core)
+            return Verdict(False, verdict.rows, core=core)
         if weights is not None:
             weights = np.ldexp(weights, -int(np.frexp(np.abs(weights).max())[1]))
         if weights is not None and self.comparisons.confirmed(weights):
             return self._attainable(weights)
-        return Verdict(True, verdict.rows, self.iterations, representable=False)
+        return Verdict(True, verdict.rows, representable=False)
 
     def centre(self, start: FloatArray | None) -> tuple[FloatArray, float | None]:
         """Maximise the least margin over all comparisons."""
@@ -438,14 +427,7 @@ class _Decision:
         self.counters["lps"] += 1
         self.counters["lp_rows"] += len(new)
         checkpoint()
-        optimum = self.model.run()
-        if optimum is None:
-            self.counters["lp_failures"] += 1
-            return None
-        weights, margin, duals, iterations = optimum
-        self.iterations += iterations
-        self.counters["lp_iterations"] += iterations
-        return weights, margin, duals
+        return self.model.run()
 
     def _decide_exactly(self) -> Verdict:
         self.counters["exact_decisions"] += 1
@@ -463,8 +445,7 @@ class _Decision:
             self.held = np.concatenate([self.held, self.comparisons.worst(margins, violated, self.round_size)])
 
     def _attainable(self, weights: FloatArray) -> Verdict:
-        margin = float(self.comparisons.margins(weights)[0].min()) if len(self.comparisons) else None
-        return Verdict(True, self.comparisons.other(self.held), self.iterations, weights, margin)
+        return Verdict(True, self.comparisons.other(self.held), weights)
 
     def _attainable_exactly(self, exact: Sequence[int]) -> Verdict:
         # A multiple of the weights is as good and rounds differently, which helps where the cell is a few ulps wide.
@@ -478,7 +459,7 @@ class _Decision:
             if self.comparisons.confirmed(weights):
                 return self._attainable(weights)
         others = self.comparisons.other(self.held)
-        return Verdict(True, others, self.iterations, representable=False, exact_weights=tuple(exact))
+        return Verdict(True, others, representable=False, exact_weights=tuple(exact))
 
     def _unattainable(self, support: IntArray) -> Verdict | None:
         """Return the verdict if the supporting comparisons have Farkas multipliers in exact arithmetic."""
@@ -487,4 +468,4 @@ class _Decision:
             return None
         core = tuple(self.comparisons.triple(i) for i, m in zip(support, multipliers, strict=True) if m)
         factors = tuple(m for m in multipliers if m)
-        return Verdict(False, self.comparisons.other(self.held), self.iterations, core=core, multipliers=factors)
+        return Verdict(False, self.comparisons.other(self.held), core=core, multipliers=factors)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from itertools import islice
+from itertools import count, islice
 from math import isqrt
 
 import numpy as np
@@ -97,7 +97,7 @@ def _confirmed(matrix: _Matrix, rows: IntArray, pivots: IntArray, dependent: Int
     left, confirmed = dependent, []
     modulus, combined = 1, np.zeros((len(pivots), len(dependent)), dtype=object)
     work = 0
-    for count, p in enumerate(islice(_primes(), _MOST_PRIMES), 1):
+    for number, p in enumerate(islice(_primes(), _MOST_PRIMES), 1):
         work += len(pivots) ** 2 * (len(pivots) + len(left))
         if not len(left) or work > _MOST_WORK or out_of_time():
             break
@@ -108,7 +108,7 @@ def _confirmed(matrix: _Matrix, rows: IntArray, pivots: IntArray, dependent: Int
         step = (table[:, len(pivots) :] - (combined % p).astype(np.int64)) * pow(modulus, -1, p) % p
         combined = combined + modulus * step.astype(object)
         modulus *= p
-        if count & (count - 1):
+        if number & (number - 1):
             continue
         guesses = [_fractions(combined[:, k].tolist(), modulus) for k in range(len(left))]
         plausible = np.array([k for k, guess in enumerate(guesses) if guess is not None], dtype=np.int64)
@@ -197,10 +197,7 @@ def _spread(rows: IntArray, count: int) -> IntArray:
 
 def _primes() -> Iterator[int]:
     """Yield the primes below 2**31 from the largest down."""
-    k = 0
-    while True:
-        yield _prime(k)
-        k += 1
+    return map(_prime, count())
 
 
 @cache

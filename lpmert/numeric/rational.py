@@ -18,8 +18,8 @@ from lpmert.system.deadline import checked, checkpoint
 
 Rows = Sequence[Sequence[int]]
 
-_EPSILON = float(np.finfo(np.float64).eps)
-_SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+EPSILON = float(np.finfo(np.float64).eps)
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _MANTISSA_BITS = 53
 
 _FINE_BITS = 900
@@ -48,7 +48,7 @@ def to_integers(matrix: ArrayLike, *, by_row: bool = False) -> list[list[int]]:
     """
     mantissas, exponents = _split(np.asarray(matrix, dtype=np.float64))
     if by_row:
-        return [_reduced(_shifted(row, shifts)) for row, shifts in zip(mantissas, exponents, strict=True)]
+        return [reduced(_shifted(row, shifts)) for row, shifts in zip(mantissas, exponents, strict=True)]
     width = len(mantissas[0]) if mantissas else 0
     flat = _shifted([m for row in mantissas for m in row], [e for row in exponents for e in row])
     bits = 0
@@ -74,7 +74,7 @@ def difference_rows(chosen: ArrayLike, other: ArrayLike) -> list[list[int]]:
     rows = []
     for row, shifts in zip(mantissas, exponents, strict=True):
         integers = _shifted(row, shifts)
-        rows.append(_reduced([a - b for a, b in zip(integers[:width], integers[width:], strict=True)]))
+        rows.append(reduced([a - b for a, b in zip(integers[:width], integers[width:], strict=True)]))
     return rows
 
 
@@ -127,7 +127,7 @@ def farkas(rows: Rows, hint: Sequence[float] | None = None) -> list[int] | None:
     if determinant < 0:
         vector = [-entry for entry in vector]
     multipliers = [0] * len(rows)
-    for i, entry in zip(support, _reduced(vector), strict=True):
+    for i, entry in zip(support, reduced(vector), strict=True):
         multipliers[i] = entry
     return multipliers if adds_up_to_zero(rows, multipliers) else None
 
@@ -238,7 +238,8 @@ class _Dictionary:
         self.width = len(rows[0])
         # Variables: 0..R-1 slacks, R..R+D-1 weights, R+D the objective x. Columns: D weights, x, constant.
         self.objective = self.count + self.width
-        self.right = [_right_side(i) for i in range(self.count)]
+        # Knuth's multiplicative hash: fixed numbers between 256 and 511 without a pattern.
+        self.right = [256 + (((i + 1) * 2654435761 >> 16) & 255) for i in range(self.count)]
         self.basic = list(range(self.count))
         self.nonbasic = list(range(self.count, self.objective + 1))
         self.table = [[*row, 1, -b] for row, b in zip(rows, self.right, strict=True)]
@@ -317,19 +318,14 @@ class _Dictionary:
         for variable, row in zip(self.basic, self.table, strict=True):
             if self.count <= variable < self.objective:
                 weights[variable - self.count] = row[-1]
-        return _reduced(weights)
+        return reduced(weights)
 
     def _multipliers(self, costs: list[int]) -> list[int]:
         multipliers = [0] * self.count
         for column, variable in enumerate(self.nonbasic):
             if variable < self.count:
                 multipliers[variable] = costs[column]
-        return _reduced(multipliers)
-
-
-def _right_side(index: int) -> int:
-    # Knuth's multiplicative hash: fixed numbers between 256 and 511 without a pattern.
-    return 256 + (((index + 1) * 2654435761 >> 16) & 255)
+        return reduced(multipliers)
 
 
 def _eliminate(table: list[list[int]], width: int) -> tuple[list[int], int]:
@@ -370,7 +366,8 @@ def _shifted(mantissas: list[int], exponents: list[int]) -> list[int]:
     return [m << (e - least) if m else 0 for m, e in zip(mantissas, exponents, strict=True)]
 
 
-def _reduced(row: list[int]) -> list[int]:
+def reduced(row: list[int]) -> list[int]:
+    """Return whole numbers divided by their greatest common divisor."""
     divisor = gcd(*row)
     return [entry // divisor for entry in row] if divisor > 1 else row
 
@@ -386,4 +383,4 @@ def _sign(value: int) -> int:
 def _clear(total: float, magnitude: float, terms: int) -> bool:
     # Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, with room for underflow and rounding here;
     # nothing is clear once the magnitude overflows.
-    return abs(total) > (terms + 2) * (_EPSILON * magnitude + _SMALLEST_NORMAL)
+    return abs(total) > (terms + 2) * (EPSILON * magnitude + SMALLEST_NORMAL)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import gcd, lcm, log2
+from math import lcm, log2
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lpmert.errors import BoolArray, DataError, FloatArray, IntArray
 from lpmert.numeric import rational
+from lpmert.numeric.rational import EPSILON
 from lpmert.system.mapped import pieces
 
 COARSE = (0, 10, 20, 30, 40)
@@ -153,8 +154,6 @@ def _blocks(values: FloatArray) -> Iterator[FloatArray]:
         first = False
 
 
-EPSILON = float(np.finfo(np.float64).eps)
-
 Column = Mapping[int, Fraction]
 
 
@@ -244,7 +243,7 @@ class Rounding:
                 row = [sum(delta[k] * factor for k, factor in column) for column in self._whole_columns]
             else:
                 row = [x - y for x, y in zip(self.others[-1 - a], self.others[-1 - b], strict=True)]
-            found.append(_shortened(row))
+            found.append(rational.reduced(row))
         return found
 
     @cached_property
@@ -268,12 +267,7 @@ def exact_differences(
 def whole_row(row: Sequence[Fraction]) -> list[int]:
     """Return a row times the least positive factor that makes it whole."""
     common = lcm(*(value.denominator for value in row))
-    return _shortened([int(value * common) if value else 0 for value in row])
-
-
-def _shortened(row: list[int]) -> list[int]:
-    divisor = gcd(*row)
-    return [value // divisor for value in row] if divisor > 1 else row
+    return rational.reduced([int(value * common) if value else 0 for value in row])
 
 
 _SPLITTER = float((1 << 27) + 1)
@@ -304,7 +298,7 @@ def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> 
         high = float(factor)
         low = float(factor - Fraction(high))
         product, error = _product(x, high)
-        total, carried = _sum(total, product)
+        total, carried = two_sum(total, product)
         exact = exact and factor == Fraction(high) and abs(high) > _SAFE and not (error.any() or carried.any())
         rest += carried + (error + x * low)
         size += np.abs(product)
@@ -320,8 +314,8 @@ def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> 
     return values, _codes(terms, offsets, list(column.values()), values, off), off
 
 
-def _sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return sums [M] and what rounding took from them."""
+def two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return sums [M] and what rounding took from them (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)

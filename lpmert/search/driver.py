@@ -1,6 +1,8 @@
 """The one driver of all methods: first weights, limits, progress, interrupts, and the result.
 
-`minimize` calls `solve`, which calls `Driver.drive`, which calls `Search.advance`, which calls the core.
+`minimize` calls `solve`, which calls `Driver.drive`, which calls `Search.advance`, which calls the core. `search_below`
+asks whether anything costs less than a cut-off: nodes that reach no lower loss are pruned from the start, long before
+the search itself would meet such a loss.
 """
 
 from __future__ import annotations
@@ -8,7 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import inf
 
 import numpy as np
@@ -20,11 +23,11 @@ from lpmert.model.problem import Problem
 from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
-from lpmert.search.checkpoint import Checkpoint, CheckpointFile, State, identity_of, opened
+from lpmert.search.checkpoint import Checkpoint, CheckpointFile, identity_of, opened
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent, first_on_lattices
 from lpmert.search.method import DirectSearch, Incumbent, Method, Search, Task, Watch
-from lpmert.search.report import Ended, Outcome, result_of
+from lpmert.search.report import RESOLUTION, Outcome, bound_on_loss, result_of
 from lpmert.system.deadline import Deadline, OutOfTime, also_outside, heeding, unheeded
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance, give_back
@@ -81,11 +84,10 @@ def solve(
             outcome = driver.drive(search)
             searched = deadline.seconds
             with deadline.later(REPORT_SECONDS).running(), driver.trusting_checkpoint():
-                ended = Ended.of(search)
                 del search  # its memory is free before the report takes some
                 problem.canonical.drop_cached()
                 _give_back(problem)
-                result = result_of(method, problem, ended, outcome, seed, initial_weights)
+                result = result_of(method, problem, outcome, seed, initial_weights)
             seconds = {"prepare": prepared, "search": searched - prepared, "report": deadline.seconds - searched}
             if driver.incumbent_seconds is not None:
                 seconds["incumbent"] = driver.incumbent_seconds
@@ -135,11 +137,6 @@ def _started(method: Method, task: Task) -> Search:
     if not form.additive and form.totals.fraction and method.takes_fractions:
         return FractionSearch(form, task.incumbent, lambda *inner: method.start(task.about(*inner)))
     return method.start(task)
-
-
-def _state(search: Search) -> State:
-    found = search.incumbent
-    return {"cost": found.cost, "weights": found.weights, "source": found.source, "search": search.state()}
 
 
 class Driver(Watch):
@@ -197,10 +194,10 @@ class Driver(Watch):
         if self._checkpoint is None or self._checkpoint.state is None:
             return None
         with self._checkpoint.restoring():
-            cost, weights, source = (self._checkpoint.state[name] for name in ("cost", "weights", "source"))
-            if weights.shape != (self._problem.canonical.n_features,) or not np.isfinite(weights).all():
-                raise ValueError(f"weights {weights}")
-            return Incumbent(int(cost), CanonicalWeights(weights), source)
+            found = Incumbent.of(self._checkpoint.state)
+            if found.weights.shape != (self._problem.canonical.n_features,) or not np.isfinite(found.weights).all():
+                raise ValueError(f"weights {found.weights}")
+            return found
 
     def _restore(self, search: Search) -> None:
         if self._checkpoint is None or self._checkpoint.state is None:
@@ -231,10 +228,12 @@ class Driver(Watch):
                 logger.info("interrupted; the last incumbent and bound are returned")
                 status = Status.INTERRUPTED
             self._keep(search, now=True)
-        found = search.incumbent
-        bound = None if bound is None else min(bound, found.cost)
-        self.note(search, bound)
-        return Outcome(status, found.cost, found.weights, bound, tuple(self._trace))
+            found = search.incumbent
+            bound = None if bound is None else min(bound, found.cost)
+            self.note(search, bound)
+            counters, trace = search.counters(), tuple(self._trace)
+        known = status, found.cost, found.weights, bound, trace
+        return Outcome(*known, search.strict, counters, search.conclude, search.catalogue)
 
     def trusting_checkpoint(self) -> AbstractContextManager[None]:
         """Blame the checkpoint, whose numbers are not all checked, for errors of a search that goes on from it.
@@ -247,7 +246,7 @@ class Driver(Watch):
 
     def _keep(self, search: Search, *, now: bool = False) -> None:
         if self._checkpoint is not None:
-            self._checkpoint.keep(lambda: _state(search), now=now)
+            self._checkpoint.keep(search.saved, now=now)
 
     def note(self, search: Search, bound: int | None = None) -> None:
         """Add to the trace what has changed."""
@@ -318,7 +317,68 @@ class Driver(Watch):
         return None
 
     def _cut_short(self) -> Status:
-        """Return why there is no more time."""
-        if self.interrupts.pressed:
-            return Status.INTERRUPTED
-        return Status.MEMORY_LIMIT if self.deadline.out_of_memory else Status.TIME_LIMIT
+        return Status.cut_short(self.deadline, interrupted=self.interrupts.pressed)
+
+
+@dataclass(frozen=True)
+class Below:
+    """The outcome of a search below a cut-off.
+
+    result: the best weights below it that were found, or `None`; bound: on the loss of all weights, -inf if none is
+    known; ended: whether the search did, rather than being stopped; least_met: the least loss that it met, be it above.
+    """
+
+    result: Result | None
+    bound: float
+    ended: bool
+    least_met: float
+
+
+def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits | None = None, seed: int = 0) -> Below:
+    """Search lists for weights with a loss below a cut-off, `inf` for any.
+
+    Raises as `lpmert.minimize`.
+    """
+    check_fits(method, problem)
+    limits, interrupts = limits or Limits(), Interrupts()
+    deadline = deadline_of(problem, limits, interrupts)
+    driver = _Driver(problem, limits, None, deadline, interrupts)
+    driver.most = _cost_of(problem, cutoff)
+    with interrupts, deadline.running():
+        outcome = driver.drive(driver.begin(method, seed, None))
+        ended = outcome.status.finished
+        if outcome.cost >= driver.most:
+            return Below(None, _bound_of(problem, cutoff, outcome), ended, driver.first_loss)
+        with deadline.later(REPORT_SECONDS).running():
+            result = result_of(method, problem, outcome, seed)
+    bound = -inf if result.lower_bound is None else result.lower_bound
+    return Below(result if result.loss < cutoff else None, bound, ended, result.loss)
+
+
+class _Driver(Driver):
+    """Tells the search that its first weights cost as little as the cut-off, so that only less is an improvement."""
+
+    most: float = inf
+    first_loss = inf
+
+    def _first_weights(self, seed: int, initial: CanonicalWeights | None) -> Incumbent:
+        found = super()._first_weights(seed, initial)
+        self.first_loss = self._problem.canonical.loss_of(found.cost)
+        return replace(found, cost=int(min(found.cost, self.most)))
+
+
+def _cost_of(problem: Problem, cutoff: float) -> float:
+    """Return the least cost that is not below the cut-off: costs are multiples of the granularity."""
+    form = problem.canonical
+    if cutoff == inf:
+        return inf
+    cost = Fraction(cutoff) / Fraction(form.unit) - form.constant
+    return -(-cost // form.granularity) * form.granularity
+
+
+def _bound_of(problem: Problem, cutoff: float, outcome: Outcome) -> float:
+    """Return the bound on the loss of all weights, none of which were found to be below the cut-off."""
+    unseen = problem.unseen(cutoff)
+    if outcome.status is Status.OPTIMAL and not problem.inexact and unseen <= RESOLUTION * abs(cutoff):
+        return cutoff
+    return -inf if outcome.lower_bound is None else bound_on_loss(problem.canonical, outcome.lower_bound, unseen)

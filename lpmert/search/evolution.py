@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Steps, loss_at
 from lpmert.lines.descents import even_basis
 from lpmert.lines.line_search import LatticeLineSearch, LineSearch, Space
-from lpmert.lines.restarts import random_weights
+from lpmert.lines.local_search import Clock, loss_at, random_weights
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -61,14 +60,14 @@ class Evolution:
         self._draws: Draws | None = None
         self._least, self._failed = inf, 0
 
-    def run(self, clock: Steps) -> None:
+    def run(self, clock: Clock) -> None:
         """Go on with a run until it ends, or the clock says so."""
         runs = self.runs
         while self.runs == runs:
             if clock.expired(self.step(clock)):
                 return
 
-    def step(self, clock: Steps) -> int:
+    def step(self, clock: Clock) -> int:
         """Draw once, show the clock the best of that, and return how many weights were drawn.
 
         A run ends when the draws are alike, or have not been better for long.

@@ -37,8 +37,6 @@ class FractionSearch(Combined):
     loss is an exact fraction. What an additive search has found counts by its loss when decoded in exact arithmetic.
     """
 
-    unsettled: int | None = None
-
     def __init__(self, canonical: Canonical, incumbent: Incumbent, start: Start) -> None:
         totals = canonical.totals
         fraction = totals.fraction
@@ -93,8 +91,8 @@ class FractionSearch(Combined):
             "unsettled": self.unsettled,
             "looked_at": self._looked_at,
             "proved": self._proved,
-            "counts": [self._nodes, self._lps, dict(self._counted)],
-            "inner": None if inner is None else {**vars(inner.incumbent), "search": inner.state()},
+            "counts": dict(self._counted),
+            "inner": None if inner is None else inner.saved(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -103,14 +101,12 @@ class FractionSearch(Combined):
         self._inner = None
         inner = state["inner"]
         if inner is not None:
-            known = Incumbent(inner["cost"], CanonicalWeights(inner["weights"]), inner["source"])
-            search = self._search(known)
+            search = self._search(Incumbent.of(inner))
             if search is not None and inner["search"]:
                 search.restore(inner["search"])
         self._bound = max(self._bound, state["bound"])
-        self.unsettled, self._looked_at, self._proved = state["unsettled"], state["looked_at"], state["proved"]
-        self._nodes, self._lps, counted = state["counts"]
-        self._counted = Counter(counted)
+        self._unsettled, self._looked_at, self._proved = state["unsettled"], state["looked_at"], state["proved"]
+        self._counted = Counter(state["counts"])
 
     def _begin(self) -> None:
         """Start the search for a lower loss than that of the incumbent."""
@@ -153,8 +149,9 @@ class FractionSearch(Combined):
 
     @property
     def _least(self) -> int:
-        upper = self.incumbent.cost if self.unsettled is None else min(self.unsettled, self.incumbent.cost)
-        return upper if self._proved else min(upper, max(self._bound, self._cost_of(self._inner_bound())))
+        if self._proved:
+            return self._upper
+        return min(self._upper, max(self._bound, self._cost_of(self._inner_bound())))
 
     def _inner_bound(self) -> int:
         return 0 if self._inner is None else self._inner.lower_bound or 0
@@ -192,18 +189,14 @@ class FractionSearch(Combined):
             if self._known < self._loss:
                 self._begin()
                 return
-            self._leave_unsettled(self._inner_bound())
+            self._leave_unsettled(self._cost_of(self._inner_bound()))
         elif inner is not None and inner.unsettled is not None and inner.unsettled < self._goal:
-            self._leave_unsettled(inner.unsettled)
+            self._leave_unsettled(self._cost_of(inner.unsettled))
         if self._loss > 1 and self._least_below == 0 and not self._for_zero:
             self._for_zero = True
             self._search()
         else:
             self._proved = True
-
-    def _leave_unsettled(self, cost: int) -> None:
-        loss = self._cost_of(cost)
-        self.unsettled = loss if self.unsettled is None else min(self.unsettled, loss)
 
     def _look_at(self, found: Incumbent, tries: int = 1) -> None:
         """Take weights where they, or some close by, attain a lower loss than the incumbent's without a tie.

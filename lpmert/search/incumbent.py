@@ -19,11 +19,18 @@ from math import sqrt
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock, start_weights
 from lpmert.lines.descents import DEFAULT_BUDGET, OVERHEAD, Descents, descend
-from lpmert.lines.directions import lines_along, local_optima, powell
 from lpmert.lines.line_search import LineSearch, line_search, lists_with_costs
-from lpmert.lines.restarts import Restarts, random_weights
+from lpmert.lines.local_search import (
+    Clock,
+    LineDescents,
+    Restarts,
+    greedy,
+    local_optima,
+    powell,
+    random_weights,
+    start_weights,
+)
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
 from lpmert.model.catalogue import Catalogue
@@ -262,7 +269,7 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
             evolution.run(clock)
         return CanonicalWeights(evolution.best)
     clock = Clock(problem, searches)
-    lines = lines_along("greedy", LineSearch(canonical))
+    lines = LineDescents(LineSearch(canonical), greedy)
     optima = local_optima(problem, lines, Restarts(), initial, seed, clock)
     return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
 

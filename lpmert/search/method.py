@@ -19,7 +19,7 @@ import numpy as np
 
 from lpmert.configurable import Configurable
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock, start_weights
+from lpmert.lines.local_search import Clock, start_weights
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.catalogue import Catalogue
 from lpmert.model.lattice_problem import AnyProblem
@@ -43,6 +43,11 @@ class Incumbent:
         self.weights = CanonicalWeights(np.array(weights, dtype=np.float64))
         return True
 
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> Incumbent:
+        """Return the incumbent of a search of which this is what `Search.saved` returned."""
+        return cls(int(state["cost"]), CanonicalWeights(state["weights"]), state["source"])
+
 
 class Search(ABC):
     """A search that works in slices and can stop after any of them.
@@ -54,6 +59,7 @@ class Search(ABC):
     incumbent: Incumbent
     strict: ClassVar[bool] = True
     catalogue: Catalogue | None = None
+    _unsettled: int | None = None
 
     @abstractmethod
     def advance(self) -> None:
@@ -72,7 +78,16 @@ class Search(ABC):
     @property
     def unsettled(self) -> int | None:
         """The least cost of a selection that is attainable exactly but by no double-precision weights, or `None`."""
-        return None
+        return self._unsettled
+
+    def _leave_unsettled(self, cost: int) -> None:
+        self._unsettled = cost if self._unsettled is None else min(cost, self._unsettled)
+
+    @property
+    def _upper(self) -> int:
+        """The least cost that may be the optimum whatever is still open."""
+        unsettled = self.unsettled
+        return self.incumbent.cost if unsettled is None else min(unsettled, self.incumbent.cost)
 
     @property
     def settled(self) -> bool:
@@ -123,6 +138,10 @@ class Search(ABC):
         """Go on, before the first slice, from the state of a search for the same task; the incumbent is known."""
         del state
 
+    def saved(self) -> Mapping[str, Any]:
+        """Return the incumbent, and the `state` under "search"."""
+        return {**vars(self.incumbent), "search": self.state()}
+
     @property
     def conclude(self) -> Callable[[Result], Result]:
         """A function from a result to the caller's, for when the search's memory is free."""
@@ -137,7 +156,6 @@ class UnboundedSearch(Search):
     """A search without a bound above 0 before its end."""
 
     finished = False
-    unsettled: int | None = None
     nodes = 0
 
     def __init__(self, incumbent: Incumbent) -> None:
@@ -145,15 +163,11 @@ class UnboundedSearch(Search):
 
     @property
     def lower_bound(self) -> int | None:
-        if not self.finished:
-            return 0
-        return self.incumbent.cost if self.unsettled is None else min(self.unsettled, self.incumbent.cost)
+        return self._upper if self.finished else 0
 
 
 class DirectSearch(UnboundedSearch):
-    """A search that is done in one step: `settle` improves the incumbent and returns the cost left unsettled, or
-    `None`.
-    """
+    """A search in one step: `settle` improves the incumbent and returns the cost left unsettled, or `None`."""
 
     def __init__(self, incumbent: Incumbent, settle: Callable[[], int | None], *, proves: bool = True) -> None:
         super().__init__(incumbent)
@@ -167,7 +181,7 @@ class DirectSearch(UnboundedSearch):
         self._end(self._settle())
 
     def _end(self, unsettled: int | None) -> None:
-        self.unsettled = unsettled
+        self._unsettled = unsettled
         self.nodes = 1
         self.finished = True
 
@@ -264,7 +278,6 @@ class Combined(Search):
     def __init__(self, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self._counted: Counter[str] = Counter()
-        self._nodes = self._lps = 0
         self._effort_put_away = 0.0
 
     @property
@@ -274,14 +287,12 @@ class Combined(Search):
 
     def _put_away(self, search: Search) -> None:
         """Add what a search has counted, which is at work no longer."""
-        self._nodes += search.nodes
-        self._lps += search.lps
         self._effort_put_away += search.effort
         self._counted.update(search.counters())
 
     @property
     def nodes(self) -> int:
-        return self._nodes + sum(search.nodes for search in self._searches)
+        return self._counted["nodes"] + sum(search.nodes for search in self._searches)
 
     @property
     def effort(self) -> float:
@@ -293,7 +304,7 @@ class Combined(Search):
 
     @property
     def lps(self) -> int:
-        return self._lps + sum(search.lps for search in self._searches)
+        return self._counted["lps"] + sum(search.lps for search in self._searches)
 
     def counters(self) -> Mapping[str, int]:
         total = self._counted.copy()

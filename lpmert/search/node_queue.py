@@ -134,8 +134,11 @@ class NodeQueue(Generic[A]):
         self.nbytes -= sum(node.nbytes for node in out.nodes)
         if self._local_units:
             self._local_units -= 1
-            if not self._local_units:
-                self._leave_to(current_workers())
+            if not self._local_units:  # all others are for the workers, also those that are out and have not begun
+                self._workers = current_workers()
+                self.share(self._shared.value if self._shared else None)
+                for out in self._out:
+                    out.pending = self._submitted(out.call)
         return answer
 
     def send(self, call: Callable[[list[OpenNode], int], Call[A]]) -> None:
@@ -168,13 +171,6 @@ class NodeQueue(Generic[A]):
             raise RuntimeError("nothing is shared yet")
         return self._workers.submit(call[0], self._shared, *call[1])
 
-    def _leave_to(self, workers: Workers) -> None:
-        """Let workers run all units from now on, including those that are out and have not begun."""
-        self._workers = workers
-        self.share(self._shared.value if self._shared else None)
-        for out in self._out:
-            out.pending = self._submitted(out.call)
-
     def _batches(self) -> list[list[OpenNode]]:
         return [out.nodes for out in self._out] + list(self._staying)
 
@@ -200,7 +196,6 @@ class ParallelSearch(Search):
         self._beginning = alone
         self._queue: NodeQueue[Answer] = NodeQueue(places, batch, unit, local_units)
         self._counted: Counter[str] = Counter()
-        self._unsettled: int | None = None
 
     @property
     @abstractmethod
@@ -233,10 +228,8 @@ class ParallelSearch(Search):
     @property
     def _least(self) -> int:
         """The least cost of anything that is open or unsettled, once there are units."""
-        bounds = [self.incumbent.cost, self.unsettled, self._queue.least_bound]
-        upper = min(bound for bound in bounds[:2] if bound is not None)
-        least = min(bound for bound in bounds if bound is not None)
-        return upper if least > upper - self._beginning.granularity else least
+        upper, least = self._upper, self._queue.least_bound
+        return upper if least is None or least > upper - self._beginning.granularity else least
 
     @property
     def nodes(self) -> int:
@@ -288,8 +281,8 @@ class ParallelSearch(Search):
     def _take_answer(self) -> None:
         answer = self._queue.take(self._call)
         self.incumbent.improve(answer.cost, answer.weights, answer.source)
-        if answer.unsettled is not None and (self._unsettled is None or answer.unsettled < self._unsettled):
-            self._unsettled = answer.unsettled
+        if answer.unsettled is not None:
+            self._leave_unsettled(answer.unsettled)
         self._count(answer)
         limit = self.incumbent.cost - self._beginning.granularity
         self._queue.push(node for node in answer.nodes if node.bound <= limit)

@@ -24,7 +24,7 @@ from lpmert.numeric.lp import LinOptimizer
 from lpmert.quoting import SHOWN_DECIMALS
 from lpmert.result import Result, Status
 from lpmert.search.incumbent import in_scale_of, moved, normalised
-from lpmert.search.method import Method, Search
+from lpmert.search.method import Method
 from lpmert.system.deadline import OutOfTime, heeding, out_of_time
 from lpmert.system.memory import give_back
 from lpmert.version import __version__
@@ -177,38 +177,25 @@ RESOLUTION = 1e-12
 
 @dataclass(frozen=True)
 class Outcome:
-    """How driving a search ended; cost units are the problem's."""
+    """How driving a search ended; cost units are the problem's, and the search's memory is freed before the report.
+
+    strict, counters, conclude, catalogue: see `Search`.
+    """
 
     status: Status
     cost: int
     weights: CanonicalWeights
     lower_bound: int | None
     trace: tuple[tuple[float, float | None, float], ...]
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What a report needs of a search; the search's memory is freed then.
-
-    strict: whether no tie decides the cost of the incumbent; counters; conclude: makes the caller's result of a result;
-    catalogue: see `Search`.
-    """
-
     strict: bool
     counters: Mapping[str, int]
     conclude: Callable[[Result], Result]
     catalogue: Catalogue | None
 
-    @classmethod
-    def of(cls, search: Search) -> Ended:
-        """Return what a report needs of a search that has ended."""
-        return cls(search.strict, search.counters(), search.conclude, search.catalogue)
-
 
 def result_of(
     method: Method,
     problem: AnyProblem,
-    search: Ended,
     outcome: Outcome,
     seed: int,
     initial: CallerWeights | None = None,
@@ -218,18 +205,16 @@ def result_of(
     initial [D]: where the search began; on lists they stay unless others are better, if the method minimises.
     """
     if isinstance(problem, LatticeProblem):
-        result = _on_lattices(method, problem, search, outcome, seed)
+        result = _on_lattices(method, problem, outcome, seed)
     else:
-        result = _on_lists(method, problem, search, outcome, seed, initial if method.minimises else None)
-    return search.conclude(replace(result, initial=initial))
+        result = _on_lists(method, problem, outcome, seed, initial if method.minimises else None)
+    return outcome.conclude(replace(result, initial=initial))
 
 
-def _on_lists(
-    method: Method, problem: Problem, search: Ended, outcome: Outcome, seed: int, staying: CallerWeights | None
-) -> Result:
+def _on_lists(method: Method, problem: Problem, outcome: Outcome, seed: int, staying: CallerWeights | None) -> Result:
     """Return the result on lists; staying [D]: weights that stay unless others are better."""
     try:
-        if search.strict:
+        if outcome.strict:
             placed = in_the_middle(problem, outcome.weights, outcome.cost, seed, staying)
         else:
             placed = beside_ties(problem, outcome.weights, seed, staying)
@@ -247,16 +232,16 @@ def _on_lists(
         free=problem.free,
         limiting=placed.limiting,
         cell=None if margin is None else Cell(problem.weight_ranges(weights), centre, margin),
-        counters={**_sizes(problem), **search.counters},
+        counters={**_sizes(problem), **outcome.counters},
         warnings=(*problem.data_warnings, *_of_weights(problem, weights, evaluation)),
         list_ids=problem.nbest.list_ids,
         rates=problem.rates(evaluation.loss),
     )
 
 
-def _on_lattices(method: Method, problem: LatticeProblem, search: Ended, outcome: Outcome, seed: int) -> Result:
+def _on_lattices(method: Method, problem: LatticeProblem, outcome: Outcome, seed: int) -> Result:
     """Return the result on the lists of all hypotheses that may win in some cone, once these hold all winners there."""
-    pool = search.catalogue or Catalogue(problem)
+    pool = outcome.catalogue or Catalogue(problem)
     found = problem.to_caller(outcome.weights)
     ahead = [normalised(found), _halved(found)]
     for weights in ahead:
@@ -266,7 +251,7 @@ def _on_lattices(method: Method, problem: LatticeProblem, search: Ended, outcome
         shift = lists.canonical.constant
         bound = None if outcome.lower_bound is None else outcome.lower_bound - shift
         own = replace(outcome, cost=outcome.cost - shift, weights=lists.to_canonical(found), lower_bound=bound)
-        placed = CallerWeights(_on_lists(method, lists, search, own, seed, None).weights)
+        placed = CallerWeights(_on_lists(method, lists, own, seed, None).weights)
         if not pool.add_winners(problem.decode(placed)) or out_of_time():
             break
     holding = [weights for weights in (placed, *ahead) if _holds(problem, weights, outcome.cost)]
@@ -274,7 +259,7 @@ def _on_lattices(method: Method, problem: LatticeProblem, search: Ended, outcome
     result = _result(method, problem, outcome, seed, weights, evaluation, doubtful=not holding)
     lattices = problem.lattices
     sizes = {"lists": lattices.n_lists, "links": lattices.n_links, "features": lattices.n_features}
-    return replace(result, counters={**sizes, "log10_paths": int(sum(lattices.log10_paths)), **search.counters})
+    return replace(result, counters={**sizes, "log10_paths": int(sum(lattices.log10_paths)), **outcome.counters})
 
 
 def _holds(problem: LatticeProblem, weights: CallerWeights, loss: int) -> bool:

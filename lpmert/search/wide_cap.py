@@ -12,7 +12,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from math import inf, sqrt
 
 import numpy as np
@@ -22,9 +21,10 @@ from lpmert.model.canonical import CallerWeights
 from lpmert.model.problem import Problem
 from lpmert.model.reduction import NoInsideError
 from lpmert.model.region import Linear, Region
+from lpmert.numeric.cone import Cap
 from lpmert.numeric.rational import solve_integers, to_integers
 from lpmert.result import Limits, Result, Status
-from lpmert.search.cutoff import search_below
+from lpmert.search.driver import search_below
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline
 from lpmert.values import weights_array
@@ -41,13 +41,14 @@ def solve_beyond(
     make: the problem within another region. Raises as `lpmert.minimize`, and `LimitError` if no weights were met.
     """
     whole = make(replace(region, cosine=None, around=None))
-    cone = RoundCone(weights_array(region.around, whole.names), float(region.cosine or 0.0))
-    if not cone.centre.any():
+    centre, cosine = weights_array(region.around, whole.names), float(region.cosine or 0.0)
+    if not centre.any():
         raise RegionError("the weights given as around are all 0")
+    cone = Cap(-centre, -cosine)  # the weights whose cosine is too low are those strictly inside
     _ = whole.canonical.interior  # raises where the other limits contradict each other
     best: Result | None = None
     closed, counters = inf, {"pieces": 0, "nodes": 0}
-    pieces: list[tuple[float, int, list[FloatArray]]] = [(-inf, 0, [cone.centre]), (-inf, 1, [-cone.centre])]
+    pieces: list[tuple[float, int, list[FloatArray]]] = [(-inf, 0, [centre]), (-inf, 1, [-centre])]
     ended = True
     while pieces and ended and pieces[0][0] < (inf if best is None else best.loss):
         bound, _, rows = heapq.heappop(pieces)
@@ -62,10 +63,10 @@ def solve_beyond(
         result = found.result
         if result is not None:
             counters["nodes"] += result.counters.get("nodes", 0)
-            if not cone.holds(result.weights):
+            if not cone.contains(result.weights, strictly=True):
                 best = result
             elif ended:
-                cut = cone.polyhedral(result.weights)
+                cut = polyhedral_inside(cone, result.weights)
                 if cut is not None:
                     for k, more in enumerate(outside(cut)):
                         heapq.heappush(pieces, (bound, counters["pieces"] * (len(cut) + 2) + k, [*rows, *more]))
@@ -75,15 +76,14 @@ def solve_beyond(
         raise LimitError("no weights within the cosine were met before the search ended; allow more time")
     lower = min(closed, best.loss, *(bound for bound, *_ in pieces))
     if not ended:
-        late = deadline.limit is not None and deadline.seconds >= deadline.limit
-        status = Status.TIME_LIMIT if late else Status.INTERRUPTED
-        status = Status.MEMORY_LIMIT if deadline.out_of_memory else status
+        late = deadline.out_of_memory or (deadline.limit is not None and deadline.seconds >= deadline.limit)
+        status = Status.cut_short(deadline, interrupted=not late)
     elif lower == -inf:
         status = Status.HEURISTIC
     else:
         status = Status.OPTIMAL if lower == best.loss else Status.OPTIMAL_TO_TOLERANCE
-    cosine = f"cosine >= {cone.cosine:g}"
-    told = {**whole.distances(CallerWeights(best.weights)), cosine: cone.cosine_of(best.weights) - cone.cosine}
+    excess = cone.cosine - cone.cosine_of(best.weights)
+    told = {**whole.distances(CallerWeights(best.weights)), f"cosine >= {cosine:g}": excess}
     return replace(
         best,
         lower_bound=None if lower == -inf else lower,
@@ -108,47 +108,28 @@ def outside(normals: FloatArray) -> list[list[FloatArray]]:
     return [[*normals[:k], -facet] for k, facet in enumerate(normals)]
 
 
-class RoundCone:
-    """The weights [D] with a cosine below a negative one with a centre: an open convex cone."""
+def polyhedral_inside(cone: Cap, weights: FloatArray) -> FloatArray | None:
+    """Return normals [D, D] of a cone strictly inside a round one, with weights [D] inside; `None` if rounding forbids.
 
-    def __init__(self, centre: FloatArray, cosine: float) -> None:
-        self.centre, self.cosine = centre, cosine
-        self._exact = [Fraction(value) for value in centre.tolist()]
-        self._square = Fraction(cosine) ** 2 * sum(value * value for value in self._exact)
-
-    def cosine_of(self, weights: FloatArray) -> float:
-        return float(weights @ self.centre / np.linalg.norm(weights) / np.linalg.norm(self.centre))
-
-    def holds(self, weights: FloatArray | Sequence[Fraction]) -> bool:
-        """Whether it contains weights, in exact arithmetic."""
-        exact = [Fraction(value) for value in weights]
-        product = sum(a * b for a, b in zip(self._exact, exact, strict=True))
-        return product < 0 and product * product > self._square * sum(value * value for value in exact)
-
-    def polyhedral(self, weights: FloatArray) -> FloatArray | None:
-        """Return normals [D, D] of a cone within this one, with these weights inside; `None` if rounding forbids.
-
-        Its rays lead to the corners of a regular simplex around the axis, the first of them beyond the weights.
-        """
-        n = len(weights)
-        axis = -self.centre / np.linalg.norm(self.centre)
-        height = float(weights @ axis)
-        aside = weights / height - axis
-        opening = sqrt(1.0 - self.cosine**2) / -self.cosine
-        out = max(_INWARD, (1.0 + float(np.linalg.norm(aside)) / opening) / 2.0)
-        # Of a basis whose first direction is the axis and whose second leads to the weights: what lies across the axis.
-        basis = np.linalg.qr(np.vstack([axis, aside, np.eye(n)]).T)[0].T[1:]
-        basis *= np.where(basis @ aside < 0.0, -1.0, 1.0)[:, None]
-        rays = axis + out * opening * regular_simplex(n) @ basis
-        try:
-            normals = np.linalg.inv(rays).T
-        except np.linalg.LinAlgError:
-            return None
-        if not (normals @ weights > 0.0).all():
-            return None
-        whole = to_integers(normals, by_row=True)
-        exact = [solve_integers(whole, [int(i == k) for i in range(n)]) for k in range(n)]
-        return normals if all(ray is not None and self.holds(ray) for ray in exact) else None
+    Its rays lead to the corners of a regular simplex around the axis, the first of them beyond the weights.
+    """
+    n, axis = len(weights), cone.unit
+    aside = weights / float(weights @ axis) - axis
+    opening = sqrt(1.0 - cone.cosine**2) / cone.cosine
+    out = max(_INWARD, (1.0 + float(np.linalg.norm(aside)) / opening) / 2.0)
+    # Of a basis whose first direction is the axis and whose second leads to the weights: what lies across the axis.
+    basis = np.linalg.qr(np.vstack([axis, aside, np.eye(n)]).T)[0].T[1:]
+    basis *= np.where(basis @ aside < 0.0, -1.0, 1.0)[:, None]
+    rays = axis + out * opening * regular_simplex(n) @ basis
+    try:
+        normals = np.linalg.inv(rays).T
+    except np.linalg.LinAlgError:
+        return None
+    if not (normals @ weights > 0.0).all():
+        return None
+    whole = to_integers(normals, by_row=True)
+    exact = [solve_integers(whole, [int(i == k) for i in range(n)]) for k in range(n)]
+    return normals if all(ray is not None and cone.contains(ray, strictly=True) for ray in exact) else None
 
 
 def regular_simplex(n: int) -> FloatArray:

@@ -69,8 +69,7 @@ class Deadline:
 
     def lacks(self, size: int) -> bool:
         """Whether so many more bytes do not fit."""
-        left = None if self.memory is None else self.memory.left
-        return left is not None and size > left
+        return self.memory is not None and size > self.memory.left
 
     @property
     def ending(self) -> str:

@@ -1,8 +1,6 @@
 """How much memory a call holds, this process and those that work for it, and how much it may hold.
 
-What counts is what is resident: on Linux /proc says so; elsewhere psutil, if it is installed; else, but not on Windows,
-the most that was ever resident, which does not fall when memory is given back. Where nobody knows, there is no limit.
-Of other processes that work for this one counts what they do not share, where that is known (Linux, psutil).
+What counts is what is resident; of other processes that work for this one, what they do not share.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from importlib import import_module
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,58 +37,39 @@ _LARGE = 1 << 20
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def resident() -> int | None:
-    """Return how many bytes of this process are in memory, `None` where nobody knows."""
-    if sys.platform == "linux":
-        with suppress(OSError, ValueError, IndexError):
-            return _pages("self")[1] * os.sysconf("SC_PAGE_SIZE")
-    psutil = _psutil()
-    if psutil is not None:
-        return int(psutil.Process().memory_info().rss)
-    if sys.platform == "win32":
-        return None
-    import resource
+@cache
+def _process(pid: int) -> Any:
+    import psutil  # what takes no memory loads none of it
 
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most << 10
+    return psutil.Process(pid)
+
+
+def resident() -> int:
+    """Return how many bytes of this process are in memory."""
+    return int(_process(os.getpid()).memory_info().rss)
 
 
 def _resident_apart(pid: int) -> int:
-    """Return how many bytes of another process are in memory, without pages of files, which others may share; 0 where
-    nobody knows, or it has ended.
+    """Return how many bytes of another process are in memory, without what others may share where that is known
+    (Linux); 0 if it has ended.
     """
-    if sys.platform == "linux":
-        with suppress(OSError, ValueError, IndexError):
-            _, in_memory, of_files, *_ = _pages(str(pid))
-            return (in_memory - of_files) * os.sysconf("SC_PAGE_SIZE")
-    psutil = _psutil()
-    if psutil is not None:
-        with suppress(psutil.Error):
-            return int(psutil.Process(pid).memory_info().rss)
+    import psutil
+
+    with suppress(psutil.Error):
+        found = psutil.Process(pid).memory_info()
+        return int(found.rss - getattr(found, "shared", 0))
     return 0
 
 
-def _pages(process: str) -> list[int]:
-    with open(f"/proc/{process}/statm", "rb", buffering=0) as file:
-        return [int(number) for number in file.read().split()]
-
-
 def group_of(leader: int) -> list[int]:
-    """Return the processes of a group, by the id of the one that leads it: on Linux all, elsewhere that one, and with
-    psutil those that it has started.
-    """
+    """Return the processes of a group, by the id of the one that leads it."""
+    import psutil
+
     found = [leader]
-    if sys.platform == "linux":
+    for pid in psutil.pids():
         with suppress(OSError):
-            for place in Path("/proc").glob("[0-9]*"):
-                with suppress(OSError, ValueError, IndexError):
-                    # the name, in brackets, may hold anything
-                    _, _, group = (place / "stat").read_text().rpartition(")")[2].split()[:3]
-                    if int(group) == leader:
-                        found.append(int(place.name))
-    elif (psutil := _psutil()) is not None:
-        with suppress(psutil.Error):
-            found += [child.pid for child in psutil.Process(leader).children(recursive=True)]
+            if pid != leader and os.getpgid(pid) == leader:
+                found.append(pid)
     return found
 
 
@@ -107,43 +86,31 @@ def counting(processes: Callable[[], Iterable[int]]) -> Iterator[None]:
         _working.remove(processes)
 
 
-def held() -> tuple[int | None, int]:
-    """Return how many bytes this process and those that work for it hold, `None` where nobody knows, and how many they
-    are.
-    """
-    own = resident()
+def held() -> tuple[int, int]:
+    """Return how many bytes this process and those that work for it hold, and how many they are."""
     others = {pid for processes in [*_working] for pid in processes()}
-    return None if own is None else own + sum(map(_resident_apart, others)), 1 + len(others)
+    return resident() + sum(map(_resident_apart, others)), 1 + len(others)
 
 
-def free() -> int | None:
-    """Return how many bytes this process may still take: what the machine and the group of processes that it is in have
-    left, and its own limits (ulimit); `None`: unknown.
+def free() -> int:
+    """Return how many bytes this process may still take: what the machine has left, and on Linux the group of processes
+    that it is in, and its own limits of addresses (ulimit -v) and of data (ulimit -d).
     """
-    found: list[int] = []
+    import psutil
+
+    found = [int(psutil.virtual_memory().available)]
     if sys.platform == "linux":
-        found += _left_by_limits()
-        with suppress(OSError, ValueError, StopIteration):
-            lines = Path("/proc/meminfo").read_text().splitlines()
-            found.append(int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10)
+        import resource
+
         with suppress(OSError, ValueError):
             most, now = ((_CGROUP / name).read_text() for name in ("memory.max", "memory.current"))
             found.append(max(0, int(most) - int(now)))
-    elif (psutil := _psutil()) is not None:
-        found.append(int(psutil.virtual_memory().available))
-    return min(found, default=None)
-
-
-def _left_by_limits() -> list[int]:
-    """Return what the limits of this process leave it on Linux: of addresses (ulimit -v), and of data (ulimit -d)."""
-    import resource
-
-    with suppress(OSError, ValueError, IndexError):
-        pages, size = _pages("self"), os.sysconf("SC_PAGE_SIZE")
-        used = {resource.RLIMIT_AS: pages[0], resource.RLIMIT_DATA: pages[5]}
-        limits = {which: resource.getrlimit(which)[0] for which in used}
-        return [max(0, limits[which] - used[which] * size) for which in used if limits[which] != resource.RLIM_INFINITY]
-    return []
+        used = _process(os.getpid()).memory_info()
+        for which, taken in ((resource.RLIMIT_AS, used.vms), (resource.RLIMIT_DATA, used.data)):
+            limit = resource.getrlimit(which)[0]
+            if limit != resource.RLIM_INFINITY:
+                found.append(max(0, limit - taken))
+    return min(found)
 
 
 def give_back() -> None:
@@ -158,13 +125,6 @@ def keep_little() -> None:
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
-def _psutil() -> Any:
-    try:
-        return import_module("psutil")
-    except ImportError:
-        return None
-
-
 class Allowance:
     """What a call may hold. limit: bytes of its processes, `None` for what they hold and nine tenths of what is free.
 
@@ -174,48 +134,40 @@ class Allowance:
     def __init__(self, limit: int | None = None, reserve: int = 0) -> None:
         self._held, _ = held()
         self._given = limit is not None
-        if limit is None and self._held is not None and (left := free()) is not None:
-            limit = self._held + int(_SHARE * left)
-        self.limit = limit
+        self.limit = self._held + int(_SHARE * free()) if limit is None else limit
         self._reserve, self._growth, self._look, self._spent = reserve, 0.0, 0.0, False
 
     @property
     def spent(self) -> bool:
         """Whether the limit is so near that work must end; once true, it stays so."""
         now = time.perf_counter()
-        if self.limit is None or self._spent or now < self._look:
+        if self._spent or now < self._look:
             return self._spent
-        now_held, processes = held()
+        before, (self._held, processes) = self._held, held()
         self._look = now + _PAUSE * processes
-        if now_held is not None:
-            before = now_held if self._held is None else self._held
-            self._growth = max(float(now_held - before), _FADING * self._growth)
-            self._held = now_held
-            self._spent = now_held + max(self._reserve_of(self.limit), 2.0 * self._growth) > self.limit
+        self._growth = max(float(self._held - before), _FADING * self._growth)
+        self._spent = self._held + max(self._kept, 2.0 * self._growth) > self.limit
         return self._spent
 
-    def _reserve_of(self, limit: int) -> int:
-        return max(self._reserve, int(_RESERVE * limit))
+    @property
+    def _kept(self) -> int:
+        return max(self._reserve, int(_RESERVE * self.limit))
 
     @property
-    def left(self) -> int | None:
-        """How many bytes more fit before the limit is near; `None` where nobody knows, or there is no limit."""
-        now_held, _ = held()
-        if self.limit is None or now_held is None:
-            return None
-        return max(0, self.limit - now_held - self._reserve_of(self.limit))
+    def left(self) -> int:
+        """How many bytes more fit before the limit is near."""
+        return max(0, self.limit - held()[0] - self._kept)
 
     def check(self, size: int, what: str) -> None:
         """Raise `DataError` where so many more bytes do not fit beside what is held."""
-        used = held()[0] or 0
-        if self.limit is not None and used + size > self.limit:
+        if held()[0] + size > self.limit:
             from lpmert.errors import DataError  # which loads numpy; what a command of little work need not do
 
             raise DataError(self.shortage(f", and {what} takes {_shown(size)} more" if size else f" by {what}"))
 
     def shortage(self, more: str = "") -> str:
         """Return what there is too little of, and the remedy; more: what else is needed, or by what memory is used."""
-        limit, used = _shown(self.limit or 0), f"{_shown(held()[0] or 0)} are in use{more}"
+        limit, used = _shown(self.limit), f"{_shown(held()[0])} are in use{more}"
         if not self._given:
             return (
                 f"too little memory is free: {used}, which makes more than the {limit} that there are; end other "

@@ -19,8 +19,8 @@ import numpy as np
 from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import LossInCore, loss_of_form
+from lpmert.lines.local_search import Clock
 from lpmert.methods.heuristic.och import Och
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
@@ -85,39 +85,15 @@ class Average:
     states: tuple[CanonicalWeights, ...] = ()
 
 
-class _Where(NamedTuple):
-    """Where a chain may go: limits [k, d] in its own coordinates, and a cap in those of basis [d, d].
-
-    unit [d] is the middle of the cap, empty where there is none.
+class _Chain(NamedTuple):
+    """A chain: its weights [d], of length 1, the sum of the means [d] of its circles, how many these are [1], and where
+    it draws from.
     """
-
-    limits: FloatArray
-    basis: FloatArray
-    unit: FloatArray
-    cosine: float
-
-
-class _Law(NamedTuple):
-    """A density in proportion to exp(-level / temperature) where the level is at most `highest`, and 0 elsewhere.
-
-    A circle all of which is higher counts where it is least.
-    """
-
-    temperature: float
-    highest: float
-
-
-class _State(NamedTuple):
-    """A chain: its weights [d], of length 1, the sum of the means [d] of its circles, and how many these are [1]."""
 
     weights: FloatArray
     total: FloatArray
     circles: FloatArray
-
-
-def _new_state(weights: FloatArray) -> _State:
-    """Return a chain at weights [d]."""
-    return _State(weights / np.linalg.norm(weights), np.zeros(len(weights)), np.zeros(1))
+    rng: np.random.Generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +103,7 @@ class _Sphere:
     features: FloatArray
     offsets: IntArray
     loss: LossInCore
-    where: _Where
+    where: core.SphereRegion
     _searches: PerThread[core.LineSearch] = field(default_factory=PerThread, repr=False)
 
     @property
@@ -139,18 +115,16 @@ class _Sphere:
 
 
 class _Context(NamedTuple):
-    """What all chains share. piece: steps between two looks at the clock, for which numbers are drawn together."""
+    """What all chains share.
+
+    law: temperature and `highest` of a density in proportion to exp(-level / temperature) where the level is at most
+    that, and 0 elsewhere; a circle all of which is higher counts where it is least. piece: steps between two looks at
+    the clock, for which numbers are drawn together.
+    """
 
     sphere: _Sphere
-    law: _Law
+    law: tuple[float, float]
     piece: int
-
-
-class _Place(NamedTuple):
-    """Where a chain has come to, and where it draws from."""
-
-    state: _State
-    rng: np.random.Generator
 
 
 def average_weights(
@@ -183,11 +157,11 @@ def average_weights(
     # what a level of the core is worth: it has costs in fixed point, or the loss of all lists
     scale = form.unit if form.additive else float(problem.nbest.n_lists)
     first = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
-    most = sphere.search.at(_new_state(first).weights) + within * unit * (form.n_features - 1) / scale
+    most = sphere.search.at(first / np.linalg.norm(first)) + within * unit * (form.n_features - 1) / scale
     burn_in, steps = (max(1, round(effort * count)) for count in (40 + 8 * form.n_features, 100 + 15 * form.n_features))
     workers = workers_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))
     rngs = [np.random.default_rng([seed, number]) for number in range(chains)]
-    context = _Context(sphere, _Law(temperature / scale, most), max(1, _PIECE // len(form.features)))
+    context = _Context(sphere, (temperature / scale, most), max(1, _PIECE // len(form.features)))
     walks = _Walks(workers, context, first, rngs, burn_in)
     rounds = 1
     complete = walks.walk(burn_in + steps, on_steps)
@@ -231,17 +205,17 @@ def switched(metric: Metric, statistics: FloatArray, offsets: IntArray, own: Flo
     return len(own) * losses_of_totals(metric, others + statistics)
 
 
-def _walked(context: _Context, place: _Place, steps: int, counted: bool) -> tuple[_Place, FloatArray]:
-    """Go so many steps on from a place, or fewer if the time ends; return where that leads, and the path [n, d]."""
-    sphere, (state, rng) = context.sphere, deepcopy(place)
-    path = np.empty((steps, len(state.weights)))
+def _walked(context: _Context, before: _Chain, steps: int, counted: bool) -> tuple[_Chain, FloatArray]:
+    """Go so many steps on with a chain, or fewer if the time ends; return where that leads, and the path [n, d]."""
+    sphere, chain = context.sphere, deepcopy(before)
+    path = np.empty((steps, len(chain.weights)))
     done = 0
     while done < steps and not (done and out_of_time()):
         part = path[done : done + context.piece]
-        directions, draws = rng.normal(size=part.shape), rng.random(len(part))
-        core.walk(sphere.search, sphere.where, context.law, state, directions, draws, counted, part)
+        directions, draws = chain.rng.normal(size=part.shape), chain.rng.random(len(part))
+        core.walk(sphere.search, sphere.where, context.law, chain[:3], directions, draws, counted, part)
         done += len(part)
-    return _Place(state, rng), path[:done]
+    return chain, path[:done]
 
 
 class _Walks:
@@ -255,7 +229,8 @@ class _Walks:
     ) -> None:
         self._workers, self._shared, self._burn_in = workers, workers.share(context), burn_in
         self._unit = _PIECES * context.piece
-        self._places = [_Place(_new_state(first), rng) for rng in rngs]
+        begin = first / np.linalg.norm(first)
+        self._chains = [_Chain(begin, np.zeros(len(begin)), np.zeros(1), rng) for rng in rngs]
         self._paths: list[list[FloatArray]] = [[] for _ in rngs]
         self._taken = [0 for _ in rngs]
 
@@ -266,8 +241,8 @@ class _Walks:
     @property
     def means(self) -> list[FloatArray]:
         """The directions [d] of the means of those chains that have one."""
-        lengths = [float(np.linalg.norm(place.state.total)) for place in self._places]
-        return [place.state.total / length for place, length in zip(self._places, lengths, strict=True) if length > 0.0]
+        totals = [(chain.total, float(np.linalg.norm(chain.total))) for chain in self._chains]
+        return [total / length for total, length in totals if length > 0.0]
 
     def states(self) -> Iterator[FloatArray]:
         """Yield `STATES` weights [d] of each chain, evenly along the way."""
@@ -287,7 +262,7 @@ class _Walks:
                     for pending in out:
                         pending.give_up()
                     return False
-                self._places[number], path = out[number].answer()
+                self._chains[number], path = out[number].answer()
                 if self._taken[number] >= self._burn_in:
                     self._paths[number].append(path)
                 self._taken[number] += len(path)
@@ -296,11 +271,11 @@ class _Walks:
                 stopped = bool(on_steps(self.steps, sum(aim)))
         return not stopped
 
-    def _submit(self, number: int, aim: int) -> Pending[tuple[_Place, FloatArray]]:
+    def _submit(self, number: int, aim: int) -> Pending[tuple[_Chain, FloatArray]]:
         taken = self._taken[number]
         counted = taken >= self._burn_in
         left = (aim if counted else self._burn_in) - taken
-        return self._workers.submit(_walked, self._shared, self._places[number], min(left, self._unit), counted)
+        return self._workers.submit(_walked, self._shared, self._chains[number], min(left, self._unit), counted)
 
 
 def _agreement(means: list[FloatArray]) -> float:
@@ -318,7 +293,7 @@ def _sphere(problem: Problem, basis: FloatArray) -> _Sphere:
     # centred first: features that are large and nearly alike lose fewer digits so
     features = np.ascontiguousarray(centred(form.features, form.offsets) @ basis)
     unit, cosine = (np.empty(0), 0.0) if form.cap is None else (form.cap.unit, form.cap.cosine)
-    where = _Where(np.ascontiguousarray(form.limits @ basis), basis, unit, cosine)
+    where = np.ascontiguousarray(form.limits @ basis), basis, unit, cosine
     return _Sphere(features, form.offsets, loss_of_form(form), where)
 
 

@@ -208,10 +208,6 @@ class Split:
         """Return the fold [S] of each list."""
         return folds_of(self.group, self.folds, self.seed + repetition)
 
-    def of_groups(self, repetition: int = 0) -> IntArray:
-        """Return the fold [G] of each group."""
-        return folds_of(np.arange(self.groups), self.folds, self.seed + repetition)
-
 
 def folds_of(group: IntArray, folds: int, seed: int) -> IntArray:
     """Return the fold of each list [S], the same for lists of a group [S]; it depends only on the seed."""
@@ -227,10 +223,25 @@ def cross_validated(
 ) -> Estimate | None:
     """Return the expected loss on as many unseen lists, `None` if the time did not suffice.
 
-    Line searches stand for the optimum, and one chain averages where there are several without refits.
+    Line searches stand for the optimum, and one chain averages where there are several without refits. The folds are
+    units of work of the workers of the call.
     """
-    decoded = _decoded_by_folds(nbest, setting, split, on_fold)
-    return None if decoded is None else estimate_of(setting.metric, decoded[0], decoded[1], split.group, split.folds)
+    fold, folds = split.of_lists(), split.folds
+    context = _Context(nbest, fold, setting._replace(deadline=Deadline()))  # a deadline goes to no other process
+    workers = current_workers()
+    shared = workers.share(context)
+    decoded = np.empty((2, nbest.n_lists, 0))
+    with one_thread():
+        pending = [workers.submit(_fitted_without, shared, number, setting.deadline.left) for number in range(folds)]
+        for number, one in enumerate(pending):
+            if not one.in_time() or out_of_time():
+                return None
+            part = np.array(one.answer())
+            if not number:
+                decoded = np.empty((2, nbest.n_lists, part.shape[2]))
+            decoded[:, fold == number] = part
+            on_fold(number + 1, folds)
+    return estimate_of(setting.metric, decoded[0], decoded[1], split.group, folds)
 
 
 class _Context(NamedTuple):
@@ -250,39 +261,6 @@ def _fitted_without(context: _Context, number: int, left: float | None) -> list[
         judge = setting.problem(context.data.restrict(aside))
         found = fit(fitted, setting, chains=1)
         return [chosen_statistics(judge, one) for one in (found.found, found.averaged)]
-
-
-def _decoded_by_folds(
-    nbest: Material,
-    setting: Setting,
-    split: Split,
-    on_fold: Callable[[int, int], object],
-) -> FloatArray | None:
-    """Return the statistics [W, S, K] that each of W weights has on lists that it was not fitted to.
-
-    The folds are units of work of the workers of the call.
-    """
-    fold, folds = split.of_lists(), split.folds
-    context = _Context(nbest, fold, setting._replace(deadline=Deadline()))  # a deadline goes to no other process
-    workers = current_workers()
-    shared = workers.share(context)
-    decoded: FloatArray | None = None
-    with one_thread():
-        pending = [workers.submit(_fitted_without, shared, number, setting.deadline.left) for number in range(folds)]
-        for number, one in enumerate(pending):
-            if not one.in_time() or out_of_time():
-                return None
-            part = one.answer()
-            if decoded is None:
-                decoded = np.empty((len(part), nbest.n_lists, part[0].shape[1]))
-            decoded[:, fold == number] = part
-            on_fold(number + 1, folds)
-    return decoded
-
-
-def decoded_statistics(data: Material, setting: Setting, weights: CallerWeights) -> FloatArray:
-    """Return the statistics [S, K] of the hypotheses that weights [D] choose."""
-    return chosen_statistics(setting.problem(data), weights)
 
 
 def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:

@@ -23,8 +23,7 @@ from lpmert.model.problem import Distinct, Problem
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.result import Limits, Result, Status
-from lpmert.search.cutoff import search_below
-from lpmert.search.driver import solve
+from lpmert.search.driver import search_below, solve
 from lpmert.system.deadline import told
 
 if TYPE_CHECKING:

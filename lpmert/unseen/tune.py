@@ -30,8 +30,8 @@ from lpmert.unseen.estimate import (
     Fit,
     Setting,
     Split,
+    chosen_statistics,
     cross_validated,
-    decoded_statistics,
     divisible,
     estimate_of,
     fit,
@@ -286,11 +286,12 @@ def tune(
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
         apart, unit = None, None
         if aside is not None:
-            unit = setting.problem(aside).unit
+            judged = setting.problem(aside)
+            unit = judged.unit
             apart = estimate_of(
                 problem.metric,
-                decoded_statistics(aside, setting, CallerWeights(optimum.weights)),
-                decoded_statistics(aside, setting, fitted.averaged),
+                chosen_statistics(judged, CallerWeights(optimum.weights)),
+                chosen_statistics(judged, fitted.averaged),
                 np.arange(aside.n_lists),
             )
     averaged = _averaged(fitted)
@@ -333,15 +334,6 @@ def _averaged(fitted: Fit) -> Averaged:
     """Return the average with what it costs on the lists of the fit, in the scale of a result."""
     average = fitted.average
     weights, found = scaled_evaluation(fitted.problem, normalised(fitted.averaged))
-    return Averaged(
-        weights=np.asarray(weights),
-        loss=found.loss,
-        score=found.score,
-        tied_lists=found.tied_lists,
-        unit=average.unit,
-        temperature=average.temperature if isfinite(average.temperature) else None,
-        agreement=average.agreement,
-        chains=average.chains,
-        steps=average.steps,
-        complete=average.complete,
-    )
+    own = {name: value for name, value in vars(average).items() if name not in ("weights", "states", "temperature")}
+    temperature = average.temperature if isfinite(average.temperature) else None
+    return Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, temperature=temperature, **own)

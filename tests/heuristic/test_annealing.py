@@ -16,7 +16,7 @@ from shared import librispeech, needs_shared, train_choices
 
 import lpmert
 from lpmert.errors import FloatArray, MethodError
-from lpmert.lines.clock import Clock
+from lpmert.lines.local_search import Clock
 from lpmert.methods.heuristic.likelihood import AllHypotheses
 from lpmert.methods.heuristic.risk import (
     SCHEDULES,

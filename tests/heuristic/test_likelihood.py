@@ -7,7 +7,7 @@ from scipy.optimize import check_grad
 
 import lpmert
 from lpmert.errors import FloatArray
-from lpmert.lines.clock import Clock
+from lpmert.lines.local_search import Clock
 from lpmert.methods.heuristic.likelihood import (
     GRADIENT_TOLERANCE,
     AllHypotheses,

@@ -8,7 +8,7 @@ from problems import random_nbest
 
 from lpmert.api import minimize
 from lpmert.errors import MethodError
-from lpmert.lines.clock import Clock
+from lpmert.lines.local_search import Clock
 from lpmert.methods.heuristic.derivative_free import CmaEs, Grid, NelderMead, RandomSearch, Tpe
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem

@@ -12,7 +12,7 @@ from searches import many_more
 import lpmert
 from lpmert import Lattices, Status
 from lpmert.methods.auto import Auto
-from lpmert.methods.lattice.ideals import Ideals
+from lpmert.methods.lattice.nodes import Ideals
 from lpmert.metrics.text import BleuTexts, ChrfTexts, tokens_of_words
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.result import Limits

@@ -155,9 +155,3 @@ def test_descent_is_deterministic_and_never_worse_than_its_initial_weights():
     again = descend(features, offsets, costs, seed=2, budget=60_000)
     assert (again[0], again[1].tolist()) == (cost, weights.tolist())
     assert descend(features, offsets, costs, seed=3, initial=weights, starts=1, budget=1)[0] <= cost
-
-
-@pytest.mark.parametrize("name", ["starts", "patience", "budget"])
-def test_descent_refuses_effort_that_is_not_positive(name):
-    with pytest.raises(ValueError, match=name):
-        descend(np.ones((2, 1)), np.array([0, 2]), np.array([0, 1]), **{name: 0})

@@ -12,9 +12,8 @@ from test_envelope import AXES, TRAVATAR
 
 from lpmert.api import minimize
 from lpmert.errors import MethodError
-from lpmert.lines.clock import Clock
-from lpmert.lines.directions import DESCENTS, powell
 from lpmert.lines.line_search import SMOOTHING, LineSearch
+from lpmert.lines.local_search import DESCENTS, Clock, powell
 from lpmert.methods.heuristic.och import Och
 from lpmert.model.canonical import Canonical
 from lpmert.model.nbest import NBest

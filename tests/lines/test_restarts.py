@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from shared import needs_shared, swahili
 
 from lpmert.errors import MethodError
-from lpmert.lines.clock import Clock
 from lpmert.lines.line_search import LineSearch
-from lpmert.lines.restarts import LEAST_STARTS, LineDescents, Restarts
+from lpmert.lines.local_search import LEAST_STARTS, Clock, LineDescents, Restarts
 from lpmert.methods.heuristic.och import BEST, Iteration, Och, Stabilised
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem

@@ -15,6 +15,7 @@ from lpmert.errors import FloatArray
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.cells.nodes import (
     Fields,
+    NodeSettings,
     Precision,
     binary_places,
     faces,
@@ -23,7 +24,6 @@ from lpmert.methods.cells.nodes import (
     whole_cone,
     widened,
 )
-from lpmert.methods.cells.units import NodeSettings
 from lpmert.methods.choices.choices import Choices
 from lpmert.methods.choices.ratio import Ratio
 from lpmert.metrics.ratio import error_rate

@@ -7,9 +7,9 @@ from long_searches import long_searches, problem_of, same
 
 import lpmert
 from lpmert import Status
-from lpmert.methods.cells import units
+from lpmert.methods.cells import nodes
 from lpmert.methods.cells.cells import Cells
-from lpmert.methods.cells.units import NodeSearch
+from lpmert.methods.cells.nodes import NodeSearch
 from lpmert.system.memory import Allowance
 
 
@@ -23,7 +23,7 @@ def _units_at_once() -> Iterator[None]:
 def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest = problem_of(7, 400)
     whole = lpmert.minimize(nbest, method=Cells(shape=shape))
-    monkeypatch.setattr(units, "_ROOM", 1)
+    monkeypatch.setattr(nodes, "_ROOM", 1)
     grown = lpmert.minimize(nbest, method=Cells(shape=shape))
     assert same(whole, grown)  # what there is room for in the beginning makes no difference
     asked = 0

@@ -13,7 +13,7 @@ from problems import Given, problem
 from lpmert import Limits, NBest, Status
 from lpmert.api import problem_of
 from lpmert.registry import METHODS
-from lpmert.search.cutoff import Below, _bound_of, search_below
+from lpmert.search.driver import Below, _bound_of, search_below
 
 KINDS = ("integers", "ternary", "decimals", "dyadic", "duplicates")
 

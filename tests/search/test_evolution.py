@@ -5,7 +5,7 @@ import pytest
 from problems import random_nbest
 
 from lpmert import Region
-from lpmert.lines.clock import Steps
+from lpmert.lines.local_search import Clock
 from lpmert.model.problem import Problem
 from lpmert.search.evolution import Draws, Evolution
 
@@ -31,11 +31,11 @@ def test_only_the_order_of_losses_matters():
     assert (ends[0] == ends[1]).all()
 
 
-class _Shown(Steps):
+class _Shown(Clock):
     """Keeps what it is shown."""
 
-    def __init__(self) -> None:
-        super().__init__(2000)
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem, 2000)
         self.shown: list[tuple[np.ndarray, float]] = []
 
     def keep(self, weights, loss):
@@ -53,7 +53,7 @@ REGIONS = {
 @pytest.mark.parametrize("name", REGIONS)
 def test_weights_shown_lie_within_the_region_and_cost_what_decoding_says(name):
     problem = Problem(random_nbest(3, lists=15, size=8, dimension=6), region=REGIONS[name])
-    clock = _Shown()
+    clock = _Shown(problem)
     evolution = Evolution(problem, None, np.random.default_rng(1))
     while not clock.expired(0):
         evolution.run(clock)

@@ -103,8 +103,6 @@ def test_a_limit_that_the_process_is_beyond_already_ends_with_weights_and_a_boun
 
 def test_no_limit_is_what_is_there_and_most_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     held, free = memory.resident(), memory.free()
-    if held is None or free is None:
-        pytest.skip("this system does not tell")
     with monkeypatch.context() as still:  # other processes take memory and give it back meanwhile
         still.setattr(memory, "resident", lambda: held)
         still.setattr(memory, "free", lambda: free)
@@ -135,15 +133,12 @@ def test_processes_that_work_for_this_one_count() -> None:
             together, processes = memory.held()
         assert memory.held()[1] == processes - 1
         other.kill()
-    if alone is None or together is None or memory.sys.platform != "linux":
-        pytest.skip("this system does not tell")
     assert 64 * MIB < together - alone < 96 * MIB
     assert memory.group_of(other.pid) == [other.pid]
     with memory.counting(lambda: [other.pid]):  # it has ended
-        assert memory.held()[0] is not None
+        assert memory.held()[0] > 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody may know")
 @pytest.mark.usefixtures("fresh_memory")
 def test_the_memory_of_other_processes_spends_the_allowance() -> None:
     call = [sys.executable, "-c", "print('here', flush=True); input(); block = b'1' * (400 << 20); input()"]
@@ -158,25 +153,6 @@ def test_the_memory_of_other_processes_spends_the_allowance() -> None:
             while not allowance.spent:
                 time.sleep(0.01)
         other.kill()
-
-
-@pytest.mark.parametrize("system", ["darwin", "freebsd14"])
-def test_elsewhere_the_peak_stands_for_what_is_held(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory.sys, "platform", system)
-    monkeypatch.setattr(memory, "_psutil", lambda: None)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    held = memory.resident()
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    unit = 1 if system == "darwin" else 1 << 10
-    assert before * unit <= held <= after * unit
-    assert memory.free() is None
-    assert not Allowance().spent
-
-
-def test_where_nobody_knows_there_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "resident", lambda: None)
-    assert not Allowance(1).spent
-    assert Allowance().limit is None
 
 
 def test_the_limit_is_near_when_memory_grows_fast(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,8 +182,8 @@ def test_a_limit_just_above_what_a_small_search_takes_is_enough(tmp_path: Path) 
 @pytest.mark.parametrize("which", ["RLIMIT_DATA", "RLIMIT_AS"])
 def test_limits_of_the_process_count_as_what_is_free(which: str) -> None:
     before = memory.free()
-    limit, pages = getattr(resource, which), memory._pages("self")
-    used = (pages[0] if which == "RLIMIT_AS" else pages[5]) * os.sysconf("SC_PAGE_SIZE")
+    pages = [int(number) for number in Path("/proc/self/statm").read_text().split()]
+    limit, used = getattr(resource, which), pages[0 if which == "RLIMIT_AS" else 5] * os.sysconf("SC_PAGE_SIZE")
     old = resource.getrlimit(limit)
     resource.setrlimit(limit, (used + 256 * MIB, old[1]))
     try:

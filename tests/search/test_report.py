@@ -58,7 +58,7 @@ def test_no_bound_is_above_the_loss_of_the_weights() -> None:
     assert evaluation.loss == 3.0
     # a search that took the dearer one for the cost of its weights, as it may where ties decide
     cost = int(problem.canonical.costs.max())
-    outcome = Outcome(Status.TIME_LIMIT, cost, CanonicalWeights(weights), cost, ())
+    outcome = Outcome(Status.TIME_LIMIT, cost, CanonicalWeights(weights), cost, (), True, {}, lambda found: found, None)
     assert problem.canonical.loss_of(cost) == 5.0
     found = _result(METHODS.build("cells"), problem, outcome, 0, weights, evaluation, doubtful=True)
     assert found.lower_bound == found.loss == 3.0

@@ -12,9 +12,10 @@ from searches import many_more
 
 import lpmert
 from lpmert import MethodError, Region, RegionError, Status
+from lpmert.numeric.cone import Cap
 from lpmert.search import wide_cap
-from lpmert.search.cutoff import Below, search_below
-from lpmert.search.wide_cap import RoundCone, outside, regular_simplex
+from lpmert.search.driver import Below, search_below
+from lpmert.search.wide_cap import outside, polyhedral_inside, regular_simplex
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -48,17 +49,17 @@ def test_what_is_cut_out_lies_in_the_cone_and_holds_the_weights() -> None:
     rng = np.random.default_rng(4)
     for width in (1, 2, 3, 5, 9):
         for cosine in WIDE:
-            cone = RoundCone(rng.normal(size=width), cosine)
+            cone = Cap(rng.normal(size=width), -cosine)
             for _ in range(20):
                 weights = rng.normal(size=width)
-                weights -= 3 * rng.random() * cone.centre
-                if not cone.holds(weights):
+                weights += 3 * rng.random() * cone.centre
+                if not cone.contains(weights, strictly=True):
                     continue
-                normals = cone.polyhedral(weights)
+                normals = polyhedral_inside(cone, weights)
                 assert normals is not None
                 assert (normals @ weights > 0).all()
                 points = rng.dirichlet(np.ones(width), 200) @ np.linalg.inv(normals).T
-                assert all(cone.holds(point) for point in points)
+                assert all(cone.contains(point, strictly=True) for point in points)
 
 
 def test_cones_near_the_rim_lie_in_the_round_one_in_exact_arithmetic() -> None:
@@ -67,11 +68,11 @@ def test_cones_near_the_rim_lie_in_the_round_one_in_exact_arithmetic() -> None:
     made = refused = 0
     for _ in range(300):
         cosine = float(rng.uniform(-0.9, -0.1))
-        cone = RoundCone(rng.normal(size=2), cosine)
-        axis = -cone.centre / np.linalg.norm(cone.centre)
+        cone = Cap(rng.normal(size=2), -cosine)
+        axis = cone.centre / np.linalg.norm(cone.centre)
         aside = np.array([-axis[1], axis[0]]) * np.sqrt(1 - cosine**2) / -cosine
         weights = axis + (1 - 2.0 ** -float(rng.integers(48, 55))) * aside
-        normals = cone.polyhedral(weights)
+        normals = polyhedral_inside(cone, weights)
         if normals is None:
             refused += 1
             continue
@@ -82,7 +83,7 @@ def test_cones_near_the_rim_lie_in_the_round_one_in_exact_arithmetic() -> None:
         for x, y in ((sign * d, -sign * c), (-sign * b, sign * a)):  # where one facet is 0 and the other positive
             u, v = (Fraction(value) for value in cone.centre.tolist())
             along = x * u + y * v
-            assert along < 0
+            assert along > 0
             assert along**2 > Fraction(cosine) ** 2 * (u * u + v * v) * (x * x + y * y)
     assert min(made, refused) > 20
 
@@ -120,12 +121,14 @@ def test_a_piece_that_a_search_leaves_open_counts_in_the_bound(ended: bool, monk
 
 
 def test_the_cone_is_told_exactly() -> None:
-    cone = RoundCone(np.ones(4), -0.5)
+    cone = Cap(-np.ones(4), 0.5)
     least = Fraction(1, 10**30)
-    assert not cone.holds([Fraction(-1), Fraction(0), Fraction(0), Fraction(0)])  # the cosine is -1/2 itself
-    assert cone.holds([Fraction(-1), -least, Fraction(0), Fraction(0)])
-    assert not cone.holds([Fraction(-1), least, Fraction(0), Fraction(0)])
-    assert not cone.holds([Fraction(1)] * 4)
+    rim = [Fraction(-1), Fraction(0), Fraction(0), Fraction(0)]  # the cosine is 1/2 itself
+    assert cone.contains(rim)
+    assert not cone.contains(rim, strictly=True)
+    assert cone.contains([Fraction(-1), -least, Fraction(0), Fraction(0)], strictly=True)
+    assert not cone.contains([Fraction(-1), least, Fraction(0), Fraction(0)])
+    assert not cone.contains([Fraction(1)] * 4)
 
 
 def test_corners_of_a_simplex_are_as_far_from_each_other() -> None:

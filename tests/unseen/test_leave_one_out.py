@@ -11,7 +11,7 @@ import pytest
 
 import lpmert
 from lpmert import LimitError, MethodError, MetricError, NBest, Region, Status
-from lpmert.search.cutoff import Below, search_below
+from lpmert.search.driver import Below, search_below
 
 
 def _lists(seed: int, n_features: int, n_lists: int = 5, *, coarse: bool = False) -> NBest:

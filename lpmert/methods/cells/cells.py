@@ -17,15 +17,26 @@ from typing import Any
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
-from lpmert.methods.cells.nodes import Fields, Loss, faces, loss_for
-from lpmert.methods.cells.units import CellsTask, Counts, Explored, NodeSearch, NodeSettings, Roots, explore
+from lpmert.methods.cells.nodes import (
+    CellsTask,
+    Counts,
+    Explored,
+    Fields,
+    Loss,
+    NodeSearch,
+    NodeSettings,
+    Roots,
+    explore,
+    faces,
+    loss_for,
+)
 from lpmert.methods.choices.choices import Choices, ChoicesSearch
 from lpmert.methods.lattice.search import LatticeSearch
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.cone import cone_around, number_of_cones
 from lpmert.search.checkpoint import plain
-from lpmert.search.method import Incumbent, Method, Search, Task
+from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Call, NodeQueue, OpenNode
 
 _SLICE = 4_000_000
@@ -128,7 +139,7 @@ class Cells(Method):
         return CellsSearch(self, task.canonical, task.incumbent)
 
 
-class CellsSearch(Search):
+class CellsSearch(Combined):
     """A resumable search over the weight space of a problem in canonical form.
 
     A long search goes on in units: batches of nodes that workers search, each with the incumbent as it was when it was
@@ -140,7 +151,6 @@ class CellsSearch(Search):
     """
 
     phase = "cones"
-    unsettled: int | None = None
 
     def __init__(
         self,
@@ -150,7 +160,7 @@ class CellsSearch(Search):
         roots: Sequence[FloatArray | Fields] | None = None,
         loss: Loss | None = None,
     ) -> None:
-        self.incumbent = incumbent
+        super().__init__(incumbent)
         self._settings = settings
         self._loss = loss or loss_for(settings.selections, canonical, incumbent)
         self._canonical = canonical
@@ -167,8 +177,6 @@ class CellsSearch(Search):
         )
         self._counts = Counts()
         self._exact_leaves = 0
-        self._closing_effort = 0.0
-        self._closed: Counter[str] = Counter()
         self._stalled = self._floor = 0
         self._begin(roots is None and settings.boxed(canonical), roots)
 
@@ -186,9 +194,12 @@ class CellsSearch(Search):
         self._closing: tuple[ChoicesSearch | CellsSearch, int] | None = None
 
     @property
+    def _searches(self) -> Sequence[Search]:
+        return [] if self._closing is None else [self._closing[0]]
+
+    @property
     def effort(self) -> float:
-        closing = 0.0 if self._closing is None else self._closing[0].effort
-        return self._count.work / _SLICE + self._closing_effort + closing
+        return self._count.work / _SLICE + super().effort
 
     @property
     def least(self) -> int | None:
@@ -202,9 +213,7 @@ class CellsSearch(Search):
     @property
     def lower_bound(self) -> int:
         """The least bound of an open cone, or the incumbent's cost where none is open."""
-        upper = self.incumbent.cost
-        if self.unsettled is not None:
-            upper = min(upper, self.unsettled)
+        upper = self._upper
         bounds = [self._nodes.least_bound, self._queue.least_bound, *(part.bound for part in self._hard)]
         open_bounds = [bound for bound in bounds if bound is not None] + [0] * bool(len(self._roots))
         least = min(upper, self._loss.cost_of(min(open_bounds))) if open_bounds else upper
@@ -212,8 +221,7 @@ class CellsSearch(Search):
 
     @property
     def nodes(self) -> int:
-        closing = 0 if self._closing is None else self._closing[0].nodes
-        return self._count.nodes + self._closed["nodes"] + closing
+        return self._count.nodes + super().nodes
 
     @property
     def open_nodes(self) -> int:
@@ -221,15 +229,15 @@ class CellsSearch(Search):
 
     @property
     def lps(self) -> int:
-        return self._count.leaf_lps + self._closed["lps"]
+        return self._count.leaf_lps + self._counted["lps"]
 
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
-            "conflicting": self._count.conflicting + self._closed["conflicting"],
-            "leaves": self._count.leaves + self._closed["leaves"],
+            "conflicting": self._count.conflicting + self._counted["conflicting"],
+            "leaves": self._count.leaves + self._counted["leaves"],
             "lps": self.lps,
-            "exact_leaves": self._exact_leaves + self._closed["exact_leaves"],
+            "exact_leaves": self._exact_leaves + self._counted["exact_leaves"],
         }
 
     def advance(self) -> None:
@@ -252,7 +260,7 @@ class CellsSearch(Search):
             "parts": [plain(part) for part in parts],
             "counts": list(self._count),
             "exact_leaves": self._exact_leaves,
-            "closed": dict(self._closed),
+            "closed": dict(self._counted),
             "unsettled": self.unsettled,
             "stalled": self._stalled,
             "boxed": self._task.boxed,
@@ -267,8 +275,8 @@ class CellsSearch(Search):
             self._roots.skip()
         self._queue.push(OpenNode(**part) for part in state["parts"])
         self._counts = Counts(*state["counts"])
-        self._exact_leaves, self._closed = state["exact_leaves"], Counter(state["closed"])
-        self.unsettled = state["unsettled"]
+        self._exact_leaves, self._counted = state["exact_leaves"], Counter(state["closed"])
+        self._unsettled = state["unsettled"]
 
     def _cover(self, boxed: bool) -> Iterable[Any]:
         """Return what covers the weight space: the faces of the cube, centre and radius [d] each, or cones.
@@ -306,7 +314,8 @@ class CellsSearch(Search):
 
     def _take_answer(self) -> None:
         """Send units out, and take the answer to the one that went out first."""
-        self._put_back()
+        # The nodes at hand go to the queue, so that the least bound of all comes next.
+        self._queue.push(part for part in self._nodes.take_all() if not self._ruled_out(part.bound))
         if len(self._roots):
             self._prune_root()
             return
@@ -344,10 +353,6 @@ class CellsSearch(Search):
     @property
     def _count(self) -> Counts:
         return self._nodes.counts.plus(self._counts)
-
-    def _put_back(self) -> None:
-        """Move the nodes at hand to the queue, so that the least bound of all comes next."""
-        self._queue.push(part for part in self._nodes.take_all() if not self._ruled_out(part.bound))
 
     def _ruled_out(self, bound: int) -> bool:
         """Whether a node of this bound has nothing better than the incumbent."""
@@ -406,8 +411,7 @@ class CellsSearch(Search):
             else:
                 self.incumbent.improve(cost, found, "X")
         if search.finished:
-            self._closed.update({"nodes": search.nodes, "lps": search.lps, **search.counters()})
-            self._closing_effort += search.effort
+            self._put_away(search)
             self._closing, unsettled = None, search.unsettled
             if unsettled is not None and not isinstance(search, CellsSearch):
                 self._leave_unsettled(unsettled + fixed)
@@ -423,7 +427,7 @@ class CellsSearch(Search):
         if not self._task.boxed or self._settings.shape != "auto" or self._canonical.n_features > _MOST_FEATURES:
             return False
         share = _CLOSING_SHARE if self._canonical.additive else _CLOSING_SHARE_OF_RATIOS
-        of_boxes, closings = self._count.nodes, self._stalled + self._closed["exact_leaves"]
+        of_boxes, closings = self._count.nodes, self._stalled + self._counted["exact_leaves"]
         if self._closing is not None:
             closings += self._closing[0].counters().get("exact_leaves", 0)
         return self.nodes - of_boxes + _CLOSING_NODES * closings > share * of_boxes + _PATIENCE
@@ -431,11 +435,8 @@ class CellsSearch(Search):
     def _begin_again(self) -> None:
         """Go on with simplices all over the weight space, whose sides more boundaries coincide with."""
         if self._closing is not None:
-            self._closed.update(self._closing[0].counters())
+            self._counted.update(self._closing[0].counters())
         self._floor = self.lower_bound
         self._counts = self._count
-        self.unsettled = None
+        self._unsettled = None
         self._begin(boxed=False)
-
-    def _leave_unsettled(self, cost: int) -> None:
-        self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)

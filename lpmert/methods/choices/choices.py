@@ -22,7 +22,6 @@ from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.choices.ratio import (
     TANGENTS,
-    Ratio,
     close_oracle_height,
     cost_of_height,
     decoded_total,
@@ -83,11 +82,8 @@ class Choices(Method):
         """Return what the core needs to know; cores: whether these are used where nothing is said."""
         return ChoiceSettings(granularity, self.look_ahead, cores if self.use_cores is None else self.use_cores)
 
-    def start(self, task: Task) -> SharedChoices:
-        return self.begun(task)
-
-    def begun(self, task: Task, least: int | None = None) -> SharedChoices:
-        """Return the same search; least: a lower bound on all costs that another search has found."""
+    def start(self, task: Task, least: int | None = None) -> SharedChoices:
+        """Return the search; least: a lower bound on all costs that another search has found."""
         return SharedChoices(self, task.canonical, task.incumbent, least)
 
 
@@ -99,7 +95,6 @@ class ChoicesSearch(Divisible):
 
     phase = "selections"
     _core: core.SumChoices | core.RatioChoices
-    unsettled: int | None = None
 
     def __init__(
         self,
@@ -131,6 +126,15 @@ class ChoicesSearch(Divisible):
     @abstractmethod
     def _cost_of_rows(self, rows: IntArray) -> int:
         """Return what the complete selection of these rows of the lists costs."""
+
+    @property
+    def least(self) -> int | None:
+        """A lower bound on all costs that needs no search, where there is one; computed on first use."""
+        return None
+
+    @least.setter
+    def least(self, least: int | None) -> None:
+        """Take what another search over the same lists knows."""
 
     @property
     def granularity(self) -> int:
@@ -182,13 +186,8 @@ class ChoicesSearch(Divisible):
     @property
     def lower_bound(self) -> int:
         """The least bound of what is still open: the current node, and the siblings to come along its path."""
-        upper = self.incumbent.cost
-        if self.unsettled is not None:
-            upper = min(upper, self.unsettled)
-        bound = self._core.least_open
-        if bound >= core.INFINITE_COST:
-            return upper
-        least = min(upper, self._cost_of_bound(bound))
+        upper, bound = self._upper, self._core.least_open
+        least = upper if bound >= core.INFINITE_COST else self._cost_of_bound(bound)
         return upper if least > upper - self.granularity else least
 
     def open_parts(self) -> list[OpenNode]:
@@ -255,8 +254,8 @@ class ChoicesSearch(Divisible):
             if weights is not None:
                 self.incumbent.improve(cost, weights, "X")
                 self._aim()
-            elif cost < self.incumbent.cost and (self.unsettled is None or cost < self.unsettled):
-                self.unsettled = cost
+            elif cost < self.incumbent.cost:
+                self._leave_unsettled(cost)
 
 
 class SumChoicesSearch(ChoicesSearch):
@@ -291,24 +290,11 @@ class SumChoicesSearch(ChoicesSearch):
         return int(self._lists.costs[rows].sum())
 
 
-class Prepared(NamedTuple):
-    """What all searches over the same lists begin with; least: a lower bound of all costs, if it is known."""
-
-    lists: SortedLists
-    ratio: Ratio
-    least: int | None = None
-
-
-def prepare(canonical: Canonical) -> Prepared:
-    """Prepare lists with a ratio metric; raises `MethodError` for a metric whose formula is not known."""
-    return Prepared(*ratio_lists(canonical))
-
-
 class RatioChoicesSearch(ChoicesSearch):
     """A resumable search over the selections of lists with a ratio metric, within their limits.
 
     closely: whether the bound that it begins with comes near that of the oracle; not worth it for a short search.
-    prepared: these lists as another search has prepared them. least: as there.
+    least: a lower bound on all costs, if it is known. Raises `MethodError` for a metric whose formula is not known.
     """
 
     _core: core.RatioChoices
@@ -319,12 +305,10 @@ class RatioChoicesSearch(ChoicesSearch):
         canonical: Canonical,
         incumbent: Incumbent,
         closely: bool = True,
-        prepared: Prepared | None = None,
         least: int | None = None,
     ) -> None:
-        self._canonical, self._closely = canonical, closely
-        self._prepared = prepared = prepare(canonical) if prepared is None else prepared
-        lists, ratio = prepared.lists, prepared.ratio
+        self._canonical, self._closely, self._least = canonical, closely, least
+        lists, ratio = ratio_lists(canonical)
         super().__init__(options, 1, False, lists, incumbent, canonical.cap)
         self._ratio, native = ratio, lists.native()
         self._first_weights = incumbent.weights
@@ -332,23 +316,20 @@ class RatioChoicesSearch(ChoicesSearch):
         self._known = min(1.0, canonical.loss_of(incumbent.cost))
         first = len(canonical.limits), self._known, total, incumbent.weights
         self._core = core.RatioChoices(native, ratio, *first, self._settings)
-        least = prepared.least if least is None else least
-        if least is not None:
-            self.least = least
-
-    @cached_property
-    def least(self) -> int:
-        """A lower bound on all costs, used only inside this search and computed on first use."""
-        lists, ratio = self._lists, self._ratio
-        height, bound = oracle_height(lists, ratio, self._first_weights, tangents=TANGENTS if self._closely else 1)
-        if self._closely:
-            height = close_oracle_height(lists, ratio, height, bound)
-        return cost_of_height(self._canonical, ratio.kind, height)
 
     @property
-    def prepared(self) -> Prepared:
-        """What searches over the same lists may begin with."""
-        return self._prepared._replace(least=self.least)
+    def least(self) -> int:
+        if self._least is None:
+            lists, ratio = self._lists, self._ratio
+            height, bound = oracle_height(lists, ratio, self._first_weights, tangents=TANGENTS if self._closely else 1)
+            if self._closely:
+                height = close_oracle_height(lists, ratio, height, bound)
+            self._least = cost_of_height(self._canonical, ratio.kind, height)
+        return self._least
+
+    @least.setter
+    def least(self, least: int | None) -> None:
+        self._least = least
 
     def _aim(self) -> None:
         self._core.aim(self._canonical.loss_of(self.incumbent.cost))
@@ -389,13 +370,12 @@ class Common(NamedTuple):
 
     options: Choices
     canonical: Canonical
-    prepared: Prepared | None = None
-    """What searches with a ratio metric begin with."""
+    least: int | None = None
 
     def search(self, incumbent: Incumbent) -> ChoicesSearch:
         if self.canonical.additive:
             return SumChoicesSearch(self.options, self.canonical, incumbent)
-        return RatioChoicesSearch(self.options, self.canonical, incumbent, prepared=self.prepared)
+        return RatioChoicesSearch(self.options, self.canonical, incumbent, least=self.least)
 
 
 def search_batch(common: Common, parts: list[OpenNode], cost: int, weights: FloatArray, budget: int) -> Answer:
@@ -422,9 +402,7 @@ class SharedChoices(ParallelSearch):
     phase = "selections"
 
     def __init__(self, options: Choices, canonical: Canonical, incumbent: Incumbent, least: int | None = None) -> None:
-        self._alone = Common(options, canonical).search(incumbent)
-        if least is not None and isinstance(self._alone, RatioChoicesSearch):
-            self._alone.least = least
+        self._alone = Common(options, canonical, least).search(incumbent)
         super().__init__(self._alone, options.units, _BATCH, _UNIT, _LOCAL_UNITS)
         self._options, self._canonical = options, canonical
         self._work = 0
@@ -447,16 +425,13 @@ class SharedChoices(ParallelSearch):
         return self._alone.work >= _ALONE and self._alone.between_nodes
 
     def _common(self) -> Common:
-        prepared = self._alone.prepared if isinstance(self._alone, RatioChoicesSearch) else None
-        return Common(self._options, self._canonical, prepared)
+        return Common(self._options, self._canonical, self._alone.least)
 
     def state(self) -> Mapping[str, Any]:
-        least = self._alone.least if isinstance(self._alone, RatioChoicesSearch) else None
-        return {**super().state(), "least": least}
+        return {**super().state(), "least": self._alone.least}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        if isinstance(self._alone, RatioChoicesSearch) and state["least"] is not None:
-            self._alone.least = state["least"]
+        self._alone.least = state["least"]
         self._go_on((OpenNode(**part) for part in state["parts"]), state["counts"], state["unsettled"])
 
     def go_on_from(self, searched: Answer) -> None:

@@ -22,7 +22,7 @@ from lpmert.metrics.base import BLEU, BUDGET, CHRF, PER, RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.presolve import group_identical
 from lpmert.numeric.lists import SortedLists, sorted_lists, with_half_spaces
-from lpmert.numeric.rounding import EPSILON
+from lpmert.numeric.rational import EPSILON
 from lpmert.quoting import quoted
 
 TANGENTS = 8

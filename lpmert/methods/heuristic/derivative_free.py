@@ -13,9 +13,8 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
-from lpmert.lines.clock import Clock, loss_at
 from lpmert.lines.line_search import space_of
-from lpmert.lines.restarts import random_weights
+from lpmert.lines.local_search import Clock, loss_at, random_weights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units

@@ -14,10 +14,11 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
-from lpmert.lines.clock import Clock
+from lpmert.lines.local_search import Clock
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.ratio import Bleu
 from lpmert.model.canonical import CanonicalWeights
+from lpmert.model.lattice_problem import AnyProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import first_best, list_numbers, rows_of_lists, standardised
 from lpmert.search.method import Comparator, Found
@@ -74,11 +75,15 @@ class AllHypotheses:
         return AllHypotheses(self.features[rows], offsets, self.statistics[rows], self.scale)
 
 
+def basis_of(problem: AnyProblem) -> FloatArray:
+    """Return what canonical weights [d] are multiplied by for the caller [D, d]."""
+    axes = np.eye(problem.canonical.n_features)
+    return np.column_stack([problem.to_caller(CanonicalWeights(axis)) for axis in axes])
+
+
 def lists_of(problem: Problem) -> AllHypotheses:
     """Return all lists of a problem, whatever its canonical form dropped."""
-    basis = np.column_stack(
-        [problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(problem.canonical.n_features)]
-    )
+    basis = basis_of(problem)
     features = np.ascontiguousarray(problem.nbest.dense_features() @ basis)
     return AllHypotheses(features, problem.nbest.offsets, problem.nbest.statistics, np.linalg.norm(basis, axis=0))
 

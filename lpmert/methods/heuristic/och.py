@@ -18,10 +18,8 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import DataError, FloatArray, MethodError
-from lpmert.lines.clock import Clock
-from lpmert.lines.directions import DIRECTIONS, lines_along, local_optima
 from lpmert.lines.line_search import INTERVALS, LatticeLineSearch, LineSearch, LineSearcher
-from lpmert.lines.restarts import STOPPING, Restarts
+from lpmert.lines.local_search import DESCENTS, DIRECTIONS, STOPPING, Clock, LineDescents, Restarts, local_optima
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -57,16 +55,15 @@ class Och(Comparator):
     name: ClassVar[str] = "och"
     takes_lattices: ClassVar[bool] = True
 
-    def _restarts(self) -> Restarts:
-        return Restarts(self.restarts, self.stopping, self.walk_share)
-
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         search: LineSearcher
         if isinstance(problem, LatticeProblem):
             search = LatticeLineSearch(problem, self.interval)
         else:
             search = LineSearch(problem.canonical, self.interval)
-        optima = local_optima(problem, lines_along(self.directions, search), self._restarts(), start, seed, clock)
+        lines = LineDescents(search, DESCENTS[self.directions])
+        restarts = Restarts(self.restarts, self.stopping, self.walk_share)
+        optima = local_optima(problem, lines, restarts, start, seed, clock)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
 
 
@@ -214,7 +211,7 @@ class _Search(Run):
         if not earlier and start is not None:
             earlier.append(Iteration(normalised(problem.to_caller(CanonicalWeights(start))), ()))
         rng = np.random.default_rng([seed, len(earlier)] if method.reseed else seed)
-        lines = lines_along(method.directions, LineSearch(problem.canonical))
+        lines = LineDescents(LineSearch(problem.canonical), DESCENTS[method.directions])
         iterations = earlier[::-1] if method.history else earlier[-1:]
         optima = [CallerWeights(weights) for iteration in iterations for weights in iteration.optima[:BEST]]
         given = [weights for weights in map(problem.to_canonical, optima) if weights.any()]

@@ -14,7 +14,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
-from lpmert.lines.clock import Clock
+from lpmert.lines.local_search import Clock
 from lpmert.methods.heuristic.likelihood import AllHypotheses, lists_of, minimize_smooth, own_losses
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.ratio import Bleu

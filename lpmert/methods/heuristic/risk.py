@@ -15,17 +15,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.lines.clock import Clock
-from lpmert.methods.heuristic.likelihood import HELP, AllHypotheses, fitted_by_folds, lists_of, minimize_smooth
+from lpmert.lines.local_search import Clock
+from lpmert.methods.heuristic.likelihood import (
+    HELP,
+    AllHypotheses,
+    basis_of,
+    fitted_by_folds,
+    lists_of,
+    minimize_smooth,
+)
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.ratio import Bleu, LinearFraction
-from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import mean_difference
@@ -36,38 +42,29 @@ FLOOR = 0.1
 """Sums below this count as this, where their logarithm is taken: a match too few is no infinite loss."""
 
 
-class Risk(Protocol):
-    """An expected loss as a function of probabilities [M]."""
-
-    def __call__(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
-        """Return the expected loss, and its derivative [M] by each probability up to a constant for each list."""
-
-
-@dataclass(frozen=True)
-class LinearRisk:
-    """The expectation of a sum of losses [M]."""
-
-    losses: FloatArray
-
-    def __call__(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
-        """Return the expected sum and the losses."""
-        return float(probabilities @ self.losses), self.losses
+Risk = Callable[[FloatArray], tuple[float, FloatArray]]
+"""From probabilities [M] to an expectation, and its slopes: its derivative [M] by each probability, up to a constant
+for each list.
+"""
 
 
-@dataclass(frozen=True)
-class SumOfRisks:
-    """A weighted sum of expectations."""
+def linear_risk(losses: FloatArray) -> Risk:
+    """Return the expectation of a sum of losses [M]."""
+    return lambda probabilities: (float(probabilities @ losses), losses)
 
-    terms: Sequence[tuple[float, Risk]]
 
-    def __call__(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
-        """Return the weighted sum of the terms' values and slopes."""
+def sum_of_risks(terms: Sequence[tuple[float, Risk]]) -> Risk:
+    """Return a weighted sum of expectations."""
+
+    def expected(probabilities: FloatArray) -> tuple[float, FloatArray]:
         total, slopes = 0.0, np.zeros(len(probabilities))
-        for factor, term in self.terms:
+        for factor, term in terms:
             value, slope = term(probabilities)
             total += factor * value
             slopes += factor * slope
         return total, slopes
+
+    return expected
 
 
 class Moments:
@@ -97,7 +94,6 @@ class ExpectedLog:
     column: FloatArray
 
     def __call__(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
-        """Return the expectation and its slopes [M]."""
         moments = Moments(self.lists, probabilities, self.column)
         mean = max(moments.means[0], FLOOR)
         variance, slopes = moments.covariance(0, 0)
@@ -114,7 +110,6 @@ class ExpectedBrevity:
     references: FloatArray
 
     def __call__(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
-        """Return the expectation and its slopes [M]."""
         moments = Moments(self.lists, probabilities, self.lengths, self.references)
         length, reference = max(moments.means[0], FLOOR), moments.means[1]
         if reference <= length:
@@ -137,20 +132,20 @@ def risk_of(metric: Metric, lists: AllHypotheses) -> Risk:
     """
     statistics = lists.statistics
     if isinstance(metric, AdditiveMetric):
-        return LinearRisk(np.asarray(metric.losses(statistics), dtype=np.float64))
+        return linear_risk(np.asarray(metric.losses(statistics), dtype=np.float64))
     if isinstance(metric, Bleu):
         matches = [(-0.25, ExpectedLog(lists, statistics[:, column])) for column in range(0, 8, 2)]
         totals = [(0.25, ExpectedLog(lists, statistics[:, column])) for column in range(1, 8, 2)]
-        return SumOfRisks([*matches, *totals, (1.0, ExpectedBrevity(lists, statistics[:, 1], statistics[:, 8]))])
+        return sum_of_risks([*matches, *totals, (1.0, ExpectedBrevity(lists, statistics[:, 1], statistics[:, 8]))])
     if isinstance(metric, LinearFraction):
         above = statistics @ np.array(metric.numerator, dtype=np.float64)
         below = statistics @ np.array(metric.denominator, dtype=np.float64)
         first = below[lists.offsets[:-1]]
         if np.array_equal(below, first[lists.numbers]):
-            return LinearRisk(above / max(float(first.sum()), FLOOR))
+            return linear_risk(above / max(float(first.sum()), FLOOR))
         good = below - above if metric.higher_is_better else above
         sign = -1.0 if metric.higher_is_better else 1.0
-        return SumOfRisks([(sign, ExpectedLog(lists, good)), (-sign, ExpectedLog(lists, below))])
+        return sum_of_risks([(sign, ExpectedLog(lists, good)), (-sign, ExpectedLog(lists, below))])
     raise MethodError(f"no expected loss is known for metric {quoted(metric.name)}")
 
 
@@ -223,7 +218,7 @@ class Annealing(Comparator):
             if self.held_out or self.folds is not None:
                 raise MethodError("annealing over all paths of lattices takes neither held_out nor folds; drop them")
             paths = AllPaths(problem)
-            precision = self._precision(scale_of(problem))
+            precision = self._precision(np.linalg.norm(basis_of(problem), axis=0))
             return self.anneal(lambda step: ObjectiveOfPaths(paths, step, precision), weights, clock)
         lists = lists_of(problem)
         aside = None
@@ -264,7 +259,7 @@ class Annealing(Comparator):
     def _risk(self, lists: AllHypotheses, metric: Metric) -> Risk:
         """Return the expected loss, times the lists where it is no sum over these."""
         share = 1.0 if isinstance(metric, AdditiveMetric) else float(lists.n_lists)
-        return SumOfRisks([(share, risk_of(metric, lists))])
+        return sum_of_risks([(share, risk_of(metric, lists))])
 
     def anneal(
         self,
@@ -448,9 +443,3 @@ class ObjectiveOfPaths:
     def expected_loss(self, weights: FloatArray) -> float:
         scores = self.step.gamma * (self.paths.features @ weights)
         return self.paths.expectations(scores, self.paths.losses)[1]
-
-
-def scale_of(problem: LatticeProblem) -> FloatArray:
-    """Return what each canonical weight [d] is multiplied by for the caller."""
-    axes = np.eye(problem.canonical.n_features)
-    return np.array([np.linalg.norm(problem.to_caller(CanonicalWeights(axis))) for axis in axes])

@@ -22,7 +22,7 @@ import numpy as np
 from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.lines.clock import Clock
+from lpmert.lines.local_search import Clock
 from lpmert.methods.heuristic.likelihood import lists_of, own_losses
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.contract import check_statistics, metric_of

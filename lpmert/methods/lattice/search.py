@@ -31,8 +31,9 @@ from lpmert.methods.lattice.nodes import (
 from lpmert.model.canonical import Canonical, CanonicalWeights, with_limits
 from lpmert.model.catalogue import Catalogue, Lists, no_lists
 from lpmert.model.lattice_problem import LatticeProblem, Verdict
-from lpmert.numeric.cone import cones_of_region, exact_sum
+from lpmert.numeric.cone import cones_of_region
 from lpmert.numeric.lists import least_costs, take_rows
+from lpmert.numeric.rounding import two_sum
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Combined, Incumbent, Search
 from lpmert.workers import SERIAL, Pending, Shared, Workers, current_workers
@@ -75,16 +76,8 @@ class Leaf:
 
     def state(self) -> Mapping[str, Any]:
         """Return all of it as a checkpoint has it."""
-        found = self.search.incumbent
-        return {
-            "rays": self.rays,
-            "lists": plain(self.lists),
-            "search": self.search.state(),
-            "cost": found.cost,
-            "weights": found.weights,
-            "claimed": self.claimed,
-            "below": self.below,
-        }
+        own = {"rays": self.rays, "lists": plain(self.lists), "claimed": self.claimed, "below": self.below}
+        return {**own, **self.search.saved()}
 
 
 class _Out(NamedTuple):
@@ -105,7 +98,6 @@ class LatticeSearch(Combined):
     """
 
     phase = "cones"
-    unsettled: int | None = None
 
     def __init__(self, problem: LatticeProblem, incumbent: Incumbent, start: Start, places: int) -> None:
         super().__init__(incumbent)
@@ -132,12 +124,10 @@ class LatticeSearch(Combined):
     @property
     def lower_bound(self) -> int:
         """The least bound of an open cone, or the incumbent's loss where none is open."""
-        bounds = [self.incumbent.cost, *(expansion.cone.bound for expansion in self._expansions)]
+        bounds = [self._upper, *(expansion.cone.bound for expansion in self._expansions)]
         bounds += [below for _, _, below in self._leaves_found]
         if not self._begun:
             return min(0, self.incumbent.cost)
-        if self.unsettled is not None:
-            bounds.append(self.unsettled)
         if self._heap:
             bounds.append(self._heap[0][0])
         if self._leaf is not None:
@@ -180,7 +170,7 @@ class LatticeSearch(Combined):
             "cones_looked_into": self._cones,
             "leaves": self._leaves - len(self._leaves_found),
             "spurious": self._spurious,
-            "put_away": [self._nodes, self._lps, dict(self._counted)],
+            "counted": dict(self._counted),
             "unsettled": self.unsettled,
         }
 
@@ -192,11 +182,15 @@ class LatticeSearch(Combined):
         for cone in cones_of(state, self.catalogue, self.problem):
             self._push(cone)
         self._cones, self._leaves = state["cones_looked_into"], state["leaves"]
-        self._spurious, self.unsettled = state["spurious"], state["unsettled"]
-        self._nodes, self._lps, counted = state["put_away"]
-        self._counted.update(counted)
-        if state["leaf"] is not None:
-            self._leaf = self._leaf_of(state["leaf"])
+        self._spurious, self._unsettled = state["spurious"], state["unsettled"]
+        self._counted.update(state["counted"])
+        kept = state["leaf"]
+        if kept is not None:
+            rays = rays_of(kept["rays"], self.problem.canonical.n_features)
+            lists = self.catalogue.lists_of(kept["lists"])
+            self._leaf = self._new_leaf(rays, lists, kept["below"], Incumbent.of(kept))
+            self._leaf.search.restore(kept["search"])
+            self._leaf.claimed = kept["claimed"]
 
     def advance(self) -> None:
         if not self._begun:
@@ -282,7 +276,7 @@ class LatticeSearch(Combined):
     def _split(self, cone: Cone, edges: list[tuple[int, int]]) -> None:
         """Halve the first edge of a cone that has an exact middle."""
         for p, q in edges:
-            if all(exact_sum(x, y) for x, y in zip(cone.rays[p], cone.rays[q], strict=True)):
+            if not two_sum(cone.rays[p], cone.rays[q])[1].any():
                 break
         else:
             self._leave_unsettled(cone.bound)
@@ -311,14 +305,6 @@ class LatticeSearch(Combined):
         problem = replace(problem, rounding=rounding)
         start = start or Incumbent(self.incumbent.cost - fixed, self.incumbent.weights, "")
         return Leaf(rays, lists, self._start(problem, start, [rays]), fixed, self.incumbent.cost, below)
-
-    def _leaf_of(self, state: Mapping[str, Any]) -> Leaf:
-        start = Incumbent(state["cost"], CanonicalWeights(state["weights"]), "")
-        rays = rays_of(state["rays"], self.problem.canonical.n_features)
-        leaf = self._new_leaf(rays, self.catalogue.lists_of(state["lists"]), state["below"], start)
-        leaf.search.restore(state["search"])
-        leaf.claimed = state["claimed"]
-        return leaf
 
     def _search_leaf(self, leaf: Leaf) -> None:
         search = leaf.search
@@ -364,9 +350,6 @@ class LatticeSearch(Combined):
         if verdict.strict and self.problem.inside(given, strictly=True):
             self.incumbent.improve(verdict.loss, weights, "C")
         return verdict
-
-    def _leave_unsettled(self, cost: int) -> None:
-        self.unsettled = cost if self.unsettled is None else min(self.unsettled, cost)
 
 
 def even_edges(rays: FloatArray, scores: FloatArray, ends: IntArray) -> tuple[FloatArray, list[tuple[int, int]]]:

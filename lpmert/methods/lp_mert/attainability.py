@@ -21,7 +21,7 @@ from scipy.optimize import linprog
 from lpmert import core
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
+from lpmert.methods.lp_mert.streams import Combination, Halves, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, SortedLists
@@ -251,13 +251,7 @@ class PublishedTest:
         self.doubted = False
         self._nothing_known = np.zeros(canonical.n_lists, dtype=np.int64)
 
-    def test(
-        self,
-        lists: IntArray,
-        cost: int,
-        positions: IntArray,
-        halves: tuple[Combination, Combination] | None = None,
-    ) -> Combination | None:
+    def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
         """Return the combination if the program of the paper accepts it."""
         del halves
         checkpoint()
@@ -276,7 +270,6 @@ class PublishedSearch(Search):
     accepted one was refused, or a half of it was. It begins with any weights, which no search looks at.
     """
 
-    unsettled: int | None = None
     finished = False
 
     def __init__(self, canonical: Canonical) -> None:
@@ -337,7 +330,7 @@ class PublishedSearch(Search):
         if start is None:
             self._take_tied(first.start.weights)
         elif start.weights is None:
-            self.unsettled = first.cost
+            self._leave_unsettled(first.cost)
         else:
             self.incumbent.improve(first.cost, start.weights, "D")
         doubted = self._test.doubted and (self._bound is None or self._bound < first.cost)

@@ -52,10 +52,6 @@ class Combinations(NamedTuple):
     costs: IntArray
     rows: FloatArray
 
-    def subset(self, chosen: IntArray) -> Combinations:
-        """Return some of them, by their numbers in order."""
-        return Combinations(self.scores[chosen], self.costs[chosen], self.rows[chosen])
-
 
 def best_of_pairs(left: Combinations, right: Combinations, beam: int) -> Combinations:
     """Return the pairs of two halves with the best scores.
@@ -155,7 +151,8 @@ class BeamSearch(Search):
                 self.incumbent.improve(cost, weights, "B")
             if is_root:
                 break
-        return given.subset(np.delete(np.arange(len(given.scores)), dropped)) if dropped else given
+        left = np.delete(np.arange(len(given.scores)), dropped)
+        return Combinations(given.scores[left], given.costs[left], given.rows[left]) if dropped else given
 
 
 class AmongBest:

@@ -31,7 +31,7 @@ from lpmert.methods.lp_mert.attainability import (
     PublishedSearch,
     Witnesses,
 )
-from lpmert.methods.lp_mert.streams import Combination, OneList, Stream, TwoHalves, WarmStart, balanced_tree
+from lpmert.methods.lp_mert.streams import Combination, Halves, OneList, Stream, TwoHalves, WarmStart, balanced_tree
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.search.checkpoint import plain
 from lpmert.search.method import Incumbent, Method, Search, Task
@@ -135,28 +135,15 @@ class SavingTest:
         for s, (begin, end) in enumerate(pairwise(canonical.offsets.tolist())):
             self.costs[s, : end - begin] = self.sorted_lists.costs[begin:end]
 
-    @property
     def counters(self) -> dict[str, int]:
-        """What was counted, but for the counts by length."""
-        return {**self.oracle.counters, **self.counts, "witnesses": len(self.witnesses)}
-
-    def all_counters(self) -> dict[str, int]:
         """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
         by_length = {f"tested_{n}": count for n, count in sorted(self.tested.items())}
         by_length |= {f"solved_{n}": count for n, count in sorted(self.solved.items())}
-        return {"nodes": self.tested.total(), **self.counters, **by_length}
+        own = {**self.oracle.counters, **self.counts, "witnesses": len(self.witnesses)}
+        return {"nodes": self.tested.total(), **own, **by_length}
 
-    def test(
-        self,
-        lists: IntArray,
-        cost: int,
-        positions: IntArray,
-        halves: tuple[Combination, Combination] | None = None,
-    ) -> Combination | None:
-        """Return the combination, or `None` if it is not attainable or cannot lead below the incumbent.
-
-        halves: the combinations of which it consists, if any.
-        """
+    def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
+        """Return the combination, or `None` if it is not attainable or cannot lead below the incumbent."""
         self.tested[len(lists)] += 1
         least = self._least(lists, positions, halves)
         if least is None:
@@ -174,9 +161,7 @@ class SavingTest:
         self.oracle.keep(start)
         return self._looked_ahead(lists, Combination(cost, positions, start, least), None)
 
-    def _least(
-        self, lists: IntArray, positions: IntArray, halves: tuple[Combination, Combination] | None
-    ) -> IntArray | None:
+    def _least(self, lists: IntArray, positions: IntArray, halves: Halves | None) -> IntArray | None:
         """Return what both halves leave within reach in every list; `None` if it is not enough."""
         if not self._looking:
             return self._nothing_known
@@ -277,8 +262,6 @@ class Prefix(NamedTuple):
 class LpMertSearch(Divisible):
     """A resumable run of LP-MERT: it builds the tree of streams, then asks the root for its first combination."""
 
-    unsettled: int | None = None
-
     def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
         self.incumbent = incumbent
         self.test = SavingTest(settings, canonical, incumbent)
@@ -311,8 +294,7 @@ class LpMertSearch(Divisible):
     def lower_bound(self) -> int | None:
         if not self.proves:
             return None
-        bound = self._bound_found
-        return bound if self.unsettled is None else min(bound, self.unsettled)
+        return min(self._bound_found, self._upper)
 
     @property
     def nodes(self) -> int:
@@ -330,7 +312,7 @@ class LpMertSearch(Divisible):
         """Return what was counted; `tested_n` are combinations of n lists, `solved_n` those that took a program."""
         everything = prod(self._sizes)
         total = {"combinations": everything} if everything < LARGEST_COUNT else {}
-        return {**self.test.all_counters(), **total}
+        return {**self.test.counters(), **total}
 
     def open_parts(self) -> list[OpenNode]:
         return [] if self.root is None else open_prefixes(self.root, self.lists, self.test, self._bound_found)
@@ -353,8 +335,8 @@ class LpMertSearch(Divisible):
         for combination in root.found[self._seen :]:
             if combination.start.weights is not None:
                 self.incumbent.improve(combination.cost, combination.start.weights, "D")
-            elif self.unsettled is None:
-                self.unsettled = combination.cost
+            else:
+                self._leave_unsettled(combination.cost)
         self._seen = len(root.found)
 
     def _build(self) -> Iterator[None]:
@@ -426,32 +408,17 @@ class Alone(NamedTuple):
         return stream
 
 
-class Chain:
-    """Where open prefixes are searched. order [S]: in which its lists are combined; alone: what is known of each."""
-
-    def __init__(self, test: SavingTest, order: IntArray, alone: Sequence[Alone], *, lazy: bool) -> None:
-        self._test, self._order, self._lazy = test, order, lazy
-        self._lists = [one.put(OneList(s, test), test) for s, one in enumerate(alone)]
-
-    def root(self, part: Prefix) -> Stream:
-        depth = len(part.positions)
-        branch = int(self._order[depth])
-        known = Alone.of(self._lists[branch])
-        stream: Stream = known.put(OneList(branch, self._test), self._test, part.following)
-        if depth:
-            lists = self._order[:depth]
-            prefix = _combination(self._test, lists, part.positions, part.least, part.weights)
-            stream = self._join(_Prefix(lists, prefix), stream)
-        for s in self._order[depth + 1 :].tolist():
-            stream = self._join(stream, self._lists[s])
-        return stream
-
-    def open_in(self, root: Stream, bound: int) -> list[OpenNode]:
-        """Return what is open in a stream that `root` returned; nothing in it costs less than the bound."""
-        return open_prefixes(root, self._lists, self._test, bound)
-
-    def _join(self, left: Stream, right: Stream) -> TwoHalves:
-        return TwoHalves(left, right, self._test, lazy=self._lazy)
+def root_of(part: Prefix, order: IntArray, lists: Sequence[OneList], test: SavingTest, *, lazy: bool) -> Stream:
+    """Return the chain that searches an open prefix; order [S]: in which lists are combined."""
+    depth = len(part.positions)
+    branch = int(order[depth])
+    stream: Stream = Alone.of(lists[branch]).put(OneList(branch, test), test, part.following)
+    if depth:
+        prefix = _combination(test, order[:depth], part.positions, part.least, part.weights)
+        stream = TwoHalves(_Prefix(order[:depth], prefix), stream, test, lazy=lazy)
+    for s in order[depth + 1 :].tolist():
+        stream = TwoHalves(stream, lists[s], test, lazy=lazy)
+    return stream
 
 
 class _Prefix:
@@ -533,7 +500,7 @@ def combine_batch(
     """Combine open prefixes in order of cost for what costs less; weights [D] have this cost. steps, lps: at most."""
     incumbent = Incumbent(cost, CanonicalWeights(weights), "")
     test = SavingTest(common.settings, common.canonical, incumbent)
-    chain = Chain(test, common.order, common.alone, lazy=common.settings.lazy)
+    lists = [one.put(OneList(s, test), test) for s, one in enumerate(common.alone)]
     granularity, counters = common.canonical.granularity, test.oracle.counters
     bounds = [(part.bound, k) for k, part in enumerate(parts)]
     heapq.heapify(bounds)
@@ -543,7 +510,9 @@ def combine_batch(
         checkpoint()
         steps -= 1
         bound, k = bounds[0]
-        root = roots[k] = roots.get(k) or chain.root(parts[k].data)
+        if k not in roots:
+            roots[k] = root_of(parts[k].data, common.order, lists, test, lazy=common.settings.lazy)
+        root = roots[k]
         seen = len(root.found)
         root.get_next_best()
         for combination in root.found[seen:]:
@@ -558,9 +527,9 @@ def combine_batch(
     left: list[OpenNode] = []
     for bound, k in sorted(bounds):
         if bound <= incumbent.cost - granularity:
-            left += chain.open_in(roots[k], bound) if k in roots else [parts[k]]
+            left += open_prefixes(roots[k], lists, test, bound) if k in roots else [parts[k]]
     found = incumbent
-    return Answer(left, found.cost, found.weights, found.source, unsettled, test.all_counters())
+    return Answer(left, found.cost, found.weights, found.source, unsettled, test.counters())
 
 
 class ParallelLpMert(ParallelSearch):

@@ -47,19 +47,17 @@ class Combination:
     least: IntArray
 
 
+Halves = tuple[Combination, Combination]
+"""The combinations of which a longer one consists."""
+
+
 class CombinationTest(Protocol):
     """Decides which combinations a stream holds."""
 
     @property
     def sorted_lists(self) -> SortedLists: ...
 
-    def test(
-        self,
-        lists: IntArray,
-        cost: int,
-        positions: IntArray,
-        halves: tuple[Combination, Combination] | None = None,
-    ) -> Combination | None:
+    def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
         """Return the combination of these lists' positions if the stream is to hold it."""
 
 
