@@ -498,7 +498,7 @@ def test_names_are_each_of_one_thing() -> None:
     ("features", "offsets", "grades", "said"),
     [
         ([[1.0], [np.nan]], [0, 2], [1, 0], "must be finite; replace missing scores"),
-        ([[1.0], [2.0]], [0, 1], [1, 0], "offsets must be whole numbers that increase from 0 to 2, the documents"),
+        ([[1.0], [2.0]], [0, 1], [1, 0], "offsets must run from 0 to 2, the number of documents"),
         ([[1.0], [2.0]], [0, 2], [1, -1], "relevance must be finite and not negative"),
         ([[1.0], [2.0]], [0, 2], [1], "one grade for each of 2 documents"),
         ([1.0, 2.0], [0, 2], [1, 0], "documents x features"),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.errors import FloatArray, IntArray
-from lpmert.model.nbest import NBest
+from lpmert.errors import FloatArray
+from lpmert.model.nbest import NBest, from_sizes, gathered
 from lpmert.system.mapped import Growing, is_mapped, taken
 from lpmert.system.memory import room_for
 
@@ -73,12 +73,12 @@ class Format:
 class NamedRows:
     """Rows of numbers by name, each with names of its own, gathered into one matrix."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int | None = None) -> None:
         self._columns: dict[str, int] = {}
         self._rows = 0
         self._starts = array("q", [0])
         self._indices = array("q")
-        self._values = Growing()
+        self._values = Growing(expected)
         self._names: tuple[str, ...] = ()
         self._places: list[int] = []
         self._alike = True  # all rows have the same names in the same order: neither starts nor indices are needed
@@ -119,10 +119,14 @@ class NamedRows:
         return tuple(self._columns), csr_array((values, indices, starts), shape=shape)
 
 
-class Owners:
-    """Which list each hypothesis belongs to; lists are in order of first appearance."""
+class Pool:
+    """Hypotheses as a reader finds them, and which list each belongs to; lists are in order of first appearance.
 
-    def __init__(self) -> None:
+    expected: the number of hypotheses, if it is known.
+    """
+
+    def __init__(self, expected: int | None = None) -> None:
+        self.features, self.statistics, self.texts = NamedRows(expected), Growing(expected), list[str]()
         self.numbers: dict[str, int] = {}
         """Of the lists, from 0, by id."""
         self._runs, self._sizes = array("q"), array("q")
@@ -131,7 +135,7 @@ class Owners:
         return sum(self._sizes)
 
     def add(self, list_id: str, size: int = 1) -> None:
-        """Append hypotheses of a list."""
+        """Note that so many hypotheses belong to a list."""
         number = self.numbers.setdefault(list_id, len(self.numbers))
         if self._runs and number == self._runs[-1]:
             self._sizes[-1] += size
@@ -139,38 +143,20 @@ class Owners:
             self._runs.append(number)
             self._sizes.append(size)
 
-    def nbest(
-        self,
-        features: FloatArray | csr_array,
-        statistics: FloatArray,
-        *,
-        names: Sequence[str],
-        statistic_names: Sequence[str] | None,
-        texts: Sequence[str] | None = None,
-    ) -> NBest:
-        """Return the lists of features [M, D], statistics [M, K] and texts [M]; rows of a list are gathered.
-
-        The arrays are taken over, not copied.
-        """
+    def nbest(self, statistic_names: Sequence[str] | None, *, texts: bool = False) -> NBest:
+        """Return the lists, the rows of each gathered, with their texts or without; call it once, at the end."""
+        names, features = self.features.matrix()
+        statistics, own = self.statistics.rows(), self.texts if texts else None
         owners, sizes = np.array(self._runs), np.array(self._sizes)
-        counts = np.bincount(owners, weights=sizes).astype(np.int64)
         if (np.diff(owners) < 0).any():
-            order: IntArray = np.argsort(np.repeat(owners, sizes), kind="stable")
+            order, _ = gathered(np.repeat(owners, sizes))
             in_memory = 0 if is_mapped(features) or not isinstance(features, np.ndarray) else features.nbytes
             room_for(in_memory and in_memory + statistics.nbytes, "gathering the rows of lists")
             features = taken(features, order) if isinstance(features, np.ndarray) else features[order]
             statistics = taken(statistics, order)
-            texts = None if texts is None else [texts[row] for row in order.tolist()]
-        return NBest(
-            features,
-            np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]),
-            statistics,
-            names,
-            list(self.numbers),
-            statistic_names,
-            texts,
-            copy=False,
-        )
+            own = None if own is None else [own[row] for row in order.tolist()]
+        offsets = from_sizes(np.bincount(owners, weights=sizes).astype(np.int64))
+        return NBest(features, offsets, statistics, names, list(self.numbers), statistic_names, own, copy=False)
 
 
 def rows_by_column(features: FloatArray | csr_array) -> Iterator[dict[int, float]]:

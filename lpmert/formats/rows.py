@@ -173,7 +173,10 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
         raise DataError(EMPTY, path=path)
     text = decoded(first.data, path)
     if format == "csv" and not _unquoted(first.data):
-        yield from _quoted_rows(chain([first], blocks), path, choose)
+        records = _csv_records(chain([first], blocks), path)
+        (line, header), second = next(records), next(records, None)
+        wanted = _wanted(header, line, [] if second is None else second[1], path, choose)
+        yield from _quoted_rows(records if second is None else chain([second], records), len(header), wanted, path)
         return
     separator = "," if format == "csv" else "\t"
     head, _, rest = text.partition("\n")
@@ -189,7 +192,7 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
         elif format == "tsv":
             yield _split_rows(block, len(header), wanted.places, path)
         else:
-            yield from _quoted_rows(chain([block], blocks), path, None, wanted, len(header))
+            yield from _quoted_rows(_csv_records(chain([block], blocks), path), len(header), wanted, path)
 
 
 def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) -> Iterator[Block]:
@@ -286,22 +289,13 @@ def _split_rows(block: Bytes, width: int, places: Sequence[int], path: str | Pat
 
 
 def _quoted_rows(
-    blocks: Iterator[Bytes], path: str | Path, choose: Choose | None, wanted: _Wanted | None = None, width: int = 0
+    records: Iterator[tuple[int, list[str]]], width: int, wanted: _Wanted, path: str | Path
 ) -> Iterator[Block]:
-    """Yield the rest of the rows of a CSV as Python's csv has them; with `choose` the header comes first."""
-    first = next(blocks)
-    lines = (line for block in chain([first], blocks) for line in lines_of(block, path))
-    records = _csv_records(lines, first.first, path)
-    line, header = next(records) if choose is not None else (0, [])
-    rows = list(islice(records, _ROWS))
-    if choose is not None:
-        wanted, width = _wanted(header, line, rows[0][1] if rows else [], path, choose), len(header)
-    while rows and wanted is not None:
+    while rows := list(islice(records, _ROWS)):
         if set(map(len, (cells for _, cells in rows))) != {width}:
             _refuse_width(rows, width, path)
         columns = list(zip(*(cells for _, cells in rows), strict=True))
         yield Block([line for line, _ in rows], [columns[place] for place in wanted.places])
-        rows = list(islice(records, _ROWS))
 
 
 def _wanted(header: list[str], line: int, row: list[str], path: str | Path, choose: Choose) -> _Wanted:
@@ -319,7 +313,10 @@ def _refuse_width(rows: Iterable[tuple[int, list[str]]], width: int, path: str |
             raise Place(path, number).error("empty line; delete it" if cells == [""] else f"{count}; {remedy}")
 
 
-def _csv_records(lines: Iterator[str], first: int, path: str | Path) -> Iterator[tuple[int, list[str]]]:
+def _csv_records(blocks: Iterator[Bytes], path: str | Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line on which each record begins, and its cells, as Python's csv reads them."""
+    block = next(blocks)
+    first, lines = block.first, (line for some in chain([block], blocks) for line in lines_of(some, path))
     reader = csv.reader((f"{line}\n" for line in lines), strict=True)
     while True:
         start = reader.line_num + first
@@ -354,7 +351,8 @@ def _recorded(schema: Any) -> Columns | None:
         columns = Columns(segment=record["segment"], text=record["text"], **lists)
     except (KeyError, TypeError, ValueError):
         return None
-    return columns if {*columns.all} <= {*schema.names} else None
+    there = {*columns.all} <= {*schema.names} and repeated(columns.features) is None
+    return columns if there else None
 
 
 def _arrow_cells(column: Any) -> Sequence[Any]:

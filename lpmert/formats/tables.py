@@ -29,7 +29,7 @@ from lpmert.formats.columns import (
     suggested,
     truth_as_numbers,
 )
-from lpmert.formats.format import Format, Owners
+from lpmert.formats.format import Format, Pool
 from lpmert.formats.json_lists import blocks_of_rows, json_blocks, json_records
 from lpmert.formats.rows import (
     RECORDED,
@@ -51,7 +51,6 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
 from lpmert.system.files import atomic_writer, open_bytes
-from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
 _SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000
@@ -100,7 +99,7 @@ class _Table:
         self._rows: int | None = None
         self._head = Head((), None, {})
         self.columns = Columns(None, (), (), None)
-        self._owners = Owners()
+        self._pool = Pool()
         self._begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
         self._last: Any = None
 
@@ -145,31 +144,23 @@ class _Table:
 
     def collected(self, blocks: Iterator[Block]) -> NBest:
         """Return the lists of all rows."""
-        texts: list[str] = []
-        features, statistics = Growing(), Growing()
         for block in blocks:
             columns = self.columns
-            if not len(self._owners):
+            if not len(self._pool):
                 room_for(8 * (self._rows or 0) * len(columns.numbers), "reading")
-                features, statistics = Growing(self._rows), Growing(self._rows)
+                self._pool = Pool(self._rows)
             room_for(0, "reading")
             keys, *cells = block.columns
             self._add_lists(block.lines, keys)
             if columns.text is not None:
-                texts += self._texts(cells.pop(), block.lines, columns.text)
+                self._pool.texts += self._texts(cells.pop(), block.lines, columns.text)
             arrays = [self._numbers(*one, block.lines) for one in zip(cells, columns.numbers, strict=True)]
             split, size = len(columns.features), len(block.lines)
-            features.add(np.column_stack(arrays[:split]), size)
-            statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
-        if not len(self._owners):
+            self._pool.features.add(columns.features, np.column_stack(arrays[:split]), size)
+            self._pool.statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
+        if not len(self._pool):
             raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self.path)
-        return self._owners.nbest(
-            features.rows(),
-            statistics.rows(),
-            names=self.columns.features,
-            statistic_names=self.columns.statistic_names or None,
-            texts=None if self.columns.text is None else texts,
-        )
+        return self._pool.nbest(self.columns.statistic_names or None, texts=self.columns.text is not None)
 
     @property
     def _textual(self) -> bool:
@@ -195,7 +186,7 @@ class _Table:
             if not (self._begun and key == self._last and type(key) is type(self._last)):
                 self._check_list(lines[first], key)
             self._last = key
-            self._owners.add(str(key), size)
+            self._pool.add(str(key), size)
             first += size
 
     def _check_list(self, line: int, key: Any) -> None:
@@ -213,7 +204,7 @@ class _Table:
                 "strings, or all as numbers",
             )
         if first != line and str(key) != str(self._last) and not self._group:
-            other = list(self._begun.values())[self._owners.numbers[str(key)] + 1][0]
+            other = list(self._begun.values())[self._pool.numbers[str(key)] + 1][0]
             raise self._error(
                 line,
                 f"list {quoted(str(key))} comes back here; it began on {self._unit} {first} and another list on "

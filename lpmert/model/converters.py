@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from lpmert.errors import DataError
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric, text_metric
-from lpmert.model.arrays import checked_sequence, real_matrix
-from lpmert.model.nbest import NBest
+from lpmert.model.arrays import checked_labels, checked_references, checked_sequence, numbered, real_matrix
+from lpmert.model.nbest import NBest, gathered
 from lpmert.quoting import quoted
 from lpmert.system.deadline import checked
 
@@ -52,10 +53,10 @@ def from_classification(
     """
     rows = real_matrix(features, "features")
     positive = _positive(labels, len(rows))
-    columns = _names(names, rows.shape[1])
+    columns = checked_labels(numbered("feature", rows.shape[1]) if names is None else names, rows.shape[1], "names")
     if intercept:
         rows = np.hstack([rows, np.ones((len(rows), 1))])
-        columns = [*columns, "intercept"]
+        columns = (*columns, "intercept")
     pairs = np.zeros((len(rows), 2, rows.shape[1]))
     pairs[:, 1] = rows
     return NBest(
@@ -123,7 +124,7 @@ def from_choices(
         features=rows,
         offsets=np.append(starts, len(rows)),
         statistics=1 - taken.astype(np.float64),
-        names=_names(names, rows.shape[1]),
+        names=names,
         list_ids=ids,
     )
 
@@ -191,7 +192,7 @@ def from_groups(
         raise DataError(
             f"list {quoted(str(owners[row]))} comes back in row {row} (from 0); sort the rows, or gather=True"
         )
-    order = np.argsort(owner, kind="stable")
+    order, offsets = gathered(owner)
     numbers_of_rows = np.asarray(statistics)
     if len(numbers_of_rows) != len(rows):
         raise DataError(
@@ -199,7 +200,7 @@ def from_groups(
         )
     return NBest(
         rows[order],
-        np.concatenate([[0], np.cumsum(np.bincount(owner))]),
+        offsets,
         numbers_of_rows[order],
         names,
         list(numbers),
@@ -226,15 +227,6 @@ def _positive(labels: ArrayLike, count: int) -> NDArray[np.bool_]:
     raise DataError(f"labels must have two values, not {len(values)}; for more classes use one list a case in NBest")
 
 
-def _names(names: Sequence[str] | None, count: int) -> list[str]:
-    if names is None:
-        return [f"feature{number}" for number in range(1, count + 1)]
-    labels = checked_sequence(names, "names")
-    if len(labels) != count:
-        raise DataError(f"names must have {count} entries, one a feature")
-    return labels
-
-
 def measure_texts(
     nbest: NBest, references: Sequence[str | Sequence[str]], metric: str | TextMetric = "bleu"
 ) -> tuple[NBest, Metric]:
@@ -247,30 +239,14 @@ def measure_texts(
     settings = text_metric(metric)
     if nbest.texts is None:
         raise DataError("the lists have no texts; read them with a text column, or pass texts to NBest")
-    references = checked_sequence(references, "references")
-    if len(references) != nbest.n_lists:
-        raise DataError(f"references needs one entry for each of the {nbest.n_lists} lists; got {len(references)}")
-    several = [(one,) if isinstance(one, str) else tuple(checked_sequence(one, "references")) for one in references]
+    several = checked_references(references, nbest.list_ids, "list")
     rows: list[Sequence[float]] = []
-    bounds = zip(nbest.offsets[:-1].tolist(), nbest.offsets[1:].tolist(), strict=True)
-    for list_id, (begin, end), own in zip(nbest.list_ids, bounds, several, strict=True):
-        if not own or not all(isinstance(reference, str) for reference in own):
-            raise DataError(
-                f"list {quoted(list_id)} needs at least one reference, all of them strings; got {quoted(own)}"
-            )
+    for (begin, end), own in zip(pairwise(nbest.offsets.tolist()), several, strict=True):
         count = settings.counter(own)
         texts = nbest.texts[begin:end]
         known = {text: count(text) for text in checked(dict.fromkeys(texts))}
         rows += [known[text] for text in texts]
     numbers = sorted({len(own) for own in several})
     source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{settings.signature}"
-    measured = NBest(
-        nbest.features,
-        nbest.offsets,
-        np.array(rows, dtype=np.float64),
-        nbest.names,
-        nbest.list_ids,
-        settings.columns,
-        nbest.texts,
-    )
+    measured = nbest.changed(statistics=np.array(rows, dtype=np.float64), statistic_names=settings.columns)
     return measured, settings.metric(source)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.model.arrays import (
-    MAGNITUDE_LIMIT,
+    check_magnitudes,
     check_shape,
     checked_labels,
     checked_losses,
@@ -26,6 +26,7 @@ from lpmert.model.arrays import (
     checked_references,
     checked_sequence,
     chosen_of,
+    numbered,
     real_numbers,
     whole_numbers,
 )
@@ -190,22 +191,13 @@ class WordGraphs:
         return " ".join(self.vocabulary[word] for word in words)
 
 
-class Rows(NamedTuple):
-    """Features [L, D] of links, where those of each graph begin and the last ones end, and what both are called."""
-
-    features: FloatArray
-    offsets: IntArray
-    names: tuple[str, ...]
-    list_ids: tuple[str, ...]
-
-
 def checked_rows(
     features: ArrayLike,
     offsets: ArrayLike,
     names: Sequence[str] | None,
     list_ids: Sequence[str | int] | None,
-) -> Rows:
-    """Return features with names and ids, which are counted where there are none.
+) -> tuple[FloatArray, IntArray, tuple[str, ...], tuple[str, ...]]:
+    """Return features, offsets, names and ids, which are counted where there are none.
 
     Raises `DataError` where sizes disagree, a name or id comes twice, or a number is not finite or too large.
     """
@@ -215,23 +207,17 @@ def checked_rows(
     bounds = checked_offsets(offsets, n_links, "links")
     n_graphs = len(bounds) - 1
     ids = checked_labels(range(n_graphs) if list_ids is None else list_ids, n_graphs, "list_ids")
-    default = [f"feature{number}" for number in range(1, n_features + 1)]
-    found = Rows(rows, bounds, checked_labels(default if names is None else names, n_features, "names"), ids)
-    _check_magnitudes(found)
-    return found
+    own_names = checked_labels(numbered("feature", n_features) if names is None else names, n_features, "names")
+    check_magnitudes(rows, bounds, ids, own_names, of=("lattice", "link"))
+    return rows, bounds, own_names, ids
 
 
-def _check_magnitudes(given: Rows) -> None:
-    rows, offsets, names, ids = given
-    # no array as large as the rows; comparisons with NaN are false
-    if not -MAGNITUDE_LIMIT <= rows.min() <= rows.max() <= MAGNITUDE_LIMIT:
-        fits = np.abs(rows) <= MAGNITUDE_LIMIT
-        link, column = divmod(int(np.argmin(fits)), len(names))
-        number = int(np.searchsorted(offsets, link, side="right")) - 1
-        raise DataError(
-            f"lattice {quoted(ids[number])}, link {link - int(offsets[number])} (from 0), feature "
-            f"{quoted(names[column])}: {rows[link, column]} is not finite, or beyond {MAGNITUDE_LIMIT:g}; correct it"
-        )
+def _references(
+    references: Sequence[str | Sequence[str]] | None, ids: Sequence[str], losses: FloatArray | None
+) -> tuple[tuple[str, ...], ...]:
+    if references is None and losses is None:
+        raise DataError("give references, or losses of the links")
+    return tuple(() for _ in ids) if references is None else tuple(checked_references(references, ids, "lattice"))
 
 
 def numbered_words(
@@ -372,7 +358,7 @@ class Lattices(WordGraphs):
             words=numbers[chosen],
             losses=None if lost is None else lost[chosen],
             n_nodes=n_nodes,
-            references=checked_references(references, ids, lost),
+            references=_references(references, ids, lost),
             vocabulary=known,
             names=own_names,
             list_ids=ids,
@@ -545,7 +531,7 @@ class Hypergraphs(WordGraphs):
             outputs=np.array([word for text in texts for word in text], dtype=np.int32),
             output_offsets=np.cumsum([0, *map(len, texts)], dtype=np.int64),
             n_nodes=np.array(counts, dtype=np.int64),
-            references=checked_references(references, ids, lost),
+            references=_references(references, ids, lost),
             vocabulary=vocabulary,
             names=own_names,
             list_ids=ids,

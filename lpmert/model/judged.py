@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.model.arrays import checked_offsets
 from lpmert.quoting import listed, quoted, repeated
 
 _LARGEST = 1e100
@@ -52,14 +53,11 @@ class Judged:
 
     def __post_init__(self) -> None:
         features, relevance = _numbers(self.features, "features"), _numbers(self.relevance, "relevance")
-        offsets = np.asarray(self.offsets)
         if features.ndim != 2 or 0 in features.shape:
             raise DataError("features must be an array of documents x features")
         if relevance.shape != features.shape[:1]:
             raise DataError(f"relevance must have one grade for each of {len(features)} documents")
-        ends = offsets.tolist() if offsets.ndim == 1 and offsets.dtype.kind in "iu" else []
-        if [*ends[:1], *ends[-1:]] != [0, len(features)] or (np.diff(offsets.astype(np.int64)) <= 0).any():
-            raise DataError(f"offsets must be whole numbers that increase from 0 to {len(features)}, the documents")
+        offsets = checked_offsets(self.offsets, len(features), "documents")
         if not np.isfinite(features).all():
             raise DataError("features must be finite; replace missing scores by a rule of yours, such as the least one")
         n_queries = len(offsets) - 1
@@ -81,7 +79,7 @@ class Judged:
                 raise DataError(f"two {what} are called {quoted(twice)}; give each a name of its own")
         for name, value in zip(
             ("features", "offsets", "relevance", "names", "queries", "unretrieved"),
-            (features, offsets.astype(np.int64), relevance, names, queries, unretrieved),
+            (features, offsets, relevance, names, queries, unretrieved),
             strict=True,
         ):
             object.__setattr__(self, name, value)
