@@ -35,6 +35,9 @@ from lpmert.quoting import quoted
 SILENT = -1
 """In place of the number of a word: the link has none."""
 
+Texts = tuple[tuple[int, ...], ...]
+"""Texts, each of words by their numbers."""
+
 _EXACT_BITS = 51
 """The features of a path are whole multiples of their unit below 2**51: sums and differences of two are exact."""
 
@@ -166,6 +169,11 @@ class WordGraphs:
     def _said(self) -> tuple[NDArray[np.int32], ...]:
         """Return what tells the words of hypotheses."""
         return (self.words,)
+
+    def say(self, link: int, texts: Texts) -> Texts:
+        """Return the text that a link, counted from 0 through all graphs, makes of the texts of the nodes it leaves."""
+        before, word = texts[0] if texts else (), int(self.words[link])
+        return (before if word == SILENT else (*before, word),)
 
     def words_of(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
         """Return the words, as numbers, of a hypothesis of graph `number`."""
@@ -427,10 +435,6 @@ def _outer_node(given: int | None, n_nodes: int, inner: IntArray, others: IntArr
     )
 
 
-Texts = tuple[tuple[int, ...], ...]
-"""Texts, each of words by their numbers."""
-
-
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Hypergraphs(WordGraphs):
     """S hypergraphs with L edges in all, each with D features; immutable.
@@ -550,10 +554,7 @@ class Hypergraphs(WordGraphs):
         return np.array(waiting[0][0], dtype=np.int32)
 
     def say(self, link: int, texts: Texts) -> Texts:
-        """Return the text that a link, counted from 0 through all hypergraphs, makes of the texts of its tails.
-
-        Several texts where it does no more than join tails.
-        """
+        """Return what `WordGraphs.say` does: several texts where a link does no more than join tails."""
         if self.words[link] == _JOINT:
             return texts
         words: list[int] = []
