@@ -21,15 +21,7 @@ from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS, PROBLEM
-from lpmert.system.files import (
-    BYTE_ORDER_MARK,
-    EMPTY,
-    archive_members,
-    head_of,
-    is_archive,
-    line_limit,
-    open_bytes,
-)
+from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, archive_members, head_of, is_archive, line_limit, open_bytes
 from lpmert.system.streams import STDIN, buffered_pipes
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]

@@ -81,16 +81,21 @@ def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
 def _beside(features: Paths) -> list[Path]:
     found = []
     for path in one_or_more(features, "features"):
-        before, there, after = Path(path).name.rpartition(_FEATURES)
-        names = [f"{before}{word}{after}" for word in _SCORES] if there else []
-        file = next((Path(path).parent / name for name in names if (Path(path).parent / name).is_file()), None)
+        files = _called_like(path)
+        file = next((file for file in files if file.is_file()), None)
         if file is None:
-            looked = f" (there is no {names[0]} beside it)" if names else ""
+            looked = f" (there is no {files[0].name} beside it)" if files else ""
             raise DataError(
                 f"which file has the scores of these lists?{looked}; give scores (--scores FILE)", path=path
             )
         found.append(file)
     return found
+
+
+def _called_like(features: str | Path) -> list[Path]:
+    """Return what files of scores are called beside one of features, none if it is not called so itself."""
+    before, there, after = Path(features).name.rpartition(_FEATURES)
+    return [Path(features).parent / f"{before}{word}{after}" for word in _SCORES] if there else []
 
 
 def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
@@ -119,11 +124,10 @@ def write_mert_data(
     """
     kind = _score_type(nbest, features) if score_type is None else score_type
     if scores is None:
-        before, there, after = Path(features).name.rpartition(_FEATURES)
-        if not there:
+        if not (files := _called_like(features)):
             trouble = "call this one like run1.features.dat, or in Python give the file of scores"
             raise DataError(trouble, path=features)
-        scores = Path(features).parent / f"{before}{_SCORES[0]}{after}"
+        scores = files[0]
     for word in (*nbest.names, *nbest.list_ids, kind):
         if not is_word(word):
             raise DataError(f"{quoted(word)} has white space, which separates words here; rename it", path=features)

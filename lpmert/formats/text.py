@@ -41,14 +41,7 @@ class Place(NamedTuple):
 
     def numbers(self, words: Sequence[str], what: str) -> list[float]:
         """Return the numbers that words spell, as `number` does."""
-        if spells_plainly(words):
-            try:
-                numbers = list(map(float, words))
-            except ValueError:
-                numbers = [math.nan]
-            if sum(map(abs, numbers)) < EXACT_INTEGERS:  # false where one is not a number
-                return numbers
-        return [self.number(word, what) for word in words]
+        return plain_numbers(words) or [self.number(word, what) for word in words]
 
     def json_number(self, value: Any, what: str) -> float:
         """Return the number that a value of a JSON document is; truth values and strings are none."""
@@ -62,6 +55,18 @@ class Place(NamedTuple):
         if not (word.isascii() and word.isdigit() and len(word) <= _LONGEST_COUNT):
             raise self.error(f"{what} is {reprlib.repr(word)}, not a count")
         return int(word)
+
+
+def plain_numbers(cells: Sequence[Any]) -> list[float] | None:
+    """Return the numbers that words spell plainly, or that cells of JSON are, `None` where one has to be looked at."""
+    kinds = set(map(type, cells))
+    if not (spells_plainly(cells) if kinds == {str} else kinds <= {int, float}):
+        return None
+    try:
+        numbers = list(map(float, cells))
+    except (ValueError, OverflowError):
+        return None
+    return numbers if sum(map(abs, numbers)) < EXACT_INTEGERS else None  # false where one is not a number
 
 
 def spells_plainly(words: Iterable[str]) -> bool:

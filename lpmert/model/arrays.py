@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections import Counter
 from collections.abc import ItemsView, Iterable, KeysView, Mapping, Sequence, Set
@@ -79,6 +81,17 @@ def check_shape(shape: tuple[int, ...], what: str) -> None:
     """Raise `DataError` unless a shape has rows, and columns."""
     if len(shape) != 2 or 0 in shape:
         raise DataError(f"{what} must have one row a hypothesis and at least one column, not shape {shape}")
+
+
+def fingerprint_of(tag: str, labels: Sequence[Any], arrays: Iterable[Any]) -> str:
+    """Return the SHA-256 (hexadecimal) of a tag, labels that JSON can hold, and arrays of numbers."""
+    digest = hashlib.sha256(tag.encode("ascii"))
+    digest.update(json.dumps(labels).encode("ascii"))
+    for array in arrays:
+        plain = array.astype("<f8" if array.dtype.kind == "f" else "<i8", order="C", copy=False)
+        for piece in pieces(plain):
+            digest.update(piece.view(np.uint8))
+    return digest.hexdigest()
 
 
 def is_sparse(values: object) -> bool:

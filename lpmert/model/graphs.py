@@ -5,8 +5,6 @@ What `NBest` is for lists.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,10 +24,12 @@ from lpmert.model.arrays import (
     checked_references,
     checked_sequence,
     chosen_of,
+    fingerprint_of,
     numbered,
     real_numbers,
     whole_numbers,
 )
+from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import quoted
 
 SILENT = -1
@@ -134,21 +134,10 @@ class WordGraphs:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hexadecimal) of everything that can change an optimum or its report."""
-        digest = hashlib.sha256(f"lpmert {type(self).__name__} 1".encode("ascii"))
         labels = [self.names, self.list_ids, self.vocabulary, self.references, self.features.shape]
-        digest.update(json.dumps(labels).encode("ascii"))
-        arrays: list[NDArray[Any]] = [
-            self.offsets,
-            self.n_nodes,
-            self.sources,
-            self.seconds,
-            self.targets,
-            self.features,
-            *self._said(),
-        ]
-        for array in arrays if self.losses is None else [*arrays, self.losses]:
-            digest.update(np.ascontiguousarray(array, dtype="<f8" if array.dtype.kind == "f" else "<i8").data)
-        return digest.hexdigest()
+        arrays = [self.offsets, self.n_nodes, self.sources, self.seconds, self.targets, self.features, *self._said()]
+        lost = [] if self.losses is None else [self.losses]
+        return fingerprint_of(f"lpmert {type(self).__name__} 1", labels, [*arrays, *lost])
 
     def exact_sums(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return features [L, d] of the links rounded so that sums along paths are exact multiples of units [d]."""
@@ -378,10 +367,10 @@ class Lattices(WordGraphs):
         Raises `DataError` if an index is out of range.
         """
         chosen = chosen_of(lattices, self.n_lists, "lattice")
-        links = np.concatenate([np.arange(self.offsets[s], self.offsets[s + 1]) for s in chosen])
+        links, offsets = rows_of_lists(self.offsets, chosen)
         return Lattices(
             self.features[links],
-            np.cumsum([0, *np.diff(self.offsets)[chosen].tolist()]),
+            offsets,
             self.sources[links],
             self.targets[links],
             self.words[links],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.arrays import checked_offsets
+from lpmert.model.arrays import checked_offsets, fingerprint_of
+from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import listed, quoted, repeated
 
 _LARGEST = 1e100
@@ -87,12 +86,10 @@ class Judged:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hexadecimal) of everything that can change an optimum, and of the names."""
-        digest = hashlib.sha256(b"lpmert judged documents 1\n")
-        digest.update(json.dumps([self.names, self.queries, self.features.shape]).encode("ascii"))
-        for values in (self.offsets, self.features, self.relevance, *self.unretrieved):
-            plain = values.astype("<f8" if values.dtype.kind == "f" else "<i8", order="C", copy=False)
-            digest.update(len(plain).to_bytes(8, "little") + plain.tobytes())
-        return digest.hexdigest()
+        labels = [self.names, self.queries, self.features.shape]
+        values = [self.offsets, self.features, self.relevance, *self.unretrieved]
+        sized = [part for one in values for part in (np.array([len(one)]), one)]
+        return fingerprint_of("lpmert judged documents 1\n", labels, sized)
 
     def select(self, names: Sequence[str]) -> Judged:
         """Return the same documents with these features."""
@@ -104,12 +101,11 @@ class Judged:
 
     def of_queries(self, numbers: Sequence[int] | IntArray) -> Judged:
         """Return the documents of these queries, by their numbers from 0."""
-        own = [(int(self.offsets[q]), int(self.offsets[q + 1])) for q in numbers]
-        rows = np.concatenate([np.arange(a, b) for a, b in own])
+        rows, offsets = rows_of_lists(self.offsets, np.asarray(numbers))
         return replace(
             self,
             features=self.features[rows],
-            offsets=np.cumsum([0, *(b - a for a, b in own)]),
+            offsets=offsets,
             relevance=self.relevance[rows],
             queries=tuple(self.queries[q] for q in numbers),
             unretrieved=tuple(self.unretrieved[q] for q in numbers),

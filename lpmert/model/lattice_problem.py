@@ -22,8 +22,7 @@ from lpmert.model.evaluation import Evaluation
 from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs
 from lpmert.model.presolve import LOSS_UNIT, column_scales, group_identical, times
 from lpmert.model.problem import BaseProblem, Problem
-from lpmert.model.reduction import reduce
-from lpmert.model.region import Region, limits_of
+from lpmert.model.region import Region
 from lpmert.numeric.rounding import EPSILON, Rounding
 from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
@@ -150,7 +149,7 @@ class LatticeProblem(BaseProblem):
     """
 
     def __init__(self, lattices: WordGraphs, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
-        self.lattices, self.names = lattices, lattices.names
+        self.lattices = lattices
         self.given_metric = metric
         self.settings: TextMetric | SumOfLinks = SumOfLinks() if metric == "loss" else text_metric(metric)
         if metric == "loss" and lattices.losses is None:
@@ -161,8 +160,7 @@ class LatticeProblem(BaseProblem):
         source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{self.settings.signature}"
         self.metric = self.settings.metric(source)
         self.additive = isinstance(self.metric, SumOfLosses)
-        self.region = None if region is None else region.of(lattices.names)
-        self._reduction = None if self.region is None else reduce(limits_of(self.region, lattices.names))
+        super().__init__(lattices, region)
         features, labels = lattices.features, tuple[str, ...]()
         room_for(_TIMES * features.nbytes, "the canonical form, a search and its report")
         limits, cap = np.empty((0, lattices.n_features)), None
@@ -245,13 +243,8 @@ class LatticeProblem(BaseProblem):
         return {**self.__dict__, **forgotten}
 
     @property
-    def fingerprint(self) -> str:
-        return self.lattices.fingerprint
-
-    @property
-    def signature(self) -> str:
-        region = "" if self.region is None else f"|{self.region.signature}"
-        return f"{self.metric.signature}|lattices{region}"
+    def _setting(self) -> str:
+        return "lattices"
 
     def rates(self, loss: float) -> Mapping[str, float]:
         """Return a loss as a share of the length of the references, where each lattice has one."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -21,20 +19,18 @@ from lpmert.model.arrays import (
     checked_sequence,
     checked_texts,
     chosen_of,
+    fingerprint_of,
     is_sparse,
     numbered,
     real_matrix,
     real_numbers,
 )
-from lpmert.numeric.lists import blocks_of_lists
+from lpmert.numeric.lists import blocks_of_lists, rows_of_lists
 from lpmert.quoting import listed, quoted
-from lpmert.system.mapped import pieces, released, taken
+from lpmert.system.mapped import released, taken
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-
-_FINGERPRINT_TAG = b"lpmert nbest 1"
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -174,14 +170,9 @@ class NBest:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hexadecimal) of everything that can change an optimum or its report; texts are left out."""
-        digest = hashlib.sha256(_FINGERPRINT_TAG)
         labels = [self.names, self.statistic_names, self.list_ids, self.features.shape, self.statistics.shape]
-        digest.update(json.dumps([*labels, is_sparse(self.features)]).encode("ascii"))
-        for array in (self.offsets, self.statistics, *_arrays(self.features)):
-            plain = array.astype("<f8" if array.dtype.kind == "f" else "<i8", order="C", copy=False)
-            for piece in pieces(plain):
-                digest.update(piece.view(np.uint8))
-        return digest.hexdigest()
+        arrays = self.offsets, self.statistics, *_arrays(self.features)
+        return fingerprint_of("lpmert nbest 1", [*labels, is_sparse(self.features)], arrays)
 
     def restrict(self, lists: ArrayLike | slice) -> NBest:
         """Return the lists chosen by indices, a mask [S] or a slice, in the order given.
@@ -189,8 +180,8 @@ class NBest:
         Negative indices count from the end. Raises `DataError` if an index is out of range or comes twice.
         """
         chosen = chosen_of(lists, self.n_lists, "list")
-        starts, ends = self.offsets[chosen], self.offsets[chosen + 1]
-        return self._take(_ranges(starts, ends), chosen, ends - starts)
+        rows, offsets = rows_of_lists(self.offsets, chosen)
+        return self._take(rows, offsets, [self.list_ids[number] for number in chosen.tolist()])
 
     def select_features(self, names: Sequence[str]) -> NBest:
         """Return the same lists with only these features, in the order given; an unknown name raises `DataError`."""
@@ -253,16 +244,15 @@ class NBest:
                 seen.add(key)
                 kept.append(hypothesis)
         sizes = np.bincount(self.list_index[kept], minlength=self.n_lists)
-        return self._take(np.array(kept), np.arange(self.n_lists), sizes)
+        return self._take(np.array(kept), from_sizes(sizes), self.list_ids)
 
-    def _take(self, hypotheses: IntArray, lists: IntArray, sizes: IntArray) -> NBest:
-        """Return these hypotheses, of which so many in a row belong to each of these lists."""
+    def _take(self, hypotheses: IntArray, offsets: IntArray, list_ids: Sequence[str]) -> NBest:
         texts = self.texts
         return self.changed(
             features=_taken(self.features, hypotheses),
-            offsets=from_sizes(sizes),
+            offsets=offsets,
             statistics=_taken(self.statistics, hypotheses),
-            list_ids=[self.list_ids[number] for number in lists.tolist()],
+            list_ids=list_ids,
             texts=None if texts is None else [texts[hypothesis] for hypothesis in hypotheses.tolist()],
         )
 
@@ -311,12 +301,6 @@ def from_sizes(sizes: IntArray) -> IntArray:
 def gathered(owners: IntArray) -> tuple[IntArray, IntArray]:
     """Return the rows list by list, and offsets, from the list that each row [M] belongs to, of which none is empty."""
     return np.argsort(owners, kind="stable"), from_sizes(np.bincount(owners))
-
-
-def _ranges(starts: IntArray, ends: IntArray) -> IntArray:
-    """Return start, ..., end - 1 of each pair, one after the other."""
-    sizes = ends - starts
-    return np.asarray(np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes))
 
 
 def _places(names: Sequence[str], there: Sequence[str], what: str) -> list[int]:
