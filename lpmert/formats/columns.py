@@ -51,7 +51,6 @@ class Columns:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Columns of numbers."""
         return self.features + self.statistics
 
     @property

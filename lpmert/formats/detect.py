@@ -182,7 +182,6 @@ def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **
 
 
 def writer_of(format: Format, name: str) -> Callable[..., None]:
-    """Return the function that writes a format; raises `DataError` if there is none."""
     if format.writer is None:
         writable = ", ".join(other for other in FORMATS.own if FORMATS.find(other).writer)
         raise DataError(f"format {name} is only read; choose one of {writable}")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.model.nbest import NBest, from_sizes, gathered
-from lpmert.system.mapped import Growing, is_mapped, taken
+from lpmert.model.nbest import NBest, from_sizes, gathered, taken_rows
+from lpmert.system.mapped import Growing, is_mapped
 from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ class Format:
 
     @property
     def takes_counted(self) -> bool:
-        """Whether the reader has the option `counted`."""
         return COUNTED in inspect.signature(self.reader).parameters
 
     @property
@@ -75,48 +74,38 @@ class NamedRows:
 
     def __init__(self, expected: int | None = None) -> None:
         self._columns: dict[str, int] = {}
-        self._rows = 0
-        self._starts = array("q", [0])
-        self._indices = array("q")
         self._values = Growing(expected)
         self._names: tuple[str, ...] = ()
-        self._places: list[int] = []
-        self._alike = True  # all rows have the same names in the same order: neither starts nor indices are needed
+        self._places: list[array[int]] = []
+        self._sizes = array("q")  # of runs of rows with the same names
 
     def add(self, names: tuple[str, ...], values: Sequence[float] | FloatArray, rows: int = 1) -> None:
         """Append rows that have these values under these names, each of which occurs once."""
-        if names is not self._names:  # rows mostly share one tuple
-            if self._rows and self._alike and names != self._names:
-                self._alike = False
-                width = len(self._names)
-                self._starts.extend(range(width, width * self._rows + 1, width) if width else [0] * self._rows)
-                self._indices.extend(self._places * self._rows)
+        if not self._sizes or (names is not self._names and names != self._names):  # rows mostly share one tuple
             self._names = names
-            self._places = [self._columns.setdefault(name, len(self._columns)) for name in names]
-        self._rows += rows
+            self._places.append(array("q", [self._columns.setdefault(name, len(self._columns)) for name in names]))
+            self._sizes.append(0)
+        self._sizes[-1] += rows
         self._values.add(values, rows)
-        if not self._alike:
-            for _ in range(rows):
-                self._indices.extend(self._places)
-                self._starts.append(len(self._indices))
 
     def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
         """Return the names [D] in order of first appearance, and the rows [M, D]; call it once, at the end.
 
         The rows are dense if every row has all names, else sparse, with 0 for a missing name.
         """
-        shape = self._rows, len(self._columns)
-        values = self._values.whole()
-        if self._alike:
-            return tuple(self._columns), values.reshape(shape)
-        starts, indices = np.frombuffer(self._starts, dtype=np.int64), np.frombuffer(self._indices, dtype=np.int64)
+        names, shape, values = tuple(self._columns), (sum(self._sizes), len(self._columns)), self._values.whole()
+        if len(self._places) <= 1:
+            return names, values.reshape(shape)
+        indices, sizes = array("q"), np.repeat([len(places) for places in self._places], self._sizes)
+        for places, size in zip(self._places, self._sizes, strict=True):
+            indices.extend(places * size)
         if len(values) == shape[0] * shape[1]:
             rows = np.empty(shape)
-            rows[np.repeat(np.arange(shape[0]), np.diff(starts)), indices] = values
-            return tuple(self._columns), rows
+            rows[np.repeat(np.arange(shape[0]), sizes), indices] = values
+            return names, rows
         from scipy.sparse import csr_array
 
-        return tuple(self._columns), csr_array((values, indices, starts), shape=shape)
+        return names, csr_array((values, np.array(indices), from_sizes(sizes)), shape=shape)
 
 
 class Pool:
@@ -152,8 +141,7 @@ class Pool:
             order, _ = gathered(np.repeat(owners, sizes))
             in_memory = 0 if is_mapped(features) or not isinstance(features, np.ndarray) else features.nbytes
             room_for(in_memory and in_memory + statistics.nbytes, "gathering the rows of lists")
-            features = taken(features, order) if isinstance(features, np.ndarray) else features[order]
-            statistics = taken(statistics, order)
+            features, statistics = taken_rows(features, order), taken_rows(statistics, order)
             own = None if own is None else [own[row] for row in order.tolist()]
         offsets = from_sizes(np.bincount(owners, weights=sizes).astype(np.int64))
         return NBest(features, offsets, statistics, names, list(self.numbers), statistic_names, own, copy=False)

@@ -37,7 +37,6 @@ class GraphText(NamedTuple):
     symbols: Symbols | None = None
 
     def lines(self) -> Iterator[tuple[Place, str]]:
-        """Yield the lines, each with its place."""
         return ((Place(self.path, number), line) for number, line in enumerate(self.text.split("\n"), 1))
 
 
@@ -120,7 +119,6 @@ class LinkList:
         return fresh + len(nodes) - 2
 
     def links(self, start: int, end: int, *, nodes: Sequence[int] = (), complete: bool = False) -> Links:
-        """Return all links, of a lattice that begins and ends at these nodes."""
         sources, targets, words, lines = (
             np.array(one, dtype=np.int64) for one in (self._sources, self._targets, self._words, self._lines)
         )

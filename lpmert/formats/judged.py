@@ -210,7 +210,6 @@ def _by_text(values: Mapping[Any, Any], what: str, path: str | Path | None) -> d
 
 
 def _of_lines(path: str | Path, *, run: bool) -> Scores:
-    """Return the numbers of TREC's lines, or of BEIR's table of grades."""
     found: dict[str, dict[str, float]] = {}
     for place, line in placed_lines(path):
         words = words_of(line)

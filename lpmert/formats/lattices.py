@@ -370,7 +370,6 @@ def _kind(text: str, path: str | Path) -> str | None:
 
 
 def kinds_of_graphs() -> list[str]:
-    """Return the names of the formats of lattices and hypergraphs."""
     return [name for name in FORMATS.names() if FORMATS.build(name).graphs is not None]
 
 

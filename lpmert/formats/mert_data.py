@@ -171,8 +171,6 @@ class _Block(NamedTuple):
 
 
 class _Reader:
-    """Reads pairs of files one after the other into one pool."""
-
     def __init__(self) -> None:
         self._pool = Pool()
         self._names: tuple[str, ...] | None = None

@@ -112,8 +112,6 @@ class _Line(NamedTuple):
 
 
 class _Reader:
-    """Reads the files one after the other into one pool."""
-
     def __init__(self, group: bool, *, keep_texts: bool) -> None:
         self._group, self._keep_texts = group, keep_texts
         self._pool, self._layouts = Pool(), _Layouts()
@@ -186,7 +184,6 @@ class _Reader:
             raise place.error(f"{len(numbers)} statistics, but the first line has {first}; give every line the same")
 
     def nbest(self, statistic_names: Sequence[str] | None) -> NBest:
-        """Return the lists in the order in which they first came."""
         names = self._names if statistic_names is None else statistic_names
         return self._pool.nbest(names, texts=any(self._pool.texts))
 
@@ -372,7 +369,6 @@ def number_spans(text: str) -> tuple[list[str | None], list[tuple[int, int]]]:
 
 
 def numbers_of(text: str) -> list[str]:
-    """Return the numbers of a text as they are written."""
     return [text[start:end] for start, end in number_spans(text)[1]]
 
 

@@ -75,7 +75,6 @@ class Alike(NamedTuple):
     keys: list[Any]
 
     def column(self, key: Any) -> FloatArray:
-        """Return the numbers [n] with this key."""
         return self.numbers[:, self.keys.index(key)]
 
     def runs(self, key: Any, words: Sequence[Any]) -> Runs:
@@ -320,7 +319,6 @@ def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
 
 
 def record_of(columns: Columns) -> bytes:
-    """Return what a Parquet file records of its columns."""
     return json.dumps(asdict(columns)).encode()
 
 

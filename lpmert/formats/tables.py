@@ -45,8 +45,8 @@ from lpmert.formats.rows import (
     record_of,
     to_columns,
 )
-from lpmert.formats.text import Place, number_text, spells_plainly, trouble_of_number
-from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rounds
+from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number
+from lpmert.model.arrays import MAGNITUDE_LIMIT, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
@@ -137,13 +137,11 @@ class _Table:
         error.no_features = found.no_features if "features" in asked else {}
 
     def choose(self, head: Head) -> Columns:
-        """Return the wanted columns of a table with this head."""
         self._head = head
         self.columns, self._rows = self._wanted.choose(head, self.path), head.rows
         return self.columns
 
     def collected(self, blocks: Iterator[Block]) -> NBest:
-        """Return the lists of all rows."""
         for block in blocks:
             columns = self.columns
             if not len(self._pool):
@@ -215,24 +213,18 @@ class _Table:
         if name == self._gain:
             cells = truth_as_numbers(cells, textual=self._textual)
         if isinstance(cells, np.ndarray):
-            numbers = np.full(1, np.nan) if is_rounded(cells) else cells.astype(np.float64)
-            if len(numbers) and -MAGNITUDE_LIMIT <= numbers.min() <= numbers.max() <= MAGNITUDE_LIMIT:
-                return numbers
+            exact = np.full(1, np.nan) if is_rounded(cells) else cells.astype(np.float64)
+            if len(exact) and -MAGNITUDE_LIMIT <= exact.min() <= exact.max() <= MAGNITUDE_LIMIT:
+                return exact
             cells = cells.tolist()
-        if spells_plainly(cells) if self._textual else set(map(type, cells)) <= {int, float}:
-            try:
-                numbers = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
-            except (ValueError, OverflowError):
-                numbers = np.full(1, np.nan)
-            size = np.abs(numbers).max(initial=0.0)  # NaN if one is
-            if size < EXACT_INTEGERS or (size <= MAGNITUDE_LIMIT and not any(map(rounds, cells))):
-                return numbers
-        troubles = ((line, self._trouble(cell, name)) for line, cell in zip(lines, cells, strict=True))
-        line, trouble = next(found for found in troubles if found[1])
-        raise self._error(line, f"column {quoted(name)} {trouble}")
+        numbers = plain_numbers(cells, textual=self._textual)
+        if numbers is None:
+            for line, cell in zip(lines, cells, strict=True):
+                if (trouble := self._trouble(cell, name)) is not None:
+                    raise self._error(line, f"column {quoted(name)} {trouble}")
+        return np.array(cells if numbers is None else numbers, dtype=np.float64)
 
     def _trouble(self, cell: Any, name: str) -> str | None:
-        """Return why a cell is not a usable number."""
         if cell is None or (isinstance(cell, str) and cell == ""):
             return "is empty; every hypothesis needs a number"
         if name in self.columns.statistics and str(cell).strip().lower() in ("true", "false"):
@@ -300,7 +292,6 @@ def write_table(
 
 
 def _cells(nbest: NBest) -> Iterator[list[Any]]:
-    """Yield the cells of each row."""
     for number, list_id in enumerate(nbest.list_ids):
         start, end = nbest.offsets[number : number + 2].tolist()
         block = nbest.features[start:end]

@@ -29,7 +29,6 @@ class Place(NamedTuple):
     line: int | None = None
 
     def error(self, message: str) -> DataError:
-        """Return the error that names this place."""
         return DataError(message, path=self.path, line=self.line)
 
     def number(self, word: str, what: str) -> float:
@@ -41,7 +40,7 @@ class Place(NamedTuple):
 
     def numbers(self, words: Sequence[str], what: str) -> list[float]:
         """Return the numbers that words spell, as `number` does."""
-        return plain_numbers(words) or [self.number(word, what) for word in words]
+        return plain_numbers(words, textual=True) or [self.number(word, what) for word in words]
 
     def json_number(self, value: Any, what: str) -> float:
         """Return the number that a value of a JSON document is; truth values and strings are none."""
@@ -57,16 +56,16 @@ class Place(NamedTuple):
         return int(word)
 
 
-def plain_numbers(cells: Sequence[Any]) -> list[float] | None:
-    """Return the numbers that words spell plainly, or that cells of JSON are, `None` where one has to be looked at."""
-    kinds = set(map(type, cells))
-    if not (spells_plainly(cells) if kinds == {str} else kinds <= {int, float}):
+def plain_numbers(cells: Sequence[Any], *, textual: bool) -> list[float] | None:
+    """Return the numbers that words, or else values of JSON, are; `None` where one of them has to be looked at."""
+    if not (spells_plainly(cells) if textual else set(map(type, cells)) <= {int, float}):
         return None
     try:
         numbers = list(map(float, cells))
     except (ValueError, OverflowError):
         return None
-    return numbers if sum(map(abs, numbers)) < EXACT_INTEGERS else None  # false where one is not a number
+    plain = math.isfinite(sum(numbers)) and max(map(abs, numbers), default=0.0) < EXACT_INTEGERS
+    return numbers if plain else None
 
 
 def spells_plainly(words: Iterable[str]) -> bool:

@@ -76,7 +76,6 @@ class RatioMetric(Metric, Protocol):
 
 
 def losses_of_totals(metric: Metric, totals: FloatArray) -> FloatArray:
-    """Return the losses [n] of summed statistics [n, K] under any metric."""
     if isinstance(metric, RatioMetric):
         return metric.losses_of_totals(totals)
     return np.array([metric.loss(total) for total in totals], dtype=np.float64)

@@ -120,5 +120,4 @@ def _numbers(values: Any, what: str) -> FloatArray:
 
 
 def rows_by_query(offsets: IntArray) -> Iterator[slice]:
-    """Return the rows of each query."""
     return (slice(int(a), int(b)) for a, b in pairwise(offsets))

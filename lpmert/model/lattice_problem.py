@@ -115,7 +115,6 @@ class SumOfLinks:
     signature: str = "links"
 
     def metric(self, source: str) -> SumOfLosses:
-        """Return the metric that sums them."""
         return SumOfLosses(source)
 
 
@@ -298,7 +297,6 @@ class LatticeProblem(BaseProblem):
         return int(self.statistics(number, way)[0])
 
     def cost(self, total: FloatArray) -> int:
-        """Return the cost of summed statistics [K]."""
         return int(total[0]) if self.additive else self.canonical.cost_of_loss(exact_loss(self.metric, total))
 
     def features(self, number: int, way: NDArray[np.integer]) -> FloatArray:

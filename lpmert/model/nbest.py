@@ -249,9 +249,9 @@ class NBest:
     def _take(self, hypotheses: IntArray, offsets: IntArray, list_ids: Sequence[str]) -> NBest:
         texts = self.texts
         return self.changed(
-            features=_taken(self.features, hypotheses),
+            features=taken_rows(self.features, hypotheses),
             offsets=offsets,
-            statistics=_taken(self.statistics, hypotheses),
+            statistics=taken_rows(self.statistics, hypotheses),
             list_ids=list_ids,
             texts=None if texts is None else [texts[hypothesis] for hypothesis in hypotheses.tolist()],
         )
@@ -289,7 +289,8 @@ def _row_keys(rows: Any) -> list[bytes]:
     return [buffer[start : start + width] for start in range(0, len(buffer), width)]
 
 
-def _taken(rows: Any, chosen: IntArray) -> Any:
+def taken_rows(rows: Any, chosen: IntArray) -> Any:
+    """Return a copy of chosen rows [M, D], dense or sparse, as `lpmert.system.mapped.taken` does."""
     return rows[chosen] if is_sparse(rows) else taken(rows, chosen)
 
 

@@ -210,7 +210,6 @@ class Problem(BaseProblem):
         return Distinct(self._evaluator.features, self._evaluator.offsets, self._evaluator.statistics)
 
     def scaled(self, lists: Distinct) -> Distinct:
-        """Return lists in the columns of the canonical form."""
         features, offsets, statistics = lists
         reduced = features if self._reduction is None else self._reduction.features(features, offsets)[0]
         columns = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)

@@ -304,7 +304,8 @@ def _centre(around: Weights | str | Path, names: Sequence[str]) -> FloatArray:
 
 def _check_fixed(name: str, value: float, low: float | None, high: float | None) -> None:
     if (low is not None and value < low) or (high is not None and value > high):
-        raise RegionError(f"{name} is fixed to {value:g}, outside its limits {_range_text(low, high)}")
+        limits = f"{'' if low is None else repr(low)}..{'' if high is None else repr(high)}"
+        raise RegionError(f"{name} is fixed to {value:g}, outside its limits {limits}")
 
 
 def _end(value: float | None, none: float, what: str) -> float | None:
@@ -316,10 +317,6 @@ def _number(value: object, what: str) -> float:
     if number is None or not math.isfinite(number):
         raise RegionError(f"{what} must be a finite number; got {quoted(value)}")
     return number
-
-
-def _range_text(low: float | None, high: float | None) -> str:
-    return f"{'' if low is None else repr(low)}..{'' if high is None else repr(high)}"
 
 
 def _exact_range(low: float | None, high: float | None) -> str:
