@@ -67,14 +67,14 @@ def distinct_derivations(
 ) -> list[Derivation]:
     """Return the n best derivations of a node with different texts, or as many as there are, the best first.
 
-    links: source, second and target each, nodes whose number grows, 0 for none. say(link, texts): what a link makes of
-    the texts of its tails. Of derivations with the same text the best one stands for all; of equal scores that comes
-    first whose links do, from the root on.
+    links: source, second and target each, nodes whose number grows, 0 for none, and the link's name for
+    say(name, texts), which makes a text of those of its tails. Of derivations with the same text the best one stands for all; of equal
+    scores that comes first whose links do, from the root on.
 
     Nodes rank their derivations lazily; of those with the same text, only the best can be part of a best one.
     """
     nodes: dict[int, _Node] = {}
-    for link, (_, _, target) in enumerate(links):
+    for link, (_, _, target, _) in enumerate(links):
         nodes.setdefault(target, _Node()).waiting.append(_Choice(link, 0, 0))
     for rank in range(n):
         wanted = [(goal, rank)]
@@ -121,7 +121,7 @@ def _weigh(
         else:
             score = scores[choice.link] + sum(tail.score for tail in tails)
             way = (choice.link, *(link for tail in tails for link in tail.way))
-            texts = say(choice.link, tuple(text for tail in tails for text in tail.texts))
+            texts = say(links[choice.link][3], tuple(text for tail in tails for text in tail.texts))
             heappush(node.heap, (-score, way, texts, choice))
         node.waiting.pop()
     return None
@@ -133,7 +133,7 @@ def _take_best(node: _Node, links: Sequence[Sequence[int]]) -> None:
     if texts not in node.said:
         node.said.add(texts)
         node.best.append(Derivation(texts, way, -cost))
-    source, second, _ = links[choice.link]
+    source, second, *_ = links[choice.link]
     nexts = [choice._replace(first=choice.first + 1)] if source else []
     nexts += [choice._replace(second=choice.second + 1)] if second else []
     node.waiting += [new for new in nexts if new not in node.seen]
@@ -241,11 +241,10 @@ def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> lis
         floor = -np.inf if every else float(np.partition(through, -count)[-count])
         links = np.arange(len(through)) if every else np.flatnonzero(through >= floor)
         exact = exact_scores(graph.features[links] / units, weights, units)
-        ends = np.stack([graph.sources[links], graph.seconds[links], graph.targets[links]], axis=1).tolist()
-        own = (begin + links).tolist()
-        found = distinct_derivations(
-            ends, exact, lambda link, texts, own=own: lattices.say(own[link], texts), graph.n_nodes - 1, n
-        )
+        ends = np.stack(
+            [*(own[links] for own in (graph.sources, graph.seconds, graph.targets)), begin + links], 1
+        ).tolist()
+        found = distinct_derivations(ends, exact, lattices.say, graph.n_nodes - 1, n)
         rows = [graph.features[links[list(one.way)]].sum(axis=0) for one in found]
         if every or (len(found) == n and float(rows[-1] @ weights) > floor + slack):
             return [(one.texts[0], row) for one, row in zip(found, rows, strict=True)]

@@ -49,6 +49,11 @@ class Columns:
     statistics: tuple[str, ...]
     text: str | None
 
+    @staticmethod
+    def of(nbest: NBest, segment: str, text: str) -> Columns:
+        """Return the columns of lists; text: that of the texts, if there are any."""
+        return Columns(segment, nbest.names, nbest.statistic_names, None if nbest.texts is None else text)
+
     @property
     def numbers(self) -> tuple[str, ...]:
         return self.features + self.statistics

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import IntEnum
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,6 +61,17 @@ class Runs(NamedTuple):
 
     ids: list[Any]
     sizes: list[int]
+
+    @staticmethod
+    def of(cells: Any) -> Runs:
+        """Return the runs of cells, which may be such already."""
+        if isinstance(cells, Runs):
+            return cells
+        cells = cells.tolist() if isinstance(cells, np.ndarray) else cells
+        # 1 and true are equal, and no two of one type are that should not be
+        kinds = None if len(set(map(type, cells))) <= 1 else lambda key: (type(key), key)
+        runs = [list(run) for _, run in groupby(cells, kinds)]
+        return Runs([run[0] for run in runs], [*map(len, runs)])
 
 
 class Alike(NamedTuple):
@@ -405,7 +416,7 @@ def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dic
     >>> lpmert.read(lpmert.to_columns(lists)).fingerprint == lists.fingerprint
     True
     """
-    columns = Columns(segment, nbest.names, nbest.statistic_names, None if nbest.texts is None else text)
+    columns = Columns.of(nbest, segment, text)
     twice = repeated(columns.all)
     if twice is not None:
         raise DataError(f"two columns would be called {quoted(twice)}; set segment or text, or rename a feature")

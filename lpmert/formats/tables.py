@@ -9,7 +9,7 @@ import json
 import reprlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -128,8 +128,9 @@ class _Table:
             every = Columns(names[0], tuple(names[1:]), (), None)
             most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
             with suppress(DataError, StopIteration), closing(self.blocks(source, format, lambda _: every)) as blocks:
-                columns = [_expanded(column)[:most] for column in next(blocks).columns]
-                cells = dict(zip(names, columns, strict=True))
+                ids, *columns = next(blocks).columns
+                ids = [key for key, size in zip(*Runs.of(ids), strict=True) for _ in range(size)]
+                cells = {name: column[:most] for name, column in zip(names, [ids, *columns], strict=True)}
         costs = self._wanted.counted is not None
         found = suggested(cells, error.said, textual=self._textual, costs=costs)
         asked = [*error.missing, *(("gain", "statistics", "metric") if "loss" in error.missing else ())]
@@ -180,7 +181,7 @@ class _Table:
     def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
         """Append rows by the cells that name their list."""
         first = 0
-        for key, size in zip(*keys, strict=True) if isinstance(keys, Runs) else _runs(keys):
+        for key, size in zip(*Runs.of(keys), strict=True):
             if not (self._begun and key == self._last and type(key) is type(self._last)):
                 self._check_list(lines[first], key)
             self._last = key
@@ -238,23 +239,6 @@ class _Table:
         return cells
 
 
-def _expanded(cells: Any) -> Sequence[Any]:
-    """Return the cells of each row, where a column of ids may be `Runs`."""
-    if not isinstance(cells, Runs):
-        return cells  # type: ignore[no-any-return]
-    return [key for key, size in zip(*cells, strict=True) for _ in range(size)]
-
-
-def _runs(keys: Any) -> Iterator[tuple[Any, int]]:
-    """Yield the cells that are equal and follow one another, and how many they are."""
-    keys = keys.tolist() if isinstance(keys, np.ndarray) else keys
-    # 1 and true are equal, and no two of one type are that should not be
-    kinds = None if len(set(map(type, keys))) <= 1 else lambda key: (type(key), key)
-    for _, run in groupby(keys, kinds):
-        same = list(run)
-        yield same[0], len(same)
-
-
 def write_table(
     nbest: NBest, path: str | Path, *, segment: str = SEGMENT, text: str = TEXT, format: str | None = None
 ) -> None:
@@ -270,7 +254,7 @@ def write_table(
     kind = format or format_of_name(path) or "tsv"
     if kind not in TABLES:
         raise DataError(f"no format {quoted(kind)}; the formats are {listed(TABLES)}", path=path)
-    columns = Columns(segment, nbest.names, nbest.statistic_names, None if nbest.texts is None else text)
+    columns = Columns.of(nbest, segment, text)
     header = columns.all if kind == "parquet" else header_of(columns)
     twice = repeated(header)
     if twice is not None:

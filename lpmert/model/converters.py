@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lpmert.errors import DataError
+from lpmert.errors import DataError, IntArray
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric, text_metric
 from lpmert.model.arrays import checked_labels, checked_references, checked_sequence, numbered, real_matrix
@@ -105,16 +105,9 @@ def from_choices(
     taken = _column(chosen, len(rows), "chosen")
     if not np.isin(taken, [0, 1]).all():
         raise DataError("chosen must hold only true and false, or 1 and 0")
-    starts = np.concatenate([[0], 1 + np.flatnonzero(case_of_row[1:] != case_of_row[:-1])])
-    ids = [str(case) for case in case_of_row[starts].tolist()]
-    if len(set(ids)) != len(ids):
-        first: dict[str, int] = {}
-        again = next(number for number, case in enumerate(ids) if first.setdefault(case, number) != number)
-        raise DataError(
-            f"case {quoted(ids[again])} comes back in row {starts[again]} (from 0) after it began in row "
-            f"{starts[first[ids[again]]]}; sort the rows by case"
-        )
-    counts = np.add.reduceat(taken.astype(np.int64), starts)
+    owner, ids = _owners(case_of_row, "cases", "case", "sort the rows by case")
+    _, offsets = gathered(owner)
+    counts = np.add.reduceat(taken.astype(np.int64), offsets[:-1])
     if (counts != 1).any():
         wrong = int(np.argmax(counts != 1))
         raise DataError(
@@ -122,7 +115,7 @@ def from_choices(
         )
     return NBest(
         features=rows,
-        offsets=np.append(starts, len(rows)),
+        offsets=offsets,
         statistics=1 - taken.astype(np.float64),
         names=names,
         list_ids=ids,
@@ -180,18 +173,7 @@ def from_groups(
     for one in owners.tolist():
         if type(one) not in (str, int):
             raise DataError(f"groups must be strings or whole numbers, not {quoted(one)}")
-    kinds: dict[str, type] = {}
-    for one in owners.tolist():
-        if kinds.setdefault(str(one), type(one)) is not type(one):
-            raise DataError(f"groups has {quoted(str(one))} as a string and as a number; write all ids alike")
-    numbers: dict[str, int] = {}
-    owner = np.array([numbers.setdefault(str(one), len(numbers)) for one in owners.tolist()], dtype=np.int64)
-    apart = np.flatnonzero(np.diff(owner) < 0)
-    if len(apart) and not gather:
-        row = int(apart[0]) + 1
-        raise DataError(
-            f"list {quoted(str(owners[row]))} comes back in row {row} (from 0); sort the rows, or gather=True"
-        )
+    owner, ids = _owners(owners, "groups", "list", None if gather else "sort the rows, or gather=True")
     order, offsets = gathered(owner)
     numbers_of_rows = np.asarray(statistics)
     if len(numbers_of_rows) != len(rows):
@@ -203,10 +185,29 @@ def from_groups(
         offsets,
         numbers_of_rows[order],
         names,
-        list(numbers),
+        ids,
         statistic_names,
         None if texts is None else [checked_sequence(texts, "texts")[row] for row in order.tolist()],
     )
+
+
+def _owners(ids: NDArray[np.generic], argument: str, what: str, remedy: str | None) -> tuple[IntArray, list[str]]:
+    """Return for each row [M] the number of its list, by first appearance, and the ids of the lists as strings.
+
+    Raises `DataError` with this remedy where the rows of a list are not adjacent; any order will do without one.
+    """
+    kinds: dict[str, type] = {}
+    for one in ids.tolist():
+        if kinds.setdefault(str(one), type(one)) is not type(one):
+            raise DataError(f"{argument} has {quoted(str(one))} as a string and as a number; write all ids alike")
+    numbers = {one: number for number, one in enumerate(kinds)}
+    owner = np.array([numbers[str(one)] for one in ids.tolist()], dtype=np.int64)
+    apart = np.flatnonzero(np.diff(owner) < 0)
+    if len(apart) and remedy is not None:
+        row = int(apart[0]) + 1
+        began = f"after it began in row {owner.tolist().index(owner[row])}"
+        raise DataError(f"{what} {quoted(str(ids[row]))} comes back in row {row} (from 0) {began}; {remedy}")
+    return owner, list(numbers)
 
 
 def _column(values: ArrayLike, count: int, what: str) -> NDArray[np.generic]:

@@ -87,12 +87,8 @@ def exact_scores(multiples: FloatArray, weights: FloatArray | Sequence[Fraction]
     factors = [Fraction(weight) * Fraction(unit) for weight, unit in zip(weights, units.tolist(), strict=True)]
     common = lcm(*(factor.denominator for factor in factors))
     whole = [int(factor * common) for factor in factors]
-    return [sum(value * factor for value, factor in zip(row, whole, strict=True)) for row in _integers(multiples)]
-
-
-def _integers(values: FloatArray) -> list[list[int]]:
-    rows: list[list[int]] = values.astype(np.int64).tolist()
-    return rows
+    rows: list[list[int]] = multiples.astype(np.int64).tolist()
+    return [sum(value * factor for value, factor in zip(row, whole, strict=True)) for row in rows]
 
 
 _LARGEST_LOSS = 2**40
