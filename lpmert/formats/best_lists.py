@@ -68,8 +68,8 @@ def distinct_derivations(
     """Return the n best derivations of a node with different texts, or as many as there are, the best first.
 
     links: source, second and target each, nodes whose number grows, 0 for none, and the link's name for
-    say(name, texts), which makes a text of those of its tails. Of derivations with the same text the best one stands for all; of equal
-    scores that comes first whose links do, from the root on.
+    say(name, texts), which makes a text of those of its tails. Of derivations with the same text the best one stands
+    for all; of equal scores that comes first whose links do, from the root on.
 
     Nodes rank their derivations lazily; of those with the same text, only the best can be part of a best one.
     """

@@ -16,7 +16,7 @@ from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.findings import Unit
 from lpmert.metrics.base import SumOfLosses, exact_loss
 from lpmert.metrics.ratio import ERROR_RATE, unit_of
-from lpmert.metrics.text import EditTexts, TextMetric, reference_length, text_metric, text_unit
+from lpmert.metrics.text import EditTexts, Summed, TextMetric, reference_length, text_metric, text_unit
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs
@@ -104,14 +104,10 @@ _LINKS_OF_UNIT = 200_000
 
 
 @dataclass(frozen=True)
-class SumOfLinks:
+class SumOfLinks(Summed):
     """Losses of links, summed along paths: what stands for settings of a metric on texts."""
 
-    columns: tuple[str, ...] = ("loss",)
     signature: str = "links"
-
-    def metric(self, source: str) -> SumOfLosses:
-        return SumOfLosses(source)
 
 
 class Verdict(NamedTuple):
