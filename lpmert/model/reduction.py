@@ -150,9 +150,10 @@ def reduce(limits: RegionCone) -> Reduction:
         unit = Cap(limits.centre, limits.cosine).unit
         share = float(np.linalg.norm(unit[columns] if columns is not None else unit @ basis))
         if share <= limits.cosine:
+            against = ", ".join(limits.equation_labels)
             raise RegionError(
-                f"no weights that fulfil {', '.join(limits.equation_labels)} have a cosine of {limits.cosine:g} or "
-                f"more with the given ones; the largest possible one is {share:.6g}"
+                f"no weights that fulfil {against} have a cosine of {limits.cosine:g} or more with the given ones; the "
+                f"largest possible one is {share:.6g}"
             )
         centre = limits.centre[columns] if columns is not None else unit @ basis
         cap = Cap(centre, limits.cosine / share if share < 1.0 - 1e-12 else limits.cosine)
