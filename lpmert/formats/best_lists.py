@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.errors import DataError, FloatArray
 from lpmert.model.arrays import MAGNITUDE_LIMIT
 from lpmert.model.converters import measure_texts
-from lpmert.model.graphs import SILENT, Graph, Hypergraphs, Texts, WordGraphs
+from lpmert.model.graphs import Texts, WordGraphs
 from lpmert.model.lattice_problem import exact_scores
 from lpmert.model.nbest import NBest
 from lpmert.numeric.rational import EPSILON
@@ -59,7 +59,7 @@ class _Node:
 
 
 def distinct_derivations(
-    links: Sequence[tuple[int, int, int]],
+    links: Sequence[Sequence[int]],
     scores: Sequence[int],
     say: Callable[[int, Texts], Texts],
     goal: int,
@@ -67,14 +67,14 @@ def distinct_derivations(
 ) -> list[Derivation]:
     """Return the n best derivations of a node with different texts, or as many as there are, the best first.
 
-    links: source, second and target each, nodes whose number grows, 0 for none. say(link, texts): what a link makes of
-    the texts of its tails. Of derivations with the same text the best one stands for all; of equal scores that comes
-    first whose links do, from the root on.
+    links: source, second and target each, nodes whose number grows, 0 for none, and the link's name for
+    say(name, texts), which makes a text of those of its tails. Of derivations with the same text the best one stands
+    for all; of equal scores that comes first whose links do, from the root on.
 
     Nodes rank their derivations lazily; of those with the same text, only the best can be part of a best one.
     """
     nodes: dict[int, _Node] = {}
-    for link, (_, _, target) in enumerate(links):
+    for link, (_, _, target, _) in enumerate(links):
         nodes.setdefault(target, _Node()).waiting.append(_Choice(link, 0, 0))
     for rank in range(n):
         wanted = [(goal, rank)]
@@ -100,7 +100,7 @@ def distinct_derivations(
 def _weigh(
     node: _Node,
     nodes: dict[int, _Node],
-    links: Sequence[tuple[int, int, int]],
+    links: Sequence[Sequence[int]],
     scores: Sequence[int],
     say: Callable[[int, Texts], Texts],
 ) -> tuple[int, int] | None:
@@ -121,19 +121,19 @@ def _weigh(
         else:
             score = scores[choice.link] + sum(tail.score for tail in tails)
             way = (choice.link, *(link for tail in tails for link in tail.way))
-            texts = say(choice.link, tuple(text for tail in tails for text in tail.texts))
+            texts = say(links[choice.link][3], tuple(text for tail in tails for text in tail.texts))
             heappush(node.heap, (-score, way, texts, choice))
         node.waiting.pop()
     return None
 
 
-def _take_best(node: _Node, links: Sequence[tuple[int, int, int]]) -> None:
+def _take_best(node: _Node, links: Sequence[Sequence[int]]) -> None:
     """Move the best candidate to the derivations, if its text is new, and let those next to it wait."""
     cost, way, texts, choice = heappop(node.heap)
     if texts not in node.said:
         node.said.add(texts)
         node.best.append(Derivation(texts, way, -cost))
-    source, second, _ = links[choice.link]
+    source, second, *_ = links[choice.link]
     nexts = [choice._replace(first=choice.first + 1)] if source else []
     nexts += [choice._replace(second=choice.second + 1)] if second else []
     node.waiting += [new for new in nexts if new not in node.seen]
@@ -231,7 +231,7 @@ def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> lis
     Links that are on no good path are left out at first. That loses nothing as long as the last hypothesis found is
     better, beyond rounding, than whatever goes through these links; otherwise more links are taken.
     """
-    graph, units = lattices.graph(number), lattices.units
+    graph, units, begin = lattices.graph(number), lattices.units, int(lattices.offsets[number])
     through = graph.links().best_through(graph.features @ weights)
     size = float((np.abs(graph.features) @ np.abs(weights)).max()) * graph.most_links
     slack = 8.0 * (graph.most_links + len(weights) + 4) * EPSILON * size
@@ -241,25 +241,11 @@ def _best(lattices: WordGraphs, number: int, weights: FloatArray, n: int) -> lis
         floor = -np.inf if every else float(np.partition(through, -count)[-count])
         links = np.arange(len(through)) if every else np.flatnonzero(through >= floor)
         exact = exact_scores(graph.features[links] / units, weights, units)
-        found = _distinct(lattices, number, graph, links, exact, n)
-        rows = [graph.features[links[list(way)]].sum(axis=0) for _, way in found]
+        ends = np.stack(
+            [*(own[links] for own in (graph.sources, graph.seconds, graph.targets)), begin + links], 1
+        ).tolist()
+        found = distinct_derivations(ends, exact, lattices.say, graph.n_nodes - 1, n)
+        rows = [graph.features[links[list(one.way)]].sum(axis=0) for one in found]
         if every or (len(found) == n and float(rows[-1] @ weights) > floor + slack):
-            return [(words, row) for (words, _), row in zip(found, rows, strict=True)]
+            return [(one.texts[0], row) for one, row in zip(found, rows, strict=True)]
         count *= _MORE
-
-
-def _distinct(
-    lattices: WordGraphs, number: int, graph: Graph, links: IntArray, scores: list[int], n: int
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return words and links, by their places in `links`, of the n best hypotheses of a lattice that use only these."""
-    ends = [ends[links].tolist() for ends in (graph.sources, graph.seconds, graph.targets)]
-    own, words = (int(lattices.offsets[number]) + links).tolist(), graph.words[links].tolist()
-
-    def say(link: int, texts: Texts) -> Texts:
-        if isinstance(lattices, Hypergraphs):
-            return lattices.say(own[link], texts)
-        before = texts[0] if texts else ()
-        return (before if words[link] == SILENT else (*before, words[link]),)
-
-    derivations = distinct_derivations(list(zip(*ends, strict=True)), scores, say, graph.n_nodes - 1, n)
-    return [(one.texts[0], one.way) for one in derivations]

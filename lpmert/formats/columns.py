@@ -49,9 +49,13 @@ class Columns:
     statistics: tuple[str, ...]
     text: str | None
 
+    @staticmethod
+    def of(nbest: NBest, segment: str, text: str) -> Columns:
+        """Return the columns of lists; text: that of the texts, if there are any."""
+        return Columns(segment, nbest.names, nbest.statistic_names, None if nbest.texts is None else text)
+
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Columns of numbers."""
         return self.features + self.statistics
 
     @property
@@ -261,16 +265,7 @@ def losses_of_gains(nbest: NBest) -> NBest:
     gains, name = nbest.statistics, nbest.statistic_names[0]
     share = bool(((gains >= 0) & (gains <= 1)).all())
     losses = 1.0 - gains if share else -gains
-    return NBest(
-        nbest.features,
-        nbest.offsets,
-        np.asarray(losses + 0.0),
-        nbest.names,
-        nbest.list_ids,
-        (f"1 - {name}" if share else f"-{name}",),
-        nbest.texts,
-        copy=False,
-    )
+    return nbest.changed(statistics=losses, statistic_names=(f"1 - {name}" if share else f"-{name}",))
 
 
 Cells = Mapping[str, Any]

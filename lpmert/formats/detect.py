@@ -21,15 +21,7 @@ from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS, PROBLEM
-from lpmert.system.files import (
-    BYTE_ORDER_MARK,
-    EMPTY,
-    archive_members,
-    head_of,
-    is_archive,
-    line_limit,
-    open_bytes,
-)
+from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, archive_members, head_of, is_archive, line_limit, open_bytes
 from lpmert.system.streams import STDIN, buffered_pipes
 
 Source = str | Path | Sequence[str | Path] | Mapping[str, str | Path]
@@ -190,7 +182,6 @@ def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **
 
 
 def writer_of(format: Format, name: str) -> Callable[..., None]:
-    """Return the function that writes a format; raises `DataError` if there is none."""
     if format.writer is None:
         writable = ", ".join(other for other in FORMATS.own if FORMATS.find(other).writer)
         raise DataError(f"format {name} is only read; choose one of {writable}")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lpmert.errors import FloatArray, IntArray
-from lpmert.model.nbest import NBest
-from lpmert.system.mapped import Growing, is_mapped, taken
+from lpmert.errors import FloatArray
+from lpmert.model.nbest import NBest, from_sizes, gathered, taken_rows
+from lpmert.system.mapped import Growing, is_mapped
 from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ class Format:
 
     @property
     def takes_counted(self) -> bool:
-        """Whether the reader has the option `counted`."""
         return COUNTED in inspect.signature(self.reader).parameters
 
     @property
@@ -73,56 +72,50 @@ class Format:
 class NamedRows:
     """Rows of numbers by name, each with names of its own, gathered into one matrix."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int | None = None) -> None:
         self._columns: dict[str, int] = {}
-        self._rows = 0
-        self._starts = array("q", [0])
-        self._indices = array("q")
-        self._values = Growing()
+        self._values = Growing(expected)
         self._names: tuple[str, ...] = ()
-        self._places: list[int] = []
-        self._alike = True  # all rows have the same names in the same order: neither starts nor indices are needed
+        self._places: list[array[int]] = []
+        self._sizes = array("q")  # of runs of rows with the same names
 
     def add(self, names: tuple[str, ...], values: Sequence[float] | FloatArray, rows: int = 1) -> None:
         """Append rows that have these values under these names, each of which occurs once."""
-        if names is not self._names:  # rows mostly share one tuple
-            if self._rows and self._alike and names != self._names:
-                self._alike = False
-                width = len(self._names)
-                self._starts.extend(range(width, width * self._rows + 1, width) if width else [0] * self._rows)
-                self._indices.extend(self._places * self._rows)
+        if not self._sizes or (names is not self._names and names != self._names):  # rows mostly share one tuple
             self._names = names
-            self._places = [self._columns.setdefault(name, len(self._columns)) for name in names]
-        self._rows += rows
+            self._places.append(array("q", [self._columns.setdefault(name, len(self._columns)) for name in names]))
+            self._sizes.append(0)
+        self._sizes[-1] += rows
         self._values.add(values, rows)
-        if not self._alike:
-            for _ in range(rows):
-                self._indices.extend(self._places)
-                self._starts.append(len(self._indices))
 
     def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
         """Return the names [D] in order of first appearance, and the rows [M, D]; call it once, at the end.
 
         The rows are dense if every row has all names, else sparse, with 0 for a missing name.
         """
-        shape = self._rows, len(self._columns)
-        values = self._values.whole()
-        if self._alike:
-            return tuple(self._columns), values.reshape(shape)
-        starts, indices = np.frombuffer(self._starts, dtype=np.int64), np.frombuffer(self._indices, dtype=np.int64)
+        names, shape, values = tuple(self._columns), (sum(self._sizes), len(self._columns)), self._values.whole()
+        if len(self._places) <= 1:
+            return names, values.reshape(shape)
+        indices, sizes = array("q"), np.repeat([len(places) for places in self._places], self._sizes)
+        for places, size in zip(self._places, self._sizes, strict=True):
+            indices.extend(places * size)
         if len(values) == shape[0] * shape[1]:
             rows = np.empty(shape)
-            rows[np.repeat(np.arange(shape[0]), np.diff(starts)), indices] = values
-            return tuple(self._columns), rows
+            rows[np.repeat(np.arange(shape[0]), sizes), indices] = values
+            return names, rows
         from scipy.sparse import csr_array
 
-        return tuple(self._columns), csr_array((values, indices, starts), shape=shape)
+        return names, csr_array((values, np.array(indices), from_sizes(sizes)), shape=shape)
 
 
-class Owners:
-    """Which list each hypothesis belongs to; lists are in order of first appearance."""
+class Pool:
+    """Hypotheses as a reader finds them, and which list each belongs to; lists are in order of first appearance.
 
-    def __init__(self) -> None:
+    expected: the number of hypotheses, if it is known.
+    """
+
+    def __init__(self, expected: int | None = None) -> None:
+        self.features, self.statistics, self.texts = NamedRows(expected), Growing(expected), list[str]()
         self.numbers: dict[str, int] = {}
         """Of the lists, from 0, by id."""
         self._runs, self._sizes = array("q"), array("q")
@@ -131,7 +124,7 @@ class Owners:
         return sum(self._sizes)
 
     def add(self, list_id: str, size: int = 1) -> None:
-        """Append hypotheses of a list."""
+        """Note that so many hypotheses belong to a list."""
         number = self.numbers.setdefault(list_id, len(self.numbers))
         if self._runs and number == self._runs[-1]:
             self._sizes[-1] += size
@@ -139,38 +132,19 @@ class Owners:
             self._runs.append(number)
             self._sizes.append(size)
 
-    def nbest(
-        self,
-        features: FloatArray | csr_array,
-        statistics: FloatArray,
-        *,
-        names: Sequence[str],
-        statistic_names: Sequence[str] | None,
-        texts: Sequence[str] | None = None,
-    ) -> NBest:
-        """Return the lists of features [M, D], statistics [M, K] and texts [M]; rows of a list are gathered.
-
-        The arrays are taken over, not copied.
-        """
+    def nbest(self, statistic_names: Sequence[str] | None, *, texts: bool = False) -> NBest:
+        """Return the lists, the rows of each gathered, with their texts or without; call it once, at the end."""
+        names, features = self.features.matrix()
+        statistics, own = self.statistics.rows(), self.texts if texts else None
         owners, sizes = np.array(self._runs), np.array(self._sizes)
-        counts = np.bincount(owners, weights=sizes).astype(np.int64)
         if (np.diff(owners) < 0).any():
-            order: IntArray = np.argsort(np.repeat(owners, sizes), kind="stable")
+            order, _ = gathered(np.repeat(owners, sizes))
             in_memory = 0 if is_mapped(features) or not isinstance(features, np.ndarray) else features.nbytes
             room_for(in_memory and in_memory + statistics.nbytes, "gathering the rows of lists")
-            features = taken(features, order) if isinstance(features, np.ndarray) else features[order]
-            statistics = taken(statistics, order)
-            texts = None if texts is None else [texts[row] for row in order.tolist()]
-        return NBest(
-            features,
-            np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]),
-            statistics,
-            names,
-            list(self.numbers),
-            statistic_names,
-            texts,
-            copy=False,
-        )
+            features, statistics = taken_rows(features, order), taken_rows(statistics, order)
+            own = None if own is None else [own[row] for row in order.tolist()]
+        offsets = from_sizes(np.bincount(owners, weights=sizes).astype(np.int64))
+        return NBest(features, offsets, statistics, names, list(self.numbers), statistic_names, own, copy=False)
 
 
 def rows_by_column(features: FloatArray | csr_array) -> Iterator[dict[int, float]]:

@@ -37,7 +37,6 @@ class GraphText(NamedTuple):
     symbols: Symbols | None = None
 
     def lines(self) -> Iterator[tuple[Place, str]]:
-        """Yield the lines, each with its place."""
         return ((Place(self.path, number), line) for number, line in enumerate(self.text.split("\n"), 1))
 
 
@@ -120,39 +119,11 @@ class LinkList:
         return fresh + len(nodes) - 2
 
     def links(self, start: int, end: int, *, nodes: Sequence[int] = (), complete: bool = False) -> Links:
-        """Return all links, of a lattice that begins and ends at these nodes."""
         sources, targets, words, lines = (
             np.array(one, dtype=np.int64) for one in (self._sources, self._targets, self._words, self._lines)
         )
         vocabulary, scores = list(self._numbers), _columns(self._rows)
         return Links(sources, targets, words, vocabulary, scores, start, end, lines, nodes, complete=complete)
-
-
-class EdgeList:
-    """Edges of one hypergraph, gathered one after the other."""
-
-    def __init__(self) -> None:
-        self._heads: list[int] = []
-        self._tails: list[tuple[int, ...]] = []
-        self._outputs: list[tuple[Output, ...]] = []
-        self._lines: list[int] = []
-        self._rows = NamedRows()
-
-    def __len__(self) -> int:
-        return len(self._heads)
-
-    def add(
-        self, head: int, tails: tuple[int, ...], outputs: tuple[Output, ...], scores: dict[str, float], line: int
-    ) -> None:
-        self._heads.append(head)
-        self._tails.append(tails)
-        self._outputs.append(outputs)
-        self._lines.append(line)
-        self._rows.add(tuple(scores), list(scores.values()))
-
-    def edges(self, goal: int) -> Edges:
-        """Return all edges, of a hypergraph with this goal."""
-        return Edges(self._heads, self._tails, self._outputs, _columns(self._rows), goal, self._lines)
 
 
 def edges_of_links(links: Links, words: Iterable[str | None]) -> Edges:
@@ -514,7 +485,7 @@ def hypergraphs(file: GraphText) -> Iterator[tuple[str | None, Edges]]:
     second = rows[1][0]
     n_nodes, n_edges = (second.whole(cell, "the count") for cell in counts)
     of_moses = "source-covered" in header
-    found = EdgeList()
+    found, scores = Edges([], [], [], {}, 0, []), NamedRows()
     known: set[int] = set()
     node, left = -1, 0
     for place, line in rows[2:]:
@@ -540,12 +511,19 @@ def hypergraphs(file: GraphText) -> Iterator[tuple[str | None, Edges]]:
             for tail in tails:
                 if tail not in known or tail == node:
                     raise place.error(f"[{tail}] is no node before this one: nodes come in order")
-            found.add(node, tails, outputs, _features(features, place), place.line or 0)
+            named = _features(features, place)
+            found.heads.append(node)
+            found.tails.append(tails)
+            found.outputs.append(outputs)
+            found.lines.append(place.line or 0)
+            scores.add(tuple(named), list(named.values()))
             left -= of_moses
-    if left or node < 0 or (of_moses and (len(known), len(found)) != (n_nodes, n_edges)):
-        trouble = f"{len(known)} nodes and {len(found)} edges, but line {second.line} says {n_nodes} and {n_edges}"
+    if left or node < 0 or (of_moses and (len(known), len(found.heads)) != (n_nodes, n_edges)):
+        trouble = (
+            f"{len(known)} nodes and {len(found.heads)} edges, but line {second.line} says {n_nodes} and {n_edges}"
+        )
         raise rows[-1][0].error(f"{trouble}: the file is cut off")
-    yield None, found.edges(node)
+    yield None, found._replace(scores=_columns(scores), goal=node)
 
 
 def _numbered(text: str) -> tuple[tuple[int, ...], tuple[Output, ...]]:

@@ -48,14 +48,11 @@ def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose
         yield from _row_blocks(_of_lines(blocks, path), choose)
         return
     columns = choose(_head(place, record))
+    if columns.segment is None:  # records are numbered
+        yield from _row_blocks(_of_lines(blocks, path), lambda _: columns)
     for block in blocks:
-        found = _alike(block, columns, path) if columns.segment is not None else None
-        if found is not None:
-            yield found
-        elif columns.segment is not None:
-            yield from _row_blocks(_of_lines([block], path), lambda _: columns)
-        else:  # records are numbered
-            yield from _row_blocks(_of_lines(chain([block], blocks), path), lambda _: columns)
+        found = _alike(block, columns, path)
+        yield from _row_blocks(_of_lines([block], path), lambda _: columns) if found is None else [found]
 
 
 def _row_blocks(records: Iterator[tuple[Place, Record]], choose: Choose) -> Iterator[Block]:

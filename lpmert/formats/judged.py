@@ -14,10 +14,10 @@ from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.columns import ALL, Names
 from lpmert.formats.detect import read
 from lpmert.formats.rows import format_of_name
-from lpmert.formats.text import WORD, Place, unique_keys
+from lpmert.formats.text import Place, placed_lines, unique_keys, words_of
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.quoting import listed, quoted, repeated
-from lpmert.system.files import head_of, lines, read_text
+from lpmert.system.files import head_of, read_text
 from lpmert.system.streams import COMPRESSED_ENDINGS, STDIN, buffered_pipes
 
 RULES = ("minimum", "zero")
@@ -210,17 +210,15 @@ def _by_text(values: Mapping[Any, Any], what: str, path: str | Path | None) -> d
 
 
 def _of_lines(path: str | Path, *, run: bool) -> Scores:
-    """Return the numbers of TREC's lines, or of BEIR's table of grades."""
     found: dict[str, dict[str, float]] = {}
-    for number, line in lines(path):
-        words = WORD.findall(line)
-        place = Place(path, number)
+    for place, line in placed_lines(path):
+        words = words_of(line)
         if run and len(words) == 6:
             query, _, document, _, value, _ = words
         elif not run and len(words) == 4:
             query, _, document, value = words
         elif not run and len(words) == 3:
-            if number == 1 and words[2] == "score":  # BEIR's names of columns
+            if place.line == 1 and words[2] == "score":  # BEIR's names of columns
                 continue
             query, document, value = words
         elif not words:
@@ -263,7 +261,7 @@ def _read_one(source: Any, query: str | None, relevance: str | None, features: N
 def _first_words(path: str | Path) -> list[str]:
     """Return the words of the first line that is no comment."""
     beginning = head_of(path, _LOOKED_AT).decode("utf-8", "replace").lstrip("\ufeff")
-    return next((words for line in beginning.split("\n") if (words := WORD.findall(line.partition("#")[0]))), [])
+    return next((words for line in beginning.split("\n") if (words := words_of(line.partition("#")[0]))), [])
 
 
 def _read_letor(path: str | Path) -> Judged:
@@ -271,11 +269,10 @@ def _read_letor(path: str | Path) -> Judged:
     grades: list[float] = []
     queries: dict[str, int] = {}
     rows: list[dict[int, float]] = []
-    for number, line in lines(path):
-        words = WORD.findall(line.partition("#")[0])
+    for place, line in placed_lines(path):
+        words = words_of(line.partition("#")[0])
         if not words:
             continue
-        place = Place(path, number)
         if len(words) < 2 or not words[1].startswith("qid:"):
             raise place.error("the second word must be qid:QUERY")
         query = words[1].removeprefix("qid:")

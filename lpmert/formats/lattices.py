@@ -195,31 +195,26 @@ def _lattices(
     size = (_LINK + _FEATURE * len(names)) * sum(sizes) + _SORTING * max(sizes)
     room_for(size, "putting lattices together")
     vocabulary: dict[str, int] = {}
-    silences = -1
-    known = []
+    rows, numbers_of_links = np.zeros((sum(sizes), len(names))), np.empty(sum(sizes), dtype=np.int32)
+    scored = any(WORDS in graph.scores for graph in graphs)
+    end = 0
     for graph in graphs:
-        said = [speech.spoken(word) for word in graph.vocabulary]
-        numbers = [silences if word is None else vocabulary.setdefault(word, len(vocabulary)) for word, _ in said]
-        known.append((np.array(numbers, dtype=np.int32)[graph.words], [name for _, name in said]))
-    numbers_of_links = np.concatenate([numbers for numbers, _ in known])
-    rows = np.zeros((len(numbers_of_links), len(names)))
-    for column, name in enumerate(names):
-        if name == WORDS and not any(WORDS in graph.scores for graph in graphs):
-            rows[:, column] = numbers_of_links >= 0
-        elif name in speech.names:
-            own = [
-                np.array([counted == name for counted in names_counted])[graph.words]
-                for graph, (_, names_counted) in zip(graphs, known, strict=True)
-            ]
-            rows[:, column] = np.concatenate(own)
-        else:
-            rows[:, column] = np.concatenate([graph.scores.get(name, np.zeros(len(graph.words))) for graph in graphs])
-    for graph in graphs:
+        own = slice(end, end := end + len(graph.words))
+        spoken = [speech.spoken(word) for word in graph.vocabulary]
+        numbers = [-1 if word is None else vocabulary.setdefault(word, len(vocabulary)) for word, _ in spoken]
+        numbers_of_links[own] = np.array(numbers, dtype=np.int32)[graph.words]
+        for column, name in enumerate(names):
+            if name == WORDS and not scored:
+                rows[own, column] = numbers_of_links[own] >= 0
+            elif name in speech.names:
+                rows[own, column] = np.array([counted == name for _, counted in spoken])[graph.words]
+            elif name in graph.scores:
+                rows[own, column] = graph.scores[name]
         graph.scores.clear()  # which are in the rows now
     try:
         return Lattices(
             rows,
-            np.cumsum([0, *(len(graph.words) for graph in graphs)]),
+            np.cumsum([0, *sizes]),
             np.concatenate([graph.sources for graph in graphs]),
             np.concatenate([graph.targets for graph in graphs]),
             numbers_of_links,
@@ -375,7 +370,6 @@ def _kind(text: str, path: str | Path) -> str | None:
 
 
 def kinds_of_graphs() -> list[str]:
-    """Return the names of the formats of lattices and hypergraphs."""
     return [name for name in FORMATS.names() if FORMATS.build(name).graphs is not None]
 
 

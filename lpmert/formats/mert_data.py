@@ -10,14 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
+from lpmert.formats.format import Format, Pool, rows_by_column
 from lpmert.formats.text import Place, is_word, number_text, placed_lines, words_of
-from lpmert.model.arrays import one_or_more
+from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, PER_COLUMNS, TER_COLUMNS
 from lpmert.system.files import EMPTY, atomic_writer, head_of
-from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
 SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
@@ -64,10 +63,10 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
     feature_files, score_files = one_or_more(features, "features"), one_or_more(scores, "scores")
     if not feature_files or len(feature_files) != len(score_files):
         raise DataError(f"{len(feature_files)} files of features and {len(score_files)} of scores; give one for each")
-    pool = _Pool()
+    reader = _Reader()
     for pair in zip(feature_files, score_files, strict=True):
-        pool.add(*pair)
-    return pool.data()
+        reader.add(*pair)
+    return reader.data()
 
 
 def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
@@ -82,16 +81,21 @@ def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
 def _beside(features: Paths) -> list[Path]:
     found = []
     for path in one_or_more(features, "features"):
-        before, there, after = Path(path).name.rpartition(_FEATURES)
-        names = [f"{before}{word}{after}" for word in _SCORES] if there else []
-        file = next((Path(path).parent / name for name in names if (Path(path).parent / name).is_file()), None)
+        files = _called_like(path)
+        file = next((file for file in files if file.is_file()), None)
         if file is None:
-            looked = f" (there is no {names[0]} beside it)" if names else ""
+            looked = f" (there is no {files[0].name} beside it)" if files else ""
             raise DataError(
                 f"which file has the scores of these lists?{looked}; give scores (--scores FILE)", path=path
             )
         found.append(file)
     return found
+
+
+def _called_like(features: str | Path) -> list[Path]:
+    """Return what files of scores are called beside one of features, none if it is not called so itself."""
+    before, there, after = Path(features).name.rpartition(_FEATURES)
+    return [Path(features).parent / f"{before}{word}{after}" for word in _SCORES] if there else []
 
 
 def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
@@ -105,8 +109,7 @@ def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
     dense = nbest.features[:, : data.n_dense]
     dense = dense if isinstance(dense, np.ndarray) else dense.toarray()
     merged = np.column_stack([dense, nbest.features[:, data.n_dense :] @ factors])
-    columns = [*names, SPARSE]
-    return NBest(merged, nbest.offsets, nbest.statistics, columns, nbest.list_ids, nbest.statistic_names, nbest.texts)
+    return nbest.changed(features=merged, names=[*names, SPARSE])
 
 
 def write_mert_data(
@@ -121,11 +124,10 @@ def write_mert_data(
     """
     kind = _score_type(nbest, features) if score_type is None else score_type
     if scores is None:
-        before, there, after = Path(features).name.rpartition(_FEATURES)
-        if not there:
+        if not (files := _called_like(features)):
             trouble = "call this one like run1.features.dat, or in Python give the file of scores"
             raise DataError(trouble, path=features)
-        scores = Path(features).parent / f"{before}{_SCORES[0]}{after}"
+        scores = files[0]
     for word in (*nbest.names, *nbest.list_ids, kind):
         if not is_word(word):
             raise DataError(f"{quoted(word)} has white space, which separates words here; rename it", path=features)
@@ -168,11 +170,9 @@ class _Block(NamedTuple):
     rows: list[tuple[Place, list[str]]]
 
 
-class _Pool:
-    """Lists of all files."""
-
+class _Reader:
     def __init__(self) -> None:
-        self._owners, self._features, self._statistics = Owners(), NamedRows(), Growing()
+        self._pool = Pool()
         self._names: tuple[str, ...] | None = None
         self._type = ""
         self._width = 0
@@ -185,14 +185,14 @@ class _Pool:
                 raise DataError(f"ends before the list on {_line_of(longer)}", path=short)
             _check_pair(feature_block, score_block)
             room_for(0, "reading")
-            self._owners.add(feature_block.list_id, len(feature_block.rows))
+            self._pool.add(feature_block.list_id, len(feature_block.rows))
             self._add_features(feature_block)
             self._add_scores(score_block)
-        if not len(self._owners):
+        if not len(self._pool):
             raise DataError(EMPTY, path=features)
 
     def _add_features(self, block: _Block) -> None:
-        names = block.extra or tuple(f"feature{number}" for number in range(1, block.width + 1))
+        names = block.extra or numbered("feature", block.width)
         if len(names) != block.width:
             raise block.place.error(f"{len(names)} names for {block.width} columns")
         if self._names is None:
@@ -209,7 +209,7 @@ class _Pool:
             own = (*self._names, *(name for name, _ in pairs)) if pairs else self._names
             if pairs and repeated(own) is not None:
                 raise place.error(f"feature {quoted(repeated(own))} comes twice")
-            self._features.add(own, place.numbers([*numbers, *(value for _, value in pairs)], "a feature"))
+            self._pool.features.add(own, place.numbers([*numbers, *(value for _, value in pairs)], "a feature"))
 
     def _add_scores(self, block: _Block) -> None:
         if len(block.extra) != 1:
@@ -223,17 +223,11 @@ class _Pool:
         for place, words in block.rows:
             if len(words) != block.width:
                 raise place.error(f"{len(words)} words in {block.width} columns")
-            self._statistics.add(place.numbers(words, "a statistic"))
+            self._pool.statistics.add(place.numbers(words, "a statistic"))
 
     def data(self) -> MertData:
-        names, features = self._features.matrix()
         columns = SCORE_TYPES.get(self._type, ())
-        nbest = self._owners.nbest(
-            features,
-            self._statistics.rows(),
-            names=names,
-            statistic_names=columns if len(columns) == self._width else None,
-        )
+        nbest = self._pool.nbest(columns if len(columns) == self._width else None)
         return MertData(nbest, self._type, len(self._names or ()))
 
 

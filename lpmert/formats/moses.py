@@ -17,14 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.format import Format, NamedRows, Owners, rows_by_column
+from lpmert.formats.format import Format, Pool, rows_by_column
 from lpmert.formats.rows import Cell, Style, Template, first_of
 from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, words_of
-from lpmert.model.arrays import one_or_more
+from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted, repeated
 from lpmert.system.files import EMPTY, Bytes, atomic_writer, blocks_of_bytes, lines_of, open_bytes
-from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
 SEPARATOR = "|||"
@@ -70,14 +69,14 @@ def read_moses(
     if statistics_files and len(statistics_files) != len(files):
         counts = f"{len(files)} files of lists and {len(statistics_files)} of statistics"
         raise DataError(f"{counts}; give one for each", path=files[0])
-    pool = _Pool(group, keep_texts=bool(counted) or not drop_texts)
+    reader = _Reader(group, keep_texts=bool(counted) or not drop_texts)
     for path, beside in zip_longest(files, statistics_files):
         if beside is not None:
             with _beside(beside, path) as statistics_of:
-                pool.add(path, statistics_of, beside=True)
+                reader.add(path, statistics_of, beside=True)
         else:
-            pool.add(path, _last_field if last_field else _labelled if counted is False else _uncounted)
-    return pool.nbest(statistics)
+            reader.add(path, _last_field if last_field else _labelled if counted is False else _uncounted)
+    return reader.nbest(statistics)
 
 
 def write_moses(nbest: NBest, path: str | Path) -> None:
@@ -95,7 +94,7 @@ def write_moses(nbest: NBest, path: str | Path) -> None:
     with atomic_writer(path) as stream:
         for number, (list_id, text, row, values) in enumerate(rows):
             # the first line has all features, so that reading finds them in the same order
-            features = writer.field(row) if number else writer.whole(row)
+            features = writer.field(row, whole=number == 0)
             named = zip(nbest.statistic_names, map(number_text, values), strict=True)
             statistics = " ".join(f"{name}={value}" for name, value in named)
             fields = list_id, text, features, "0", f"{STATISTICS_LABEL} {statistics}"
@@ -112,13 +111,10 @@ class _Line(NamedTuple):
     last: str
 
 
-class _Pool:
-    """Hypotheses of all files, and which list each belongs to."""
-
+class _Reader:
     def __init__(self, group: bool, *, keep_texts: bool) -> None:
         self._group, self._keep_texts = group, keep_texts
-        self._owners, self._features, self._statistics = Owners(), FeatureReader(), Growing()
-        self._texts: list[str] = []
+        self._pool, self._layouts = Pool(), _Layouts()
         self._names: tuple[str, ...] | None = None
         self._width = 0
         self._here: set[str] = set()
@@ -136,20 +132,21 @@ class _Pool:
             for number, text in enumerate(lines_of(block, path), block.first):
                 line = layout.line(text, Place(path, number))
                 self._begin(line.list_id, line.place)
-                self._owners.add(line.list_id)
+                self._pool.add(line.list_id)
                 if self._keep_texts:
-                    self._texts.append(line.text)
-                self._features.add(line.features, line.place)
+                    self._pool.texts.append(line.text)
+                feature_names = self._layouts.names(line.features, line.place)
+                self._pool.features.add(feature_names, line.place.numbers(numbers_of(line.features), "a feature"))
                 names, numbers = statistics_of(line)
                 self._check_statistics(line.place, names, numbers)
-                self._statistics.add(numbers)
+                self._pool.statistics.add(numbers)
 
     def _add_alike(
         self, block: Bytes, layout: _Layout, text: str, place: Place, statistics_of: Callable[[_Line], Statistics]
     ) -> bool:
         """Add the lines of a block if they are like this first one; return whether they are."""
         first = layout.line(text, place)
-        names = self._features.layout(first.features, first.place)
+        names = self._layouts.names(first.features, first.place)
         first.place.numbers(numbers_of(first.features), "a feature")
         statistic_names, values = statistics_of(first)
         self._check_statistics(first.place, statistic_names, values)
@@ -161,12 +158,12 @@ class _Pool:
         line = block.first
         for list_id, size in zip(*found.runs(0, ids), strict=True):
             self._begin(list_id, Place(first.place.path, line))
-            self._owners.add(list_id, size)
+            self._pool.add(list_id, size)
             line += size
         split, rows = 1 + len(names), len(found.numbers)
-        self._texts += [text.strip(WHITE) for text in found.texts]
-        self._features.rows.add(names, found.numbers[:, 1:split], rows)
-        self._statistics.add(found.numbers[:, split:] if of_last else np.zeros(rows), rows)
+        self._pool.texts += [text.strip(WHITE) for text in found.texts]
+        self._pool.features.add(names, found.numbers[:, 1:split], rows)
+        self._pool.statistics.add(found.numbers[:, split:] if of_last else np.zeros(rows), rows)
         return True
 
     def _begin(self, list_id: str, place: Place) -> None:
@@ -187,15 +184,8 @@ class _Pool:
             raise place.error(f"{len(numbers)} statistics, but the first line has {first}; give every line the same")
 
     def nbest(self, statistic_names: Sequence[str] | None) -> NBest:
-        """Return the lists in the order in which they first came."""
-        names, features = self._features.rows.matrix()
-        return self._owners.nbest(
-            features,
-            self._statistics.rows(),
-            names=names,
-            statistic_names=self._names if statistic_names is None else statistic_names,
-            texts=self._texts if any(self._texts) else None,
-        )
+        names = self._names if statistic_names is None else statistic_names
+        return self._pool.nbest(names, texts=any(self._pool.texts))
 
 
 class _Layout(NamedTuple):
@@ -325,35 +315,30 @@ def label_of(word: str) -> str | None:
     return name + _SINGLE if equals else None
 
 
-class FeatureReader:
-    """Gathers the features of all lines."""
+class _Layouts:
+    """Names of the features of lines by the labels in them."""
 
     def __init__(self) -> None:
-        self.rows = NamedRows()
-        self._layouts: dict[tuple[str | None, ...], tuple[str, ...]] = {}
+        self._known: dict[tuple[str | None, ...], tuple[str, ...]] = {}
         self._required: set[str] | None = None
 
-    def add(self, field: str, place: Place) -> None:
-        """Add the features of one line; raises `DataError` if they are ambiguous or lack those of a group."""
-        self.rows.add(self.layout(field, place), place.numbers(numbers_of(field), "a feature"))
-
-    def layout(self, field: str, place: Place) -> tuple[str, ...]:
-        """Return the names of the features of one line; raises `DataError` as `add` does."""
+    def names(self, field: str, place: Place) -> tuple[str, ...]:
+        """Return the features of one line; raises `DataError` if they are ambiguous or lack those of a group."""
         labels = tuple(map(label_of, words_of(field)))
-        names = self._layouts.get(labels)
+        names = self._known.get(labels)
         if names is None:
-            if len(self._layouts) == _KEPT_LAYOUTS:
-                self._layouts.clear()  # sparse features make nearly every line a layout of its own
-            names = self._layouts[labels] = self._new_layout(labels, place)
+            if len(self._known) == _KEPT_LAYOUTS:
+                self._known.clear()  # sparse features make nearly every line a layout of its own
+            names = self._known[labels] = self._new(labels, place)
         return names
 
-    def _new_layout(self, labels: Sequence[str | None], place: Place) -> tuple[str, ...]:
+    def _new(self, labels: Sequence[str | None], place: Place) -> tuple[str, ...]:
         groups = groups_of(labels)
         names: list[str] = []
         required: set[str] = set()
         for label, count in groups:
             if groups == [("", count)]:
-                found, everywhere = [f"feature{number}" for number in range(1, count + 1)], True
+                found, everywhere = [*numbered("feature", count)], True
             else:
                 found, everywhere = names_of_group(label, count, place)
             names += found
@@ -384,7 +369,6 @@ def number_spans(text: str) -> tuple[list[str | None], list[tuple[int, int]]]:
 
 
 def numbers_of(text: str) -> list[str]:
-    """Return the numbers of a text as they are written."""
     return [text[start:end] for start, end in number_spans(text)[1]]
 
 
@@ -413,7 +397,7 @@ def names_of_group(label: str, count: int, place: Place) -> tuple[list[str], boo
 
 
 class FeatureWriter:
-    """Writes the features of lines so that `FeatureReader` gives back exactly these names and numbers."""
+    """Writes the features of lines so that reading gives back exactly these names and numbers."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._groups: dict[str, list[int]] = {}
@@ -432,8 +416,15 @@ class FeatureWriter:
                 base = ""
                 self._sparse[column] = f"{name}= " if "_" in name else f"{name}="
 
-    def field(self, row: Mapping[int, float]) -> str:
-        """Return the field of one hypothesis from its numbers by column; columns that are left out hold 0."""
+    def field(self, row: Mapping[int, float], *, whole: bool) -> str:
+        """Return the field of one hypothesis from its numbers by column; columns that are left out hold 0.
+
+        whole: with all features in the order of their names.
+        """
+        if whole:
+            labels = {columns[0]: label for label, columns in self._groups.items()} | self._sparse
+            n_features = len(self._sparse) + sum(map(len, self._groups.values()))
+            return " ".join(labels.get(column, "") + number_text(row.get(column, 0.0)) for column in range(n_features))
         words = [
             label + " ".join(number_text(row.get(column, 0.0)) for column in columns)
             for label, columns in self._groups.items()
@@ -442,13 +433,6 @@ class FeatureWriter:
             self._sparse[column] + number_text(number) for column, number in row.items() if column in self._sparse
         ]
         return " ".join(words or [f"{self._sparse[0]}0"])
-
-    def whole(self, row: Mapping[int, float]) -> str:
-        """Return the same with all features in the order of their names."""
-        labels = {columns[0]: label for label, columns in self._groups.items()} | self._sparse
-        n_features = len(self._sparse) + sum(map(len, self._groups.values()))
-        words = (labels.get(column, "") + number_text(row.get(column, 0.0)) for column in range(n_features))
-        return " ".join(words)
 
 
 MOSES = Format("Moses, cdec, Joshua, travatar lists", read_moses, write_moses, pooled=True, metric="bleu")

@@ -122,7 +122,7 @@ def read_transcripts(references: References) -> dict[str, str]:
     """
     if isinstance(references, Mapping):
         return dict(references)
-    return {name: text for name, (_, text) in _transcripts(_rows(references), references).items()}
+    return {name: text for name, (_, text) in _transcripts(list(placed_lines(references)), references).items()}
 
 
 def _by_key(rows: Iterable[tuple[Place, str]]) -> Iterator[tuple[Place, str, str]]:
@@ -142,10 +142,6 @@ def _keyed(cells: Iterable[tuple[Place, str, str]], path: str | Path) -> Keyed:
     if not found:
         raise DataError(EMPTY, path=path)
     return found
-
-
-def _rows(path: str | Path) -> Rows:
-    return list(placed_lines(path))
 
 
 def _transcripts(rows: Rows, path: str | Path) -> Keyed:
@@ -263,7 +259,7 @@ def references_by_list(
         found = {name: (None, text) for name, text in references.items()}
         return [(text,) for text in wanted.of_ids(found, None)]
     files = one_or_more(references, "references")
-    rows = {path: _rows(path) for path in files}
+    rows = {path: list(placed_lines(path)) for path in files}
     numbered = [path for path in files if _by_number(rows[path], list_ids, path, by_position)]
     for path in numbered:
         if len(rows[path]) != len(rows[numbered[0]]):
@@ -277,7 +273,7 @@ def outputs_by_list(path: str | Path, list_ids: Sequence[str]) -> dict[str, str]
 
     It may be of more lists than these. Raises `DataError` where one is missing.
     """
-    rows = _rows(path)
+    rows = list(placed_lines(path))
     if _by_number(rows, list_ids, path, by_position=False):
         return dict(zip(list_ids, _Wanted(list_ids, partial=True).of_numbers(rows, path), strict=True))
     found = _transcripts(rows, path)

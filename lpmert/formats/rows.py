@@ -12,10 +12,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import IntEnum
-from itertools import chain, islice, repeat
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from lpmert.formats.columns import SEGMENT, TEXT, Columns, Head, refuse_absent
 from lpmert.formats.text import Place
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted, repeated
-from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, decoded, lines_of, whole
+from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, check_size, lines_of, whole
 from lpmert.system.mapped import MANY
 from lpmert.system.memory import room_for
 from lpmert.system.streams import COMPRESSED_ENDINGS
@@ -62,6 +62,17 @@ class Runs(NamedTuple):
     ids: list[Any]
     sizes: list[int]
 
+    @staticmethod
+    def of(cells: Any) -> Runs:
+        """Return the runs of cells, which may be such already."""
+        if isinstance(cells, Runs):
+            return cells
+        cells = cells.tolist() if isinstance(cells, np.ndarray) else cells
+        # 1 and true are equal, and no two of one type are that should not be
+        kinds = None if len(set(map(type, cells))) <= 1 else lambda key: (type(key), key)
+        runs = [list(run) for _, run in groupby(cells, kinds)]
+        return Runs([run[0] for run in runs], [*map(len, runs)])
+
 
 class Alike(NamedTuple):
     """The cells of lines: numbers [n, k], of words their places among the different ones; words and texts.
@@ -75,7 +86,6 @@ class Alike(NamedTuple):
     keys: list[Any]
 
     def column(self, key: Any) -> FloatArray:
-        """Return the numbers [n] with this key."""
         return self.numbers[:, self.keys.index(key)]
 
     def runs(self, key: Any, words: Sequence[Any]) -> Runs:
@@ -171,25 +181,26 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
     first = next(blocks, None)
     if first is None:
         raise DataError(EMPTY, path=path)
-    text = decoded(first.data, path)
-    if format == "csv" and not _unquoted(first.data):
-        yield from _quoted_rows(chain([first], blocks), path, choose)
-        return
     separator = "," if format == "csv" else "\t"
-    head, _, rest = text.partition("\n")
-    after = rest.partition("\n")[0] if rest else ""
-    header, row = (line.removesuffix("\r").split(separator) for line in (head, after))
-    wanted = _wanted(header, first.first, row if rest else [], path, choose)
-    del text, head, after
-    inner = Bytes(first.first + 1, rest.encode())
-    for block in chain([inner] if rest else [], blocks):
+    in_quotes = format == "csv" and not _unquoted(first.data)
+    records = _records(chain([first], blocks) if in_quotes else iter([first]), path, format)
+    (line, header), second = next(records), next(records, None)
+    columns = checked_columns(
+        choose, Head(header, line, dict(zip(header, second[1] if second else [], strict=False))), path
+    )
+    start = 1 if columns.segment is not None else 0
+    numbers = range(start, start + len(columns.numbers))
+    wanted = _Wanted([header.index(name) for name in columns.all], numbers, columns.text is not None)
+    if in_quotes:
+        yield from _carefully(chain([second] if second else [], records), len(header), wanted, path)
+        return
+    inner = Bytes(first.first + 1, first.data[len(first_of(first).data) :])
+    for block in chain([inner] if inner.data else [], blocks):
         found = wanted.plain_rows(block, len(header), separator)
         if found is not None:
             yield found
-        elif format == "tsv":
-            yield _split_rows(block, len(header), wanted.places, path)
         else:
-            yield from _quoted_rows(chain([block], blocks), path, None, wanted, len(header))
+            yield from _carefully(_records(chain([block], blocks), path, format), len(header), wanted, path)
 
 
 def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) -> Iterator[Block]:
@@ -276,53 +287,16 @@ def _unquoted(data: bytes) -> bool:
     return b'"' not in data and (b"\r" not in data or b"\r" not in data.replace(b"\r\n", b"").removesuffix(b"\r"))
 
 
-def _split_rows(block: Bytes, width: int, places: Sequence[int], path: str | Path) -> Block:
-    """Return the cells of the wanted columns of lines of a TSV; raises `DataError` for a line of another width."""
-    lines = lines_of(block, path)
-    if set(map(str.count, lines, repeat("\t"))) != {width - 1}:
-        _refuse_width(((number, line.split("\t")) for number, line in enumerate(lines, block.first)), width, path)
-    cells = "\t".join(lines).split("\t")
-    return Block(range(block.first, block.first + len(lines)), [cells[place::width] for place in places])
-
-
-def _quoted_rows(
-    blocks: Iterator[Bytes], path: str | Path, choose: Choose | None, wanted: _Wanted | None = None, width: int = 0
-) -> Iterator[Block]:
-    """Yield the rest of the rows of a CSV as Python's csv has them; with `choose` the header comes first."""
-    first = next(blocks)
-    lines = (line for block in chain([first], blocks) for line in lines_of(block, path))
-    records = _csv_records(lines, first.first, path)
-    line, header = next(records) if choose is not None else (0, [])
-    rows = list(islice(records, _ROWS))
-    if choose is not None:
-        wanted, width = _wanted(header, line, rows[0][1] if rows else [], path, choose), len(header)
-    while rows and wanted is not None:
-        if set(map(len, (cells for _, cells in rows))) != {width}:
-            _refuse_width(rows, width, path)
-        columns = list(zip(*(cells for _, cells in rows), strict=True))
-        yield Block([line for line, _ in rows], [columns[place] for place in wanted.places])
-        rows = list(islice(records, _ROWS))
-
-
-def _wanted(header: list[str], line: int, row: list[str], path: str | Path, choose: Choose) -> _Wanted:
-    columns = checked_columns(choose, Head(header, line, dict(zip(header, row, strict=False))), path)
-    start = 1 if columns.segment is not None else 0
-    numbers = range(start, start + len(columns.numbers))
-    return _Wanted([header.index(name) for name in columns.all], numbers, columns.text is not None)
-
-
-def _refuse_width(rows: Iterable[tuple[int, list[str]]], width: int, path: str | Path) -> None:
-    for number, cells in rows:
-        if len(cells) != width:
-            count = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, but the header has {width}"
-            remedy = "give one for every column, even if it is empty, separated as the header's are"
-            raise Place(path, number).error("empty line; delete it" if cells == [""] else f"{count}; {remedy}")
-
-
-def _csv_records(lines: Iterator[str], first: int, path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((f"{line}\n" for line in lines), strict=True)
+def _records(blocks: Iterator[Bytes], path: str | Path, format: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line on which each record of a TSV or CSV begins, and its cells; in CSV as Python's csv reads them."""
+    if format == "tsv":
+        for block in blocks:
+            yield from ((number, line.split("\t")) for number, line in enumerate(lines_of(block, path), block.first))
+        return
+    block = next(blocks)
+    reader = csv.reader((f"{line}\n" for some in chain([block], blocks) for line in lines_of(some, path)), strict=True)
     while True:
-        start = reader.line_num + first
+        start = reader.line_num + block.first
         try:
             cells = next(reader)
         except StopIteration:
@@ -331,6 +305,20 @@ def _csv_records(lines: Iterator[str], first: int, path: str | Path) -> Iterator
             trouble = f"not CSV ({error}); close every quote, and write a quote inside a quoted cell twice"
             raise Place(path, start).error(trouble) from error
         yield start, cells or [""]
+
+
+def _carefully(
+    records: Iterator[tuple[int, list[str]]], width: int, wanted: _Wanted, path: str | Path
+) -> Iterator[Block]:
+    """Yield the wanted cells of records; raises `DataError` for one of another width."""
+    while rows := list(islice(records, _ROWS)):
+        for number, cells in rows:
+            if len(cells) != width:
+                count = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, but the header has {width}"
+                remedy = "give one for every column, even if it is empty, separated as the header's are"
+                raise Place(path, number).error("empty line; delete it" if cells == [""] else f"{count}; {remedy}")
+        columns = list(zip(*(cells for _, cells in rows), strict=True))
+        yield Block([line for line, _ in rows], [columns[place] for place in wanted.places])
 
 
 def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
@@ -342,7 +330,6 @@ def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
 
 
 def record_of(columns: Columns) -> bytes:
-    """Return what a Parquet file records of its columns."""
     return json.dumps(asdict(columns)).encode()
 
 
@@ -354,7 +341,8 @@ def _recorded(schema: Any) -> Columns | None:
         columns = Columns(segment=record["segment"], text=record["text"], **lists)
     except (KeyError, TypeError, ValueError):
         return None
-    return columns if {*columns.all} <= {*schema.names} else None
+    there = {*columns.all} <= {*schema.names} and repeated(columns.features) is None
+    return columns if there else None
 
 
 def _arrow_cells(column: Any) -> Sequence[Any]:
@@ -428,7 +416,7 @@ def to_columns(nbest: NBest, *, segment: str = SEGMENT, text: str = TEXT) -> dic
     >>> lpmert.read(lpmert.to_columns(lists)).fingerprint == lists.fingerprint
     True
     """
-    columns = Columns(segment, nbest.names, nbest.statistic_names, None if nbest.texts is None else text)
+    columns = Columns.of(nbest, segment, text)
     twice = repeated(columns.all)
     if twice is not None:
         raise DataError(f"two columns would be called {quoted(twice)}; set segment or text, or rename a feature")

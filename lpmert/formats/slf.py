@@ -80,7 +80,6 @@ class _Rows(NamedTuple):
 
     @staticmethod
     def of(parts: Sequence[_Part], ends: Sequence[tuple[int, int]] = ()) -> _Rows:
-        """Return the rows of nodes or links that were read one by one."""
         places: dict[str | None, int] = {}
         words = np.array([places.setdefault(part.word, len(places)) for part in parts], dtype=np.int32)
         names = {name for part in parts for name in part.scores}
@@ -184,7 +183,11 @@ def _alike(block: str, counts: tuple[str, ...], size: str, base: float, first: i
         kind = Cell.COUNT if place < len(counts) else Cell.WORD if key == "W" else Cell.NUMBER
         template.add(f"{' ' if place else ''}{written[place]}=", kind, key)
     found = template.read(Bytes(1, data))
-    if found is None or size != str(len(found.numbers)) or any(map(_may_be_quoted, found.words)):
+    if (
+        found is None
+        or size != str(len(found.numbers))
+        or any("\\" in word or (word[0] in "\"'" and word[0] in word[1:]) for word in found.words)
+    ):
         return None
     rows = np.arange(len(found.numbers), dtype=np.int32)
     if not np.array_equal(found.column(counts[0]), rows):
@@ -197,18 +200,12 @@ def _alike(block: str, counts: tuple[str, ...], size: str, base: float, first: i
     return _Rows(words.astype(np.int32), vocabulary, scores, rows + first, ends)
 
 
-def _may_be_quoted(word: str) -> bool:
-    return "\\" in word or (word[0] in "\"'" and word[0] in word[1:])
-
-
 Fields = dict[str, str]
 Lines = dict[int, tuple[Place, Fields]]
 """By number of a node or link, the line it is defined on and its fields."""
 
 
 class _Reader:
-    """Gathers the parts of one lattice."""
-
     def __init__(self, path: str | Path) -> None:
         self.path = path
         self.header: dict[str, tuple[Place, str]] = {}

@@ -13,12 +13,7 @@ import numpy as np
 
 from lpmert.errors import DataError
 from lpmert.formats.format import Format
-from lpmert.formats.references import (
-    Keyed,
-    read_keyed,
-    spoken_lists,
-    utterance_files,
-)
+from lpmert.formats.references import Keyed, read_keyed, spoken_lists, utterance_files
 from lpmert.formats.text import Place, placed_lines, words_of
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.nbest import NBest

@@ -9,7 +9,7 @@ import json
 import reprlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -29,7 +29,7 @@ from lpmert.formats.columns import (
     suggested,
     truth_as_numbers,
 )
-from lpmert.formats.format import Format, Owners
+from lpmert.formats.format import Format, Pool
 from lpmert.formats.json_lists import blocks_of_rows, json_blocks, json_records
 from lpmert.formats.rows import (
     RECORDED,
@@ -45,13 +45,12 @@ from lpmert.formats.rows import (
     record_of,
     to_columns,
 )
-from lpmert.formats.text import Place, number_text, spells_plainly, trouble_of_number
-from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, is_rounded, rounds
+from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number
+from lpmert.model.arrays import MAGNITUDE_LIMIT, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
 from lpmert.system.files import atomic_writer, open_bytes
-from lpmert.system.mapped import Growing
 from lpmert.system.memory import room_for
 
 _SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000
@@ -100,7 +99,7 @@ class _Table:
         self._rows: int | None = None
         self._head = Head((), None, {})
         self.columns = Columns(None, (), (), None)
-        self._owners = Owners()
+        self._pool = Pool()
         self._begun: dict[str, tuple[int, type]] = {}  # line and type of the first id of each list
         self._last: Any = None
 
@@ -129,8 +128,9 @@ class _Table:
             every = Columns(names[0], tuple(names[1:]), (), None)
             most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
             with suppress(DataError, StopIteration), closing(self.blocks(source, format, lambda _: every)) as blocks:
-                columns = [_expanded(column)[:most] for column in next(blocks).columns]
-                cells = dict(zip(names, columns, strict=True))
+                ids, *columns = next(blocks).columns
+                ids = [key for key, size in zip(*Runs.of(ids), strict=True) for _ in range(size)]
+                cells = {name: column[:most] for name, column in zip(names, [ids, *columns], strict=True)}
         costs = self._wanted.counted is not None
         found = suggested(cells, error.said, textual=self._textual, costs=costs)
         asked = [*error.missing, *(("gain", "statistics", "metric") if "loss" in error.missing else ())]
@@ -138,38 +138,28 @@ class _Table:
         error.no_features = found.no_features if "features" in asked else {}
 
     def choose(self, head: Head) -> Columns:
-        """Return the wanted columns of a table with this head."""
         self._head = head
         self.columns, self._rows = self._wanted.choose(head, self.path), head.rows
         return self.columns
 
     def collected(self, blocks: Iterator[Block]) -> NBest:
-        """Return the lists of all rows."""
-        texts: list[str] = []
-        features, statistics = Growing(), Growing()
         for block in blocks:
             columns = self.columns
-            if not len(self._owners):
+            if not len(self._pool):
                 room_for(8 * (self._rows or 0) * len(columns.numbers), "reading")
-                features, statistics = Growing(self._rows), Growing(self._rows)
+                self._pool = Pool(self._rows)
             room_for(0, "reading")
             keys, *cells = block.columns
             self._add_lists(block.lines, keys)
             if columns.text is not None:
-                texts += self._texts(cells.pop(), block.lines, columns.text)
+                self._pool.texts += self._texts(cells.pop(), block.lines, columns.text)
             arrays = [self._numbers(*one, block.lines) for one in zip(cells, columns.numbers, strict=True)]
             split, size = len(columns.features), len(block.lines)
-            features.add(np.column_stack(arrays[:split]), size)
-            statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
-        if not len(self._owners):
+            self._pool.features.add(columns.features, np.column_stack(arrays[:split]), size)
+            self._pool.statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
+        if not len(self._pool):
             raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self.path)
-        return self._owners.nbest(
-            features.rows(),
-            statistics.rows(),
-            names=self.columns.features,
-            statistic_names=self.columns.statistic_names or None,
-            texts=None if self.columns.text is None else texts,
-        )
+        return self._pool.nbest(self.columns.statistic_names or None, texts=self.columns.text is not None)
 
     @property
     def _textual(self) -> bool:
@@ -191,11 +181,11 @@ class _Table:
     def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
         """Append rows by the cells that name their list."""
         first = 0
-        for key, size in zip(*keys, strict=True) if isinstance(keys, Runs) else _runs(keys):
+        for key, size in zip(*Runs.of(keys), strict=True):
             if not (self._begun and key == self._last and type(key) is type(self._last)):
                 self._check_list(lines[first], key)
             self._last = key
-            self._owners.add(str(key), size)
+            self._pool.add(str(key), size)
             first += size
 
     def _check_list(self, line: int, key: Any) -> None:
@@ -213,7 +203,7 @@ class _Table:
                 "strings, or all as numbers",
             )
         if first != line and str(key) != str(self._last) and not self._group:
-            other = list(self._begun.values())[self._owners.numbers[str(key)] + 1][0]
+            other = list(self._begun.values())[self._pool.numbers[str(key)] + 1][0]
             raise self._error(
                 line,
                 f"list {quoted(str(key))} comes back here; it began on {self._unit} {first} and another list on "
@@ -224,24 +214,18 @@ class _Table:
         if name == self._gain:
             cells = truth_as_numbers(cells, textual=self._textual)
         if isinstance(cells, np.ndarray):
-            numbers = np.full(1, np.nan) if is_rounded(cells) else cells.astype(np.float64)
-            if len(numbers) and -MAGNITUDE_LIMIT <= numbers.min() <= numbers.max() <= MAGNITUDE_LIMIT:
-                return numbers
+            exact = np.full(1, np.nan) if is_rounded(cells) else cells.astype(np.float64)
+            if len(exact) and -MAGNITUDE_LIMIT <= exact.min() <= exact.max() <= MAGNITUDE_LIMIT:
+                return exact
             cells = cells.tolist()
-        if spells_plainly(cells) if self._textual else set(map(type, cells)) <= {int, float}:
-            try:
-                numbers = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
-            except (ValueError, OverflowError):
-                numbers = np.full(1, np.nan)
-            size = np.abs(numbers).max(initial=0.0)  # NaN if one is
-            if size < EXACT_INTEGERS or (size <= MAGNITUDE_LIMIT and not any(map(rounds, cells))):
-                return numbers
-        troubles = ((line, self._trouble(cell, name)) for line, cell in zip(lines, cells, strict=True))
-        line, trouble = next(found for found in troubles if found[1])
-        raise self._error(line, f"column {quoted(name)} {trouble}")
+        numbers = plain_numbers(cells, textual=self._textual)
+        if numbers is None:
+            for line, cell in zip(lines, cells, strict=True):
+                if (trouble := self._trouble(cell, name)) is not None:
+                    raise self._error(line, f"column {quoted(name)} {trouble}")
+        return np.array(cells if numbers is None else numbers, dtype=np.float64)
 
     def _trouble(self, cell: Any, name: str) -> str | None:
-        """Return why a cell is not a usable number."""
         if cell is None or (isinstance(cell, str) and cell == ""):
             return "is empty; every hypothesis needs a number"
         if name in self.columns.statistics and str(cell).strip().lower() in ("true", "false"):
@@ -253,23 +237,6 @@ class _Table:
             line, cell = next(pair for pair in zip(lines, cells, strict=True) if type(pair[1]) is not str)
             raise self._error(line, f"column {quoted(name)} is {reprlib.repr(cell)}, not a string")
         return cells
-
-
-def _expanded(cells: Any) -> Sequence[Any]:
-    """Return the cells of each row, where a column of ids may be `Runs`."""
-    if not isinstance(cells, Runs):
-        return cells  # type: ignore[no-any-return]
-    return [key for key, size in zip(*cells, strict=True) for _ in range(size)]
-
-
-def _runs(keys: Any) -> Iterator[tuple[Any, int]]:
-    """Yield the cells that are equal and follow one another, and how many they are."""
-    keys = keys.tolist() if isinstance(keys, np.ndarray) else keys
-    # 1 and true are equal, and no two of one type are that should not be
-    kinds = None if len(set(map(type, keys))) <= 1 else lambda key: (type(key), key)
-    for _, run in groupby(keys, kinds):
-        same = list(run)
-        yield same[0], len(same)
 
 
 def write_table(
@@ -287,7 +254,7 @@ def write_table(
     kind = format or format_of_name(path) or "tsv"
     if kind not in TABLES:
         raise DataError(f"no format {quoted(kind)}; the formats are {listed(TABLES)}", path=path)
-    columns = Columns(segment, nbest.names, nbest.statistic_names, None if nbest.texts is None else text)
+    columns = Columns.of(nbest, segment, text)
     header = columns.all if kind == "parquet" else header_of(columns)
     twice = repeated(header)
     if twice is not None:
@@ -309,7 +276,6 @@ def write_table(
 
 
 def _cells(nbest: NBest) -> Iterator[list[Any]]:
-    """Yield the cells of each row."""
     for number, list_id in enumerate(nbest.list_ids):
         start, end = nbest.offsets[number : number + 2].tolist()
         block = nbest.features[start:end]

@@ -29,7 +29,6 @@ class Place(NamedTuple):
     line: int | None = None
 
     def error(self, message: str) -> DataError:
-        """Return the error that names this place."""
         return DataError(message, path=self.path, line=self.line)
 
     def number(self, word: str, what: str) -> float:
@@ -41,14 +40,7 @@ class Place(NamedTuple):
 
     def numbers(self, words: Sequence[str], what: str) -> list[float]:
         """Return the numbers that words spell, as `number` does."""
-        if spells_plainly(words):
-            try:
-                numbers = list(map(float, words))
-            except ValueError:
-                numbers = [math.nan]
-            if sum(map(abs, numbers)) < EXACT_INTEGERS:  # false where one is not a number
-                return numbers
-        return [self.number(word, what) for word in words]
+        return plain_numbers(words, textual=True) or [self.number(word, what) for word in words]
 
     def json_number(self, value: Any, what: str) -> float:
         """Return the number that a value of a JSON document is; truth values and strings are none."""
@@ -62,6 +54,18 @@ class Place(NamedTuple):
         if not (word.isascii() and word.isdigit() and len(word) <= _LONGEST_COUNT):
             raise self.error(f"{what} is {reprlib.repr(word)}, not a count")
         return int(word)
+
+
+def plain_numbers(cells: Sequence[Any], *, textual: bool) -> list[float] | None:
+    """Return the numbers that words, or else values of JSON, are; `None` where one of them has to be looked at."""
+    if not (spells_plainly(cells) if textual else set(map(type, cells)) <= {int, float}):
+        return None
+    try:
+        numbers = list(map(float, cells))
+    except (ValueError, OverflowError):
+        return None
+    plain = math.isfinite(sum(numbers)) and max(map(abs, numbers), default=0.0) < EXACT_INTEGERS
+    return numbers if plain else None
 
 
 def spells_plainly(words: Iterable[str]) -> bool:

@@ -134,12 +134,12 @@ class WeightsFile:
     def of_features(self, names: Sequence[str]) -> FloatArray:
         """Return the weights [D] of these features, in their order.
 
-        Of three lines with a number for each feature, as in init.opt, the first counts. moses.ini may have
-        weights of other features. Raises `DataError` where a weight is missing, or there are
-        others.
+        Of three lines with a number for each feature, as in init.opt, the first counts. moses.ini may have weights of
+        other features. Raises `DataError` where a weight is missing, or there are others.
         """
         if not self.names:
-            if len(self.values) not in (len(names), 3 * len(names) if self._has_three_lines else 0):
+            lines = () if self.form == _JSON else {slot.line for slot in slots(self.content, self.path, self.form)}
+            if len(self.values) not in (len(names), 3 * len(names) if len(lines) == 3 else 0):
                 count = "1 number" if len(self.values) == 1 else f"{len(self.values)} numbers"
                 raise DataError(f"{count} for {len(names)} features ({listed(names)})", path=self.path)
             return self.values[: len(names)].copy()
@@ -147,10 +147,6 @@ class WeightsFile:
             return np.array(in_order(self.by_name, names, "the weights", more=self.form == MOSES), dtype=np.float64)
         except DataError as error:
             raise DataError(str(error), path=self.path) from error
-
-    @property
-    def _has_three_lines(self) -> bool:
-        return self.form != _JSON and len({slot.line for slot in slots(self.content, self.path, self.form)}) == 3
 
     def with_weights(self, names: Sequence[str], texts: Sequence[str]) -> str:
         """Return the content with these weights in the places of those it has for these features."""

@@ -76,7 +76,6 @@ class RatioMetric(Metric, Protocol):
 
 
 def losses_of_totals(metric: Metric, totals: FloatArray) -> FloatArray:
-    """Return the losses [n] of summed statistics [n, K] under any metric."""
     if isinstance(metric, RatioMetric):
         return metric.losses_of_totals(totals)
     return np.array([metric.loss(total) for total in totals], dtype=np.float64)
@@ -165,13 +164,13 @@ class SumOfLosses:
 
     name = "loss"
     source: str = ""
+    _width = 1
 
     @property
     def signature(self) -> str:
-        return f"metric:{self.name}|columns:1" + (f"|{self.source}" if self.source else "")
+        return f"metric:{self.name}|columns:{self._width}" + (f"|{self.source}" if self.source else "")
 
     def check(self, statistics: FloatArray) -> None:
-        """Raise `MetricError` unless statistics [M, K] have one column."""
         if statistics.shape[1] != 1:
             raise MetricError(
                 f"metric {quoted(self.name)} sums one statistics column, the lists have {statistics.shape[1]}: "
@@ -179,11 +178,9 @@ class SumOfLosses:
             )
 
     def losses(self, statistics: FloatArray) -> FloatArray:
-        """Return the loss [M] that each hypothesis adds, from statistics [M, 1]."""
         return statistics[:, 0]
 
     def loss(self, total: FloatArray) -> float:
-        """Return the loss of summed statistics [1]."""
         return float(total[0])
 
     def score(self, total: FloatArray) -> float:
@@ -198,7 +195,6 @@ class ZeroOne(SumOfLosses):
     name = "zero-one"
 
     def check(self, statistics: FloatArray) -> None:
-        """Raise `MetricError` unless statistics [M, K] have one column of 0 and 1."""
         super().check(statistics)
         for first, block in blocks_of_rows(statistics):
             other = np.flatnonzero((block[:, 0] != 0) & (block[:, 0] != 1))
@@ -217,13 +213,9 @@ class Wer(SumOfLosses):
     """
 
     name = "wer"
-
-    @property
-    def signature(self) -> str:
-        return f"metric:{self.name}|columns:2" + (f"|{self.source}" if self.source else "")
+    _width = 2
 
     def check(self, statistics: FloatArray) -> None:
-        """Raise `MetricError` unless statistics [M, K] have two columns of whole numbers of at least 0."""
         if statistics.shape[1] != 2:
             raise MetricError(
                 f"metric {quoted(self.name)} takes 2 statistics columns, errors and the length of the reference, or "

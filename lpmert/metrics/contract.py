@@ -5,7 +5,7 @@ That is tried on selections drawn from the lists that it is to be used on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -71,25 +71,18 @@ def metric_of_columns(names: Sequence[str]) -> Metric | None:
     columns = tuple(names)
     if len(columns) == 1:
         return SumOfLosses()
-    from lpmert.metrics.ratio import (  # with the core, which checkers do without
-        Bleu,
-        Chrf,
-        LinearFraction,
-        Per,
-        error_rate,
-        f_beta,
-    )
+    # with the core, which checkers do without
+    from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, error_rate, f_beta
 
-    if columns == BLEU_COLUMNS:
-        return Bleu()
-    if columns == F_COLUMNS:
-        return f_beta()
-    if columns == ERROR_COLUMNS:
-        return error_rate()
-    if columns == TER_COLUMNS:
-        return LinearFraction("ter", columns, (1, 0, 0), (0, 1, 0), higher_is_better=False)
-    if columns == PER_COLUMNS:
-        return Per()
+    known: dict[tuple[str, ...], Callable[[], Metric]] = {
+        BLEU_COLUMNS: Bleu,
+        F_COLUMNS: f_beta,
+        ERROR_COLUMNS: error_rate,
+        TER_COLUMNS: lambda: LinearFraction("ter", columns, (1, 0, 0), (0, 1, 0), higher_is_better=False),
+        PER_COLUMNS: Per,
+    }
+    if columns in known:
+        return known[columns]()
     orders = chrf_orders(columns)
     return None if orders is None else Chrf(*orders)
 

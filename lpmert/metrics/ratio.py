@@ -65,65 +65,59 @@ def check_kind(
             f"metric {quoted(name)}: its kind takes parameters as a float64 array of {number} finite numbers, see "
             f"lpmert.metrics.base; got {quoted(parameters)}"
         )
-    checks = {BLEU: _check_bleu, FRACTION: _check_fraction, CHRF: _check_chrf, PER: _check_per, BUDGET: _check_budget}
-    checks[int(kind)](name, columns, parameters, statistics)
-
-
-def _check_bleu(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
-    del parameters
-    if statistics.shape[1] != 9:
+    kind = int(kind)
+    if width != _WIDTHS.get(kind, width):
         raise MetricError(
-            f"metric {quoted(name)} is of kind BLEU, which takes 9 statistics columns, not {len(columns)}"
+            f"metric {quoted(name)} is of kind {_KINDS[kind]}, which takes {_WIDTHS[kind]} statistics columns, not "
+            f"{width}"
         )
-    for first, block in blocks_of_rows(statistics):
-        beyond = np.argwhere(block[:, 0:8:2] > block[:, 1:8:2])
-        if len(beyond):
-            row, order = (int(place) for place in beyond[0])
-            raise MetricError(
-                f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {block[row, 2 * order]:g} matches among "
-                f"{block[row, 2 * order + 1]:g} n-grams of order {order + 1}; the columns must be in the order "
-                f"{listed(columns)}"
-            )
+    if kind in _MATCHES:
+        _check_matches(name, kind, columns, parameters, statistics)
+    elif kind == BUDGET:
+        _check_budget(name, parameters)
+    else:
+        _check_fraction(name, columns, parameters, statistics)
 
 
-def _check_chrf(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
-    if len(columns) % 3 or not len(columns):
+_KINDS = {BLEU: "BLEU", PER: "PER", BUDGET: "BUDGET"}
+_WIDTHS = {BLEU: 9, PER: 3, BUDGET: 2}
+_MATCHES = {
+    BLEU: (slice(0, 8, 2), [slice(1, 8, 2)], "n-grams of order {}", "the columns must be in the order {}"),
+    CHRF: (
+        slice(2, None, 3),
+        [slice(0, None, 3), slice(1, None, 3)],
+        "n-grams",
+        "the columns of each order must be hypothesis, reference, match",
+    ),
+    PER: (slice(0, 1), [slice(1, 2), slice(2, 3)], "words", "the columns must be {}, in this order"),
+}
+"""The columns of matches, those that they are among, what these count, and the remedy."""
+
+
+def _check_matches(
+    name: str, kind: int, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray
+) -> None:
+    if kind == CHRF and (len(columns) % 3 or not len(columns)):
         raise MetricError(
             f"metric {quoted(name)} is of kind CHRF, which takes three columns an order, not {len(columns)}"
         )
-    if parameters[0] < 0:
+    if kind == CHRF and parameters[0] < 0:
         raise MetricError(
             f"metric {quoted(name)} is of kind CHRF, whose beta^2 must be at least 0; got {parameters[0]:g}"
         )
+    matching, among, what, remedy = _MATCHES[kind]
     for first, block in blocks_of_rows(statistics):
-        least = np.minimum(block[:, 0::3], block[:, 1::3])
-        beyond = np.argwhere(block[:, 2::3] > least)
+        matches, most = block[:, matching], np.minimum.reduce([block[:, one] for one in among])
+        beyond = np.argwhere(matches > most)
         if len(beyond):
-            row, order = (int(place) for place in beyond[0])
+            row, order = beyond[0].tolist()
             raise MetricError(
-                f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {block[row, 3 * order + 2]:g} matches "
-                f"among {least[row, order]:g} n-grams; the columns of each order must be hypothesis, reference, match"
+                f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {matches[row, order]:g} matches among "
+                f"{most[row, order]:g} {what.format(order + 1)}; {remedy.format(listed(columns))}"
             )
 
 
-def _check_per(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
-    del parameters
-    if statistics.shape[1] != 3:
-        raise MetricError(f"metric {quoted(name)} is of kind PER, which takes 3 statistics columns, not {len(columns)}")
-    for first, block in blocks_of_rows(statistics):
-        least = np.minimum(block[:, 1], block[:, 2])
-        beyond = np.flatnonzero(block[:, 0] > least)
-        if len(beyond):
-            row = int(beyond[0])
-            raise MetricError(
-                f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {block[row, 0]:g} matches among "
-                f"{least[row]:g} words; the columns must be {listed(columns)}, in this order"
-            )
-
-
-def _check_budget(name: str, columns: tuple[str, ...], parameters: FloatArray, statistics: FloatArray) -> None:
-    if statistics.shape[1] != 2:
-        raise MetricError(f"metric {quoted(name)} is of kind BUDGET, which takes 2 columns, not {len(columns)}")
+def _check_budget(name: str, parameters: FloatArray) -> None:
     most, *units = parameters.tolist()
     if not (0.0 <= most == int(most) <= EXACT_INTEGERS and all(frexp(unit)[0] == 0.5 for unit in units)):
         raise MetricError(
@@ -173,15 +167,12 @@ class _Ratio:
         return np.empty(0)
 
     def check(self, statistics: FloatArray) -> None:
-        """Raise `MetricError` unless statistics [M, K] are what the formula takes, in the order of `columns`."""
         check_kind(self.name, self.kind, self.parameters, statistics, self.columns)
 
     def loss(self, total: FloatArray) -> float:
-        """Return the loss of summed statistics [K]."""
         return float(self.losses_of_totals(np.asarray(total)[None])[0])
 
     def losses_of_totals(self, totals: FloatArray) -> FloatArray:
-        """Return the losses [n] of summed statistics [n, K]."""
         return core.losses_of_totals(self.kind, self.parameters, np.ascontiguousarray(totals, dtype=np.float64))
 
     def score(self, total: FloatArray) -> float:

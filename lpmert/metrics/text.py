@@ -47,8 +47,8 @@ class TextMetric(Protocol):
         """The settings that change the statistics."""
 
 
-class _Summed:
-    """What metrics share whose statistics are one loss a hypothesis."""
+class Summed:
+    """What settings share whose statistics are one loss a hypothesis."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class BleuTexts:
 
 
 @dataclass(frozen=True)
-class SentenceBleuTexts(_Summed):
+class SentenceBleuTexts(Summed):
     """1 - sentence BLEU of every list, summed; smoothing and smooth_value are sacrebleu's.
 
     smoothing: "add-k" (Lin and Och, COLING 2004; with smooth_value 1, the default, this is BLEU+1), "floor" (by
@@ -211,7 +211,7 @@ class ChrfTexts:
 
 
 @dataclass(frozen=True)
-class TerTexts(_Summed):
+class TerTexts(Summed):
     """Edits of translation edit rate, as sacrebleu counts them; with per_sentence each list's edits over its length."""
 
     normalized: bool = False
@@ -248,7 +248,7 @@ class TerTexts(_Summed):
 
 
 @dataclass(frozen=True)
-class EditTexts(_Summed):
+class EditTexts(Summed):
     """Insertions, deletions and substitutions of words (WER) or characters (CER) against the nearest reference.
 
     With per_sentence each list's edits are divided by the length of that reference.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections import Counter
 from collections.abc import ItemsView, Iterable, KeysView, Mapping, Sequence, Set
@@ -13,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.quoting import quoted
-from lpmert.system.mapped import is_mapped
+from lpmert.system.mapped import is_mapped, pieces
 
 MAGNITUDE_LIMIT = 1e150
 """Largest feature or statistic accepted: products of two and sums of many stay finite in double precision."""
@@ -81,6 +83,53 @@ def check_shape(shape: tuple[int, ...], what: str) -> None:
         raise DataError(f"{what} must have one row a hypothesis and at least one column, not shape {shape}")
 
 
+def fingerprint_of(tag: str, labels: Sequence[Any], arrays: Iterable[Any]) -> str:
+    """Return the SHA-256 (hexadecimal) of a tag, labels that JSON can hold, and arrays of numbers."""
+    digest = hashlib.sha256(tag.encode("ascii"))
+    digest.update(json.dumps(labels).encode("ascii"))
+    for array in arrays:
+        plain = array.astype("<f8" if array.dtype.kind == "f" else "<i8", order="C", copy=False)
+        for piece in pieces(plain):
+            digest.update(piece.view(np.uint8))
+    return digest.hexdigest()
+
+
+def is_sparse(values: object) -> bool:
+    # a sparse matrix can only exist once scipy.sparse is loaded, which takes too long to load for nothing
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(values))
+
+
+def check_magnitudes(
+    rows: Any,
+    offsets: IntArray,
+    ids: Sequence[str],
+    names: Sequence[str],
+    what: str = "feature",
+    *,
+    of: tuple[str, str] = ("list", "hypothesis"),
+) -> None:
+    """Raise `DataError`, naming the first such number, unless all of rows [M, D] are finite and not too large.
+
+    rows: an array or a `csr_array`; offsets and ids: of the lists; names: of the columns; of: what lists and rows are.
+    """
+    values = rows.data if is_sparse(rows) else rows.reshape(-1)
+    # no array as large as the values; comparisons with NaN are false
+    if all(-MAGNITUDE_LIMIT <= piece.min() <= piece.max() <= MAGNITUDE_LIMIT for piece in pieces(values)):
+        return
+    entry = int(np.argmin(np.abs(values) <= MAGNITUDE_LIMIT))
+    if is_sparse(rows):
+        row, column = int(np.searchsorted(rows.indptr, entry, side="right")) - 1, int(rows.indices[entry])
+    else:
+        row, column = divmod(entry, len(names))
+    number, value = int(np.searchsorted(offsets, row, side="right")) - 1, float(values[entry])
+    trouble = f"beyond {MAGNITUDE_LIMIT:g}: rescale the {what}" if np.isfinite(value) else "not a finite number"
+    raise DataError(
+        f"{of[0]} {quoted(ids[number])}, {of[1]} {row - int(offsets[number])} (from 0), {what} "
+        f"{quoted(names[column])}: {value} is {trouble}"
+    )
+
+
 def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> IntArray:
     """Return where each list begins and the last one ends; raises `DataError` unless they cut `count` of what there is
     into lists that are not empty.
@@ -117,6 +166,11 @@ def checked_sequence(values: Iterable[Any], what: str) -> list[Any]:
 def one_or_more(files: str | Path | Iterable[str | Path], what: str) -> list[str | Path]:
     """Return files as a list, of one where there is one; raises `DataError` for what is neither."""
     return [files] if isinstance(files, str | Path) else checked_sequence(files, what)
+
+
+def numbered(word: str, count: int) -> tuple[str, ...]:
+    """Return the names word1, word2, ... of what has none."""
+    return tuple(f"{word}{number}" for number in range(1, count + 1))
 
 
 def checked_labels(values: Sequence[str | int], count: int, what: str) -> tuple[str, ...]:
@@ -164,21 +218,19 @@ def checked_losses(losses: ArrayLike | None, count: int) -> FloatArray | None:
 
 
 def checked_references(
-    references: Sequence[str | Sequence[str]] | None, ids: Sequence[str], losses: FloatArray | None
-) -> tuple[tuple[str, ...], ...]:
-    """Return references, none where links have losses; raises `DataError` where not each graph has one."""
-    if references is None and losses is not None:
-        return tuple(() for _ in ids)
-    if references is None:
-        raise DataError("give references, or losses of the links")
+    references: Sequence[str | Sequence[str]], ids: Sequence[str], what: str
+) -> list[tuple[str, ...]]:
+    """Return the references of each list, or lattice; raises `DataError` where not each has one."""
     references = checked_sequence(references, "references")
     if len(references) != len(ids):
-        raise DataError(f"references needs one entry for each of the {len(ids)} lattices; got {quoted(references)}")
+        raise DataError(f"references needs one entry for each of the {len(ids)} {what}s; got {len(references)}")
     several = [(own,) if isinstance(own, str) else tuple(checked_sequence(own, "references")) for own in references]
     for list_id, own in zip(ids, several, strict=True):
         if not own or not all(isinstance(one, str) for one in own):
-            raise DataError(f"lattice {quoted(list_id)} needs at least one reference, all of them strings")
-    return tuple(several)
+            raise DataError(
+                f"{what} {quoted(list_id)} needs at least one reference, all of them strings; got {quoted(own)}"
+            )
+    return several
 
 
 def chosen_of(wanted: ArrayLike | slice, count: int, what: str) -> IntArray:

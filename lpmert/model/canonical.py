@@ -168,7 +168,6 @@ class Canonical:
 
     @property
     def lists(self) -> tuple[FloatArray, IntArray, IntArray]:
-        """Features, offsets and costs."""
         return self.features, self.offsets, self.costs
 
     @cached_property

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lpmert.errors import DataError
+from lpmert.errors import DataError, IntArray
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric, text_metric
-from lpmert.model.arrays import checked_sequence, real_matrix
-from lpmert.model.nbest import NBest
+from lpmert.model.arrays import checked_labels, checked_references, checked_sequence, numbered, real_matrix
+from lpmert.model.nbest import NBest, gathered
 from lpmert.quoting import quoted
 from lpmert.system.deadline import checked
 
@@ -52,10 +53,10 @@ def from_classification(
     """
     rows = real_matrix(features, "features")
     positive = _positive(labels, len(rows))
-    columns = _names(names, rows.shape[1])
+    columns = checked_labels(numbered("feature", rows.shape[1]) if names is None else names, rows.shape[1], "names")
     if intercept:
         rows = np.hstack([rows, np.ones((len(rows), 1))])
-        columns = [*columns, "intercept"]
+        columns = (*columns, "intercept")
     pairs = np.zeros((len(rows), 2, rows.shape[1]))
     pairs[:, 1] = rows
     return NBest(
@@ -104,16 +105,9 @@ def from_choices(
     taken = _column(chosen, len(rows), "chosen")
     if not np.isin(taken, [0, 1]).all():
         raise DataError("chosen must hold only true and false, or 1 and 0")
-    starts = np.concatenate([[0], 1 + np.flatnonzero(case_of_row[1:] != case_of_row[:-1])])
-    ids = [str(case) for case in case_of_row[starts].tolist()]
-    if len(set(ids)) != len(ids):
-        first: dict[str, int] = {}
-        again = next(number for number, case in enumerate(ids) if first.setdefault(case, number) != number)
-        raise DataError(
-            f"case {quoted(ids[again])} comes back in row {starts[again]} (from 0) after it began in row "
-            f"{starts[first[ids[again]]]}; sort the rows by case"
-        )
-    counts = np.add.reduceat(taken.astype(np.int64), starts)
+    owner, ids = _owners(case_of_row, "cases", "case", "sort the rows by case")
+    _, offsets = gathered(owner)
+    counts = np.add.reduceat(taken.astype(np.int64), offsets[:-1])
     if (counts != 1).any():
         wrong = int(np.argmax(counts != 1))
         raise DataError(
@@ -121,9 +115,9 @@ def from_choices(
         )
     return NBest(
         features=rows,
-        offsets=np.append(starts, len(rows)),
+        offsets=offsets,
         statistics=1 - taken.astype(np.float64),
-        names=_names(names, rows.shape[1]),
+        names=names,
         list_ids=ids,
     )
 
@@ -179,19 +173,8 @@ def from_groups(
     for one in owners.tolist():
         if type(one) not in (str, int):
             raise DataError(f"groups must be strings or whole numbers, not {quoted(one)}")
-    kinds: dict[str, type] = {}
-    for one in owners.tolist():
-        if kinds.setdefault(str(one), type(one)) is not type(one):
-            raise DataError(f"groups has {quoted(str(one))} as a string and as a number; write all ids alike")
-    numbers: dict[str, int] = {}
-    owner = np.array([numbers.setdefault(str(one), len(numbers)) for one in owners.tolist()], dtype=np.int64)
-    apart = np.flatnonzero(np.diff(owner) < 0)
-    if len(apart) and not gather:
-        row = int(apart[0]) + 1
-        raise DataError(
-            f"list {quoted(str(owners[row]))} comes back in row {row} (from 0); sort the rows, or gather=True"
-        )
-    order = np.argsort(owner, kind="stable")
+    owner, ids = _owners(owners, "groups", "list", None if gather else "sort the rows, or gather=True")
+    order, offsets = gathered(owner)
     numbers_of_rows = np.asarray(statistics)
     if len(numbers_of_rows) != len(rows):
         raise DataError(
@@ -199,13 +182,32 @@ def from_groups(
         )
     return NBest(
         rows[order],
-        np.concatenate([[0], np.cumsum(np.bincount(owner))]),
+        offsets,
         numbers_of_rows[order],
         names,
-        list(numbers),
+        ids,
         statistic_names,
         None if texts is None else [checked_sequence(texts, "texts")[row] for row in order.tolist()],
     )
+
+
+def _owners(ids: NDArray[np.generic], argument: str, what: str, remedy: str | None) -> tuple[IntArray, list[str]]:
+    """Return for each row [M] the number of its list, by first appearance, and the ids of the lists as strings.
+
+    Raises `DataError` with this remedy where the rows of a list are not adjacent; any order will do without one.
+    """
+    kinds: dict[str, type] = {}
+    for one in ids.tolist():
+        if kinds.setdefault(str(one), type(one)) is not type(one):
+            raise DataError(f"{argument} has {quoted(str(one))} as a string and as a number; write all ids alike")
+    numbers = {one: number for number, one in enumerate(kinds)}
+    owner = np.array([numbers[str(one)] for one in ids.tolist()], dtype=np.int64)
+    apart = np.flatnonzero(np.diff(owner) < 0)
+    if len(apart) and remedy is not None:
+        row = int(apart[0]) + 1
+        began = f"after it began in row {owner.tolist().index(owner[row])}"
+        raise DataError(f"{what} {quoted(str(ids[row]))} comes back in row {row} (from 0) {began}; {remedy}")
+    return owner, list(numbers)
 
 
 def _column(values: ArrayLike, count: int, what: str) -> NDArray[np.generic]:
@@ -226,15 +228,6 @@ def _positive(labels: ArrayLike, count: int) -> NDArray[np.bool_]:
     raise DataError(f"labels must have two values, not {len(values)}; for more classes use one list a case in NBest")
 
 
-def _names(names: Sequence[str] | None, count: int) -> list[str]:
-    if names is None:
-        return [f"feature{number}" for number in range(1, count + 1)]
-    labels = checked_sequence(names, "names")
-    if len(labels) != count:
-        raise DataError(f"names must have {count} entries, one a feature")
-    return labels
-
-
 def measure_texts(
     nbest: NBest, references: Sequence[str | Sequence[str]], metric: str | TextMetric = "bleu"
 ) -> tuple[NBest, Metric]:
@@ -247,30 +240,14 @@ def measure_texts(
     settings = text_metric(metric)
     if nbest.texts is None:
         raise DataError("the lists have no texts; read them with a text column, or pass texts to NBest")
-    references = checked_sequence(references, "references")
-    if len(references) != nbest.n_lists:
-        raise DataError(f"references needs one entry for each of the {nbest.n_lists} lists; got {len(references)}")
-    several = [(one,) if isinstance(one, str) else tuple(checked_sequence(one, "references")) for one in references]
+    several = checked_references(references, nbest.list_ids, "list")
     rows: list[Sequence[float]] = []
-    bounds = zip(nbest.offsets[:-1].tolist(), nbest.offsets[1:].tolist(), strict=True)
-    for list_id, (begin, end), own in zip(nbest.list_ids, bounds, several, strict=True):
-        if not own or not all(isinstance(reference, str) for reference in own):
-            raise DataError(
-                f"list {quoted(list_id)} needs at least one reference, all of them strings; got {quoted(own)}"
-            )
+    for (begin, end), own in zip(pairwise(nbest.offsets.tolist()), several, strict=True):
         count = settings.counter(own)
         texts = nbest.texts[begin:end]
         known = {text: count(text) for text in checked(dict.fromkeys(texts))}
         rows += [known[text] for text in texts]
     numbers = sorted({len(own) for own in several})
     source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{settings.signature}"
-    measured = NBest(
-        nbest.features,
-        nbest.offsets,
-        np.array(rows, dtype=np.float64),
-        nbest.names,
-        nbest.list_ids,
-        settings.columns,
-        nbest.texts,
-    )
+    measured = nbest.changed(statistics=np.array(rows, dtype=np.float64), statistic_names=settings.columns)
     return measured, settings.metric(source)

@@ -5,8 +5,6 @@ What `NBest` is for lists.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.model.arrays import (
-    MAGNITUDE_LIMIT,
+    check_magnitudes,
     check_shape,
     checked_labels,
     checked_losses,
@@ -26,13 +24,19 @@ from lpmert.model.arrays import (
     checked_references,
     checked_sequence,
     chosen_of,
+    fingerprint_of,
+    numbered,
     real_numbers,
     whole_numbers,
 )
+from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import quoted
 
 SILENT = -1
 """In place of the number of a word: the link has none."""
+
+Texts = tuple[tuple[int, ...], ...]
+"""Texts, each of words by their numbers."""
 
 _EXACT_BITS = 51
 """The features of a path are whole multiples of their unit below 2**51: sums and differences of two are exact."""
@@ -130,21 +134,10 @@ class WordGraphs:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hexadecimal) of everything that can change an optimum or its report."""
-        digest = hashlib.sha256(f"lpmert {type(self).__name__} 1".encode("ascii"))
         labels = [self.names, self.list_ids, self.vocabulary, self.references, self.features.shape]
-        digest.update(json.dumps(labels).encode("ascii"))
-        arrays: list[NDArray[Any]] = [
-            self.offsets,
-            self.n_nodes,
-            self.sources,
-            self.seconds,
-            self.targets,
-            self.features,
-            *self._said(),
-        ]
-        for array in arrays if self.losses is None else [*arrays, self.losses]:
-            digest.update(np.ascontiguousarray(array, dtype="<f8" if array.dtype.kind == "f" else "<i8").data)
-        return digest.hexdigest()
+        arrays = [self.offsets, self.n_nodes, self.sources, self.seconds, self.targets, self.features, *self._said()]
+        lost = [] if self.losses is None else [self.losses]
+        return fingerprint_of(f"lpmert {type(self).__name__} 1", labels, [*arrays, *lost])
 
     def exact_sums(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return features [L, d] of the links rounded so that sums along paths are exact multiples of units [d]."""
@@ -165,6 +158,11 @@ class WordGraphs:
     def _said(self) -> tuple[NDArray[np.int32], ...]:
         """Return what tells the words of hypotheses."""
         return (self.words,)
+
+    def say(self, link: int, texts: Texts) -> Texts:
+        """Return the text that a link, counted from 0 through all graphs, makes of the texts of the nodes it leaves."""
+        before, word = texts[0] if texts else (), int(self.words[link])
+        return (before if word == SILENT else (*before, word),)
 
     def words_of(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
         """Return the words, as numbers, of a hypothesis of graph `number`."""
@@ -190,22 +188,13 @@ class WordGraphs:
         return " ".join(self.vocabulary[word] for word in words)
 
 
-class Rows(NamedTuple):
-    """Features [L, D] of links, where those of each graph begin and the last ones end, and what both are called."""
-
-    features: FloatArray
-    offsets: IntArray
-    names: tuple[str, ...]
-    list_ids: tuple[str, ...]
-
-
 def checked_rows(
     features: ArrayLike,
     offsets: ArrayLike,
     names: Sequence[str] | None,
     list_ids: Sequence[str | int] | None,
-) -> Rows:
-    """Return features with names and ids, which are counted where there are none.
+) -> tuple[FloatArray, IntArray, tuple[str, ...], tuple[str, ...]]:
+    """Return features, offsets, names and ids, which are counted where there are none.
 
     Raises `DataError` where sizes disagree, a name or id comes twice, or a number is not finite or too large.
     """
@@ -215,23 +204,17 @@ def checked_rows(
     bounds = checked_offsets(offsets, n_links, "links")
     n_graphs = len(bounds) - 1
     ids = checked_labels(range(n_graphs) if list_ids is None else list_ids, n_graphs, "list_ids")
-    default = [f"feature{number}" for number in range(1, n_features + 1)]
-    found = Rows(rows, bounds, checked_labels(default if names is None else names, n_features, "names"), ids)
-    _check_magnitudes(found)
-    return found
+    own_names = checked_labels(numbered("feature", n_features) if names is None else names, n_features, "names")
+    check_magnitudes(rows, bounds, ids, own_names, of=("lattice", "link"))
+    return rows, bounds, own_names, ids
 
 
-def _check_magnitudes(given: Rows) -> None:
-    rows, offsets, names, ids = given
-    # no array as large as the rows; comparisons with NaN are false
-    if not -MAGNITUDE_LIMIT <= rows.min() <= rows.max() <= MAGNITUDE_LIMIT:
-        fits = np.abs(rows) <= MAGNITUDE_LIMIT
-        link, column = divmod(int(np.argmin(fits)), len(names))
-        number = int(np.searchsorted(offsets, link, side="right")) - 1
-        raise DataError(
-            f"lattice {quoted(ids[number])}, link {link - int(offsets[number])} (from 0), feature "
-            f"{quoted(names[column])}: {rows[link, column]} is not finite, or beyond {MAGNITUDE_LIMIT:g}; correct it"
-        )
+def _references(
+    references: Sequence[str | Sequence[str]] | None, ids: Sequence[str], losses: FloatArray | None
+) -> tuple[tuple[str, ...], ...]:
+    if references is None and losses is None:
+        raise DataError("give references, or losses of the links")
+    return tuple(() for _ in ids) if references is None else tuple(checked_references(references, ids, "lattice"))
 
 
 def numbered_words(
@@ -372,7 +355,7 @@ class Lattices(WordGraphs):
             words=numbers[chosen],
             losses=None if lost is None else lost[chosen],
             n_nodes=n_nodes,
-            references=checked_references(references, ids, lost),
+            references=_references(references, ids, lost),
             vocabulary=known,
             names=own_names,
             list_ids=ids,
@@ -384,10 +367,10 @@ class Lattices(WordGraphs):
         Raises `DataError` if an index is out of range.
         """
         chosen = chosen_of(lattices, self.n_lists, "lattice")
-        links = np.concatenate([np.arange(self.offsets[s], self.offsets[s + 1]) for s in chosen])
+        links, offsets = rows_of_lists(self.offsets, chosen)
         return Lattices(
             self.features[links],
-            np.cumsum([0, *np.diff(self.offsets)[chosen].tolist()]),
+            offsets,
             self.sources[links],
             self.targets[links],
             self.words[links],
@@ -453,10 +436,6 @@ def _outer_node(given: int | None, n_nodes: int, inner: IntArray, others: IntArr
     raise DataError(
         f"lattice {quoted(list_id)}: nodes {found[0]} and {found[1]} could both be its {what}; give {what}s"
     )
-
-
-Texts = tuple[tuple[int, ...], ...]
-"""Texts, each of words by their numbers."""
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -559,7 +538,7 @@ class Hypergraphs(WordGraphs):
             outputs=np.array([word for text in texts for word in text], dtype=np.int32),
             output_offsets=np.cumsum([0, *map(len, texts)], dtype=np.int64),
             n_nodes=np.array(counts, dtype=np.int64),
-            references=checked_references(references, ids, lost),
+            references=_references(references, ids, lost),
             vocabulary=vocabulary,
             names=own_names,
             list_ids=ids,
@@ -578,10 +557,7 @@ class Hypergraphs(WordGraphs):
         return np.array(waiting[0][0], dtype=np.int32)
 
     def say(self, link: int, texts: Texts) -> Texts:
-        """Return the text that a link, counted from 0 through all hypergraphs, makes of the texts of its tails.
-
-        Several texts where it does no more than join tails.
-        """
+        """Return what `WordGraphs.say` does: several texts where a link does no more than join tails."""
         if self.words[link] == _JOINT:
             return texts
         words: list[int] = []

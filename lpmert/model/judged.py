@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.model.arrays import checked_offsets, fingerprint_of
+from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import listed, quoted, repeated
 
 _LARGEST = 1e100
@@ -52,14 +52,11 @@ class Judged:
 
     def __post_init__(self) -> None:
         features, relevance = _numbers(self.features, "features"), _numbers(self.relevance, "relevance")
-        offsets = np.asarray(self.offsets)
         if features.ndim != 2 or 0 in features.shape:
             raise DataError("features must be an array of documents x features")
         if relevance.shape != features.shape[:1]:
             raise DataError(f"relevance must have one grade for each of {len(features)} documents")
-        ends = offsets.tolist() if offsets.ndim == 1 and offsets.dtype.kind in "iu" else []
-        if [*ends[:1], *ends[-1:]] != [0, len(features)] or (np.diff(offsets.astype(np.int64)) <= 0).any():
-            raise DataError(f"offsets must be whole numbers that increase from 0 to {len(features)}, the documents")
+        offsets = checked_offsets(self.offsets, len(features), "documents")
         if not np.isfinite(features).all():
             raise DataError("features must be finite; replace missing scores by a rule of yours, such as the least one")
         n_queries = len(offsets) - 1
@@ -81,7 +78,7 @@ class Judged:
                 raise DataError(f"two {what} are called {quoted(twice)}; give each a name of its own")
         for name, value in zip(
             ("features", "offsets", "relevance", "names", "queries", "unretrieved"),
-            (features, offsets.astype(np.int64), relevance, names, queries, unretrieved),
+            (features, offsets, relevance, names, queries, unretrieved),
             strict=True,
         ):
             object.__setattr__(self, name, value)
@@ -89,12 +86,10 @@ class Judged:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hexadecimal) of everything that can change an optimum, and of the names."""
-        digest = hashlib.sha256(b"lpmert judged documents 1\n")
-        digest.update(json.dumps([self.names, self.queries, self.features.shape]).encode("ascii"))
-        for values in (self.offsets, self.features, self.relevance, *self.unretrieved):
-            plain = values.astype("<f8" if values.dtype.kind == "f" else "<i8", order="C", copy=False)
-            digest.update(len(plain).to_bytes(8, "little") + plain.tobytes())
-        return digest.hexdigest()
+        labels = [self.names, self.queries, self.features.shape]
+        values = [self.offsets, self.features, self.relevance, *self.unretrieved]
+        sized = [part for one in values for part in (np.array([len(one)]), one)]
+        return fingerprint_of("lpmert judged documents 1\n", labels, sized)
 
     def select(self, names: Sequence[str]) -> Judged:
         """Return the same documents with these features."""
@@ -106,12 +101,11 @@ class Judged:
 
     def of_queries(self, numbers: Sequence[int] | IntArray) -> Judged:
         """Return the documents of these queries, by their numbers from 0."""
-        own = [(int(self.offsets[q]), int(self.offsets[q + 1])) for q in numbers]
-        rows = np.concatenate([np.arange(a, b) for a, b in own])
+        rows, offsets = rows_of_lists(self.offsets, np.asarray(numbers))
         return replace(
             self,
             features=self.features[rows],
-            offsets=np.cumsum([0, *(b - a for a, b in own)]),
+            offsets=offsets,
             relevance=self.relevance[rows],
             queries=tuple(self.queries[q] for q in numbers),
             unretrieved=tuple(self.unretrieved[q] for q in numbers),
@@ -126,5 +120,4 @@ def _numbers(values: Any, what: str) -> FloatArray:
 
 
 def rows_by_query(offsets: IntArray) -> Iterator[slice]:
-    """Return the rows of each query."""
     return (slice(int(a), int(b)) for a, b in pairwise(offsets))

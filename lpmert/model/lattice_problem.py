@@ -16,14 +16,13 @@ from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.findings import Unit
 from lpmert.metrics.base import SumOfLosses, exact_loss
 from lpmert.metrics.ratio import ERROR_RATE, unit_of
-from lpmert.metrics.text import EditTexts, TextMetric, reference_length, text_metric, text_unit
+from lpmert.metrics.text import EditTexts, Summed, TextMetric, reference_length, text_metric, text_unit
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals
 from lpmert.model.evaluation import Evaluation
 from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs
 from lpmert.model.presolve import LOSS_UNIT, column_scales, group_identical, times
 from lpmert.model.problem import BaseProblem, Problem
-from lpmert.model.reduction import reduce
-from lpmert.model.region import Region, limits_of
+from lpmert.model.region import Region
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Rounding
 from lpmert.quoting import quoted
@@ -89,12 +88,8 @@ def exact_scores(multiples: FloatArray, weights: FloatArray | Sequence[Fraction]
     factors = [Fraction(weight) * Fraction(unit) for weight, unit in zip(weights, units.tolist(), strict=True)]
     common = lcm(*(factor.denominator for factor in factors))
     whole = [int(factor * common) for factor in factors]
-    return [sum(value * factor for value, factor in zip(row, whole, strict=True)) for row in _integers(multiples)]
-
-
-def _integers(values: FloatArray) -> list[list[int]]:
-    rows: list[list[int]] = values.astype(np.int64).tolist()
-    return rows
+    rows: list[list[int]] = multiples.astype(np.int64).tolist()
+    return [sum(value * factor for value, factor in zip(row, whole, strict=True)) for row in rows]
 
 
 _LARGEST_LOSS = 2**40
@@ -110,15 +105,10 @@ _LINKS_OF_UNIT = 200_000
 
 
 @dataclass(frozen=True)
-class SumOfLinks:
+class SumOfLinks(Summed):
     """Losses of links, summed along paths: what stands for settings of a metric on texts."""
 
-    columns: tuple[str, ...] = ("loss",)
     signature: str = "links"
-
-    def metric(self, source: str) -> SumOfLosses:
-        """Return the metric that sums them."""
-        return SumOfLosses(source)
 
 
 class Verdict(NamedTuple):
@@ -151,7 +141,7 @@ class LatticeProblem(BaseProblem):
     """
 
     def __init__(self, lattices: WordGraphs, metric: str | TextMetric = "wer", region: Region | None = None) -> None:
-        self.lattices, self.names = lattices, lattices.names
+        self.lattices = lattices
         self.given_metric = metric
         self.settings: TextMetric | SumOfLinks = SumOfLinks() if metric == "loss" else text_metric(metric)
         if metric == "loss" and lattices.losses is None:
@@ -162,8 +152,7 @@ class LatticeProblem(BaseProblem):
         source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{self.settings.signature}"
         self.metric = self.settings.metric(source)
         self.additive = isinstance(self.metric, SumOfLosses)
-        self.region = None if region is None else region.of(lattices.names)
-        self._reduction = None if self.region is None else reduce(limits_of(self.region, lattices.names))
+        super().__init__(lattices, region)
         features, labels = lattices.features, tuple[str, ...]()
         room_for(_TIMES * features.nbytes, "the canonical form, a search and its report")
         limits, cap = np.empty((0, lattices.n_features)), None
@@ -246,13 +235,8 @@ class LatticeProblem(BaseProblem):
         return {**self.__dict__, **forgotten}
 
     @property
-    def fingerprint(self) -> str:
-        return self.lattices.fingerprint
-
-    @property
-    def signature(self) -> str:
-        region = "" if self.region is None else f"|{self.region.signature}"
-        return f"{self.metric.signature}|lattices{region}"
+    def _setting(self) -> str:
+        return "lattices"
 
     def rates(self, loss: float) -> Mapping[str, float]:
         """Return a loss as a share of the length of the references, where each lattice has one."""
@@ -306,7 +290,6 @@ class LatticeProblem(BaseProblem):
         return int(self.statistics(number, way)[0])
 
     def cost(self, total: FloatArray) -> int:
-        """Return the cost of summed statistics [K]."""
         return int(total[0]) if self.additive else self.canonical.cost_of_loss(exact_loss(self.metric, total))
 
     def features(self, number: int, way: NDArray[np.integer]) -> FloatArray:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,25 +12,25 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.model.arrays import (
-    MAGNITUDE_LIMIT,
+    check_magnitudes,
     check_shape,
     checked_labels,
     checked_offsets,
     checked_sequence,
     checked_texts,
     chosen_of,
+    fingerprint_of,
+    is_sparse,
+    numbered,
     real_matrix,
     real_numbers,
 )
-from lpmert.numeric.lists import blocks_of_lists
+from lpmert.numeric.lists import blocks_of_lists, rows_of_lists
 from lpmert.quoting import listed, quoted
-from lpmert.system.mapped import pieces, released, taken
+from lpmert.system.mapped import released, taken
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-
-_FINGERPRINT_TAG = b"lpmert nbest 1"
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -94,7 +91,7 @@ class NBest:
         copy: bool = True,
     ) -> None:
         feature_rows: Any = features
-        feature_rows = _csr(features) if _is_sparse(features) else real_matrix(feature_rows, "features", copy=copy)
+        feature_rows = _csr(features) if is_sparse(features) else real_matrix(feature_rows, "features", copy=copy)
         statistic_rows = real_numbers(statistics, "statistics")
         statistic_rows = real_matrix(
             statistic_rows[:, None] if statistic_rows.ndim == 1 else statistic_rows, "statistics", copy=copy
@@ -110,19 +107,20 @@ class NBest:
         def hold(attribute: str, value: object) -> None:
             object.__setattr__(self, attribute, value)
 
-        if names is None:
-            names = [f"feature{number}" for number in range(1, n_features + 1)]
         if statistic_names is None:
-            numbered = [f"statistic{number}" for number in range(1, n_statistics + 1)]
-            statistic_names = ["loss"] if n_statistics == 1 else numbered
-        hold("names", checked_labels(names, n_features, "names"))
+            statistic_names = ["loss"] if n_statistics == 1 else numbered("statistic", n_statistics)
+        hold("names", checked_labels(numbered("feature", n_features) if names is None else names, n_features, "names"))
         hold("statistic_names", checked_labels(statistic_names, n_statistics, "statistic_names"))
         hold("list_ids", checked_labels(range(n_lists) if list_ids is None else list_ids, n_lists, "list_ids"))
         hold("texts", None if texts is None else checked_texts(texts, n_hypotheses))
         hold("offsets", bounds)
         hold("features", feature_rows)
         hold("statistics", statistic_rows)
-        self._check_magnitudes()
+        for rows, columns, what in (
+            (feature_rows, self.names, "feature"),
+            (statistic_rows, self.statistic_names, "statistic"),
+        ):
+            check_magnitudes(rows, bounds, self.list_ids, columns, what)
         for array in (bounds, statistic_rows, *_arrays(feature_rows)):
             array.flags.writeable = False
 
@@ -156,7 +154,7 @@ class NBest:
     def dense_features(self) -> FloatArray:
         """Return the features [M, D] as a dense array, read-only."""
         rows: Any = self.features
-        dense: FloatArray = rows.toarray() if _is_sparse(rows) else rows
+        dense: FloatArray = rows.toarray() if is_sparse(rows) else rows
         dense.flags.writeable = False
         return dense
 
@@ -166,20 +164,15 @@ class NBest:
         for first, end in blocks_of_lists(self.offsets):
             own = self.offsets[first : end + 1]
             some = rows[own[0] : own[-1]]
-            yield some.toarray() if _is_sparse(rows) else some, own - own[0]
+            yield some.toarray() if is_sparse(rows) else some, own - own[0]
             released(rows)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hexadecimal) of everything that can change an optimum or its report; texts are left out."""
-        digest = hashlib.sha256(_FINGERPRINT_TAG)
         labels = [self.names, self.statistic_names, self.list_ids, self.features.shape, self.statistics.shape]
-        digest.update(json.dumps([*labels, _is_sparse(self.features)]).encode("ascii"))
-        for array in (self.offsets, self.statistics, *_arrays(self.features)):
-            plain = array.astype("<f8" if array.dtype.kind == "f" else "<i8", order="C", copy=False)
-            for piece in pieces(plain):
-                digest.update(piece.view(np.uint8))
-        return digest.hexdigest()
+        arrays = self.offsets, self.statistics, *_arrays(self.features)
+        return fingerprint_of("lpmert nbest 1", [*labels, is_sparse(self.features)], arrays)
 
     def restrict(self, lists: ArrayLike | slice) -> NBest:
         """Return the lists chosen by indices, a mask [S] or a slice, in the order given.
@@ -187,8 +180,8 @@ class NBest:
         Negative indices count from the end. Raises `DataError` if an index is out of range or comes twice.
         """
         chosen = chosen_of(lists, self.n_lists, "list")
-        starts, ends = self.offsets[chosen], self.offsets[chosen + 1]
-        return self._take(_ranges(starts, ends), chosen, ends - starts)
+        rows, offsets = rows_of_lists(self.offsets, chosen)
+        return self._take(rows, offsets, [self.list_ids[number] for number in chosen.tolist()])
 
     def select_features(self, names: Sequence[str]) -> NBest:
         """Return the same lists with only these features, in the order given; an unknown name raises `DataError`."""
@@ -199,15 +192,17 @@ class NBest:
         return self._with_columns(range(self.n_features), _places(names, self.statistic_names, "statistic"))
 
     def _with_columns(self, features: Sequence[int], statistics: Sequence[int]) -> NBest:
-        return NBest(
-            self.features[:, list(features)],
-            self.offsets,
-            self.statistics[:, list(statistics)],
-            [self.names[column] for column in features],
-            self.list_ids,
-            [self.statistic_names[column] for column in statistics],
-            self.texts,
+        return self.changed(
+            features=self.features[:, list(features)],
+            statistics=self.statistics[:, list(statistics)],
+            names=[self.names[column] for column in features],
+            statistic_names=[self.statistic_names[column] for column in statistics],
         )
+
+    def changed(self, **changes: Any) -> NBest:
+        """Return lists with other fields; the arrays are taken over, not copied."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return NBest(**(own | changes), copy=False)
 
     def merge(self, other: NBest) -> NBest:
         """Return the lists of both; lists with equal ids are pooled, own hypotheses first, and new ids are appended.
@@ -228,21 +223,14 @@ class NBest:
         ids = tuple(dict.fromkeys((*self.list_ids, *other.list_ids)))
         place = {list_id: number for number, list_id in enumerate(ids)}
         places = np.array([place[list_id] for list_id in other.list_ids])
-        owner = np.concatenate([self.list_index, places[other.list_index]])
-        order = np.argsort(owner, kind="stable")
-        rows = _stack(self.features, other.features)[order]
-        texts = None
-        if self.texts is not None and other.texts is not None:
-            both = self.texts + other.texts
-            texts = [both[hypothesis] for hypothesis in order.tolist()]
-        return NBest(
-            rows,
-            _from_sizes(np.bincount(owner, minlength=len(ids))),
-            np.concatenate([self.statistics, other.statistics])[order],
-            self.names,
-            ids,
-            self.statistic_names,
-            texts,
+        order, offsets = gathered(np.concatenate([self.list_index, places[other.list_index]]))
+        both = None if self.texts is None or other.texts is None else self.texts + other.texts
+        return self.changed(
+            features=_stack(self.features, other.features)[order],
+            offsets=offsets,
+            statistics=np.concatenate([self.statistics, other.statistics])[order],
+            list_ids=ids,
+            texts=None if both is None else [both[hypothesis] for hypothesis in order.tolist()],
         )
 
     def deduplicate(self) -> NBest:
@@ -256,51 +244,17 @@ class NBest:
                 seen.add(key)
                 kept.append(hypothesis)
         sizes = np.bincount(self.list_index[kept], minlength=self.n_lists)
-        return self._take(np.array(kept), np.arange(self.n_lists), sizes)
+        return self._take(np.array(kept), from_sizes(sizes), self.list_ids)
 
-    def _take(self, hypotheses: IntArray, lists: IntArray, sizes: IntArray) -> NBest:
-        """Return these hypotheses, of which so many in a row belong to each of these lists."""
+    def _take(self, hypotheses: IntArray, offsets: IntArray, list_ids: Sequence[str]) -> NBest:
         texts = self.texts
-        return NBest(
-            _taken(self.features, hypotheses),
-            _from_sizes(sizes),
-            _taken(self.statistics, hypotheses),
-            self.names,
-            [self.list_ids[number] for number in lists.tolist()],
-            self.statistic_names,
-            None if texts is None else [texts[hypothesis] for hypothesis in hypotheses.tolist()],
-            copy=False,
+        return self.changed(
+            features=taken_rows(self.features, hypotheses),
+            offsets=offsets,
+            statistics=taken_rows(self.statistics, hypotheses),
+            list_ids=list_ids,
+            texts=None if texts is None else [texts[hypothesis] for hypothesis in hypotheses.tolist()],
         )
-
-    def _check_magnitudes(self) -> None:
-        rows: Any = self.features
-        sparse = _is_sparse(rows)
-        for what, values, names in (
-            ("feature", rows.data if sparse else rows.ravel(), self.names),
-            ("statistic", self.statistics.ravel(), self.statistic_names),
-        ):
-            # no array as large as the values; comparisons with NaN are false
-            if all(-MAGNITUDE_LIMIT <= piece.min() <= piece.max() <= MAGNITUDE_LIMIT for piece in pieces(values)):
-                continue
-            fits = np.abs(values) <= MAGNITUDE_LIMIT
-            entry = int(np.argmin(fits))
-            if sparse and what == "feature":
-                row, column = int(np.searchsorted(rows.indptr, entry, side="right")) - 1, int(rows.indices[entry])
-            else:
-                row, column = divmod(entry, len(names))
-            number = int(np.searchsorted(self.offsets, row, side="right")) - 1
-            value = float(values[entry])
-            trouble = f"beyond {MAGNITUDE_LIMIT:g}: rescale the {what}" if np.isfinite(value) else "not a finite number"
-            raise DataError(
-                f"list {quoted(self.list_ids[number])}, hypothesis {row - int(self.offsets[number])} (from 0), "
-                f"{what} {quoted(names[column])}: {value} is {trouble}"
-            )
-
-
-def _is_sparse(values: object) -> bool:
-    # a sparse matrix can only exist once scipy.sparse is loaded, which takes too long to load for nothing
-    sparse = sys.modules.get("scipy.sparse")
-    return sparse is not None and bool(sparse.issparse(values))
 
 
 def _csr(values: Any) -> csr_array:
@@ -315,11 +269,11 @@ def _csr(values: Any) -> csr_array:
 
 
 def _arrays(features: Any) -> tuple[Any, ...]:
-    return (features.data, features.indices, features.indptr) if _is_sparse(features) else (features,)
+    return (features.data, features.indices, features.indptr) if is_sparse(features) else (features,)
 
 
 def _stack(first: Any, second: Any) -> Any:
-    if not _is_sparse(first) and not _is_sparse(second):
+    if not is_sparse(first) and not is_sparse(second):
         return np.concatenate([first, second])
     from scipy.sparse import csr_array, vstack
 
@@ -328,25 +282,26 @@ def _stack(first: Any, second: Any) -> Any:
 
 def _row_keys(rows: Any) -> list[bytes]:
     """Return for each row bytes that are equal exactly where rows are."""
-    if _is_sparse(rows):
+    if is_sparse(rows):
         ends = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
         return [rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in ends]
     buffer, width = rows.tobytes(), rows.shape[1] * rows.itemsize
     return [buffer[start : start + width] for start in range(0, len(buffer), width)]
 
 
-def _taken(rows: Any, chosen: IntArray) -> Any:
-    return rows[chosen] if _is_sparse(rows) else taken(rows, chosen)
+def taken_rows(rows: Any, chosen: IntArray) -> Any:
+    """Return a copy of chosen rows [M, D], dense or sparse, as `lpmert.system.mapped.taken` does."""
+    return rows[chosen] if is_sparse(rows) else taken(rows, chosen)
 
 
-def _from_sizes(sizes: IntArray) -> IntArray:
+def from_sizes(sizes: IntArray) -> IntArray:
+    """Return the offsets [S + 1] of lists of these sizes [S]."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
 
 
-def _ranges(starts: IntArray, ends: IntArray) -> IntArray:
-    """Return start, ..., end - 1 of each pair, one after the other."""
-    sizes = ends - starts
-    return np.asarray(np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes))
+def gathered(owners: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the rows list by list, and offsets, from the list that each row [M] belongs to, of which none is empty."""
+    return np.argsort(owners, kind="stable"), from_sizes(np.bincount(owners))
 
 
 def _places(names: Sequence[str], there: Sequence[str], what: str) -> list[int]:

@@ -20,9 +20,10 @@ from lpmert.metrics.ratio import rates_of, unit_of
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights
 from lpmert.model.data_warnings import data_warnings
 from lpmert.model.evaluation import Evaluation, Evaluator, least_lead, ranges_of_weights
+from lpmert.model.graphs import WordGraphs
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import TIMES, Hypotheses, canonicalise, fixed_point
-from lpmert.model.reduction import Reduction, reduce
+from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric.lists import blocks_of_lists, take_rows
 from lpmert.numeric.rounding import decimals_of
@@ -54,22 +55,30 @@ class BaseProblem(ABC):
     names [D]: of the features. canonical: what a search takes; coordinates: from its weights to those of the caller.
     """
 
-    names: tuple[str, ...]
     metric: Metric
-    region: Region | None
     canonical: Canonical
     coordinates: Coordinates[CanonicalWeights]
-    _reduction: Reduction | None
+
+    def __init__(self, data: NBest | WordGraphs, region: Region | None) -> None:
+        self._data, self.names = data, data.names
+        self.region = None if region is None else region.of(data.names)
+        self._reduction = None if self.region is None else reduce(limits_of(self.region, data.names))
 
     @property
-    @abstractmethod
     def fingerprint(self) -> str:
         """That of the lists or lattices."""
+        return self._data.fingerprint
+
+    @property
+    def signature(self) -> str:
+        """Every setting of the problem that changes the number."""
+        region = "" if self.region is None else f"|{self.region.signature}"
+        return f"{self.metric.signature}|{self._setting}{region}"
 
     @property
     @abstractmethod
-    def signature(self) -> str:
-        """Every setting of the problem that changes the number."""
+    def _setting(self) -> str:
+        """What the signature says of the kind of problem."""
 
     @property
     @abstractmethod
@@ -127,18 +136,17 @@ class Problem(BaseProblem):
     ) -> None:
         if ties not in TIES:
             raise MethodError(f"ties={quoted(ties)} is none of {', '.join(TIES)}")
-        self.nbest, self.names = nbest, nbest.names
+        self.nbest = nbest
         self.metric = metric_of(metric, nbest.statistic_names)
         check_statistics(self.metric, nbest.statistics, nbest.offsets)
         check_metric(self.metric, nbest.statistics, nbest.offsets)
         self.ties = ties
-        self.region = None if region is None else region.of(nbest.names)
         self.losses = losses = _losses(self.metric, nbest.statistics)
         if losses is None and ties != "first":
             raise MethodError(
                 f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} has not"
             )
-        self._reduction = None if region is None else reduce(limits_of(region, nbest.names))
+        super().__init__(nbest, region)
         given = nbest.features
         self._decimals = decimals_of(given if isinstance(given, np.ndarray) else given.data)  # zeros mean nothing else
         self._unit = self._decimals.unit
@@ -202,20 +210,14 @@ class Problem(BaseProblem):
         return Distinct(self._evaluator.features, self._evaluator.offsets, self._evaluator.statistics)
 
     def scaled(self, lists: Distinct) -> Distinct:
-        """Return lists in the columns of the canonical form."""
         features, offsets, statistics = lists
         reduced = features if self._reduction is None else self._reduction.features(features, offsets)[0]
         columns = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
         return Distinct(columns, offsets, statistics)
 
     @property
-    def fingerprint(self) -> str:
-        return self.nbest.fingerprint
-
-    @property
-    def signature(self) -> str:
-        region = "" if self.region is None else f"|{self.region.signature}"
-        return f"{self.metric.signature}|ties:{self.ties}{region}"
+    def _setting(self) -> str:
+        return f"ties:{self.ties}"
 
     @cached_property
     def data_warnings(self) -> tuple[Diagnostic, ...]:

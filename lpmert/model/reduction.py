@@ -107,7 +107,6 @@ class Reduction:
         return features, Rounding(spread, given, codes, columns, np.arange(len(given)), self.exact_rows)
 
     def weights(self, reduced: FloatArray) -> FloatArray:
-        """Return weights u [d] as weights [D]."""
         return np.asarray(self.basis @ reduced)
 
     def coordinates(self, weights: FloatArray) -> FloatArray:
@@ -127,7 +126,7 @@ def reduce(limits: RegionCone) -> Reduction:
         for k, column in enumerate(exact):
             basis[list(column), k] = [float(value) for value in column.values()]
     except OverflowError:
-        against = _listed(limits.equation_labels)
+        against = ", ".join(limits.equation_labels)
         raise RegionError(
             f"numbers in {against} are too far apart for double precision; rescale the features"
         ) from None
@@ -137,7 +136,7 @@ def reduce(limits: RegionCone) -> Reduction:
     else:
         reduced = [scaled_row(_products(row, exact)) for row in reduced]
     if not exact or (limits.referred and not any(reduced[0])):
-        against = _listed([*limits.labels[: int(limits.referred)], *limits.equation_labels])
+        against = ", ".join([*limits.labels[: int(limits.referred)], *limits.equation_labels])
         raise RegionError(f"only zero weights fulfil {against}; omit one of them")
     cap, off = None, None
     rows = as_floats(reduced, len(exact))
@@ -151,9 +150,10 @@ def reduce(limits: RegionCone) -> Reduction:
         unit = Cap(limits.centre, limits.cosine).unit
         share = float(np.linalg.norm(unit[columns] if columns is not None else unit @ basis))
         if share <= limits.cosine:
+            against = ", ".join(limits.equation_labels)
             raise RegionError(
-                f"no weights that fulfil {_listed(limits.equation_labels)} have a cosine of {limits.cosine:g} or more "
-                f"with the given ones; the largest possible one is {share:.6g}"
+                f"no weights that fulfil {against} have a cosine of {limits.cosine:g} or more with the given ones; the "
+                f"largest possible one is {share:.6g}"
             )
         centre = limits.centre[columns] if columns is not None else unit @ basis
         cap = Cap(centre, limits.cosine / share if share < 1.0 - 1e-12 else limits.cosine)
@@ -231,10 +231,6 @@ def _null_space(equations: Sequence[Row], width: int) -> tuple[list[Column], Int
         parts = {pivot: -table[i][d] for i, pivot in enumerate(pivots) if table[i][d]}
         basis.append({d: Fraction(1), **parts})
     return basis, np.array(free, dtype=np.int64)
-
-
-def _listed(labels: Sequence[str]) -> str:
-    return ", ".join(labels)
 
 
 _STEPS = 60

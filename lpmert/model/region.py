@@ -154,13 +154,16 @@ class RegionCone(NamedTuple):
 
 
 class _Builder:
-    """Collects the limits of a region over named features."""
+    """Collects the limits of a region over named features.
 
-    def __init__(self, region: Region, names: Sequence[str]) -> None:
+    reference: a row and its product with the weights once they are scaled.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
         self.names = list(names)
         self.rows: dict[Row, str] = {}
         self.equations: list[tuple[Row, str]] = []
-        self.reference = self._reference(region)
+        self.reference: tuple[FloatArray, float] | None = None
 
     def vector(self, coefficients: Mapping[str, float], what: str) -> FloatArray:
         """Return coefficients by name as an array [D]; what: the limits that they are of."""
@@ -171,36 +174,26 @@ class _Builder:
             row[self.names.index(name)] = _number(value, f"the limit of {quoted(name)}")
         return row
 
-    def _reference(self, region: Region) -> tuple[FloatArray, float, str] | None:
-        """Return (row, value, label): the row's product with the weights is the value once they are scaled."""
-        for name, value in region.fixed.items():
-            if _number(value, f"the fixed weight of {quoted(name)}") != 0.0:
-                return self.vector({name: 1.0}, "fixed weights"), float(value), f"{name} = {value:g}"
-        if region.total is not None and _number(region.total, "the fixed sum") != 0.0:
-            return np.ones(len(self.names)), float(region.total), f"sum = {region.total:g}"
-        return None
-
-    def at_least(self, row: FloatArray, limit: float, label: str) -> None:
-        self._add(self._homogeneous(row, limit, label), label)
-
-    def equal(self, row: FloatArray, value: float, label: str) -> None:
-        self.equations.append((self._homogeneous(row, value, label), label))
+    def refer(self, row: FloatArray, value: float, what: str) -> None:
+        """Let limits be relative to the product of the row, which is not 0."""
+        label = f"{what} = {value:g}"
+        self.rows[self._homogeneous(math.copysign(1.0, value) * row, 0.0, label)] = label
+        self.reference = row, value
 
     def between(self, row: FloatArray, low: float | None, high: float | None, what: str) -> None:
         if low is not None and high is not None:
             if low > high:
                 raise RegionError(f"limits of {what}: the least, {low:g}, is above the most, {high:g}; swap them")
             if low == high:
-                self.equal(row, low, f"{what} = {low:g}")
+                label = f"{what} = {low:g}"
+                self.equations.append((self._homogeneous(row, low, label), label))
                 return
-        if low is not None:
-            self.at_least(row, low, f"{what} >= {low:g}")
-        if high is not None:
-            self.at_least(-row, -high, f"{what} <= {high:g}")
-
-    def _add(self, row: Row, label: str) -> None:
-        if any(row):
-            self.rows.setdefault(row, label)
+        for sign, end, relation in ((1.0, low, ">="), (-1.0, high, "<=")):
+            if end is not None:
+                label = f"{what} {relation} {end:g}"
+                limit = self._homogeneous(sign * row, sign * end, label)
+                if any(limit):
+                    self.rows.setdefault(limit, label)
 
     def _homogeneous(self, row: FloatArray, limit: float, label: str) -> Row:
         """Return the row a with a.w >= 0 equivalent to row.w >= limit, whatever the scale of w."""
@@ -212,7 +205,7 @@ class _Builder:
                 f"{label}: decoding does not depend on the scale of the weights, so a limit other than 0 needs a "
                 "reference; fix a weight to a value other than 0, or fix the sum of the weights"
             )
-        reference, value, _ = self.reference
+        reference, value = self.reference
         size, signed = abs(Fraction(value)), Fraction(math.copysign(1.0, value)) * Fraction(limit)
         pairs = zip(row.tolist(), reference.tolist(), strict=True)
         return scaled_row([size * Fraction(a) - signed * Fraction(b) for a, b in pairs])
@@ -237,19 +230,18 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
     Raises `RegionError` for unknown features, limits that contradict each other at sight, and limits without a
     reference.
     """
-    builder = _Builder(region, names)
-    if builder.reference is not None:
-        row, value, label = builder.reference
-        builder.at_least(math.copysign(1.0, value) * row, 0.0, label)
-    reference = None if builder.reference is None else builder.reference[2]
-    for name, fixed in region.fixed.items():
-        label = f"{name} = {fixed:g}"
-        if label != reference:
-            builder.equal(builder.vector({name: 1.0}, "fixed weights"), float(fixed), label)
+    builder = _Builder(names)
+    sums = [
+        (builder.vector({name: 1.0}, "fixed weights"), _number(value, f"the fixed weight of {quoted(name)}"), name)
+        for name, value in region.fixed.items()
+    ]
     if region.total is not None:
-        label = f"sum = {region.total:g}"
-        if label != reference:
-            builder.equal(np.ones(len(builder.names)), float(region.total), label)
+        sums.append((np.ones(len(builder.names)), _number(region.total, "the fixed sum"), "sum"))
+    reference = next((place for place, (_, value, _) in enumerate(sums) if value != 0.0), None)
+    if reference is not None:
+        builder.refer(*sums.pop(reference))
+    for row, value, what in sums:
+        builder.between(row, value, value, what)
     for name, (low, high) in region.bounds.items():
         row = builder.vector({name: 1.0}, "bounds")
         if name in region.fixed:
@@ -261,7 +253,7 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
             if name in region.fixed:
                 _check_fixed(name, region.fixed[name], 0.0, None)
             else:
-                builder.at_least(builder.vector({name: 1.0}, "nonnegative"), 0.0, f"{name} >= 0")
+                builder.between(builder.vector({name: 1.0}, "nonnegative"), 0.0, None, name)
     for one in region.linear:
         what = ",".join(f"{name}={value:g}" for name, value in one.coefficients.items())
         row = builder.vector(one.coefficients, "linear limits")
@@ -298,7 +290,7 @@ def _cap(region: Region, builder: _Builder) -> tuple[FloatArray | None, float | 
     if not centre.any():
         raise RegionError("the weights given as around are all 0")
     if cosine == 0.0:  # a half-space, which all methods take
-        builder.at_least(centre, 0.0, "cosine >= 0")
+        builder.between(centre, 0.0, None, "cosine")
         return None, None
     return centre, cosine
 
@@ -312,7 +304,8 @@ def _centre(around: Weights | str | Path, names: Sequence[str]) -> FloatArray:
 
 def _check_fixed(name: str, value: float, low: float | None, high: float | None) -> None:
     if (low is not None and value < low) or (high is not None and value > high):
-        raise RegionError(f"{name} is fixed to {value:g}, outside its limits {_range_text(low, high)}")
+        limits = f"{'' if low is None else repr(low)}..{'' if high is None else repr(high)}"
+        raise RegionError(f"{name} is fixed to {value:g}, outside its limits {limits}")
 
 
 def _end(value: float | None, none: float, what: str) -> float | None:
@@ -324,10 +317,6 @@ def _number(value: object, what: str) -> float:
     if number is None or not math.isfinite(number):
         raise RegionError(f"{what} must be a finite number; got {quoted(value)}")
     return number
-
-
-def _range_text(low: float | None, high: float | None) -> str:
-    return f"{'' if low is None else repr(low)}..{'' if high is None else repr(high)}"
 
 
 def _exact_range(low: float | None, high: float | None) -> str:

@@ -46,7 +46,10 @@ def built(**changes: Any) -> Lattices:
         ({"words": [0, 2, -1], "vocabulary": ["a", "b"]}, "words must be 3 whole numbers"),
         ({"references": ["a", "b"]}, "references needs one entry for each of the 1 lattices"),
         ({"references": [[]]}, "at least one reference"),
-        ({"features": [[1.0, np.nan], [0.0, 1.0], [0.0, 0.0]]}, "lattice '0', link 0 .*'feature2': nan is not finite"),
+        (
+            {"features": [[1.0, np.nan], [0.0, 1.0], [0.0, 0.0]]},
+            "lattice '0', link 0 .*'feature2': nan is not a finite number",
+        ),
         ({"features": [[1.0, 1.0], [0.0, 1e200], [0.0, 0.0]]}, "link 1 .*beyond 1e\\+150"),
         ({"names": ["x", "x"]}, "names has 'x' twice"),
     ],

@@ -124,7 +124,11 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "an unknown kind": ("counts", Ratio(rate, 5, RATE), "kind 5.*BLEU.*FRACTION.*CHRF.*omit kind"),
     "no kind at all": ("counts", Ratio(rate, None, RATE), "kind None"),
     "a truth value": ("counts", Ratio(rate, True, RATE), "kind True"),
-    "the kind of a budget for a fraction": ("counts", Ratio(rate, 4, np.ones(3)), "BUDGET, which takes 2 columns"),
+    "the kind of a budget for a fraction": (
+        "counts",
+        Ratio(rate, 4, np.ones(3)),
+        "BUDGET, which takes 2 statistics columns",
+    ),
     "the kind of chrF for a fraction": ("counts", Ratio(rate, CHRF, np.array([4.0])), "matches among"),
     "another formula": ("bleu", Ratio(lambda t: 0.5 * bleu_loss(t), BLEU, np.empty(0)), "formula of its kind"),
     "a loss that is no number": ("bleu", Ratio(lambda _: math.nan, BLEU, np.empty(0)), "finite"),

@@ -82,7 +82,7 @@ def test_unusable_classification_data_are_refused(features: object, labels: obje
 
 def test_names_must_fit_the_features() -> None:
     for names, message in (
-        (["a"], "names must have 2 entries"),
+        (["a"], "names has 1 entries; 2 are needed"),
         ("ab", "names must be a sequence, not 'ab'"),
         ({"a", "b"}, "names must be a sequence, not a set"),
     ):
