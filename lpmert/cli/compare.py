@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from lpmert.cli.options import PARTS, PATH, POSITIVE, by_name, method_names, named, option, parse_weights, seconds
+from lpmert.cli import values
+from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page
 from lpmert.cli.reports import compared_report, tuned_report
@@ -39,13 +40,11 @@ class _Methods:
 
     heading = "What to compare"
 
-    methods: tuple[str, ...] | None = option("A,B,C", f"Methods.  [default: {_DEFAULT}]", method_names)
-    weights: tuple[tuple[str, str], ...] = option(
-        "NAME=WEIGHTS", "Weights from another tool.", named(str, "WEIGHTS"), default=()
-    )
-    seeds: int = option("N", "Runs of each random method.", POSITIVE, default=SEEDS)
-    optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", PATH, rare=True)
-    run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", seconds, rare=True)
+    methods: tuple[str, ...] | None = option("A,B,C", f"Methods.  [default: {_DEFAULT}]", values.method_names)
+    weights: tuple[tuple[str, str], ...] = option("NAME=WEIGHTS", "Weights from another tool.", default=())
+    seeds: int = option("N", "Runs of each random method.", default=SEEDS)
+    optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", rare=True)
+    run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", rare=True)
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ class _Compared(Sources, _Methods):
 
     heading = "Unseen lists"
 
-    cv: int | None = option("N", "Cross-validate in N parts.", PARTS)
-    repeat: int = option("N", "How often --cv draws the parts.", POSITIVE, default=REPETITIONS, rare=True)
+    cv: int | None = option("N", "Cross-validate in N parts.", values.PARTS)
+    repeat: int = option("N", "How often --cv draws the parts.", default=REPETITIONS, rare=True)
 
     def __post_init__(self) -> None:
         if self.source is not None and self.cv is None:
@@ -95,14 +94,14 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
         OPTIMUM_SECONDS if search.time_limit is None else search.time_limit,
         *(getattr(search, name) for name in ("node_limit", "gap", "target")),
     )
-    named_weights = by_name(compared.weights, "--weights")
+    named_weights = values.by_name(compared.weights, "--weights")
 
     with logging_to_stderr(out), delivering(out) as deliver:
         known = None if compared.optimum is None else Result.load(compared.optimum)
         data, others, there = held_out.read(search, out)
         arguments = search.arguments(data)
         unit = search.unit(data)
-        given = {name: parse_weights(text, data.names, "--weights") for name, text in named_weights.items()}
+        given = {name: values.parse_weights(text, data.names, "--weights") for name, text in named_weights.items()}
         with Interrupts() as stop:
             with naming(search.name), progress_of(out, limits.time_limit, unit, "runs of the methods") as callback:
                 comparison = compare_methods(
@@ -149,7 +148,7 @@ class _Estimated(Sources):
 
     heading = "Unseen lists"
 
-    cv: int = option("N", "Parts for cross-validation.", PARTS, default=5)
+    cv: int = option("N", "Parts for cross-validation.", values.PARTS, default=5)
     quick: bool = option("", "Average without cross-validation.", default=False)
 
 

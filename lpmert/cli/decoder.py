@@ -15,19 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.options import (
-    NATURAL,
-    PATH,
-    POSITIVE,
-    Command,
-    argument,
-    column_names,
-    command,
-    memory_limit,
-    option,
-    seconds,
-    time_limit,
-)
+from lpmert.cli import values
+from lpmert.cli.options import Command, argument, command, memory_limit, option, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reports import looped_report
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, put, say
@@ -61,16 +50,16 @@ class _Loop:
 
     heading = "Loop"
 
-    config: str = argument("CONFIG", PATH)
-    folder: str | None = option("DIR", "Folder of the loop.  [default: CONFIG with .loop for .toml]", PATH)
+    config: str = argument("CONFIG")
+    folder: str | None = option("DIR", "Folder of the loop.  [default: CONFIG with .loop for .toml]")
     forget: bool = option("", "Keep nothing on disk.", default=False)
     resume: bool = option("", "Continue the loop in that folder.", default=False)
-    iterations: int | None = option("N", "At most N decodings.", POSITIVE)
+    iterations: int | None = option("N", "At most N decodings.")
     time_limit: float | None = time_limit()
     memory_limit: int | None = memory_limit("process and decoder")
-    seed: int | None = option("N", "Seed for everything random.", NATURAL, rare=True)
-    jobs: int | None = option("N", "Threads of each search.", POSITIVE)
-    picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.", PATH)
+    seed: int | None = option("N", "Seed for everything random.", values.NATURAL, rare=True)
+    jobs: int | None = option("N", "Threads of each search.")
+    picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.")
 
     def __post_init__(self) -> None:
         if self.forget and (self.resume or self.folder is not None):
@@ -202,7 +191,7 @@ def _files(text: str) -> list[str]:
 
 def _features(text: str) -> tuple[str, ...]:
     """Return names; mert-moses.pl takes blanks between them as well as commas, and passes on what it gets."""
-    return column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
+    return values.column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
 
 
 class _LastCounts(Command):
@@ -218,31 +207,28 @@ _UNUSED = "Accepted for compatibility; has no effect."
 class _Options:
     """The flags of Moses' `mert`, and a limit of time."""
 
-    dimensions: int = option("-d --pdim --d N", "Number of features.", POSITIVE, required=True)
+    dimensions: int = option("-d --pdim --d N", "Number of features.", required=True)
     ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", _files, default="features.data")
     scfile: list[str] = option("-S --scfile FILE,...", "Statistics of each run.", _files, default="statscore.data")
     ifile: list[str] = option("-i --ifile FILE,...", "Weights to start from.", _files, default="init.opt")
     sctype: str = option("-s --sctype", "Metric of the statistics.", click.Choice(SCORES), default=SCORES[0])
     scconfig: Mapping[str, str] = option(
         "-c --scconfig KEY:VALUE,...", "How the statistics were computed.", _scorer_settings,
-        default="", show_default=False,
+        default="", show_default=False
     )  # fmt: skip
     optimize: tuple[str, ...] | None = option("-o --optimize NAME,...", "Weights that may change.", _features)
     positive: tuple[str, ...] | None = option("-P NAME,...", "Weights that must not be below 0.", _features)
     sparse_weights: str | None = option("-p --sparse-weights FILE", "Weights to combine all sparse features into one.")
     seed: int = option("-r --rseed --r N", "Seed for everything random.", int, default=0)
-    threads: int = option("-T --threads N", "Number of threads.", POSITIVE, default=1)
-    time_limit: float = option("SECONDS", "Stop after this time.", seconds, default=TIME_LIMIT)
-    verbose: int = option("-v --verbose N", "0 for no progress.", NATURAL, default=1)
+    threads: int = option("-T --threads N", "Number of threads.", default=1)
+    time_limit: float = option("SECONDS", "Stop after this time.", default=TIME_LIMIT)
+    verbose: int = option("-v --verbose N", "0 for no progress.", values.NATURAL, default=1)
     tries: int = option(
-        "-n --ntry --n --random-restarts N",
-        "Random starts of the line searches at first.",
-        NATURAL,
-        default=20,
+        "-n --ntry --n --random-restarts N", "Random starts of the line searches at first.", values.NATURAL, default=20
     )
-    shards: int | None = option("-a --shard-count N", f"{_UNUSED} All lists count.", NATURAL, rare=True)
-    shard_size: float | None = option("-b --shard-size X", _UNUSED, seconds, rare=True)
-    directions: int | None = option("-m --nrandom --nr N", _UNUSED, NATURAL, rare=True)
+    shards: int | None = option("-a --shard-count N", f"{_UNUSED} All lists count.", values.NATURAL, rare=True)
+    shard_size: float | None = option("-b --shard-size X", _UNUSED, rare=True)
+    directions: int | None = option("-m --nrandom --nr N", _UNUSED, values.NATURAL, rare=True)
     line_search: str | None = option("-t --type", _UNUSED, click.Choice(LINE_SEARCHES), rare=True)
 
 

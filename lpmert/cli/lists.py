@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from lpmert.cli.options import PATH, Registered, argument, option, parse_weights
+from lpmert.cli import values
+from lpmert.cli.options import argument, option
 from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr, say
 from lpmert.cli.search import command, stated
@@ -32,8 +33,8 @@ class _Source(Reading):
 class _Target:
     """Where it goes, and how."""
 
-    target: str = argument("OUT", PATH)
-    to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", Registered(FORMATS))
+    target: str = argument("OUT")
+    to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", values.Registered(FORMATS))
 
 
 @command("convert nbest.moses lists.tsv --references dev.en")
@@ -120,7 +121,7 @@ def rerank(lists: _Lists, out: Short) -> None:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")
         if not out.quiet:
             say(f"{lists.name}: {sizes(data)}")
-        given = parse_weights(lists.weights, data.names, "--weights")
+        given = values.parse_weights(lists.weights, data.names, "--weights")
         if lists.whole:
             data = lpmert.n_best(data, given, n=1)
         found = lpmert.rerank(data, given, vote=lists.vote is not None)

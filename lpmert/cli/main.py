@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 import lpmert
-from lpmert.cli.options import METRIC, Registered, argument, command, option
+from lpmert.cli import values
+from lpmert.cli.options import argument, command, option
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.running import ExitCode, open_streams, put, say, silence
 from lpmert.quoting import LONGEST_MESSAGE, shortened
@@ -191,8 +192,8 @@ def main(ctx: click.Context) -> None:
 class _What:
     """What to describe."""
 
-    method: str | None = argument("[METHOD]", Registered(METHODS), required=False)
-    metric: str | None = option("NAME", "Describe a metric and its options instead.", METRIC)
+    method: str | None = argument("[METHOD]", values.Registered(METHODS), required=False)
+    metric: str | None = option("NAME", "Describe a metric and its options instead.", values.METRIC)
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 

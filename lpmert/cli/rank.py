@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.options import NATURAL, PARTS, PATH, argument, column_names, command, option, parse_weights, seconds
+from lpmert.cli import values
+from lpmert.cli.options import argument, command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page, Picture
 from lpmert.cli.reports import column, labelled, side_by_side, verdict_line
@@ -34,18 +35,18 @@ class _Documents:
 
     heading = "Data"
 
-    data: tuple[str, ...] = argument("DATA...", PATH, nargs=-1)
-    qrels: str | None = option("FILE", "Grades in TREC's, BEIR's or JSON format; DATA are then runs.", PATH)
+    data: tuple[str, ...] = argument("DATA...", nargs=-1)
+    qrels: str | None = option("FILE", "Grades in TREC's, BEIR's or JSON format; DATA are then runs.")
     query: str | None = option("COLUMN", "Column of a table with the query.  [default: query]")
     relevance: str | None = option("COLUMN", "Column of a table with the grade.  [default: relevance]")
-    features: tuple[str, ...] | None = option("A,B,C", "Columns of scores, or indices of LETOR.", column_names)
+    features: tuple[str, ...] | None = option("A,B,C", "Columns of scores, or indices of LETOR.")
     normalise: str = option(
         "HOW", "Normalise the scores of each query: minmax, z, or rank, which is 1 / (60 + rank).",
-        click.Choice((_NONE, "minmax", "z", "rank")), default=_NONE,
+        click.Choice((_NONE, "minmax", "z", "rank")), default=_NONE
     )  # fmt: skip
     missing: str | None = option(
         "RULE", "Score of a document that is not in a run: minimum of the query in the run, or zero.  [default: zero "
-        "with minmax and rank]", click.Choice(("minimum", "zero")),
+        "with minmax and rank]", click.Choice(("minimum", "zero"))
     )  # fmt: skip
 
     @property
@@ -94,14 +95,12 @@ class _Best:
     )
     signed: bool = option("", "Allow weights below 0.", default=False)
     time_limit: float | None = option(
-        "SECONDS",
-        f"Stop the search after this time; the grid and --cv have their own.  [default: {_SECONDS:g}]",
-        seconds,
+        "SECONDS", f"Stop the search after this time; the grid and --cv have their own.  [default: {_SECONDS:g}]"
     )
     weights: str | None = option("WEIGHTS", "Judge these weights; same syntax as `lpmert check --weights`.")
     compare: bool = option("", "Compare with line searches, coordinate ascent as RankLib's, and CMA-ES.", default=False)
-    cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", PARTS)
-    seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
+    cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", values.PARTS)
+    seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True)
 
 
 @dataclass(frozen=True)
@@ -110,11 +109,11 @@ class _Settings:
 
     write: str | None = option(
         "ENGINE", f"Print settings with the weights instead of the report: {', '.join(_SETTINGS)}.",
-        click.Choice(_SETTINGS),
+        click.Choice(_SETTINGS)
     )  # fmt: skip
 
-    certificate: str | None = option("FILE", "Write a proof that --verify checks.", PATH)
-    verify: str | None = option("FILE", "Check a proof instead of a search; give the other options as then.", PATH)
+    certificate: str | None = option("FILE", "Write a proof that --verify checks.")
+    verify: str | None = option("FILE", "Check a proof instead of a search; give the other options as then.")
 
     def check(self, documents: _Documents, best: _Best, out: Output) -> None:
         """Raise `click.UsageError` for settings that the engine cannot reproduce."""
@@ -174,7 +173,7 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
             lists = documents.read()
         if drawn.picture is not None and len(lists.names) != 2:
             raise click.UsageError(f"--picture draws two features, and there are {len(lists.names)}.")
-        other = None if best.weights is None else parse_weights(best.weights, lists.names, "--weights")
+        other = None if best.weights is None else values.parse_weights(best.weights, lists.names, "--weights")
         if not out.quiet:
             features = "1 feature" if len(lists.names) == 1 else f"{len(lists.names)} features"
             sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {features}"

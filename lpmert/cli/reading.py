@@ -11,20 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from lpmert.cli.options import (
-    FILE_BY_NAME,
-    METRIC,
-    PATH,
-    POSITIVE,
-    Registered,
-    argument,
-    assignment,
-    by_name,
-    column_names,
-    named,
-    option,
-    scores_by_name,
-)
+from lpmert.cli import values
+from lpmert.cli.options import argument, option
 from lpmert.cli.running import naming
 from lpmert.findings import LOSS
 from lpmert.quoting import listed, quoted
@@ -57,18 +45,20 @@ class _Columns:
 
     heading = "Data"
 
-    data: tuple[str, ...] = argument("DATA...", PATH, nargs=-1)
-    format: str | None = option("--from NAME", "Format of DATA.  [default: recognised by content]", Registered(FORMATS))
+    data: tuple[str, ...] = argument("DATA...", nargs=-1)
+    format: str | None = option(
+        "--from NAME", "Format of DATA.  [default: recognised by content]", values.Registered(FORMATS)
+    )
     segment: str | None = option("COLUMN", "Column that tells which list a row belongs to.")
-    features: tuple[str, ...] | None = option("A,B,C", "Names, patterns such as 'LM*', or all.", column_names)
+    features: tuple[str, ...] | None = option("A,B,C", "Names, patterns such as 'LM*', or all.")
     loss: str | None = option("COLUMN", "Column to minimise, such as word errors.")
     gain: str | None = option("COLUMN", "Column to maximise: numbers, or true and false.")
-    statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.", column_names)
+    statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.")
     references: tuple[str, ...] = option("FILE", "Compare the texts with these.", default=())
-    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: chosen by the columns]", METRIC)
+    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: chosen by the columns]", values.METRIC)
     options: tuple[tuple[str, str], ...] = option(
         "--set NAME=VALUE", "Option of the method, or with metric.NAME of the metric: see `lpmert methods`.",
-        assignment, default=(), rare=True,
+        default=(), rare=True
     )  # fmt: skip
     deduplicate: bool = option("", "Drop hypotheses that repeat an earlier one.", default=False, rare=True)
     group: bool = option("", "Tables, Moses: the rows of a list may be scattered.", default=False, rare=True)
@@ -96,7 +86,7 @@ class _Formats:
     last_field: bool = option("", "Moses: the last field holds the statistics.", default=False)
     scores: tuple[str, ...] = option("FILE", "Mert: file of scores, one per file. ESPnet: which scores.", default=())
     text_file: str | None = option("FILE", "Scores: file of the texts.")
-    losses: tuple[tuple[str, str], ...] = option("NAME=FILE", "Scores: files of statistics.", FILE_BY_NAME, default=())
+    losses: tuple[tuple[str, str], ...] = option("NAME=FILE", "Scores: files of statistics.", default=())
     separator: str | None = option("TEXT", "Scores: separator of list and number in a key.  [default: -]")
 
 
@@ -106,19 +96,14 @@ class _Lattices:
 
     heading, rare = "Lattices", True
 
-    n_best: int | None = option(
-        "N", "The N best hypotheses of each.  [default: all; 100 where only lists will do]", POSITIVE
-    )
+    n_best: int | None = option("N", "The N best hypotheses of each.  [default: all; 100 where only lists will do]")
     scales: dict[str, float] | None = option(
-        "AM=1,LM=12", "With N best hypotheses: weights of the scores, or a file of them.", scores_by_name
+        "AM=1,LM=12", "With N best hypotheses: weights of the scores, or a file of them."
     )
     counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
-        "NAME=WORD,WORD",
-        "Feature that counts these words, which then are not part of the text.",
-        named(column_names, "WORD,WORD"),
-        default=(),
+        "NAME=WORD,WORD", "Feature that counts these words, which then are not part of the text.", default=()
     )
-    silent: tuple[str, ...] | None = option("WORD,WORD", "More words that are not part of the text.", column_names)
+    silent: tuple[str, ...] | None = option("WORD,WORD", "More words that are not part of the text.")
     variants: bool = option("", "word(2) is another pronunciation of word.", default=False)
     symbols: str | None = option("FILE", "Kaldi and OpenFst: words by number.")
 
@@ -152,7 +137,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             if isinstance(self.metric, str):
                 found["metric"] = self.metric
             if self.metric_settings:
-                found["settings"] = by_name(self.metric_settings, "--set")
+                found["settings"] = values.by_name(self.metric_settings, "--set")
         return found
 
     @property
@@ -209,7 +194,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """What to read: files, or files by name of the feature where they are given as NAME=FILE."""
         alone = ["=" in file and not os.path.exists(file) for file in self.data]
         if self.format == "scores" or (self.format is None and all(alone)):
-            return by_name(map(FILE_BY_NAME, self.data), "DATA")
+            return values.by_name(map(values.FILE_BY_NAME, self.data), "DATA")
         return self.data[0] if len(self.data) == 1 else self.data
 
     def read(self, unused: Collection[str] = ()) -> NBest:
@@ -283,7 +268,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
         from lpmert.registry import METRICS
 
-        return _configured(METRICS.find(self.metric), self.metric, by_name(self.metric_settings, "--set"))
+        return _configured(METRICS.find(self.metric), self.metric, values.by_name(self.metric_settings, "--set"))
 
     def unit(self, data: Data) -> Unit:
         """Return the unit in which users know the loss."""
@@ -358,7 +343,7 @@ class Question(Reading):
 
     ties: str = option(
         "NAME", "Which of several hypotheses with equal features counts: first, best or worst.", click.Choice(TIES),
-        default=TIES[0], rare=True,
+        default=TIES[0], rare=True
     )  # fmt: skip
 
 
@@ -425,7 +410,7 @@ def _default_metric(kind: str) -> str:
 
 def _value(name: str, value: Any) -> Any:
     if name in ("losses", "counts"):
-        return by_name(value, flag(name))
+        return values.by_name(value, flag(name))
     return value[0] if name == "references" and len(value) == 1 else value
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.options import PATH, argument, by_name, named, option, pair, scale, time_limit
+from lpmert.cli import values
+from lpmert.cli.options import argument, option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.running import ExitCode, Quiet, naming, say
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
 class _Results:
     """What the page is about."""
 
-    results: tuple[str, ...] = argument("RESULT...", PATH, nargs=-1)
-    output: str = option("-o --output FILE", "Where the page goes.", PATH, required=True)
+    results: tuple[str, ...] = argument("RESULT...", nargs=-1)
+    output: str = option("-o --output FILE", "Where the page goes.", required=True)
     weights: tuple[tuple[str, str], ...] = option(
-        "NAME=WEIGHTS", "More weights to show beside those of the results.", named(str, "WEIGHTS"), default=()
+        "NAME=WEIGHTS", "More weights to show beside those of the results.", default=()
     )
     surface: tuple[tuple[str, str], ...] = option(
-        "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", pair, default=()
+        "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", default=()
     )
     time_limit: float | None = time_limit()
-    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
+    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.")
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,14 @@ class _Lists(Reading):
 
     heading = "Data"
 
-    data: tuple[str, ...] = option("FILE", "The lists or lattices of the results.", PATH, default=())
+    data: tuple[str, ...] = option("FILE", "The lists or lattices of the results.", default=())
 
 
 @dataclass(frozen=True)
 class Page:
     """The page that a command writes about its own outcome."""
 
-    report: str | None = option("FILE", "Write one page (HTML), as `lpmert report` does.", PATH)
+    report: str | None = option("FILE", "Write one page (HTML), as `lpmert report` does.")
 
     def check(self) -> None:
         """Raise `MethodError` where nothing can draw: before a long search, not after it."""
@@ -85,7 +86,7 @@ class Page:
 class Picture:
     """A picture of the outcome."""
 
-    picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.", PATH)
+    picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.")
 
     def __post_init__(self) -> None:
         """Check that it can be drawn there, before anything is searched."""
@@ -110,7 +111,7 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
     from lpmert.system.files import writing_later
 
     started = time.perf_counter()
-    weights = by_name(about.weights, "--weights")
+    weights = values.by_name(about.weights, "--weights")
     if not lists.data and (lists.flags or lists.format or about.surface):
         raise click.UsageError("options about lists need the lists: give --data.")
     with writing_later(about.output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from lpmert.cli.options import PATH, option
+from lpmert.cli.options import option
 from lpmert.cli.reports import wrapped
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
 
@@ -37,7 +37,7 @@ class Quiet:
 class ToFile(Quiet):
     """The outcome of a command that has one form."""
 
-    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.", PATH)
+    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.")
     as_json: bool = True
 
 

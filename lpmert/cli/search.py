@@ -18,26 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 from click.core import ParameterSource
 
-from lpmert.cli import options
-from lpmert.cli.options import (
-    NATURAL,
-    PATH,
-    POSITIVE,
-    Registered,
-    backend,
-    bounds,
-    finite,
-    linear,
-    memory_limit,
-    option,
-    pairs,
-    parse_weights,
-    pattern,
-    scale,
-    share,
-    time_limit,
-)
-from lpmert.cli.options import roles as roles_of
+from lpmert.cli import options, values
+from lpmert.cli.options import memory_limit, option, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, Question, described, sizes
 from lpmert.cli.running import Output, Quiet, naming, put, say
@@ -62,33 +44,25 @@ class Where:
 
     heading = "Where the weights may lie"
 
-    fix: dict[str, float] | None = option("A=1,B=0.5", "Fixed weights.", pairs)
-    bounds: dict[str, Any] | None = option("A:0..,B:0..1", "Limits on single weights.", bounds)
+    fix: dict[str, float] | None = option("A=1,B=0.5", "Fixed weights.")
+    bounds: dict[str, Any] | None = option("A:0..,B:0..1", "Limits on single weights.")
     nonnegative: bool = option("", "No weight below 0.", default=False)
-    linear: tuple[Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", linear, default=(), rare=True)
-    total: float | None = option("W", "Sum of all weights.", finite, rare=True)
-    cosine: float | None = option(
-        "C", "Least cosine with the weights of --around; below 0 in solve only.", finite, rare=True
-    )
+    linear: tuple[Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", default=(), rare=True)
+    total: float | None = option("W", "Sum of all weights.", rare=True)
+    cosine: float | None = option("C", "Least cosine with the weights of --around; below 0 in solve only.", rare=True)
     around: str | None = option("WEIGHTS", "Same syntax as `lpmert check --weights`.", rare=True)
 
     def region(self, names: Sequence[str]) -> Region | None:
         """Return where the weights of these features may lie; `None` for everywhere."""
-        limits = (self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)
-        if not any(limits):
+        if not any((self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)):
             return None
         from lpmert.model.region import Region
 
-        around = None if self.around is None else parse_weights(self.around, names, "--around").of_features(names)
-        return Region(
-            bounds=self.bounds or {},
-            fixed=self.fix or {},
-            nonnegative=self.nonnegative,
-            linear=self.linear,
-            total=self.total,
-            cosine=self.cosine,
-            around=None if around is None else dict(zip(names, around.tolist(), strict=True)),
-        )
+        limits = {name: getattr(self, name) for name in ("nonnegative", "linear", "total", "cosine")}
+        if self.around is not None:
+            around = values.parse_weights(self.around, names, "--around").of_features(names)
+            limits["around"] = dict(zip(names, around.tolist(), strict=True))
+        return Region(bounds=self.bounds or {}, fixed=self.fix or {}, **limits)
 
 
 @dataclass(frozen=True)
@@ -97,17 +71,17 @@ class _How:
 
     heading = "Search"
 
-    method: str = option("NAME", "See `lpmert methods`.", Registered(METHODS), default="auto")
+    method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
     time_limit: float | None = time_limit("none; in compare and tune 60 for the optimum")
-    gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", share)
-    jobs: int = option("N", "Workers, which affect only the time.", POSITIVE, default=1)
-    target: float | None = option("LOSS", "Stop at this loss or a lower one.", finite, rare=True)
-    node_limit: int | None = option("N", "Stop after this many search nodes.", NATURAL, rare=True)
+    gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.")
+    jobs: int = option("N", "Workers, which affect only the time.", default=1)
+    target: float | None = option("LOSS", "Stop at this loss or a lower one.", rare=True)
+    node_limit: int | None = option("N", "Stop after this many search nodes.", values.NATURAL, rare=True)
     memory_limit: int | None = memory_limit("the process")
     backend: str = option(
-        "NAME", "threads, or dask://HOST:PORT; affects only the time.", backend, default="threads", rare=True
+        "NAME", "threads, or dask://HOST:PORT; affects only the time.", values.backend, default="threads", rare=True
     )
-    seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
+    seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True)
 
 
 @dataclass(frozen=True)
@@ -164,7 +138,7 @@ class ScaledSearch(Search):
 
     heading = "Output"
 
-    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
+    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.")
 
     def arguments(self, data: Data) -> dict[str, Any]:
         """Return what `Search.arguments` does; raises `click.BadParameter` where there is no such feature."""
@@ -210,7 +184,7 @@ class Start:
 
     def weights(self, names: Sequence[str]) -> WeightsFile | None:
         text = self.initial_weights
-        return None if text is None else parse_weights(text, names, "--initial-weights")
+        return None if text is None else values.parse_weights(text, names, "--initial-weights")
 
 
 @dataclass(frozen=True)
@@ -220,7 +194,7 @@ class Sources:
     heading = "Unseen lists"
 
     source: re.Pattern[str] | None = option(
-        "REGEX", "Keep lists together in cross-validation whose ids agree in what this matches.", pattern, rare=True
+        "REGEX", "Keep lists together in cross-validation whose ids agree in what this matches.", rare=True
     )
 
     def of(self, data: Data) -> list[str] | None:
@@ -240,7 +214,7 @@ class HeldOut:
 
     heading = "Unseen lists"
 
-    held_out: str | None = option("FILE", "Lists for comparison only; nothing is fitted to them.", PATH)
+    held_out: str | None = option("FILE", "Lists for comparison only; nothing is fitted to them.")
     held_out_references: tuple[str, ...] = option("FILE", "References of --held-out.", default=(), rare=True)
 
     def read(self, search: Search, out: Output) -> tuple[Any, Any, Unit | None]:
@@ -271,13 +245,13 @@ _OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
 class WeightsOut:
     """A file for weights beside the outcome, or their form on stdout in place of the report."""
 
-    weights_out: str | None = option("FILE", "Write the weights, for a decoder.", PATH)
+    weights_out: str | None = option("FILE", "Write the weights, for a decoder.")
     write: str | None = option(
         "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: update for "
-        ".ini, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True,
+        ".ini, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True
     )  # fmt: skip
     roles: dict[str, str] | None = option(
-        "ROLE=FEATURE,...", "Features' roles in the toolkit of --write, such as acoustic=am.", roles_of, rare=True
+        "ROLE=FEATURE,...", "Features' roles in the toolkit of --write, such as acoustic=am.", rare=True
     )
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.options import POSITIVE, option
+from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page, Picture
 from lpmert.cli.reports import side_by_side, verdict_line
@@ -49,7 +49,7 @@ class _Sizes:
 
     heading = "Sets of features"
 
-    at_most: int | None = option("K", "At most K features.  [default: all]", POSITIVE)
+    at_most: int | None = option("K", "At most K features.  [default: all]")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class _Near:
 
     heading = "Near-optimal weights"
 
-    slack: str = option("LOSS", "Loss above the optimum that still counts: 3, or 1%.", default="1%")
+    slack: str = option("LOSS", "Loss above the optimum that still counts: 3, or 1%.", str, default="1%")
     relative_to: str | None = option(
         "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
     )
@@ -290,7 +290,7 @@ class _Second:
     heading = "Second sum"
 
     second: str = option("COLUMN", "A feature, or another column of DATA.", required=True)
-    points: int | None = option("N", "At most N points, at even steps of the budget.  [default: all]", POSITIVE)
+    points: int | None = option("N", "At most N points, at even steps of the budget.  [default: all]")
 
 
 @command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")

@@ -14,18 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 import lpmert
-from lpmert.cli.options import (
-    NATURAL,
-    PATH,
-    POSITIVE,
-    Registered,
-    argument,
-    budget,
-    memory_limit,
-    option,
-    parse_weights,
-    time_limit,
-)
+from lpmert.cli import values
+from lpmert.cli.options import argument, memory_limit, option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, paths_of, sizes
 from lpmert.cli.report import Page
@@ -47,10 +37,8 @@ if TYPE_CHECKING:
 class Proof:
     """Files that a search writes besides its result."""
 
-    certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.", PATH)
-    checkpoint: str | None = option(
-        "FILE", "Save the state of the search every minute and at the end.", PATH, rare=True
-    )
+    certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.")
+    checkpoint: str | None = option("FILE", "Save the state of the search every minute and at the end.", rare=True)
     resume: bool = option("", "Continue from --checkpoint FILE, if it exists.", default=False, rare=True)
 
     def __post_init__(self) -> None:
@@ -64,8 +52,8 @@ class Few:
 
     heading = "Where the weights may lie"
 
-    at_most: int | None = option("K", "At most K weights other than 0; see `lpmert subsets`.", POSITIVE)
-    budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.", budget)
+    at_most: int | None = option("K", "At most K weights other than 0; see `lpmert subsets`.")
+    budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.")
 
     @property
     def option(self) -> str | None:
@@ -241,7 +229,7 @@ def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> None:
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Check:
         from lpmert.api import check as check_weights
 
-        weights = parse_weights(given.weights, data.names, "--weights")
+        weights = values.parse_weights(given.weights, data.names, "--weights")
         return check_weights(data, weights, callback=callback, **arguments)
 
     _run(search, page, out, found)
@@ -354,7 +342,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
         data = lists.read_whole()
         if not out.quiet:
             say(f"{lists.name}: {sizes(data)}")
-        weights = parse_weights(given.weights, data.names, "--weights").of_features(data.names).tolist()
+        weights = values.parse_weights(given.weights, data.names, "--weights").of_features(data.names).tolist()
         problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
         found = evaluated(problem, weights)
         found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)})
@@ -378,8 +366,8 @@ class _Training(Reading):
 
     heading = "Search"
 
-    method: str = option("NAME", "perceptron, boosting or msr.", Registered(METHODS), default="perceptron")
-    seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
+    method: str = option("NAME", "perceptron, boosting or msr.", values.Registered(METHODS), default="perceptron")
+    seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True)
 
 
 @command("train dev.tsv --segment utterance --features all --loss errors -o weights.json")
@@ -421,7 +409,7 @@ def train(lists: _Training, out: ToFile) -> None:
 class _Claim:
     """The certificate."""
 
-    certificate: str = argument("CERTIFICATE", PATH)
+    certificate: str = argument("CERTIFICATE")
 
 
 @dataclass(frozen=True)
