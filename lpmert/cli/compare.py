@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -15,7 +15,7 @@ from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page
 from lpmert.cli.reports import compared_report, tuned_report
-from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import HeldOut, Search, Sources, Start, WeightsOut, command, progress_of
 from lpmert.cli.solve import print_outcome
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
@@ -23,12 +23,10 @@ from lpmert.quoting import duration, visible
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from lpmert.cli.reading import Data
     from lpmert.comparing.comparison import Run
     from lpmert.findings import Unit
     from lpmert.search.method import Method
     from lpmert.unseen.averaging import Averaging
-    from lpmert.unseen.tune import Tuned
 
 
 _DEFAULT = f"{','.join(DEFAULT_METHODS)}; of lattices {','.join(DEFAULT_ON_LATTICES)}"
@@ -62,7 +60,7 @@ class _Compared(Sources, _Methods):
 
 
 @command("compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5")
-def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut, out: Output) -> None:
+def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut, out: Output) -> int:
     """Compare methods, and weights that other tools found, on the lists in DATA.
 
     Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
@@ -85,15 +83,13 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     `lpmert solve`. All paths of lattices count unless --n-best asks for lists, which most methods need.
     """
     from lpmert.comparing.compare import compare as compare_methods
-    from lpmert.result import Limits, Result
+    from lpmert.result import Limits, Result, Status
 
     chosen: dict[str, Method] = {}
     for name in dict.fromkeys(compared.methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
         chosen[name], search = search.for_method(name)
-    limits = Limits(
-        OPTIMUM_SECONDS if search.time_limit is None else search.time_limit,
-        *(getattr(search, name) for name in ("node_limit", "gap", "target")),
-    )
+    seconds = OPTIMUM_SECONDS if search.time_limit is None else search.time_limit
+    limits = Limits(seconds, search.node_limit, search.gap, search.target)
     named_weights = values.by_name(compared.weights, "--weights")
 
     with logging_to_stderr(out), delivering(out) as deliver:
@@ -124,16 +120,15 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "backend", "seed")},
                 )
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
-            stopped = not comparison.complete and not stop.pressed
-            code = ExitCode.STOPPED if stopped else exit_code(searched, stop)
+            code = exit_code(searched if comparison.complete else Status.TIME_LIMIT, stop)
             if not comparison.entries:
                 say("stopped before the first run ended; nothing to compare")
-                raise click.exceptions.Exit(code)
-            if not out.quiet and out.output is None and not out.as_json:
-                say("")
+                return code
+            if out.output is None and not out.as_json:
+                out.say("")
             comparison = replace(comparison, unit=unit, held_out_unit=there)
             deliver(comparison.to_json, lambda: compared_report(comparison.to_dict()))
-    raise click.exceptions.Exit(code)
+    return code
 
 
 def _print_run(unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
@@ -155,9 +150,7 @@ class _Estimated(Sources):
 @command(
     "tune dev.tsv --segment utterance --features am,lm --loss errors --held-out test.tsv --weights-out weights.txt"
 )
-def tune(
-    search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, page: Page, out: Output
-) -> None:
+def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, page: Page, out: Output) -> int:
     """Find weights for unseen lists from the lists or lattices in DATA.
 
     The best weights for these lists also fit their noise. So tune averages good weights as well, estimates by
@@ -170,6 +163,8 @@ def tune(
     weights.beside(out)
     page.check()
     averaging, search = search.for_method("average")
+    from lpmert.api import problem_of
+    from lpmert.formats.weights import keeps_loss
     from lpmert.unseen.tune import tune as tune_weights
 
     files = (out, weights.weights_out, page.report)
@@ -191,19 +186,14 @@ def tune(
                     **arguments,
                 )
             tuned = replace(tuned, optimum=replace(tuned.optimum, unit=unit), held_out_unit=there)
-            if not out.quiet:
-                print_outcome(tuned.optimum, shown=not out.as_json and out.output is None)
-            text = partial(_weights_text, weights, tuned, data, arguments)
+            print_outcome(tuned.optimum, out, shown=not out.as_json and out.output is None)
+
+            def text() -> str:
+                problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])
+                return weights.text(tuned.names, tuned.weights, keeps_loss(problem, tuned.weights))
+
             report = partial(tuned_report, tuned, verbose=out.verbose > 0)
             deliver(tuned.to_json, weights.report(text, report))
             weights.save(text, out)
         drawn = page.write(tuned, data, arguments["metric"], search, out)
-    raise click.exceptions.Exit(drawn or exit_code(tuned.optimum.status, stop))
-
-
-def _weights_text(weights: WeightsOut, tuned: Tuned, data: Data, arguments: dict[str, Any]) -> str:
-    from lpmert.api import problem_of
-    from lpmert.formats.weights import keeps_loss
-
-    problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])
-    return weights.text(tuned.names, tuned.weights, keeps_loss(problem, tuned.weights))
+    return drawn or exit_code(tuned.optimum.status, stop)

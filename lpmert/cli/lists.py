@@ -10,7 +10,7 @@ import click
 from lpmert.cli import values
 from lpmert.cli.options import argument, option
 from lpmert.cli.reading import Reading, sizes
-from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr, say
+from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr
 from lpmert.cli.search import command, stated
 from lpmert.quoting import listed
 from lpmert.registry import FORMATS
@@ -59,8 +59,7 @@ def convert(source: _Source, to: _Target, out: Quiet) -> None:
     with writing_later(to.target):
         nbest = source.read(unused=writing)
     write(nbest, to.target, kind, **writing)
-    if not out.quiet:
-        say(f"{to.target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
+    out.say(f"{to.target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
 
 
 _MEASURED = ("references", "statistics_file", "last_field", "losses")
@@ -119,13 +118,12 @@ def rerank(lists: _Lists, out: Short) -> None:
         data: Any = lists.read_whole()
         if lists.vote is not None and lists.whole:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")
-        if not out.quiet:
-            say(f"{lists.name}: {sizes(data)}")
+        out.say(f"{lists.name}: {sizes(data)}")
         given = values.parse_weights(lists.weights, data.names, "--weights")
         if lists.whole:
             data = lpmert.n_best(data, given, n=1)
         found = lpmert.rerank(data, given, vote=lists.vote is not None)
-        if found.tied and not out.quiet:
+        if found.tied:
             lists_are = "1 list is" if found.tied == 1 else f"{found.tied:,} lists are"
-            say(f"{lists_are} tied: the first of the best hypotheses is picked.")
+            out.say(f"{lists_are} tied: the first of the best hypotheses is picked.")
         deliver(found.to_json, lambda: str(found))

@@ -14,7 +14,7 @@ from lpmert.cli import values
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page, Picture
-from lpmert.cli.reports import column, labelled, side_by_side, verdict_line
+from lpmert.cli.reports import column, joined, labelled, side_by_side, verdict_line
 from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.solve import line_counter
 from lpmert.system.interrupts import Interrupts
@@ -247,7 +247,7 @@ def _report(found: Fused) -> str:
         *(("", note) for note in found.notes),
     ]
     verdict = found.verdict if found.unseen is None else f"{found.verdict}; {found.unseen.verdict}"
-    return "\n\n".join([side_by_side(table), labelled(told), verdict_line(verdict, good=result.status.proved)])
+    return joined(side_by_side(table), labelled(told), verdict_line(verdict, result.status.proved))
 
 
 def _verified_json(found: VerifiedRanking) -> str:
@@ -262,7 +262,7 @@ def _verified_json(found: VerifiedRanking) -> str:
 def _verified_report(found: VerifiedRanking) -> str:
     weights = found.claim.weights
     table = side_by_side([["feature", *weights], ["weight", *map(repr, weights.values())]])
-    return "\n\n".join([table, verdict_line(str(found), good=found.proved)])
+    return joined(table, verdict_line(str(found), found.proved))
 
 
 def _beside(value: float, best: float) -> str:

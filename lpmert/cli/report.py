@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,13 @@ from lpmert.cli.search import command
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from lpmert.findings import Outcome
-    from lpmert.reporting.documents import Documents
     from lpmert.reporting.page import Curve
+    from lpmert.reporting.page import Page as MadePage
     from lpmert.result import Result
+    from lpmert.system.interrupts import Interrupts
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,12 @@ class Page:
         if self.report is None:
             return ExitCode.FINISHED
         from lpmert.reporting.documents import documents
+        from lpmert.reporting.page import drawing, page_of
 
-        with naming(lists.name):
-            return _write(self.report, documents([outcome]), lambda: (data, metric), out, data_name=lists.name)
+        with naming(lists.name), drawing(None, 0.0) as stop:
+            on_stage = None if out.quiet else Stages()
+            made = page_of(documents([outcome]), lambda: (data, metric), {}, None, None, lists.name, on_stage)
+        return _write(self.report, made, stop, out)
 
     def write_curve(self, results: Mapping[str, Result], curve: Callable[[], Curve]) -> None:
         """Write the page about results that belong together, by name, if there is a file for it and one result."""
@@ -95,9 +101,16 @@ class Picture:
 
             check_picture(self.picture)
 
+    def write(self, draw: Callable[[], Figure]) -> None:
+        """Draw it, if it is wanted."""
+        if self.picture is not None:
+            from lpmert.reporting.pictures import write_picture
+
+            write_picture(draw(), self.picture)
+
 
 @command("report result.json -o page.html --data dev.tsv --segment utterance --features am,lm --loss errors")
-def report(about: _Results, lists: _Lists, out: Quiet) -> None:
+def report(about: _Results, lists: _Lists, out: Quiet) -> int:
     """Write one page (HTML) about what solve, check, tune or compare wrote with -o.
 
     The page holds all it needs and fetches nothing. It shows the verdict, the bound and the best loss over time, and
@@ -108,6 +121,7 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
     signal.
     """
     from lpmert.reporting.documents import documents
+    from lpmert.reporting.page import drawing, page_of
     from lpmert.system.files import writing_later
 
     started = time.perf_counter()
@@ -122,50 +136,25 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
                 return None, None
             data = lists.read_whole()
             summed = lists.summed_metric(data)
-            if not out.quiet:
-                say(f"{lists.name}: {sizes(data)}")
+            out.say(f"{lists.name}: {sizes(data)}")
             return data, summed
 
-        code = _write(
-            about.output,
-            found,
-            read,
-            out,
-            weights=weights,
-            scale=about.scale,
-            pairs=about.surface or None,
-            data_name=lists.name,
-            time_limit=about.time_limit,
-            started=started,
-        )
-    raise click.exceptions.Exit(code)
+        with drawing(about.time_limit, started) as stop:
+            pairs, on_stage = about.surface or None, None if out.quiet else Stages()
+            made = page_of(found, read, weights, about.scale, pairs, lists.name, on_stage)
+        return _write(about.output, made, stop, out)
 
 
-def _write(
-    path: str,
-    found: Documents,
-    read: Callable[[], tuple[Any, Any]],
-    out: Quiet,
-    *,
-    weights: Mapping[str, str] | None = None,
-    scale: tuple[str, float] | None = None,
-    pairs: Sequence[tuple[str, str]] | None = None,
-    data_name: str,
-    time_limit: float | None = None,
-    started: float = 0.0,
-) -> int:
-    """Write the page about outcomes, say how large it is or what it lacks, and return the exit code."""
-    from lpmert.reporting.page import drawing, page_of
+def _write(path: str, made: MadePage, stop: Interrupts, out: Quiet) -> int:
+    """Write a page, say how large it is or what it lacks, and return the exit code."""
     from lpmert.system.files import write_text
 
-    with drawing(time_limit, started) as stop:
-        made = page_of(found, read, weights or {}, scale, pairs, data_name, None if out.quiet else Stages())
     write_text(path, made.text)
     if made.missing:
         why = "interrupted" if stop.pressed else "the time is over"
         say(f"{path}: {why}; the page lacks {', '.join(made.missing)}")
-    elif not out.quiet:
-        say(f"{path}: {len(made.text.encode()) / 1e6:.1f} MB")
+    else:
+        out.say(f"{path}: {len(made.text.encode()) / 1e6:.1f} MB")
     if stop.pressed:
         return 128 + stop.number
     return ExitCode.STOPPED if made.missing else ExitCode.FINISHED

@@ -32,6 +32,10 @@ class Quiet:
     quiet: bool = option("-q --quiet", "No progress and no log on stderr.", default=False)
     verbose: int = 0
 
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            say(text)
+
 
 @dataclass(frozen=True)
 class ToFile(Quiet):

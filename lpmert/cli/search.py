@@ -22,7 +22,7 @@ from lpmert.cli import options, values
 from lpmert.cli.options import memory_limit, option, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, Question, described, sizes
-from lpmert.cli.running import Output, Quiet, naming, put, say
+from lpmert.cli.running import Output, Quiet, naming, put
 from lpmert.cli.settings import read_toml, values_of
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import METHODS, PROBLEM
@@ -94,6 +94,11 @@ class Search(_How, Where, Question):
             raise click.UsageError("--cosine and --around go together.")
 
     @property
+    def of_one(self) -> dict[str, Any]:
+        """Limits of a single search, which mean nothing where there are many."""
+        return {name: getattr(self, name) for name in ("gap", "target", "node_limit")}
+
+    @property
     def wide(self) -> bool:
         """Whether the cosine reaches beyond a right angle: then several searches answer."""
         return self.cosine is not None and self.cosine < 0
@@ -107,9 +112,8 @@ class Search(_How, Where, Question):
         with naming(self.name), limits as allowance, allowance.enforced():
             data = self.read_whole()
         took = time.perf_counter() - start
-        if not out.quiet:
-            say(f"{self.name}: {sizes(data)}, {data.n_features} features, read in {took:.2f}s; seed {self.seed}")
-            say(described(data))
+        out.say(f"{self.name}: {sizes(data)}, {data.n_features} features, read in {took:.2f}s; seed {self.seed}")
+        out.say(described(data))
         return data, took
 
     def for_method(self, name: str) -> tuple[Method, Self]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,7 @@ import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, memory_limit, option, time_limit
 from lpmert.cli.progress import Stages
-from lpmert.cli.reading import Question, Reading, paths_of, sizes
+from lpmert.cli.reading import Question, Reading, flag, paths_of, sizes
 from lpmert.cli.report import Page
 from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side
 from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
@@ -81,7 +81,7 @@ def solve(
     proof: Proof,
     page: Page,
     out: Output,
-) -> None:
+) -> int:
     """Find the weights with the least loss on the lists or lattices in DATA.
 
     DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
@@ -103,19 +103,13 @@ def solve(
     (docs/speech.md). Weights have six digits after the point, or more where six would change the loss. They go to
     --weights-out; without it, to stdout instead of the report.
     """
-
     if few.at_most is not None and proof.certificate is not None and search.ties == "best":
         raise click.UsageError("--certificate with --at-most counts ties at their worst; leave out --ties best.")
     if few.option is not None:
-        one_search = {
-            "--checkpoint": proof.checkpoint,
-            **{"--initial-weights": start.initial_weights, "--gap": search.gap, "--target": search.target},
-            **{"--node-limit": search.node_limit},
-        }
-        for name, value in one_search.items():
+        own = {"checkpoint": proof.checkpoint, "initial_weights": start.initial_weights, **search.of_one}
+        for name, value in own.items():
             if value is not None:
-                raise click.UsageError(f"{name} is for a single search, without {few.option}.")
-
+                raise click.UsageError(f"{flag(name)} is for a single search, without {few.option}.")
     if search.wide and proof.certificate is not None:
         raise click.UsageError("--certificate is for a single search, without a --cosine below 0.")
 
@@ -153,7 +147,7 @@ def solve(
     renews = [weights.updated, start.initial_weights]
     writes = (weights.weights_out, proof.certificate, proof.checkpoint)
     weights.beside(out)
-    _run(search, page, out, found, finish, writes, renews, text if weights.to_stdout else None)
+    return _run(search, page, out, found, finish, writes, renews, text if weights.to_stdout else None)
 
 
 _MOST_NUMBERS = 10_000_000
@@ -180,7 +174,6 @@ def _whole(data: Data, result: Result, search: ScaledSearch, arguments: dict[str
 
 
 def _left(search: ScaledSearch, result: Result) -> float | None:
-    """Return the seconds that a search has left of its limit, `None` for no limit."""
     return None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
 
 
@@ -218,7 +211,7 @@ def _certify(
 
 
 @command("check dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> None:
+def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> int:
     """Show how far given weights are from the least loss on the lists or lattices in DATA.
 
     WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
@@ -232,7 +225,7 @@ def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> None:
         weights = values.parse_weights(given.weights, data.names, "--weights")
         return check_weights(data, weights, callback=callback, **arguments)
 
-    _run(search, page, out, found)
+    return _run(search, page, out, found)
 
 
 def _run(
@@ -244,8 +237,8 @@ def _run(
     writes: Sequence[str | None] = (),
     renews: Sequence[str | None] = (),
     text: Callable[[Data, Result], str] | None = None,
-) -> NoReturn:
-    """Read the data, search, deliver the outcome, call `finish`, and exit with the code of the status."""
+) -> int:
+    """Read the data, search, deliver the outcome, call `finish`, and return the exit code."""
     page.check()
     with logging_to_stderr(out):
         with delivering(out, page.report, *writes, renews=renews) as deliver:
@@ -257,14 +250,13 @@ def _run(
                 with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
                     outcome = find(data, callback, arguments)
                 outcome, result = _with_more(outcome, search, data, seconds, unit)
-                if not out.quiet:
-                    print_outcome(outcome, shown=text is None and not out.as_json and out.output is None)
+                print_outcome(outcome, out, shown=text is None and not out.as_json and out.output is None)
                 report = partial(_report, outcome, data, out.verbose > 0)
                 deliver(outcome.to_json, report if text is None else lambda: text(data, result).removesuffix("\n"))
         finish(data, result, stop)
         with Allowance(search.memory_limit).enforced():
             drawn = page.write(outcome, data, search.summed_metric(data), search, out)
-    raise click.exceptions.Exit(drawn or exit_code(result.status, stop))
+    return drawn or exit_code(result.status, stop)
 
 
 def _with_more(
@@ -306,14 +298,14 @@ def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | Non
     return scaled if (found.loss, found.tied_lists) == (result.loss, result.tied_lists) else result
 
 
-def print_outcome(outcome: Result | Check, *, shown: bool) -> None:
+def print_outcome(outcome: Result | Check, out: Output, *, shown: bool) -> None:
     """Write the outcome to the log in a line, with its warnings; an empty one if a report shows it."""
     from lpmert.result import Result
 
     result = outcome if isinstance(outcome, Result) else outcome.optimum
     told = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in outcome.warnings)]
     for line in [""] if shown else told:
-        say(line)
+        out.say(line)
 
 
 def _report(outcome: Result | Check, data: Data, verbose: bool) -> str:
@@ -340,8 +332,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     logged = logging_to_stderr(out, warnings=True)
     with logged, naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read_whole()
-        if not out.quiet:
-            say(f"{lists.name}: {sizes(data)}")
+        out.say(f"{lists.name}: {sizes(data)}")
         weights = values.parse_weights(given.weights, data.names, "--weights").of_features(data.names).tolist()
         problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
         found = evaluated(problem, weights)
@@ -388,11 +379,8 @@ def train(lists: _Training, out: ToFile) -> None:
     with naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read()
         found = trainer.train(data, metric=lists.summed_metric(data), seed=lists.seed)
-        if not out.quiet:
-            say(
-                f"{lists.name}: {sizes(data)}, {data.n_features:,} features; loss {found.loss:.10g}, "
-                f"{found.loss_before:.10g} with the base feature alone"
-            )
+        with_base = f"{found.loss_before:.10g} with the base feature alone"
+        out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features; loss {found.loss:.10g}, {with_base}")
         document = {
             "weights": dict(zip(data.names, found.weights.tolist(), strict=True)),
             "loss": found.loss,
