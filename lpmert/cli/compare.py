@@ -123,7 +123,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
             code = exit_code(searched if comparison.complete else Status.TIME_LIMIT, stop)
             if not comparison.entries:
                 say("stopped before the first run ended; nothing to compare")
-                return code
+                raise click.exceptions.Exit(code)
             if out.output is None and not out.as_json:
                 out.say("")
             comparison = replace(comparison, unit=unit, held_out_unit=there)

@@ -84,11 +84,9 @@ class Command(click.Command):
     lists_once: whether an option with a list, such as A,B,C, must not be given again.
     """
 
-    lists_once = True
-
-    def __init__(self, *arguments: Any, example: str = "", **settings: Any) -> None:
+    def __init__(self, *arguments: Any, example: str = "", lists_once: bool = True, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.example, self.everything = example, False
+        self.example, self.lists_once, self.everything = example, lists_once, False
         shown: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _show_all}
         help = "Show all options, and details."
         self.params.append(Option(["--help-all"], group=_LAST, rare=False, help=help, **shown))
@@ -137,7 +135,9 @@ def _show_all(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-def command(example: str = "", cls: type[Command] = Command) -> Callable[[Callable[..., Any]], Command]:
+def command(
+    example: str = "", cls: type[Command] = Command, **settings: Any
+) -> Callable[[Callable[..., Any]], Command]:
     """Return what makes a command of a function whose parameters are dataclasses that state options.
 
     The exit code is what the function returns, 0 where that is `None`.
@@ -153,8 +153,8 @@ def command(example: str = "", cls: type[Command] = Command) -> Callable[[Callab
             if code:
                 raise click.exceptions.Exit(code)
 
-        params = [one for own in stated.values() for one in own]
-        return cls(function.__name__, callback=run, params=params, help=getdoc(function), example=example)
+        settings["params"] = [one for own in stated.values() for one in own]
+        return cls(function.__name__, callback=run, help=getdoc(function), example=example, **settings)
 
     return made
 

@@ -15,7 +15,7 @@ from lpmert.cli.options import argument, command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page, Picture
 from lpmert.cli.reports import column, joined, labelled, side_by_side, verdict_line
-from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.solve import line_counter
 from lpmert.system.interrupts import Interrupts
 
@@ -51,7 +51,6 @@ class _Documents:
 
     @property
     def name(self) -> str:
-        """What errors call these data."""
         return self.qrels or self.data[0]
 
     @property
@@ -63,20 +62,15 @@ class _Documents:
         """Return the documents; raises `click.UsageError` where several files have no grades."""
         from lpmert.formats.judged import named_runs, read_judged
 
-        stated = ("query", "relevance", "features", "missing")
-        how: dict[str, Any] = {"normalise": self.how, **{name: getattr(self, name) for name in stated}}
+        how: dict[str, Any] = {name: getattr(self, name) for name in ("query", "relevance", "features", "missing")}
+        how["normalise"] = self.how
         if self.qrels is None:
             if len(self.data) > 1:
                 raise click.UsageError("several DATA are runs, and need --qrels with the grades.")
             return read_judged(self.data[0], **how)
-        plain, runs = list[str](), dict[str, str]()
-        for text in self.data:
-            name, equals, path = text.partition("=")
-            if equals and not os.path.exists(text):
-                runs[name] = path
-            else:
-                plain.append(text)
-        runs = named_runs(plain) | runs
+        named = [text for text in self.data if "=" in text and not os.path.exists(text)]
+        plain = [text for text in self.data if text not in named]
+        runs = named_runs(plain) | {name: path for name, _, path in (text.partition("=") for text in named)}
         if len(runs) < len(self.data):
             raise click.UsageError("two runs have one name; give each another one: NAME=FILE.")
         return read_judged(runs, qrels=self.qrels, **how)
@@ -137,7 +131,7 @@ class _Settings:
 
 
 @command("rank bm25.run dense.run --qrels qrels.txt --normalise minmax --metric ndcg@10")
-def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture, page: Page, out: Output) -> None:
+def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture, page: Page, out: Output) -> int:
     """Find the weights of retrievers' scores that rank the documents in DATA best, and prove that no weights do better.
 
     DATA are runs of TREC (`query Q0 document rank score tag`) or in JSON ({query: {document: score}}), each a feature
@@ -174,22 +168,16 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
         if drawn.picture is not None and len(lists.names) != 2:
             raise click.UsageError(f"--picture draws two features, and there are {len(lists.names)}.")
         other = None if best.weights is None else values.parse_weights(best.weights, lists.names, "--weights")
-        if not out.quiet:
-            features = "1 feature" if len(lists.names) == 1 else f"{len(lists.names)} features"
-            sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {features}"
-            say(f"{documents.name}: {sizes}; seed {best.seed}")
+        features = "1 feature" if len(lists.names) == 1 else f"{len(lists.names)} features"
+        sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {features}"
+        out.say(f"{documents.name}: {sizes}; seed {best.seed}")
         if len(lists.names) == 1 and not best.signed:
             say("warning: one feature leaves nothing to choose: its own order is the ranking; give several")
         if settings.verify is not None:
-            verified = verify(
-                settings.verify,
-                lists,
-                str(metric),
-                time_limit=best.time_limit,
-                on_line=(lambda _: None) if out.quiet else line_counter(settings.verify),
-            )
+            counter = line_counter(settings.verify, out)
+            verified = verify(settings.verify, lists, str(metric), time_limit=best.time_limit, on_line=counter)
             deliver(partial(_verified_json, verified), partial(_verified_report, verified))
-            return
+            return ExitCode.FINISHED
         with Interrupts() as stop, naming(documents.name), Deadline(stop=lambda: stop.pressed).running():
             found = fuse(
                 lists,
@@ -205,23 +193,21 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
             )
         if stop.pressed and found.result.status is Status.TIME_LIMIT:
             found = replace(found, result=replace(found.result, status=Status.INTERRUPTED))
-        if best.cv is not None and found.unseen is None and not out.quiet:
-            say("warning: cross-validation was interrupted: nothing is known of unseen queries")
+        if best.cv is not None and found.unseen is None:
+            out.say("warning: cross-validation was interrupted: nothing is known of unseen queries")
         settled = partial(engine_text, settings.write or "", found.result.names, found.result.weights, documents.how)
         deliver(found.to_json, settled if settings.write else partial(_report, found))
-        if drawn.picture is not None:
-            pictures.write_picture(pictures.fusion(found), drawn.picture)
+        drawn.write(lambda: pictures.fusion(found))
         if page.report is not None:
             from lpmert.reporting.fusion_page import write_fusion_page
 
             write_fusion_page(found, lists, page.report)
         if settings.certificate is not None:
             certify(lists, metric, found.result, settings.certificate)
-    raise click.exceptions.Exit(exit_code(found.result.status, stop))
+    return exit_code(found.result.status, stop)
 
 
 def _report(found: Fused) -> str:
-    """Return the weights, their value beside that of others, and the verdict."""
     from lpmert.fusion import rounded_up
     from lpmert.quoting import duration
 
@@ -252,11 +238,9 @@ def _report(found: Fused) -> str:
 
 def _verified_json(found: VerifiedRanking) -> str:
     claim = found.claim
-    document = {
-        **{"score": float(claim.score), "bound": float(claim.bound), "proved": found.proved, "weights": claim.weights},
-        **{"nonnegative": claim.nonnegative, "metric": claim.ranking, "records": found.records},
-    }
-    return json.dumps(document, indent=2)
+    told = {"score": float(claim.score), "bound": float(claim.bound), "proved": found.proved, "weights": claim.weights}
+    told |= {"nonnegative": claim.nonnegative, "metric": claim.ranking, "records": found.records}
+    return json.dumps(told, indent=2)
 
 
 def _verified_report(found: VerifiedRanking) -> str:

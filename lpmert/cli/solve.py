@@ -19,8 +19,8 @@ from lpmert.cli.options import argument, memory_limit, option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Question, Reading, flag, paths_of, sizes
 from lpmert.cli.report import Page
-from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side
-from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side, verdict_line
+from lpmert.cli.running import Output, Quiet, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import ScaledSearch, Start, WeightsOut, command, configured, progress_of
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.registry import METHODS
@@ -421,17 +421,14 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
     with naming(lists.name), delivering(out) as deliver:
         with Allowance(limits.memory_limit).enforced():
             data = lists.read_whole()
-            metric = lists.summed_metric(data)
-            second = _second_sum(claim.certificate, data, lists)
+            of_data = {"metric": lists.summed_metric(data), "second": _second_sum(claim.certificate, data, lists)}
         found = lpmert.verify(
             claim.certificate,
             data,
-            metric=metric,
+            **of_data,
             ties=lists.ties,
-            second=second,
-            time_limit=limits.time_limit,
-            memory_limit=limits.memory_limit,
-            on_line=(lambda _: None) if out.quiet else line_counter(claim.certificate),
+            **vars(limits),
+            on_line=line_counter(claim.certificate, out),
         )
         deliver(lambda: _verified_json(found), lambda: _verified_report(found))
 
@@ -450,14 +447,9 @@ def _second_sum(certificate: str, data: Data, lists: Question) -> Any:
 
 def _verified_json(found: lpmert.Verified) -> str:
     of_claim = {name: getattr(found.claim, name) for name in ("metric", "ties", "found_by")}
-    equations = [{name: float(value) for name, value in row.items()} for row in found.equations]
-    document = {
-        **{"loss": float(found.loss), "lower_bound": float(found.bound), "proved": found.proved},
-        **{"weights": found.weights, "limits": found.limits, "equations": equations},
-        **{"at_most": found.at_most, "budget": {name: float(most) for name, most in found.budget.items()}},
-        **{**of_claim, "records": found.records},
-    }
-    return json.dumps(document, indent=2)
+    own = {name: getattr(found, name) for name in ("proved", "weights", "limits", "equations", "at_most", "budget")}
+    document = {"loss": found.loss, "lower_bound": found.bound, **own, **of_claim, "records": found.records}
+    return json.dumps(document, indent=2, default=float)
 
 
 def _verified_report(found: lpmert.Verified) -> str:
@@ -466,16 +458,16 @@ def _verified_report(found: lpmert.Verified) -> str:
         for row in rows:
             terms = " ".join(f"{float(value):+g} {name}" for name, value in row.items() if value)
             parts.append(f"where {terms} {sign} 0")
-    return "\n".join([*parts, click.style(str(found), fg="green" if found.proved else "yellow", bold=True)])
+    return "\n".join([*parts, verdict_line(str(found), found.proved)])
 
 
-def line_counter(certificate: str) -> Callable[[int], object]:
+def line_counter(certificate: str, out: Quiet) -> Callable[[int], object]:
     """Return what says from time to time which line is checked, of how many, if the file can be read twice."""
     from lpmert.errors import DataError
     from lpmert.system.files import lines
 
     stages, n_lines = Stages(), None
-    if Path(certificate).is_file():
+    if Path(certificate).is_file() and not out.quiet:
         with suppress(DataError):  # which is told where it is met again
             n_lines = sum(1 for _ in lines(certificate))
     return lambda line: None if n_lines is None else stages("lines checked", line, n_lines)
