@@ -411,9 +411,8 @@ def _report(problem: Problem, result: Result, written: FloatArray) -> None:
     rounded = np.round(written, DECIMALS)
     if not np.array_equal(rounded, written) and rounded.any():
         there = f"there the score is {1.0 - problem.evaluate(rounded).loss:.6f}"
-        say(
-            f"The weights need more than {DECIMALS} decimals, to which mert-moses.pl rounds them for the decoder: {there}"
-        )
+        many = f"The weights need more than {DECIMALS} decimals"
+        say(f"{many}, to which mert-moses.pl rounds them for the decoder: {there}")
     point = " ".join(map(number_text, written.tolist())).replace("e+", "e")  # mert-moses.pl knows no plus
     say(f"Best point: {point}  => {score:.6f}")
     say(result.message)

@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import LatticeLineSearch, lists_with_costs
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.presolve import Costs, fixed_point
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units, varying_columns
-from lpmert.quoting import listed, quoted
 from lpmert.system.deadline import checkpoint
 
 REACH = 1.25
@@ -41,9 +40,6 @@ _FEWEST_ROWS = 9
 
 _KNOWN = 32
 """Lines whose rows are remembered."""
-
-_ALONG = 1e-9
-"""Weights lie in the plane of a surface if all others are those of its middle, up to a factor and this share."""
 
 
 class Row(NamedTuple):
@@ -108,16 +104,6 @@ class Lines(ABC):
 def lines_of(problem: Problem | LatticeProblem) -> Lines:
     """Return the lines through the lists or lattices of a problem, whose region does not matter."""
     return ListLines(problem) if isinstance(problem, Problem) else LatticeLines(problem)
-
-
-def place_of(name: str, names: Sequence[str], lines: Lines) -> int:
-    """Return which feature has this name; raises `DataError` where none does, or where its weight does not matter."""
-    if name not in names:
-        raise DataError(f"no feature {quoted(name)}; the features are {listed(names)}")
-    place = names.index(name)
-    if not lines.spread[place] > 0.0:
-        raise DataError(f"feature {quoted(name)} does not vary within the lists: its weight does not matter")
-    return place
 
 
 def _rows(budget: int, size: int, most: int) -> int:
@@ -347,23 +333,3 @@ def surface(lines: Lines, weights: FloatArray, features: tuple[int, int], halves
             found = row(middle, Between(one, other, (middle - bottom) / between))
             waiting += [(bottom, middle, one, found), (middle, top, found, other)]
     return Surface(features, weights, halves, losses)
-
-
-def in_plane(
-    weights: FloatArray, middle: FloatArray, features: tuple[int, int], matters: FloatArray
-) -> FloatArray | None:
-    """Return weights [D] times the positive factor that brings them into the plane of a surface; `None` without one.
-
-    matters [D]: positive for features that vary; the weights of others are left out of account.
-    """
-    rest = matters > 0.0
-    rest[list(features)] = False
-    own, there = weights[rest], middle[rest]
-    if there.any():
-        along = float(own @ there)
-        factor = float(there @ there) / along if along > 0.0 else 0.0
-    else:
-        factor = float(np.linalg.norm(middle)) / (float(np.linalg.norm(weights)) or 1.0)
-    off = np.abs(factor * own - there).max(initial=0.0)
-    near = factor > 0.0 and off <= _ALONG * np.abs(there).max(initial=0.0)
-    return factor * weights if near else None
