@@ -27,42 +27,19 @@ _WORDS: Mapping[type, str] = {bool: "yes or no", int: "a whole number", float: "
 _TRUTH = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 
 
-def option(
-    default: Value,
-    help: str,
-    *,
-    choices: tuple[str, ...] = (),
-    least: float | None = None,
-    above: float | None = None,
-    most: float | None = None,
-    below: float | None = None,
-    form: str = "",
-    parse: Callable[[str], Value] | None = None,
-    signed: bool = True,
-) -> Value:
-    """Return the field of a frozen dataclass that is an option: its default, its help, and the values it may have.
+@dataclass(frozen=True)
+class Option:
+    """An option of a method or metric; `kind` is `None` where it is neither a number, a truth value nor a text.
 
     choices: the texts allowed; least, above, most, below: ends of the range of a number. form and parse: for values
     other than numbers, truth values and texts, how they are written on the command line, and the function that reads
     them, which raises `ValueError`. signed: whether it belongs into the signature of results.
     """
-    stated = {"help": help, "choices": choices, "least": least, "above": above, "most": most, "below": below}
-    found: Value = field(
-        default=default,
-        compare=signed,
-        metadata={_METADATA: {**stated, "form": form, "parse": parse, "signed": signed}},
-    )
-    return found
 
-
-@dataclass(frozen=True)
-class Option:
-    """An option of a method or metric; `kind` is `None` where it is neither a number, a truth value nor a text."""
-
-    name: str
-    default: Any
-    kind: type | None
-    optional: bool
+    name: str = ""
+    default: Any = None
+    kind: type | None = None
+    optional: bool = False
     help: str = ""
     choices: tuple[str, ...] = ()
     least: float | None = None
@@ -138,6 +115,13 @@ class Option:
         return MethodError(f"option {self.name} of {owner} must be {self.allowed}; got {quoted(value)}")
 
 
+def option(default: Value, help: str, **settings: Any) -> Value:
+    """Return the field of a frozen dataclass that is an option, with the other fields of `Option`."""
+    stated = Option(help=help, **settings)
+    found: Value = field(default=default, compare=stated.signed, metadata={_METADATA: stated})
+    return found
+
+
 class Configurable:
     """A frozen dataclass whose fields are the options of the method of this name."""
 
@@ -207,7 +191,7 @@ def parameters(of: Any) -> tuple[Option, ...]:
     made = not callable(of)
     found = []
     for one in signature(type(of) if made else of).parameters.values():
-        option = _option(one.name, one.annotation, None, getattr(of, one.name, None) if made else one.default)
+        option = _option(one.name, one.annotation, {}, getattr(of, one.name, None) if made else one.default)
         if one.default is not one.empty and option.kind is not None:
             found.append(option)
     return tuple(found)
@@ -232,25 +216,20 @@ def _known(options: Iterable[Option], texts: Iterable[str], owner: str) -> dict[
     return known
 
 
-def _own_options(cls: Any) -> tuple[Option, ...]:
-    return _stated_options(cls)
-
-
-@cache
 def _stated_options(cls: Any) -> tuple[Option, ...]:
-    found = []
-    for one in fields(cls):
-        if one.compare or _METADATA in one.metadata:
-            found.append(_option(one.name, one.type, one.metadata, _default(one)))
-    return tuple(found)
+    own = (one for one in fields(cls) if one.compare or _METADATA in one.metadata)
+    return tuple(_option(one.name, one.type, one.metadata, _default(one)) for one in own)
+
+
+_own_options: Callable[[Any], tuple[Option, ...]] = cache(_stated_options)
 
 
 def _default(stated: Field[Any]) -> Any:
     return stated.default_factory() if stated.default_factory is not MISSING else stated.default
 
 
-def _option(name: str, annotation: Any, metadata: Mapping[str, Any] | None, default: Any) -> Option:
+def _option(name: str, annotation: Any, metadata: Mapping[str, Any], default: Any) -> Option:
     kinds = {word.strip() for word in str(getattr(annotation, "__name__", annotation)).split("|")}
-    optional = "None" in kinds
+    stated: Option = metadata.get(_METADATA, Option())
     kind = _KINDS.get(", ".join(kinds - {"None"}))
-    return Option(name, default, kind, optional, **(metadata or {}).get(_METADATA, {}))
+    return replace(stated, name=name, default=default, kind=kind, optional="None" in kinds)

@@ -132,8 +132,11 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
     def flags(self) -> Mapping[str, Any]:
         """The flags that are set, and with references the metric on texts and its settings."""
         given = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in _NO_FLAGS}
-        found = {name: _value(name, value) for name, value in given.items() if value not in (None, False, ())}
+        found = {name: value for name, value in given.items() if value not in (None, False, ())}
+        found |= {name: values.by_name(found[name], flag(name)) for name in ("losses", "counts") if name in found}
         if "references" in found:
+            if len(self.references) == 1:
+                found["references"] = self.references[0]
             if isinstance(self.metric, str):
                 found["metric"] = self.metric
             if self.metric_settings:
@@ -142,12 +145,10 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     @property
     def metric_settings(self) -> list[tuple[str, str]]:
-        """The options of the metric: metric.NAME=VALUE."""
         return [(name.removeprefix(_OF_METRIC), text) for name, text in self.options if name.startswith(_OF_METRIC)]
 
     @property
     def method_settings(self) -> list[tuple[str, str]]:
-        """The options of the method."""
         return [one for one in self.options if not one[0].startswith(_OF_METRIC)]
 
     def held_out(self, file: str, references: Sequence[str]) -> Self:
@@ -247,11 +248,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             raise click.UsageError("--deduplicate does not apply to whole lattices.")
         return load_lattices(self.source, format=self.format, **options)
 
-    @property
-    def text_metric(self) -> Any:
-        """The metric on texts that the flags ask for, by name or with settings."""
-        return self.plan[1].get("metric", "wer")
-
     def summed_metric(self, data: Data) -> Any:
         """Return the metric of lists or lattices: the one given, or the one that statistics or texts imply."""
         from lpmert.metrics.contract import metric_of
@@ -261,7 +257,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         if isinstance(data, NBest) and (of_texts or self.metric is None):
             found: Any = "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
         else:
-            found = self.metric if isinstance(data, NBest) else self.text_metric
+            found = self.metric if isinstance(data, NBest) else self.plan[1].get("metric", "wer")
         if of_texts or not self.metric_settings:
             return found
         if self.metric is None:
@@ -295,6 +291,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """Return the unit of losses that were counted against references, and the length of these if it is known."""
         if "references" not in self.flags:
             return None
+        from lpmert.formats.detect import format_by_name
         from lpmert.formats.references import references_by_list
         from lpmert.metrics.text import EditTexts, reference_length, text_unit
         from lpmert.model.nbest import NBest
@@ -302,7 +299,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         if isinstance(data, NBest) and self.summed_metric(data) != "loss":
             return None
         kind, options, _ = self.plan
-        metric: Any = options.get("metric") or _default_metric(kind)
+        metric: Any = options.get("metric") or format_by_name(kind).metric
         metric = _text_metric(metric) if isinstance(metric, str) else metric
         length = None
         if isinstance(metric, EditTexts):  # of others, references are not read again
@@ -326,7 +323,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         given = self.for_format(kind)
         settings = given.pop("settings", {})
         if settings:
-            name = given.get("metric") or _default_metric(kind)
+            name = given.get("metric") or format_by_name(kind).metric
             given["metric"] = _configured(_text_metric(name), name, settings)
         options = {name: value for name, value in given.items() if name in {*known, *_OF_ALL}}
         for name, needed in known.items():
@@ -370,10 +367,8 @@ def paths_of(lattices: WordGraphs) -> str:
 
 def described(data: Data) -> str:
     """Return the names of the features and, of lists, of the statistics."""
-    from lpmert.model.nbest import NBest
-
-    features = f"features {listed(data.names)}"
-    return f"{features}; statistics {listed(data.statistic_names)}" if isinstance(data, NBest) else features
+    statistics = getattr(data, "statistic_names", None)
+    return f"features {listed(data.names)}" + (f"; statistics {listed(statistics)}" if statistics else "")
 
 
 def flag(name: str) -> str:
@@ -399,19 +394,6 @@ def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
         return with_parameters(metric, settings, f"metric {quoted(name)}")
     except LpmertError as error:
         raise click.BadParameter(f"{error}. See `lpmert methods --metric {name}`.", param_hint="--set") from error
-
-
-def _default_metric(kind: str) -> str:
-    """Return the name of the metric that the reader of a format takes for texts."""
-    from lpmert.formats.detect import format_by_name
-
-    return format_by_name(kind).metric
-
-
-def _value(name: str, value: Any) -> Any:
-    if name in ("losses", "counts"):
-        return values.by_name(value, flag(name))
-    return value[0] if name == "references" and len(value) == 1 else value
 
 
 def _command(suggestion: Mapping[str, str]) -> str:

@@ -260,19 +260,14 @@ class WeightsOut:
 
     def __post_init__(self) -> None:
         """Check that there is a file to bring up to date."""
-        if self.form != UPDATE:
-            return
-        if self.weights_out is None:
+        if self.form == UPDATE and self.weights_out is None:
             raise click.UsageError("--write update needs --weights-out with the file to update.")
-        if not Path(self.weights_out).exists():
-            raise click.UsageError(
-                f"{self.weights_out} does not exist, and `update` only changes files: "
-                "copy the decoder's file there, or pass --write names."
-            )
+        if self.updated is not None and not Path(self.updated).exists():
+            remedy = "copy the decoder's file there, or pass --write names."
+            raise click.UsageError(f"{self.updated} does not exist, and `update` only changes files: {remedy}")
 
     @property
     def form(self) -> str:
-        """What the options and the ending of the file say."""
         return self.write or _OF_ENDING.get(Path(self.weights_out or "").suffix, NAMES)
 
     @property
@@ -290,7 +285,7 @@ class WeightsOut:
         """The file to bring up to date; raises `DataError` if it has no weights."""
         from lpmert.formats.weights import read_weights
 
-        return read_weights(str(self.weights_out)) if self.updated else None
+        return None if self.updated is None else read_weights(self.updated)
 
     def beside(self, out: Output) -> None:
         """Raise `click.UsageError` where the outcome and the weights would go to stdout both."""

@@ -227,24 +227,14 @@ def _surfaces(material: Material, pairs: Collection[tuple[int, int]], on_stage: 
     unit, shown = material.unit, (material.windows[0], material.windows[-1])
     for done, pair in enumerate(pairs):
         names, middle = (material.names[pair[0]], material.names[pair[1]]), material.weights[list(pair)]
-        others = enumerate(material.others.values(), 1)
-        marks = {str(place): material.in_plane(weights, pair) for place, weights in others}
+        marks = [material.in_plane(weights, pair) for weights in material.others.values()]
+        there = {str(place): at for place, at in enumerate(marks, 1) if at is not None}
         inside = [
-            {
-                place: at
-                for place, at in marks.items()
-                if at is not None and (abs(at - middle) <= window.halves[list(pair)]).all()
-            }
+            {place: at for place, at in there.items() if (abs(at - middle) <= window.halves[list(pair)]).all()}
             for window in shown
         ]
-        key = [
-            (
-                place,
-                name,
-                "not in this plane" if at is None else "" if place in inside[0] else "outside of these windows",
-            )
-            for (place, at), name in zip(marks.items(), material.others, strict=True)
-        ]
+        key = [(str(place), name) for place, name in enumerate(material.others, 1)]
+        notes = dict.fromkeys(there, "outside of these windows") | dict.fromkeys(inside[0], "")
         drawings = []
         for part, (window, near) in enumerate(zip(shown, inside, strict=True), 1):
             checkpoint()
@@ -252,7 +242,12 @@ def _surfaces(material: Material, pairs: Collection[tuple[int, int]], on_stage: 
             words = f"{window.name}: {_from_to(unit, found.losses)} over the weights of {names[0]} and {names[1]}"
             drawings.append(picture(pictures.surface(found, names, near, {}, unit), words))
             on_stage("surfaces", done * len(shown) + part, len(pairs) * len(shown))
-        yield {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
+        yield {
+            "names": names,
+            "pictures": drawings,
+            "key": [(*one, notes.get(one[0], "not in this plane")) for one in key],
+            "rows": material.lines.rows,
+        }
 
 
 def _profiles(material: Material, features: Collection[int], on_stage: Stage) -> Iterator[dict[str, Any]]:
