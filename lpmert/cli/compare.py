@@ -34,8 +34,6 @@ _DEFAULT = f"{','.join(DEFAULT_METHODS)}; of lattices {','.join(DEFAULT_ON_LATTI
 
 @dataclass(frozen=True)
 class _Methods:
-    """What is compared."""
-
     heading = "What to compare"
 
     methods: tuple[str, ...] | None = option("A,B,C", f"Methods.  [default: {_DEFAULT}]", values.method_names)
@@ -47,8 +45,6 @@ class _Methods:
 
 @dataclass(frozen=True)
 class _Compared(Sources, _Methods):
-    """What is compared, and how."""
-
     heading = "Unseen lists"
 
     cv: int | None = option("N", "Cross-validate in N parts.", values.PARTS)
@@ -139,8 +135,6 @@ def _print_run(unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
 
 @dataclass(frozen=True)
 class _Estimated(Sources):
-    """How losses on unseen lists are estimated."""
-
     heading = "Unseen lists"
 
     cv: int = option("N", "Parts for cross-validation.", values.PARTS, default=5)

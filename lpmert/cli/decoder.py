@@ -47,8 +47,6 @@ _HEAD = f"{'HeldOut':>10} {'OnPool':>10} {'Angle':>6} {'Pool':>9} {'New':>7} {'D
 
 @dataclass(frozen=True)
 class _Loop:
-    """The loop, and where it is kept."""
-
     heading = "Loop"
 
     config: str = argument("CONFIG")
@@ -124,7 +122,6 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> int:
 
 
 def _table() -> Callable[[Iteration], None]:
-    """Return what shows each iteration in a line."""
     rows = count()
 
     def show(one: Iteration) -> None:

@@ -22,8 +22,6 @@ _OF_BOTH = ("segment", "text")
 
 @dataclass(frozen=True)
 class _Source(Reading):
-    """What is converted."""
-
     heading = "Data"
 
     data: tuple[str, ...] = argument("IN...", nargs=-1)
@@ -31,8 +29,6 @@ class _Source(Reading):
 
 @dataclass(frozen=True)
 class _Target:
-    """Where it goes, and how."""
-
     target: str = argument("OUT")
     to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", values.Registered(FORMATS))
 

@@ -136,7 +136,6 @@ class Program(click.Group):
 
 @contextmanager
 def _short_messages() -> Iterator[None]:
-    """Shorten click's messages about wrong usage."""
     try:
         yield
     except click.ClickException as error:
@@ -170,8 +169,6 @@ def main(ctx: click.Context) -> None:
 
 @dataclass(frozen=True)
 class _What:
-    """What to describe."""
-
     method: str | None = argument("[METHOD]", values.Registered(METHODS), required=False)
     metric: str | None = option("NAME", "Describe a metric and its options instead.", values.METRIC)
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
@@ -252,8 +249,6 @@ def _text(default: Any) -> str:
 
 @dataclass(frozen=True)
 class _Document:
-    """What to print."""
-
     kind: str = argument("[KIND]", click.Choice(DOCUMENTS), default="result", required=False)
 
 

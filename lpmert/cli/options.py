@@ -160,7 +160,6 @@ def command(
 
 
 def time_limit(default: str = "none") -> Any:
-    """Return the field of a dataclass that is the time limit of a command."""
     return option("SECONDS", f"Stop after this time.  [default: {default}]")
 
 

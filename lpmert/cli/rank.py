@@ -31,8 +31,6 @@ _SETTINGS = ("opensearch", "elasticsearch", "weaviate", "ranx")
 
 @dataclass(frozen=True)
 class _Documents:
-    """Judged documents with the scores of retrievers."""
-
     heading = "Data"
 
     data: tuple[str, ...] = argument("DATA...", nargs=-1)
@@ -78,8 +76,6 @@ class _Documents:
 
 @dataclass(frozen=True)
 class _Best:
-    """What is best, and what it is compared with."""
-
     heading = "Search"
 
     metric: str = option(

@@ -41,8 +41,6 @@ _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "pa
 
 @dataclass(frozen=True)
 class _Columns:
-    """Where lists come from, and what of them counts."""
-
     heading = "Data"
 
     data: tuple[str, ...] = argument("DATA...", nargs=-1)
@@ -66,8 +64,6 @@ class _Columns:
 
 @dataclass(frozen=True)
 class _Texts:
-    """How texts are found, and compared."""
-
     heading, rare = "Texts", True
 
     text: str | None = option("COLUMN", "Tables: column of the text.")
@@ -77,8 +73,6 @@ class _Texts:
 
 @dataclass(frozen=True)
 class _Formats:
-    """What single formats need."""
-
     heading, rare = "Formats of lists", True
 
     statistics_file: tuple[str, ...] = option("FILE", "Moses: file of statistics, one per file.", default=())
@@ -92,8 +86,6 @@ class _Formats:
 
 @dataclass(frozen=True)
 class _Lattices:
-    """How lattices are read."""
-
     heading, rare = "Lattices", True
 
     n_best: int | None = option("N", "The N best hypotheses of each.  [default: all; 100 where only lists will do]")
@@ -334,8 +326,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
 @dataclass(frozen=True)
 class Question(Reading):
-    """Lists, and how weights choose from them."""
-
     heading = "Data"
 
     ties: str = option(
@@ -372,7 +362,6 @@ def described(data: Data) -> str:
 
 
 def flag(name: str) -> str:
-    """Return how a flag is written."""
     return f"--{name.replace('_', '-')}"
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Results:
-    """What the page is about."""
-
     results: tuple[str, ...] = argument("RESULT...", nargs=-1)
     output: str = option("-o --output FILE", "Where the page goes.", required=True)
     weights: tuple[tuple[str, str], ...] = option(
@@ -46,8 +44,6 @@ class _Results:
 
 @dataclass(frozen=True)
 class _Lists(Reading):
-    """The lists of the results."""
-
     heading = "Data"
 
     data: tuple[str, ...] = option("FILE", "The lists or lattices of the results.", default=())
@@ -90,8 +86,6 @@ class Page:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of the outcome."""
-
     picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.")
 
     def __post_init__(self) -> None:

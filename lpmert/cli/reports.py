@@ -196,7 +196,6 @@ def compared_report(content: Mapping[str, Any]) -> str:
 
 
 def tuned_report(tuned: Tuned, *, verbose: bool = False) -> str:
-    """Return what `tune` found as text."""
     content, optimum = tuned.to_dict(), tuned.optimum
     costs = tuned_table(content)
     weights = [
@@ -212,7 +211,6 @@ def tuned_report(tuned: Tuned, *, verbose: bool = False) -> str:
 
 
 def looped_report(looped: Looped) -> str:
-    """Return the outcome of a loop as text."""
     first, best = looped.iterations[0], looped.iterations[looped.best - 1]
     rows = [[best.unit.name, *(one.unit.text(one.loss) for one in (first, best))]]
     if best.held_out_unit is not None:
@@ -231,7 +229,6 @@ def looped_report(looped: Looped) -> str:
 
 
 def warned(of: Result | Check) -> str:
-    """Return the warnings of a result or a check as a part of a report."""
     lines = [wrapped(f"warning: {one.message}", sys.stdout) for one in of.warnings]
     return "\n".join(click.style(line, fg="red", bold=True) for line in lines)
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Where:
-    """Where the weights may lie."""
-
     heading = "Where the weights may lie"
 
     fix: dict[str, float] | None = option("A=1,B=0.5", "Fixed weights.")
@@ -67,8 +65,6 @@ class Where:
 
 @dataclass(frozen=True)
 class _How:
-    """How to search, and for how long."""
-
     heading = "Search"
 
     method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
@@ -180,8 +176,6 @@ def progress_of(
 
 @dataclass(frozen=True)
 class Start:
-    """Where searches start."""
-
     heading = "Search"
 
     initial_weights: str | None = option("WEIGHTS", "Start here; same syntax as `lpmert check --weights`.", rare=True)
@@ -193,8 +187,6 @@ class Start:
 
 @dataclass(frozen=True)
 class Sources:
-    """Which lists belong together."""
-
     heading = "Unseen lists"
 
     source: re.Pattern[str] | None = option(

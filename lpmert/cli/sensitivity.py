@@ -42,8 +42,6 @@ _MOST_LISTS = 20
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Which sizes of sets are searched."""
-
     heading = "Sets of features"
 
     at_most: int | None = option("K", "At most K features.  [default: all]")
@@ -68,8 +66,6 @@ class _Near:
 
 @dataclass(frozen=True)
 class _Second:
-    """What is summed besides the loss."""
-
     heading = "Second sum"
 
     second: str = option("COLUMN", "A feature, or another column of DATA.", required=True)
@@ -250,7 +246,6 @@ def numbers_of(data: Any, column: str, search: Reading) -> Any:
 
 
 def _loss(result: Result, unit: Unit) -> list[str]:
-    """Return the loss and its bound as cells."""
     return [unit.short(result.loss), next((text for _, text in bound(result, unit)), "-")]
 
 

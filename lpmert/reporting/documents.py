@@ -86,7 +86,6 @@ class Documents:
 
     @property
     def result(self) -> Result:
-        """The result that the page is about."""
         return cast(Result, self.main.result)
 
     def of_kind(self, kind: str) -> Sequence[Document]:
@@ -248,7 +247,6 @@ class Material:
 
     @property
     def title(self) -> str:
-        """What the weights of the result are called."""
         return OPTIMUM if self.result.status.proved else _FOUND
 
     @cached_property

@@ -129,8 +129,6 @@ class _Sums:
 
 
 class ListLines(Lines):
-    """Lines through N-best lists."""
-
     def __init__(self, problem: Problem) -> None:
         super().__init__()
         features, self._offsets, statistics = problem.as_given()
@@ -154,8 +152,6 @@ class ListLines(Lines):
 
 
 class LatticeLines(Lines):
-    """Lines through all paths of lattices."""
-
     def __init__(self, problem: LatticeProblem) -> None:
         super().__init__()
         self._problem = problem

@@ -38,7 +38,6 @@ class Table(NamedTuple):
 
 
 def unit_in(content: Content, key: str = "unit") -> Unit:
-    """Return the unit of an outcome."""
     known = content.get(key)
     return LOSS if known is None else Unit(**known)
 
