@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cache
 from inspect import signature
+from math import isnan
 from numbers import Integral
-from operator import index
+from operator import ge, gt, index, le, lt
 from textwrap import fill
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -53,11 +54,7 @@ class Option:
     @property
     def allowed(self) -> str:
         """What values it may have, in words."""
-        ends = [
-            f"{word} {end:g}"
-            for word, end in (("of at least", self.least), ("above", self.above), ("at most", self.most))
-            if end is not None
-        ] + ([] if self.below is None else [f"below {self.below:g}"])
+        ends = [f"{word} {end:g}" for word, end, _ in self._ends]
         what = self.form if self.kind is None else _WORDS[self.kind]
         words = f"one of {', '.join(self.choices)}" if self.choices else " ".join([what, " and ".join(ends)]).rstrip()
         return f"{words}, or none" if self.optional else words
@@ -103,13 +100,14 @@ class Option:
     def _within(self, value: Any) -> bool:
         if self.kind in (bool, str):
             return not self.choices or value in self.choices
-        return not (
-            value != value  # not a number
-            or (self.least is not None and value < self.least)
-            or (self.above is not None and value <= self.above)
-            or (self.most is not None and value > self.most)
-            or (self.below is not None and value >= self.below)
-        )
+        return not isnan(value) and all(holds(value, end) for _, end, holds in self._ends)
+
+    @property
+    def _ends(self) -> list[tuple[str, float, Callable[[Any, Any], bool]]]:
+        """The ends of the range of a number: in words, where they are, and what holds of a value within them."""
+        ends = (self.least, self.above, self.most, self.below)
+        every = zip(("of at least", "above", "at most", "below"), ends, (ge, gt, le, lt), strict=True)
+        return [(word, end, holds) for word, end, holds in every if end is not None]
 
     def _refused(self, value: Any, owner: str) -> MethodError:
         return MethodError(f"option {self.name} of {owner} must be {self.allowed}; got {quoted(value)}")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import resolve_name
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,10 +112,7 @@ def _registered(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 def _attribute(place: str) -> Any:
     module, _, path = place.partition(":")
-    found = import_module(module)
-    for name in path.split("."):
-        found = getattr(found, name)
-    return found
+    return attrgetter(path)(import_module(module))
 
 
 def _package(entry: EntryPoint) -> str:

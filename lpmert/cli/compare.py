@@ -158,7 +158,6 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
     page.check()
     averaging, search = search.for_method("average")
     from lpmert.api import problem_of
-    from lpmert.formats.weights import keeps_loss
     from lpmert.unseen.tune import tune as tune_weights
 
     files = (out, weights.weights_out, page.report)
@@ -184,7 +183,7 @@ def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: Weig
 
             def text() -> str:
                 problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])
-                return weights.text(tuned.names, tuned.weights, keeps_loss(problem, tuned.weights))
+                return weights.text(tuned.names, tuned.weights, problem)
 
             report = partial(tuned_report, tuned, verbose=out.verbose > 0)
             deliver(tuned.to_json, weights.report(text, report))

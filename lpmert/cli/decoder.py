@@ -81,8 +81,6 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> int:
     The exit code is 3 if a limit ended the loop.
     """
     weights.beside(out)
-    import numpy as np
-
     from lpmert.cli.loop_file import read_config
     from lpmert.errors import LpmertError
     from lpmert.looping.loop import loop as run
@@ -113,7 +111,7 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> int:
                 raise click.exceptions.Exit(exit_code(None, stop)) from error
         for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
             out.say(line)
-        text = partial(weights.text, looped.names, looped.weights, partial(np.array_equal, looped.weights))
+        text = partial(weights.text, looped.names, looped.weights, None)
         deliver(looped.to_json, weights.report(text, partial(looped_report, looped)))
         weights.save(text, out)
         if own.picture is not None:

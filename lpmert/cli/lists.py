@@ -9,7 +9,7 @@ import click
 
 from lpmert.cli import values
 from lpmert.cli.options import argument, option
-from lpmert.cli.reading import Reading, sizes
+from lpmert.cli.reading import Given, Reading, sizes
 from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr
 from lpmert.cli.search import command, stated
 from lpmert.quoting import listed
@@ -63,12 +63,9 @@ _MEASURED = ("references", "statistics_file", "last_field", "losses")
 
 
 @dataclass(frozen=True)
-class _Lists(Reading):
+class _Lists(Given, Reading):
     """Lists that need no losses, and what picks from them."""
 
-    heading = "Data"
-
-    weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
     vote: str | None = option(
         "COLUMN", "Sum the features of hypotheses with the same answer in this column, or in text."
     )
@@ -115,7 +112,7 @@ def rerank(lists: _Lists, out: Short) -> None:
         if lists.vote is not None and lists.whole:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")
         out.say(f"{lists.name}: {sizes(data)}")
-        given = values.parse_weights(lists.weights, data.names, "--weights")
+        given = lists.of(data.names)
         if lists.whole:
             data = lpmert.n_best(data, given, n=1)
         found = lpmert.rerank(data, given, vote=lists.vote is not None)

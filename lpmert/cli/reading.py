@@ -20,6 +20,7 @@ from lpmert.registry import FORMATS
 
 if TYPE_CHECKING:
     from lpmert.findings import Unit
+    from lpmert.formats.weights import WeightsFile
     from lpmert.model.graphs import WordGraphs
     from lpmert.model.nbest import NBest
 
@@ -332,6 +333,18 @@ class Question(Reading):
         "NAME", "Which of several hypotheses with equal features counts: first, best or worst.", click.Choice(TIES),
         default=TIES[0], rare=True
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Given:
+    """Weights to judge or to use."""
+
+    heading = "Data"
+
+    weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
+
+    def of(self, names: Sequence[str]) -> WeightsFile:
+        return values.parse_weights(self.weights, names, "--weights")
 
 
 def _refuse_twice_stdin(inputs: Sequence[str]) -> None:

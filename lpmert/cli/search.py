@@ -33,9 +33,13 @@ if TYPE_CHECKING:
     from lpmert.cli.reading import Data
     from lpmert.errors import FloatArray
     from lpmert.findings import Unit
-    from lpmert.formats.weights import Keeps, Shorten, WeightsFile
+    from lpmert.formats.weights import WeightsFile
+    from lpmert.model.lattice_problem import LatticeProblem
+    from lpmert.model.problem import Problem as ListProblem
     from lpmert.model.region import Linear, Region
     from lpmert.search.method import Method
+
+    AnyProblem = ListProblem | LatticeProblem
 
 
 @dataclass(frozen=True)
@@ -299,17 +303,33 @@ class WeightsOut:
         if self.like is not None:
             self.like.of_features(names)
 
-    def text(self, names: Sequence[str], weights: FloatArray, keeps: Keeps, shorten: Shorten | None = None) -> str:
-        """Return weights [D] as text: with six decimals, or more if `keeps` needs them, or in full as JSON."""
-        from lpmert.formats.weights import TOOLKITS, WeightsFile, settings_text, weights_text
+    def text(
+        self,
+        names: Sequence[str],
+        weights: FloatArray,
+        problem: AnyProblem | None,
+        *,
+        shorten: bool = False,
+    ) -> str:
+        """Return weights [D] as text: in full as JSON, else with six decimals, or more where these change the loss of
+        a problem; without one, where they change the weights. shorten: to the fewest, where it takes more than six.
+        """
+        import numpy as np
 
+        from lpmert.formats.weights import TOOLKITS, WeightsFile, keeps_loss, settings_text, weights_text
+        from lpmert.model.problem import Problem
+        from lpmert.search.decimals import few_decimals
+
+        keeps = partial(np.array_equal, weights) if problem is None else keeps_loss(problem, weights)
         if self.form == JSON:
             return json.dumps(dict(zip(names, weights.tolist(), strict=True)), indent=2) + "\n"
         if self.form in TOOLKITS:
             return settings_text(self.form, names, weights, keeps, self.roles or {})
         like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
-        scaled = self.form == UPDATE
-        return weights_text(names, weights, keeps, like=like, scaled=scaled, shorten=shorten, path=self.weights_out)[0]
+        own: dict[str, Any] = {"like": like, "scaled": self.form == UPDATE, "path": self.weights_out}
+        if shorten and isinstance(problem, Problem):
+            own["shorten"] = partial(few_decimals, problem)
+        return weights_text(names, weights, keeps, **own)[0]
 
     def save(self, text: Callable[[], str], out: Output) -> None:
         """Write a text to the file for weights, if there is one, or to stdout if no report went there."""

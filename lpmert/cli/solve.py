@@ -17,7 +17,7 @@ import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, memory_limit, option, time_limit
 from lpmert.cli.progress import Stages
-from lpmert.cli.reading import Question, Reading, flag, paths_of, sizes
+from lpmert.cli.reading import Given, Question, Reading, flag, paths_of, sizes
 from lpmert.cli.report import Page
 from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side, verdict_line
 from lpmert.cli.running import Output, Quiet, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
@@ -63,24 +63,9 @@ class Few:
         return "--at-most" if self.at_most is not None else "--budget" if self.budget is not None else None
 
 
-@dataclass(frozen=True)
-class Given:
-    """Weights to judge."""
-
-    heading = "Data"
-
-    weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
-
-
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
 def solve(
-    search: ScaledSearch,
-    few: Few,
-    start: Start,
-    weights: WeightsOut,
-    proof: Proof,
-    page: Page,
-    out: Output,
+    search: ScaledSearch, few: Few, start: Start, weights: WeightsOut, proof: Proof, page: Page, out: Output
 ) -> int:
     """Find the weights with the least loss on the lists or lattices in DATA.
 
@@ -128,17 +113,11 @@ def solve(
 
     def text(data: Data, result: Result) -> str:
         from lpmert.api import problem_of
-        from lpmert.formats.weights import keeps_loss
-        from lpmert.model.problem import Problem
-        from lpmert.search.decimals import few_decimals
 
         if search.wide:  # where rounding could leave the region
-            from numpy import array_equal
-
-            return weights.text(result.names, result.weights, partial(array_equal, result.weights))
+            return weights.text(result.names, result.weights, None)
         problem = problem_of(data, search.summed_metric(data), search.ties, search.region(data.names))
-        shorten = partial(few_decimals, problem) if isinstance(problem, Problem) else None
-        return weights.text(result.names, result.weights, keeps_loss(problem, result.weights), shorten)
+        return weights.text(result.names, result.weights, problem, shorten=True)
 
     def finish(data: Data, result: Result, stop: Interrupts) -> None:
         weights.save(partial(text, data, result), out)
@@ -162,14 +141,12 @@ def _whole(data: Data, result: Result, search: ScaledSearch, arguments: dict[str
     from lpmert.system.deadline import Deadline, OutOfTime, heeding
     from lpmert.whole import whole_weights
 
-    if search.wide or not (
-        isinstance(data, NBest) and result.status.proved and data.n_hypotheses * data.n_features <= _MOST_NUMBERS
-    ):
-        return {}
-    own = {name: arguments[name] for name in ("metric", "ties", "region")}
-    limits = Deadline(_left(search, result), memory=Allowance(search.memory_limit))
-    with suppress(OutOfTime), limits.running(), heeding():
-        return whole_weights(data, result, **own) or {}
+    proved = result.status.proved and not search.wide
+    if proved and isinstance(data, NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
+        own = {name: arguments[name] for name in ("metric", "ties", "region")}
+        limits = Deadline(_left(search, result), memory=Allowance(search.memory_limit))
+        with suppress(OutOfTime), limits.running(), heeding():
+            return whole_weights(data, result, **own) or {}
     return {}
 
 
@@ -222,8 +199,7 @@ def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> int:
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Check:
         from lpmert.api import check as check_weights
 
-        weights = values.parse_weights(given.weights, data.names, "--weights")
-        return check_weights(data, weights, callback=callback, **arguments)
+        return check_weights(data, given.of(data.names), callback=callback, **arguments)
 
     return _run(search, page, out, found)
 
@@ -312,10 +288,8 @@ def _report(outcome: Result | Check, data: Data, verbose: bool) -> str:
     from lpmert.model.nbest import NBest
     from lpmert.result import Result
 
-    paths = "" if isinstance(data, NBest) else paths_of(data)
-    if isinstance(outcome, Result):
-        return result_report(outcome, verbose=verbose, paths=paths)
-    return check_report(outcome, verbose=verbose, paths=paths)
+    how: dict[str, Any] = {"verbose": verbose, "paths": "" if isinstance(data, NBest) else paths_of(data)}
+    return result_report(outcome, **how) if isinstance(outcome, Result) else check_report(outcome, **how)
 
 
 @command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
@@ -333,7 +307,7 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     with logged, naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read_whole()
         out.say(f"{lists.name}: {sizes(data)}")
-        weights = values.parse_weights(given.weights, data.names, "--weights").of_features(data.names).tolist()
+        weights = given.of(data.names).of_features(data.names).tolist()
         problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
         found = evaluated(problem, weights)
         found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -111,21 +112,17 @@ def _rows(budget: int, size: int, most: int) -> int:
     return min(max(budget // max(size, 1), _FEWEST_ROWS), most) // 2 * 2 + 1
 
 
-class _Sums:
-    """The losses of choices, of which one after another is replaced."""
-
-    def __init__(self, metric: Metric, statistics: FloatArray, costs: Costs | None) -> None:
-        self._metric, self._statistics, self._costs = metric, statistics, costs
-
-    def losses(self, left: IntArray, leaving: IntArray, entering: IntArray) -> FloatArray:
-        """Return the loss of rows left [S], and after each [E] replacement of a row by another."""
-        if self._costs is not None:
-            costs = self._costs.costs
-            found = np.cumsum(np.concatenate([[costs[left].sum()], costs[entering] - costs[leaving]]))
-            return np.asarray((self._costs.constant + found) * self._costs.unit)
-        first = self._statistics[left].sum(axis=0, keepdims=True)
-        totals = np.cumsum(np.concatenate([first, self._statistics[entering] - self._statistics[leaving]]), axis=0)
-        return np.asarray(losses_of_totals(self._metric, totals))
+def _losses(
+    metric: Metric, statistics: FloatArray, costs: Costs | None, left: IntArray, leaving: IntArray, entering: IntArray
+) -> FloatArray:
+    """Return the loss of rows left [S], and after each [E] replacement of a row by another."""
+    if costs is not None:
+        own = costs.costs
+        found = np.cumsum(np.concatenate([[own[left].sum()], own[entering] - own[leaving]]))
+        return np.asarray((costs.constant + found) * costs.unit)
+    first = statistics[left].sum(axis=0, keepdims=True)
+    totals = np.cumsum(np.concatenate([first, statistics[entering] - statistics[leaving]]), axis=0)
+    return np.asarray(losses_of_totals(metric, totals))
 
 
 class ListLines(Lines):
@@ -138,7 +135,7 @@ class ListLines(Lines):
         metric, costs = problem.metric, None
         if isinstance(metric, AdditiveMetric):
             costs = fixed_point(np.asarray(metric.losses(statistics), dtype=np.float64), self._offsets)
-        self._sums = _Sums(metric, statistics, costs)
+        self._losses = partial(_losses, metric, statistics, costs)
         varies = np.isin(np.arange(features.shape[1]), varying_columns(features, self._offsets))
         self.spread = np.where(varies, units(block[:2] for block in problem.blocks()), 0.0)
 
@@ -147,7 +144,7 @@ class ListLines(Lines):
         begin, end = np.searchsorted(thresholds, -1.0, "right"), np.searchsorted(thresholds, 1.0, "left")
         left[self._lists[entering[:begin]]] = entering[:begin]  # the last one stands
         leaving, entering = leaving[begin:end], entering[begin:end]
-        losses = self._sums.losses(left, leaving, entering)
+        losses = self._losses(left, leaving, entering)
         return Row(left, thresholds[begin:end], np.column_stack([leaving, entering]), losses)
 
 
@@ -173,7 +170,7 @@ class LatticeLines(Lines):
         keys = np.concatenate([np.column_stack([chosen[:-1], chosen[1:]]) for chosen, _ in parts])[order]
         statistics = np.array(self._statistics)
         costs = Costs(statistics[:, 0].astype(np.int64), 0, 1.0, False) if self._problem.additive else None
-        losses = _Sums(self._problem.metric, statistics, costs).losses(left, keys[:, 0], keys[:, 1])
+        losses = _losses(self._problem.metric, statistics, costs, left, keys[:, 0], keys[:, 1])
         return Row(left, thresholds[order], keys, losses, parts)
 
     def _part(self, number: int, weights: FloatArray, direction: FloatArray) -> tuple[IntArray, FloatArray]:
