@@ -110,15 +110,11 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     def __post_init__(self) -> None:
         if sum(name in self.flags for name in COUNTED) > 1:
-            raise click.UsageError(
-                "Pass one of --loss (one column, lower is better), --gain (one column, higher is better) and "
-                "--statistics (the columns of the metric)."
-            )
+            ways = "--loss (one column, lower is better), --gain (one column, higher is better)"
+            raise click.UsageError(f"Pass one of {ways} and --statistics (the columns of the metric).")
         if self.method_settings and not hasattr(self, "method"):
-            raise click.UsageError(
-                f"--set {quoted(self.method_settings[0][0])}: no method searches here; an option of the metric is "
-                "metric.NAME=VALUE."
-            )
+            trouble = f"--set {quoted(self.method_settings[0][0])}: no method searches here"
+            raise click.UsageError(f"{trouble}; an option of the metric is metric.NAME=VALUE.")
         _refuse_twice_stdin(self.inputs)
 
     @cached_property
@@ -153,19 +149,15 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         _refuse_twice_stdin([*self.inputs, file, *references])
         for name in ("statistics_file", "text_file", "losses", *(("scores",) if own.plan[0] == "mert" else ())):
             if name in self.flags:
-                raise click.UsageError(
-                    f"{flag(name)} belongs to DATA alone, so --held-out cannot be read: make one file of each with "
-                    "`lpmert convert`."
-                )
+                remedy = "make one file of each with `lpmert convert`."
+                raise click.UsageError(f"{flag(name)} belongs to DATA alone, so --held-out cannot be read: {remedy}")
         if "references" not in self.flags:
             if references:
                 raise click.UsageError("--held-out-references needs --references.")
             return own
         if not references:
-            raise click.UsageError(
-                "--held-out needs --held-out-references, as --references belong to DATA; if they have both, name "
-                "them again."
-            )
+            trouble = "--held-out needs --held-out-references, as --references belong to DATA"
+            raise click.UsageError(f"{trouble}; if they have both, name them again.")
         return replace(own, references=tuple(references))
 
     @property
@@ -390,12 +382,9 @@ def _text_metric(name: str) -> Any:
 def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
     """Return a metric with options; raises `click.BadParameter` for those that it has not, or has not so."""
     from lpmert.configurable import with_parameters
-    from lpmert.errors import LpmertError
 
-    try:
+    with values.refusing(f"--metric {name}"):
         return with_parameters(metric, settings, f"metric {quoted(name)}")
-    except LpmertError as error:
-        raise click.BadParameter(f"{error}. See `lpmert methods --metric {name}`.", param_hint="--set") from error
 
 
 def _command(suggestion: Mapping[str, str]) -> str:

@@ -155,17 +155,14 @@ class ScaledSearch(Search):
 def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
     """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
     from lpmert.api import method_of
-    from lpmert.errors import MethodError
 
     if not settings:
         return method_of(method)
     twice = repeated(name for name, _ in settings)
     if twice is not None:
         raise click.BadParameter(f"{quoted(twice)} is given twice.", param_hint="--set")
-    try:
+    with values.refusing(method):
         return method_of(method).configured(dict(settings))
-    except MethodError as error:
-        raise click.BadParameter(f"{error}. See `lpmert methods {method}`.", param_hint="--set") from error
 
 
 def progress_of(

@@ -164,64 +164,6 @@ def by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
     return found
 
 
-def _listed_by_name(
-    text: str, mark: str, convert: Callable[[str], Value | None], what: str, example: str
-) -> dict[str, Value]:
-    """Return values by name from pairs with a mark in each and a comma between any two.
-
-    convert: returns `None` for no such value.
-    """
-    found: dict[str, Value] = {}
-    for part in text.split(","):
-        name, _, given = part.rpartition(mark)
-        value = convert(given)
-        if not name.strip() or value is None:
-            raise click.BadParameter(f"{quoted(part)} is not {what}, such as {example}.")
-        if name.strip() in found:
-            raise click.BadParameter(f"{quoted(name.strip())} is given twice.")
-        found[name.strip()] = value
-    return found
-
-
-def pairs(text: str) -> dict[str, float]:
-    return _listed_by_name(text, "=", _finite_number, "a name with a number", "ac=1,lm=0.5")
-
-
-def roles(text: str) -> dict[str, str]:
-    """Return features by what they are, from acoustic=ac_cost,lm=lm_cost."""
-    return _listed_by_name(text, "=", lambda name: name.strip() or None, "a role with a feature", "acoustic=am")
-
-
-def bounds(text: str) -> dict[str, Range]:
-    return _listed_by_name(text, ":", _range, "a feature with its limits", "lm:0.. or ctc:0..1")
-
-
-def scale(text: str) -> tuple[str, float]:
-    return _named_number(text, "a feature with a weight other than 0, such as am=1", nonzero=True)
-
-
-def budget(text: str) -> tuple[str, float]:
-    return _named_number(text, "a column with the largest sum that it may have: words=900")
-
-
-def _named_number(text: str, what: str, *, nonzero: bool = False) -> tuple[str, float]:
-    name, _, number = text.rpartition("=")
-    value = _finite_number(number)
-    if not name.strip() or value is None or (nonzero and not value):
-        raise click.BadParameter(f"{quoted(text)} is not {what}.")
-    return name.strip(), value
-
-
-def linear(text: str) -> Linear:
-    from lpmert.model.region import Linear
-
-    coefficients, _, ends = text.rpartition(":")
-    limits = _range(ends)
-    if not coefficients or limits is None:
-        raise click.BadParameter(f"{quoted(text)} is not a limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0.")
-    return Linear(pairs(coefficients), *limits)
-
-
 def _range(text: str) -> Range | None:
     low, dots, high = text.partition("..")
     ends = [None if not end.strip() else _finite_number(end) for end in (low, high)]
@@ -235,6 +177,53 @@ def _finite_number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def _named(text: str, mark: str, convert: Callable[[str], Value | None], what: str) -> tuple[str, Value]:
+    """Return a name and a value with a mark between them; convert: returns `None` for no such value."""
+    name, _, given = text.rpartition(mark)
+    value = convert(given)
+    if not name.strip() or value is None:
+        raise click.BadParameter(f"{quoted(text)} is not {what}.")
+    return name.strip(), value
+
+
+def _several(mark: str, convert: Callable[[str], Value | None], what: str) -> Callable[[str], dict[str, Value]]:
+    """Return a function to values by name from texts as `_named` takes them, with a comma between any two."""
+
+    def parse(text: str) -> dict[str, Value]:
+        found: dict[str, Value] = {}
+        for name, value in (_named(part, mark, convert, what) for part in text.split(",")):
+            if name in found:
+                raise click.BadParameter(f"{quoted(name)} is given twice.")
+            found[name] = value
+        return found
+
+    return parse
+
+
+pairs = _several("=", _finite_number, "a name with a number, such as ac=1,lm=0.5")
+roles = _several("=", lambda name: name.strip() or None, "a role with a feature, such as acoustic=am")
+bounds = _several(":", _range, "a feature with its limits, such as lm:0.. or ctc:0..1")
+
+
+def scale(text: str) -> tuple[str, float]:
+    what = "a feature with a weight other than 0, such as am=1"
+    return _named(text, "=", lambda given: _finite_number(given) or None, what)
+
+
+def budget(text: str) -> tuple[str, float]:
+    return _named(text, "=", _finite_number, "a column with the largest sum that it may have: words=900")
+
+
+def linear(text: str) -> Linear:
+    from lpmert.model.region import Linear
+
+    coefficients, _, ends = text.rpartition(":")
+    limits = _range(ends)
+    if not coefficients or limits is None:
+        raise click.BadParameter(f"{quoted(text)} is not a limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0.")
+    return Linear(pairs(coefficients), *limits)
 
 
 def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFile:
@@ -255,6 +244,17 @@ def scores_by_name(text: str) -> dict[str, float]:
 
     with _as_usage("--scales"):
         return dict(given_weights(text, "--scales").by_name)
+
+
+@contextmanager
+def refusing(see: str) -> Iterator[None]:
+    """Turn an error about an option of a method or metric into wrong usage; see: what `lpmert methods` shows."""
+    from lpmert.errors import LpmertError
+
+    try:
+        yield
+    except LpmertError as error:
+        raise click.BadParameter(f"{error}. See `lpmert methods {see}`.", param_hint="--set") from error
 
 
 @contextmanager
