@@ -79,7 +79,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     `lpmert solve`. All paths of lattices count unless --n-best asks for lists, which most methods need.
     """
     from lpmert.comparing.compare import compare as compare_methods
-    from lpmert.result import Limits, Result, Status
+    from lpmert.result import Limits, Result
 
     chosen: dict[str, Method] = {}
     for name in dict.fromkeys(compared.methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
@@ -116,7 +116,7 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "backend", "seed")},
                 )
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
-            code = exit_code(searched if comparison.complete else Status.TIME_LIMIT, stop)
+            code = exit_code(searched, stop, comparison.complete)
             if not comparison.entries:
                 say("stopped before the first run ended; nothing to compare")
                 raise click.exceptions.Exit(code)

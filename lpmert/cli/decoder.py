@@ -85,7 +85,6 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> int:
     from lpmert.errors import LpmertError
     from lpmert.looping.loop import loop as run
     from lpmert.reporting import pictures
-    from lpmert.result import Status
 
     if own.picture is not None:
         pictures.check_picture(own.picture)
@@ -116,7 +115,7 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> int:
         weights.save(text, out)
         if own.picture is not None:
             pictures.write_picture(pictures.loop(looped.to_dict()), own.picture)
-    return exit_code(None if looped.finished else Status.TIME_LIMIT, stop)
+    return exit_code(None, stop, looped.finished)
 
 
 def _table() -> Callable[[Iteration], None]:

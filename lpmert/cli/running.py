@@ -126,13 +126,16 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
-def exit_code(status: Status | None, stop: Interrupts) -> ExitCode:
-    """Return the code for how a run ended, `None` if it was not searched; a signal counts even if it came too late."""
+def exit_code(status: Status | None, stop: Interrupts, complete: bool = True) -> ExitCode:
+    """Return the code for how a run ended, `None` if it was not searched; a signal counts even if it came too late.
+
+    complete: whether a run of many searches made all of them.
+    """
     from lpmert.result import Status
 
     if stop.pressed or status is Status.INTERRUPTED:
         return ExitCode(128 + stop.number)
-    return ExitCode.FINISHED if status is None or status.finished else ExitCode.STOPPED
+    return ExitCode.FINISHED if complete and (status is None or status.finished) else ExitCode.STOPPED
 
 
 @contextmanager

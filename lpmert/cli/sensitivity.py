@@ -81,7 +81,6 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, page: Page, out: Outp
     """
     from lpmert.reporting import pictures
     from lpmert.reporting.page import Curve
-    from lpmert.result import Status
 
     page.check()
     with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
@@ -92,8 +91,8 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, page: Page, out: Outp
         drawn.write(lambda: pictures.subsets(found, unit))
         results = {f"{one.size}: {' '.join(one.features)}": one.result for one in reversed(found.subsets)}
         page.write_curve(results, lambda: Curve("features", *_subsets_verdict(found), pictures.subsets(found, unit)))
-    statuses = [one.result.status for one in found.subsets] or [Status.TIME_LIMIT]
-    return exit_code(next((one for one in statuses if not one.proved), statuses[-1]), stop)
+    open_ones = (one.result.status for one in found.subsets if not one.result.status.proved)
+    return exit_code(next(open_ones, None), stop, bool(found.subsets))
 
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
@@ -108,7 +107,6 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
     from lpmert.ranges import near_optimal
     from lpmert.rashomon import rashomon_set
     from lpmert.reporting import pictures
-    from lpmert.result import Status
 
     with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
         data, arguments, unit = _read(search, out)
@@ -122,7 +120,7 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
         plain = found.to_dict() if cones is None else {**found.to_dict(), "cones": cones.to_dict()}
         deliver(lambda: json.dumps(plain, allow_nan=False, indent=2), lambda: _ranges_report(found, unit, cones))
         drawn.write(lambda: pictures.ranges(found, unit))
-    return exit_code(found.optimum.status if found.complete else Status.TIME_LIMIT, stop)
+    return exit_code(found.optimum.status, stop, found.complete)
 
 
 @command("leave-one-out dev.tsv --segment utterance --features am,lm,words --loss errors")
@@ -132,7 +130,6 @@ def leave_one_out(search: Search, out: Output) -> int:
     The sum is what to expect on as many unseen lists. Among several optima without a list, the one at which that list
     costs most counts. DATA is as for `lpmert solve`, with counts as losses.
     """
-    from lpmert.result import Status
     from lpmert.unseen.leave_one_out import leave_one_out
 
     with logging_to_stderr(out), delivering(out) as deliver:
@@ -140,7 +137,7 @@ def leave_one_out(search: Search, out: Output) -> int:
         with Interrupts() as stop, naming(search.name):
             found = leave_one_out(data, **arguments, on_stage=None if out.quiet else Stages())
         deliver(found.to_json, lambda: _left_out_report(found, unit))
-    return exit_code(found.optimum.status if found.complete else Status.TIME_LIMIT, stop)
+    return exit_code(found.optimum.status, stop, found.complete)
 
 
 @command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")
@@ -154,7 +151,6 @@ def pareto(search: Search, second: _Second, drawn: Picture, page: Page, out: Out
     from lpmert import budgets
     from lpmert.reporting import pictures
     from lpmert.reporting.page import Curve
-    from lpmert.result import Status
 
     page.check()
     with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
@@ -172,7 +168,7 @@ def pareto(search: Search, second: _Second, drawn: Picture, page: Page, out: Out
         drawn.write(lambda: pictures.front(found, unit))
         results = {number(one.sums[found.second]): one for one in found.points}
         page.write_curve(results, lambda: Curve(found.second, *_front_verdict(found), pictures.front(found, unit)))
-    return exit_code(Status.OPTIMAL if found.complete else Status.TIME_LIMIT, stop)
+    return exit_code(None, stop, found.complete)
 
 
 def _read(search: Search, out: Output) -> tuple[Any, dict[str, Any], Unit]:
