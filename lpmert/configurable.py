@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cache
 from inspect import signature
-from math import isnan
 from numbers import Integral
 from operator import ge, gt, index, le, lt
 from textwrap import fill
@@ -100,7 +99,7 @@ class Option:
     def _within(self, value: Any) -> bool:
         if self.kind in (bool, str):
             return not self.choices or value in self.choices
-        return not isnan(value) and all(holds(value, end) for _, end, holds in self._ends)
+        return value == value and all(holds(value, end) for _, end, holds in self._ends)
 
     @property
     def _ends(self) -> list[tuple[str, float, Callable[[Any, Any], bool]]]:
