@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cache
 from inspect import signature
 from numbers import Integral
-from operator import index
+from operator import ge, gt, index, le, lt
 from textwrap import fill
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -27,42 +27,19 @@ _WORDS: Mapping[type, str] = {bool: "yes or no", int: "a whole number", float: "
 _TRUTH = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 
 
-def option(
-    default: Value,
-    help: str,
-    *,
-    choices: tuple[str, ...] = (),
-    least: float | None = None,
-    above: float | None = None,
-    most: float | None = None,
-    below: float | None = None,
-    form: str = "",
-    parse: Callable[[str], Value] | None = None,
-    signed: bool = True,
-) -> Value:
-    """Return the field of a frozen dataclass that is an option: its default, its help, and the values it may have.
+@dataclass(frozen=True)
+class Option:
+    """An option of a method or metric; `kind` is `None` where it is neither a number, a truth value nor a text.
 
     choices: the texts allowed; least, above, most, below: ends of the range of a number. form and parse: for values
     other than numbers, truth values and texts, how they are written on the command line, and the function that reads
     them, which raises `ValueError`. signed: whether it belongs into the signature of results.
     """
-    stated = {"help": help, "choices": choices, "least": least, "above": above, "most": most, "below": below}
-    found: Value = field(
-        default=default,
-        compare=signed,
-        metadata={_METADATA: {**stated, "form": form, "parse": parse, "signed": signed}},
-    )
-    return found
 
-
-@dataclass(frozen=True)
-class Option:
-    """An option of a method or metric; `kind` is `None` where it is neither a number, a truth value nor a text."""
-
-    name: str
-    default: Any
-    kind: type | None
-    optional: bool
+    name: str = ""
+    default: Any = None
+    kind: type | None = None
+    optional: bool = False
     help: str = ""
     choices: tuple[str, ...] = ()
     least: float | None = None
@@ -76,11 +53,7 @@ class Option:
     @property
     def allowed(self) -> str:
         """What values it may have, in words."""
-        ends = [
-            f"{word} {end:g}"
-            for word, end in (("of at least", self.least), ("above", self.above), ("at most", self.most))
-            if end is not None
-        ] + ([] if self.below is None else [f"below {self.below:g}"])
+        ends = [f"{word} {end:g}" for word, end, _ in self._ends]
         what = self.form if self.kind is None else _WORDS[self.kind]
         words = f"one of {', '.join(self.choices)}" if self.choices else " ".join([what, " and ".join(ends)]).rstrip()
         return f"{words}, or none" if self.optional else words
@@ -126,16 +99,24 @@ class Option:
     def _within(self, value: Any) -> bool:
         if self.kind in (bool, str):
             return not self.choices or value in self.choices
-        return not (
-            value != value  # not a number
-            or (self.least is not None and value < self.least)
-            or (self.above is not None and value <= self.above)
-            or (self.most is not None and value > self.most)
-            or (self.below is not None and value >= self.below)
-        )
+        return value == value and all(holds(value, end) for _, end, holds in self._ends)
+
+    @property
+    def _ends(self) -> list[tuple[str, float, Callable[[Any, Any], bool]]]:
+        """The ends of the range of a number: in words, where they are, and what holds of a value within them."""
+        ends = (self.least, self.above, self.most, self.below)
+        every = zip(("of at least", "above", "at most", "below"), ends, (ge, gt, le, lt), strict=True)
+        return [(word, end, holds) for word, end, holds in every if end is not None]
 
     def _refused(self, value: Any, owner: str) -> MethodError:
         return MethodError(f"option {self.name} of {owner} must be {self.allowed}; got {quoted(value)}")
+
+
+def option(default: Value, help: str, **settings: Any) -> Value:
+    """Return the field of a frozen dataclass that is an option, with the other fields of `Option`."""
+    stated = Option(help=help, **settings)
+    found: Value = field(default=default, compare=stated.signed, metadata={_METADATA: stated})
+    return found
 
 
 class Configurable:
@@ -207,7 +188,7 @@ def parameters(of: Any) -> tuple[Option, ...]:
     made = not callable(of)
     found = []
     for one in signature(type(of) if made else of).parameters.values():
-        option = _option(one.name, one.annotation, None, getattr(of, one.name, None) if made else one.default)
+        option = _option(one.name, one.annotation, {}, getattr(of, one.name, None) if made else one.default)
         if one.default is not one.empty and option.kind is not None:
             found.append(option)
     return tuple(found)
@@ -232,25 +213,20 @@ def _known(options: Iterable[Option], texts: Iterable[str], owner: str) -> dict[
     return known
 
 
-def _own_options(cls: Any) -> tuple[Option, ...]:
-    return _stated_options(cls)
-
-
-@cache
 def _stated_options(cls: Any) -> tuple[Option, ...]:
-    found = []
-    for one in fields(cls):
-        if one.compare or _METADATA in one.metadata:
-            found.append(_option(one.name, one.type, one.metadata, _default(one)))
-    return tuple(found)
+    own = (one for one in fields(cls) if one.compare or _METADATA in one.metadata)
+    return tuple(_option(one.name, one.type, one.metadata, _default(one)) for one in own)
+
+
+_own_options: Callable[[Any], tuple[Option, ...]] = cache(_stated_options)
 
 
 def _default(stated: Field[Any]) -> Any:
     return stated.default_factory() if stated.default_factory is not MISSING else stated.default
 
 
-def _option(name: str, annotation: Any, metadata: Mapping[str, Any] | None, default: Any) -> Option:
+def _option(name: str, annotation: Any, metadata: Mapping[str, Any], default: Any) -> Option:
     kinds = {word.strip() for word in str(getattr(annotation, "__name__", annotation)).split("|")}
-    optional = "None" in kinds
+    stated: Option = metadata.get(_METADATA, Option())
     kind = _KINDS.get(", ".join(kinds - {"None"}))
-    return Option(name, default, kind, optional, **(metadata or {}).get(_METADATA, {}))
+    return replace(stated, name=name, default=default, kind=kind, optional="None" in kinds)

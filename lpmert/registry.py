@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import resolve_name
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,10 +112,7 @@ def _registered(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 def _attribute(place: str) -> Any:
     module, _, path = place.partition(":")
-    found = import_module(module)
-    for name in path.split("."):
-        found = getattr(found, name)
-    return found
+    return attrgetter(path)(import_module(module))
 
 
 def _package(entry: EntryPoint) -> str:
@@ -235,17 +233,7 @@ def attach(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], l
     return getattribute, lambda: list(names), names
 
 
-BLEU_COLUMNS = (
-    "match_1",
-    "total_1",
-    "match_2",
-    "total_2",
-    "match_3",
-    "total_3",
-    "match_4",
-    "total_4",
-    "reference_length",
-)
+BLEU_COLUMNS = (*(f"{what}_{n}" for n in range(1, 5) for what in ("match", "total")), "reference_length")
 F_COLUMNS = ("match", "predicted", "gold")
 ERROR_COLUMNS = ("errors", "reference_length")
 """Of WER and CDER, where the length of the reference is known."""
@@ -263,8 +251,7 @@ _CHRF = re.compile(r"match_(char|word)_[1-9][0-9]?")
 
 def chrf_columns(char_order: int, word_order: int) -> tuple[str, ...]:
     """Return the names of the statistics of chrF, three an order."""
-    orders = [f"char_{n}" for n in range(1, char_order + 1)]
-    orders += [f"word_{n}" for n in range(1, word_order + 1)]
+    orders = [f"{of}_{n}" for of, most in (("char", char_order), ("word", word_order)) for n in range(1, most + 1)]
     return tuple(f"{what}_{order}" for order in orders for what in ("hypothesis", "reference", "match"))
 
 

@@ -47,7 +47,6 @@ def real_number(value: object) -> float | None:
 
 
 def are_texts(values: Iterable[object]) -> bool:
-    """Whether all values are texts."""
     return all(isinstance(one, str) for one in values)
 
 

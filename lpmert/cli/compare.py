@@ -6,15 +6,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from lpmert.cli.options import PARTS, PATH, POSITIVE, by_name, method_names, named, option, parse_weights, seconds
+from lpmert.cli import values
+from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page
 from lpmert.cli.reports import compared_report, tuned_report
-from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import HeldOut, Search, Sources, Start, WeightsOut, command, progress_of
 from lpmert.cli.solve import print_outcome
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
@@ -22,12 +23,10 @@ from lpmert.quoting import duration, visible
 from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from lpmert.cli.reading import Data
     from lpmert.comparing.comparison import Run
     from lpmert.findings import Unit
     from lpmert.search.method import Method
     from lpmert.unseen.averaging import Averaging
-    from lpmert.unseen.tune import Tuned
 
 
 _DEFAULT = f"{','.join(DEFAULT_METHODS)}; of lattices {','.join(DEFAULT_ON_LATTICES)}"
@@ -35,27 +34,21 @@ _DEFAULT = f"{','.join(DEFAULT_METHODS)}; of lattices {','.join(DEFAULT_ON_LATTI
 
 @dataclass(frozen=True)
 class _Methods:
-    """What is compared."""
-
     heading = "What to compare"
 
-    methods: tuple[str, ...] | None = option("A,B,C", f"Methods.  [default: {_DEFAULT}]", method_names)
-    weights: tuple[tuple[str, str], ...] = option(
-        "NAME=WEIGHTS", "Weights from another tool.", named(str, "WEIGHTS"), default=()
-    )
-    seeds: int = option("N", "Runs of each random method.", POSITIVE, default=SEEDS)
-    optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", PATH, rare=True)
-    run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", seconds, rare=True)
+    methods: tuple[str, ...] | None = option("A,B,C", f"Methods.  [default: {_DEFAULT}]", values.method_names)
+    weights: tuple[tuple[str, str], ...] = option("NAME=WEIGHTS", "Weights from another tool.", default=())
+    seeds: int = option("N", "Runs of each random method.", default=SEEDS)
+    optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", rare=True)
+    run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", rare=True)
 
 
 @dataclass(frozen=True)
 class _Compared(Sources, _Methods):
-    """What is compared, and how."""
-
     heading = "Unseen lists"
 
-    cv: int | None = option("N", "Cross-validate in N parts.", PARTS)
-    repeat: int = option("N", "How often --cv draws the parts.", POSITIVE, default=REPETITIONS, rare=True)
+    cv: int | None = option("N", "Cross-validate in N parts.", values.PARTS)
+    repeat: int = option("N", "How often --cv draws the parts.", default=REPETITIONS, rare=True)
 
     def __post_init__(self) -> None:
         if self.source is not None and self.cv is None:
@@ -63,7 +56,7 @@ class _Compared(Sources, _Methods):
 
 
 @command("compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5")
-def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut, out: Output) -> None:
+def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut, out: Output) -> int:
     """Compare methods, and weights that other tools found, on the lists in DATA.
 
     Every method runs on the same lists, with each of --seeds seeds if it is random, and is judged only by decoding.
@@ -91,18 +84,16 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     chosen: dict[str, Method] = {}
     for name in dict.fromkeys(compared.methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
         chosen[name], search = search.for_method(name)
-    limits = Limits(
-        OPTIMUM_SECONDS if search.time_limit is None else search.time_limit,
-        *(getattr(search, name) for name in ("node_limit", "gap", "target")),
-    )
-    named_weights = by_name(compared.weights, "--weights")
+    seconds = OPTIMUM_SECONDS if search.time_limit is None else search.time_limit
+    limits = Limits(seconds, search.node_limit, search.gap, search.target)
+    named_weights = values.by_name(compared.weights, "--weights")
 
     with logging_to_stderr(out), delivering(out) as deliver:
         known = None if compared.optimum is None else Result.load(compared.optimum)
         data, others, there = held_out.read(search, out)
         arguments = search.arguments(data)
         unit = search.unit(data)
-        given = {name: parse_weights(text, data.names, "--weights") for name, text in named_weights.items()}
+        given = {name: values.parse_weights(text, data.names, "--weights") for name, text in named_weights.items()}
         with Interrupts() as stop:
             with naming(search.name), progress_of(out, limits.time_limit, unit, "runs of the methods") as callback:
                 comparison = compare_methods(
@@ -125,16 +116,15 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
                     **{name: arguments[name] for name in ("metric", "ties", "region", "jobs", "backend", "seed")},
                 )
             searched = None if known is not None or comparison.optimum is None else comparison.optimum.status
-            stopped = not comparison.complete and not stop.pressed
-            code = ExitCode.STOPPED if stopped else exit_code(searched, stop)
+            code = exit_code(searched, stop, comparison.complete)
             if not comparison.entries:
                 say("stopped before the first run ended; nothing to compare")
                 raise click.exceptions.Exit(code)
-            if not out.quiet and out.output is None and not out.as_json:
-                say("")
+            if out.output is None and not out.as_json:
+                out.say("")
             comparison = replace(comparison, unit=unit, held_out_unit=there)
             deliver(comparison.to_json, lambda: compared_report(comparison.to_dict()))
-    raise click.exceptions.Exit(code)
+    return code
 
 
 def _print_run(unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
@@ -145,20 +135,16 @@ def _print_run(unit: Unit, held_out: Unit | None, name: str, run: Run) -> None:
 
 @dataclass(frozen=True)
 class _Estimated(Sources):
-    """How losses on unseen lists are estimated."""
-
     heading = "Unseen lists"
 
-    cv: int = option("N", "Parts for cross-validation.", PARTS, default=5)
+    cv: int = option("N", "Parts for cross-validation.", values.PARTS, default=5)
     quick: bool = option("", "Average without cross-validation.", default=False)
 
 
 @command(
     "tune dev.tsv --segment utterance --features am,lm --loss errors --held-out test.tsv --weights-out weights.txt"
 )
-def tune(
-    search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, page: Page, out: Output
-) -> None:
+def tune(search: Search, estimated: _Estimated, held_out: HeldOut, weights: WeightsOut, page: Page, out: Output) -> int:
     """Find weights for unseen lists from the lists or lattices in DATA.
 
     The best weights for these lists also fit their noise. So tune averages good weights as well, estimates by
@@ -171,6 +157,7 @@ def tune(
     weights.beside(out)
     page.check()
     averaging, search = search.for_method("average")
+    from lpmert.api import problem_of
     from lpmert.unseen.tune import tune as tune_weights
 
     files = (out, weights.weights_out, page.report)
@@ -192,19 +179,14 @@ def tune(
                     **arguments,
                 )
             tuned = replace(tuned, optimum=replace(tuned.optimum, unit=unit), held_out_unit=there)
-            if not out.quiet:
-                print_outcome(tuned.optimum, shown=not out.as_json and out.output is None)
-            text = partial(_weights_text, weights, tuned, data, arguments)
+            print_outcome(tuned.optimum, out, shown=not out.as_json and out.output is None)
+
+            def text() -> str:
+                problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])
+                return weights.text(tuned.names, tuned.weights, problem)
+
             report = partial(tuned_report, tuned, verbose=out.verbose > 0)
             deliver(tuned.to_json, weights.report(text, report))
             weights.save(text, out)
         drawn = page.write(tuned, data, arguments["metric"], search, out)
-    raise click.exceptions.Exit(drawn or exit_code(tuned.optimum.status, stop))
-
-
-def _weights_text(weights: WeightsOut, tuned: Tuned, data: Data, arguments: dict[str, Any]) -> str:
-    from lpmert.api import problem_of
-    from lpmert.formats.weights import keeps_loss
-
-    problem = problem_of(data, arguments["metric"], arguments["ties"], arguments["region"])
-    return weights.text(tuned.names, tuned.weights, keeps_loss(problem, tuned.weights))
+    return drawn or exit_code(tuned.optimum.status, stop)

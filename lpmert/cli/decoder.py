@@ -10,24 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lpmert.cli.options import (
-    NATURAL,
-    PATH,
-    POSITIVE,
-    Command,
-    argument,
-    column_names,
-    command,
-    memory_limit,
-    option,
-    seconds,
-    time_limit,
-)
+from lpmert.cli import values
+from lpmert.cli.options import argument, command, memory_limit, option, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reports import looped_report
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, put, say
@@ -57,20 +47,18 @@ _HEAD = f"{'HeldOut':>10} {'OnPool':>10} {'Angle':>6} {'Pool':>9} {'New':>7} {'D
 
 @dataclass(frozen=True)
 class _Loop:
-    """The loop, and where it is kept."""
-
     heading = "Loop"
 
-    config: str = argument("CONFIG", PATH)
-    folder: str | None = option("DIR", "Folder of the loop.  [default: CONFIG with .loop for .toml]", PATH)
+    config: str = argument("CONFIG")
+    folder: str | None = option("DIR", "Folder of the loop.  [default: CONFIG with .loop for .toml]")
     forget: bool = option("", "Keep nothing on disk.", default=False)
     resume: bool = option("", "Continue the loop in that folder.", default=False)
-    iterations: int | None = option("N", "At most N decodings.", POSITIVE)
+    iterations: int | None = option("N", "At most N decodings.")
     time_limit: float | None = time_limit()
     memory_limit: int | None = memory_limit("process and decoder")
-    seed: int | None = option("N", "Seed for everything random.", NATURAL, rare=True)
-    jobs: int | None = option("N", "Threads of each search.", POSITIVE)
-    picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.", PATH)
+    seed: int | None = option("N", "Seed for everything random.", values.NATURAL, rare=True)
+    jobs: int | None = option("N", "Threads of each search.")
+    picture: str | None = option("FILE", "Draw the losses: FILE.png or FILE.svg.")
 
     def __post_init__(self) -> None:
         if self.forget and (self.resume or self.folder is not None):
@@ -78,7 +66,7 @@ class _Loop:
 
 
 @command("loop mert.toml --iterations 10 --weights-out weights.txt")
-def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
+def loop(own: _Loop, weights: WeightsOut, out: Output) -> int:
     """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
 
     CONFIG is a TOML file that describes the decoder; see docs/loop.md. Each iteration is saved before the next one
@@ -93,8 +81,6 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
     The exit code is 3 if a limit ended the loop.
     """
     weights.beside(out)
-    import numpy as np
-
     from lpmert.cli.loop_file import read_config
     from lpmert.errors import LpmertError
     from lpmert.looping.loop import loop as run
@@ -105,8 +91,8 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
     folder = Path(own.config).with_suffix(".loop") if own.folder is None else own.folder
     with logging_to_stderr(out), delivering(out, weights.weights_out, own.picture, renews=[weights.updated]) as deliver:
         found = read_config(own.config)
-        told = {name: getattr(own, name) for name in ("iterations", "time_limit", "memory_limit", "seed", "jobs")}
-        given = {name: value for name, value in told.items() if value is not None}
+        names = ("iterations", "time_limit", "memory_limit", "seed", "jobs")
+        given = {name: value for name in names if (value := getattr(own, name)) is not None}
         with found.closing, Interrupts() as stop:
             try:
                 looped = run(
@@ -115,47 +101,41 @@ def loop(own: _Loop, weights: WeightsOut, out: Output) -> None:
                     **{**found.arguments, **given},
                     folder=None if own.forget else folder,
                     resume=own.resume,
-                    on_iteration=None if out.quiet else _Table(),
+                    on_iteration=None if out.quiet else _table(),
                 )
             except LpmertError as error:  # of a loop that was stopped before it had any weights to give
                 if not stop.pressed:
                     raise
                 say(f"lpmert: {error}")
-                raise click.exceptions.Exit(128 + stop.number) from error
-        if not out.quiet:
-            for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
-                say(line)
-        text = partial(weights.text, looped.names, looped.weights, partial(np.array_equal, looped.weights))
+                raise click.exceptions.Exit(exit_code(None, stop)) from error
+        for line in (*(f"warning: {one}" for one in looped.warnings), looped.reason):
+            out.say(line)
+        text = partial(weights.text, looped.names, looped.weights, None)
         deliver(looped.to_json, weights.report(text, partial(looped_report, looped)))
         weights.save(text, out)
         if own.picture is not None:
             pictures.write_picture(pictures.loop(looped.to_dict()), own.picture)
-    if stop.pressed:
-        raise click.exceptions.Exit(128 + stop.number)
-    raise click.exceptions.Exit(ExitCode.FINISHED if looped.finished else ExitCode.STOPPED)
+    return exit_code(None, stop, looped.finished)
 
 
-class _Table:
-    """Shows each iteration in a line."""
+def _table() -> Callable[[Iteration], None]:
+    rows = count()
 
-    def __init__(self) -> None:
-        self._rows = 0
-
-    def __call__(self, one: Iteration) -> None:
-        if self._rows % _HEADER_EVERY == 0:
-            unit = one.unit
+    def show(one: Iteration) -> None:
+        unit, fits = one.unit, one.consistency
+        if next(rows) % _HEADER_EVERY == 0:
             what = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
             what = f"{what:>{_WIDTH}}" + (f" {unit.name:>8}" if unit.counts else "")
             say(f"{'Iter':>4} {what} {_HEAD}")
-        self._rows += 1
         angle = "" if one.angle is None else f"{one.angle:.2f}"
-        rate = f" {one.unit.short(one.loss):>8}" if one.unit.counts else ""
-        fits = one.consistency
+        rate = f" {unit.short(one.loss):>8}" if unit.counts else ""
         say(
-            f"{one.number:>4} {_cost(one.unit, one.loss)}{rate} {_cost(one.held_out_unit, one.held_out_loss)} "
-            f"{_cost(one.unit, one.pool_loss)} {angle:>6} {one.hypotheses:>9,} {one.new_hypotheses:>7,} "
+            f"{one.number:>4} {_cost(unit, one.loss)}{rate} {_cost(one.held_out_unit, one.held_out_loss)} "
+            f"{_cost(unit, one.pool_loss)} {angle:>6} {one.hypotheses:>9,} {one.new_hypotheses:>7,} "
             f"{fits.own_differs:>6,} {fits.search_errors:>6,} {sum(one.seconds.values()):>7.1f}s"
         )
+
+    return show
 
 
 def _cost(unit: Unit | None, loss: float | None) -> str:
@@ -202,13 +182,7 @@ def _files(text: str) -> list[str]:
 
 def _features(text: str) -> tuple[str, ...]:
     """Return names; mert-moses.pl takes blanks between them as well as commas, and passes on what it gets."""
-    return column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
-
-
-class _LastCounts(Command):
-    """A command that takes the last of an option that is given again, as Moses' `mert` does."""
-
-    lists_once = False
+    return values.column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
 
 
 _UNUSED = "Accepted for compatibility; has no effect."
@@ -218,84 +192,62 @@ _UNUSED = "Accepted for compatibility; has no effect."
 class _Options:
     """The flags of Moses' `mert`, and a limit of time."""
 
-    dimensions: int = option("-d --pdim --d N", "Number of features.", POSITIVE, required=True)
+    dimensions: int = option("-d --pdim --d N", "Number of features.", required=True)
     ffile: list[str] = option("-F --ffile FILE,...", "Features of each run.", _files, default="features.data")
     scfile: list[str] = option("-S --scfile FILE,...", "Statistics of each run.", _files, default="statscore.data")
     ifile: list[str] = option("-i --ifile FILE,...", "Weights to start from.", _files, default="init.opt")
     sctype: str = option("-s --sctype", "Metric of the statistics.", click.Choice(SCORES), default=SCORES[0])
     scconfig: Mapping[str, str] = option(
         "-c --scconfig KEY:VALUE,...", "How the statistics were computed.", _scorer_settings,
-        default="", show_default=False,
+        default="", show_default=False
     )  # fmt: skip
     optimize: tuple[str, ...] | None = option("-o --optimize NAME,...", "Weights that may change.", _features)
     positive: tuple[str, ...] | None = option("-P NAME,...", "Weights that must not be below 0.", _features)
     sparse_weights: str | None = option("-p --sparse-weights FILE", "Weights to combine all sparse features into one.")
     seed: int = option("-r --rseed --r N", "Seed for everything random.", int, default=0)
-    threads: int = option("-T --threads N", "Number of threads.", POSITIVE, default=1)
-    time_limit: float = option("SECONDS", "Stop after this time.", seconds, default=TIME_LIMIT)
-    verbose: int = option("-v --verbose N", "0 for no progress.", NATURAL, default=1)
+    threads: int = option("-T --threads N", "Number of threads.", default=1)
+    time_limit: float = option("SECONDS", "Stop after this time.", default=TIME_LIMIT)
+    verbose: int = option("-v --verbose N", "0 for no progress.", values.NATURAL, default=1)
     tries: int = option(
-        "-n --ntry --n --random-restarts N",
-        "Random starts of the line searches at first.",
-        NATURAL,
-        default=20,
+        "-n --ntry --n --random-restarts N", "Random starts of the line searches at first.", values.NATURAL, default=20
     )
-    shards: int | None = option("-a --shard-count N", f"{_UNUSED} All lists count.", NATURAL, rare=True)
-    shard_size: float | None = option("-b --shard-size X", _UNUSED, seconds, rare=True)
-    directions: int | None = option("-m --nrandom --nr N", _UNUSED, NATURAL, rare=True)
+    shards: int | None = option("-a --shard-count N", f"{_UNUSED} All lists count.", values.NATURAL, rare=True)
+    shard_size: float | None = option("-b --shard-size X", _UNUSED, rare=True)
+    directions: int | None = option("-m --nrandom --nr N", _UNUSED, values.NATURAL, rare=True)
     line_search: str | None = option("-t --type", _UNUSED, click.Choice(LINE_SEARCHES), rare=True)
 
 
-@command("mert -d 3 -S statscore.data -F features.data -i init.opt", cls=_LastCounts)
-def mert(options: _Options) -> None:
+@command("mert -d 3 -S statscore.data -F features.data -i init.opt", lists_once=False)
+def mert(options: _Options) -> int:
     """Find the best weights for the data of Moses' `mert`, and write them to weights.txt in the current folder.
 
     The flags are those of Moses' `mert`. Line searches from random points, for at most half the time, are followed by a
     search for a proof. It ends with one, or after --time-limit with the best weights found and a bound on what any
     weights reach. The exit code is 0 with proof and without, so that scripts go on.
     """
-    seed = options.seed % (1 << 32)  # as srandom takes a negative one
-    raise click.exceptions.Exit(_tune(replace(options, seed=seed)))
-
-
-@dataclass(frozen=True)
-class _Task:
-    """Lists, metric, and what makes Moses' score, from 0 to 1, of a loss."""
-
-    nbest: NBest
-    metric: str | Metric
-    score: Callable[[float], float]
-
-
-def _tune(options: _Options) -> ExitCode:
     from lpmert.formats.weights import read_weights
     from lpmert.model.problem import Problem
     from lpmert.system.deadline import Deadline
     from lpmert.system.files import writing_later
 
     clock = Deadline(options.time_limit)
+    options = replace(options, seed=options.seed % (1 << 32))  # as srandom takes a negative one
     say(f"Seeding random numbers with {options.seed}")
     with writing_later(WEIGHTS_FILE), naming(", ".join(options.scfile)):
-        task = _task(_lists(options), options.sctype, options.scconfig)
-        names = task.nbest.names
-        starts = [_start(read_weights(path), names) for path in options.ifile]
-    region = _region(options, names, starts[0])
+        nbest, metric = _scored(_lists(options), options.sctype, options.scconfig)
+        starts = [_start(read_weights(path), nbest.names) for path in options.ifile]
+    region = _region(options, nbest.names, starts[0])
     with naming(", ".join(options.scfile)):
-        problem = Problem(task.nbest, task.metric, region=region)
+        problem = Problem(nbest, metric, region=region)
     with Interrupts() as stop:
-        result = _searched(options, task, problem, starts, region, clock)
-        _deliver(problem, task, result, {} if region is None else region.fixed)
+        result = _searched(options, problem, starts, region, clock)
+        _deliver(problem, result, {} if region is None else region.fixed)
     code = exit_code(result.status, stop)
     return ExitCode.FINISHED if code is ExitCode.STOPPED else code
 
 
 def _searched(
-    options: _Options,
-    task: _Task,
-    problem: Problem,
-    starts: Sequence[FloatArray],
-    region: Region | None,
-    clock: Deadline,
+    options: _Options, problem: Problem, starts: Sequence[FloatArray], region: Region | None, clock: Deadline
 ) -> Result:
     """Return what line searches find in half of the time, or unless they are interrupted, a search after them."""
     from lpmert.api import minimize
@@ -305,8 +257,8 @@ def _searched(
     def search(method: str | Method, starts: Sequence[FloatArray], time_limit: float) -> Result:
         with ProgressLog(time_limit=time_limit) if options.verbose else nullcontext() as callback:
             return minimize(
-                task.nbest,
-                metric=task.metric,
+                problem.nbest,
+                metric=problem.metric,
                 method=method,
                 initial_weights=_best(problem, starts),
                 region=region,
@@ -317,13 +269,13 @@ def _searched(
             )
 
     local = search(Och(restarts=options.tries), starts, (clock.left or 0.0) / 2)
-    say(f"Line searches from {options.tries} random points: {task.score(local.loss):.6f}")
+    say(f"Line searches from {options.tries} random points: {1.0 - local.loss:.6f}")
     if local.status is Status.INTERRUPTED:
         return local
     return search("auto", [*starts, local.weights], clock.left or 0.0)
 
 
-def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, float]) -> None:
+def _deliver(problem: Problem, result: Result, given: Mapping[str, float]) -> None:
     """Write the weights, to stdout if the file cannot be written, and report their score."""
     import numpy as np
 
@@ -333,7 +285,7 @@ def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, 
     from lpmert.search.decimals import few_decimals
     from lpmert.system.files import write_text
 
-    names = task.nbest.names
+    names = problem.nbest.names
     fixed = {names.index(name): value for name, value in given.items()}
     weights = _scaled(result, fixed)
     keeps = keeps_loss(problem, weights)
@@ -347,10 +299,10 @@ def _deliver(problem: Problem, task: _Task, result: Result, given: Mapping[str, 
         )
         write_text(WEIGHTS_FILE, text)
     except DataError:
-        _report(problem, task, result, weights)
+        _report(problem, result, weights)
         put(" ".join(map(number_text, weights.tolist())))
         raise
-    _report(problem, task, result, written)
+    _report(problem, result, written)
 
 
 def _lists(options: _Options) -> NBest:
@@ -369,14 +321,12 @@ def _lists(options: _Options) -> NBest:
         raise DataError(trouble, path=options.scfile[0])
     columns, width = SCORE_TYPES[options.sctype], len(nbest.statistic_names)
     if width != len(columns) and (options.sctype, width) != ("TER", 2):  # the rate was not always among them
-        trouble = (
-            f"{width} columns of {options.sctype}, which has {len(columns)} ({listed(columns)}); extract them again"
-        )
+        there = f"which has {len(columns)} ({listed(columns)})"
+        trouble = f"{width} columns of {options.sctype}, {there}; extract them again"
         raise DataError(trouble, path=options.scfile[0])
     if data.n_dense != options.dimensions:
-        trouble = (
-            f"{data.n_dense} features ({', '.join(nbest.names[: data.n_dense])}), but -d says {options.dimensions}"
-        )
+        names = ", ".join(nbest.names[: data.n_dense])
+        trouble = f"{data.n_dense} features ({names}), but -d says {options.dimensions}"
         raise DataError(trouble, path=options.ffile[0])
     if options.sparse_weights is not None:
         # mert-moses.pl writes an empty file where no sparse feature has a weight
@@ -390,19 +340,19 @@ def _lists(options: _Options) -> NBest:
     return nbest
 
 
-def _task(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> _Task:
-    """Return the task of a type of score."""
+def _scored(nbest: NBest, score_type: str, settings: Mapping[str, str]) -> tuple[NBest, str | Metric]:
+    """Return lists and the metric whose loss is 1 less Moses' score."""
     from lpmert.formats.text import Place
     from lpmert.metrics.ratio import Chrf, LinearFraction
 
     if score_type in ("BLEU", "PER"):
-        return _Task(nbest, score_type.lower(), lambda loss: 1.0 - loss)
+        return nbest, score_type.lower()
     if score_type == "CHRF":
         beta = settings.get("beta")
         chrf = Chrf(6, 0, _CHRF_BETA if beta is None else Place("--scconfig", 1).number(beta, "beta in --scconfig"))
-        return _Task(nbest.select_statistics(chrf.columns), chrf, lambda loss: 1.0 - loss)
+        return nbest.select_statistics(chrf.columns), chrf
     rate = LinearFraction(score_type.lower(), nbest.statistic_names[:2], (1, 0), (0, 1), higher_is_better=False)
-    return _Task(nbest.select_statistics(nbest.statistic_names[:2]), rate, lambda loss: 1.0 - loss)
+    return nbest.select_statistics(nbest.statistic_names[:2]), rate
 
 
 def _start(file: WeightsFile, names: Sequence[str]) -> FloatArray:
@@ -444,26 +394,24 @@ def _scaled(result: Result, fixed: Mapping[int, float]) -> FloatArray:
     return weights
 
 
-def _report(problem: Problem, task: _Task, result: Result, written: FloatArray) -> None:
+def _report(problem: Problem, result: Result, written: FloatArray) -> None:
     import numpy as np
 
     from lpmert.formats.text import number_text
     from lpmert.formats.weights import DECIMALS
 
     found = problem.evaluate(written)
-    score = task.score(found.loss)
+    score = 1.0 - found.loss
     rounded = np.round(written, DECIMALS)
     if not np.array_equal(rounded, written) and rounded.any():
-        there = task.score(problem.evaluate(rounded).loss)
-        say(
-            f"The weights need more than {DECIMALS} decimals, to which mert-moses.pl rounds them for the decoder: "
-            f"there the score is {there:.6f}"
-        )
+        there = f"there the score is {1.0 - problem.evaluate(rounded).loss:.6f}"
+        many = f"The weights need more than {DECIMALS} decimals"
+        say(f"{many}, to which mert-moses.pl rounds them for the decoder: {there}")
     point = " ".join(map(number_text, written.tolist())).replace("e+", "e")  # mert-moses.pl knows no plus
     say(f"Best point: {point}  => {score:.6f}")
     say(result.message)
     if result.lower_bound is not None:
-        bound = task.score(result.lower_bound)
+        bound = 1.0 - result.lower_bound
         say(f"Bound: no weights score above {bound:.6f}; gap {max(0.0, bound - score):.6f}")
     if found.tied_lists:
         say(f"{found.tied_lists} lists are tied at these weights; the first hypothesis in the files counts")

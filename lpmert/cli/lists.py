@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from lpmert.cli.options import PATH, Registered, argument, option, parse_weights
-from lpmert.cli.reading import Reading, sizes
-from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr, say
+from lpmert.cli import values
+from lpmert.cli.options import argument, option
+from lpmert.cli.reading import Given, Reading, sizes
+from lpmert.cli.running import Quiet, Short, delivering, logging_to_stderr
 from lpmert.cli.search import command, stated
 from lpmert.quoting import listed
 from lpmert.registry import FORMATS
@@ -21,8 +22,6 @@ _OF_BOTH = ("segment", "text")
 
 @dataclass(frozen=True)
 class _Source(Reading):
-    """What is converted."""
-
     heading = "Data"
 
     data: tuple[str, ...] = argument("IN...", nargs=-1)
@@ -30,10 +29,8 @@ class _Source(Reading):
 
 @dataclass(frozen=True)
 class _Target:
-    """Where it goes, and how."""
-
-    target: str = argument("OUT", PATH)
-    to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", Registered(FORMATS))
+    target: str = argument("OUT")
+    to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", values.Registered(FORMATS))
 
 
 @command("convert nbest.moses lists.tsv --references dev.en")
@@ -58,8 +55,7 @@ def convert(source: _Source, to: _Target, out: Quiet) -> None:
     with writing_later(to.target):
         nbest = source.read(unused=writing)
     write(nbest, to.target, kind, **writing)
-    if not out.quiet:
-        say(f"{to.target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
+    out.say(f"{to.target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")
 
 
 _MEASURED = ("references", "statistics_file", "last_field", "losses")
@@ -67,12 +63,9 @@ _MEASURED = ("references", "statistics_file", "last_field", "losses")
 
 
 @dataclass(frozen=True)
-class _Lists(Reading):
+class _Lists(Given, Reading):
     """Lists that need no losses, and what picks from them."""
 
-    heading = "Data"
-
-    weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
     vote: str | None = option(
         "COLUMN", "Sum the features of hypotheses with the same answer in this column, or in text."
     )
@@ -118,13 +111,12 @@ def rerank(lists: _Lists, out: Short) -> None:
         data: Any = lists.read_whole()
         if lists.vote is not None and lists.whole:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")
-        if not out.quiet:
-            say(f"{lists.name}: {sizes(data)}")
-        given = parse_weights(lists.weights, data.names, "--weights")
+        out.say(f"{lists.name}: {sizes(data)}")
+        given = lists.of(data.names)
         if lists.whole:
             data = lpmert.n_best(data, given, n=1)
         found = lpmert.rerank(data, given, vote=lists.vote is not None)
-        if found.tied and not out.quiet:
+        if found.tied:
             lists_are = "1 list is" if found.tied == 1 else f"{found.tied:,} lists are"
-            say(f"{lists_are} tied: the first of the best hypotheses is picked.")
+            out.say(f"{lists_are} tied: the first of the best hypotheses is picked.")
         deliver(found.to_json, lambda: str(found))

@@ -39,7 +39,6 @@ _LOOP = [one.name for one in _OPTIONS if one.kind is one.KEYWORD_ONLY and one.na
 class Config:
     """What `lpmert.loop` is called with, and what to close afterwards."""
 
-    path: Path
     decoder: Decoder
     weights: Mapping[str, float]
     arguments: Mapping[str, Any]
@@ -78,7 +77,7 @@ def read_config(path: str | Path) -> Config:
     except BaseException:
         closing.close()
         raise
-    return Config(place, decoder, weights, {**arguments, **options}, closing)
+    return Config(decoder, weights, {**arguments, **options}, closing)
 
 
 def _weights(document: Mapping[str, Any], place: Path) -> dict[str, float]:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 import lpmert
-from lpmert.cli.options import METRIC, Registered, argument, command, option
+from lpmert.cli import values
+from lpmert.cli.options import argument, command, option
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.running import ExitCode, open_streams, put, say, silence
 from lpmert.quoting import LONGEST_MESSAGE, shortened
@@ -31,52 +32,37 @@ if TYPE_CHECKING:
 
 _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Find weights": {
-        "solve": (
-            "lpmert.cli.solve:solve",
-            "Find the weights with the least loss, and prove that no weights do better.",
-        ),
-        "tune": ("lpmert.cli.compare:tune", "Find weights for unseen lists, and estimate what they will cost there."),
-        "rank": ("lpmert.cli.rank:rank", "Find the weights that rank judged documents best, and prove it."),
-        "train": ("lpmert.cli.solve:train", "Train weights for huge numbers of features."),
+        "solve": ("solve", "Find the weights with the least loss, and prove that no weights do better."),
+        "tune": ("compare", "Find weights for unseen lists, and estimate what they will cost there."),
+        "rank": ("rank", "Find the weights that rank judged documents best, and prove it."),
+        "train": ("solve", "Train weights for huge numbers of features."),
     },
     "Judge and use weights": {
-        "check": ("lpmert.cli.solve:check", "Show how far given weights are from the least loss."),
-        "evaluate": ("lpmert.cli.solve:evaluate", "Show what given weights cost, without a search."),
-        "compare": ("lpmert.cli.compare:compare", "Compare methods, or weights of other tools, on the same lists."),
-        "rerank": ("lpmert.cli.lists:rerank", "Print the best hypothesis of each list; no losses are needed."),
+        "check": ("solve", "Show how far given weights are from the least loss."),
+        "evaluate": ("solve", "Show what given weights cost, without a search."),
+        "compare": ("compare", "Compare methods, or weights of other tools, on the same lists."),
+        "rerank": ("lists", "Print the best hypothesis of each list; no losses are needed."),
     },
     "Questions beyond one answer": {
-        "subsets": (
-            "lpmert.cli.sensitivity:subsets",
-            "Find the best 1, 2, ... features, and prove that no others do better.",
-        ),
-        "ranges": (
-            "lpmert.cli.sensitivity:ranges",
-            "Show how sure each weight is: its range among near-optimal weights.",
-        ),
-        "leave-one-out": (
-            "lpmert.cli.sensitivity:leave_one_out",
-            "Find what each list costs at the proved optimum of all others.",
-        ),
-        "pareto": ("lpmert.cli.sensitivity:pareto", "Find all best pairs of the loss and a second sum, each proved."),
+        "subsets": ("sensitivity", "Find the best 1, 2, ... features, and prove that no others do better."),
+        "ranges": ("sensitivity", "Show how sure each weight is: its range among near-optimal weights."),
+        "leave-one-out": ("sensitivity", "Find what each list costs at the proved optimum of all others."),
+        "pareto": ("sensitivity", "Find all best pairs of the loss and a second sum, each proved."),
     },
     "With a decoder": {
-        "loop": ("lpmert.cli.decoder:loop", "Tune a decoder's weights with the decoder in the loop."),
-        "mert": ("lpmert.cli.decoder:mert", "Tune weights, as a replacement for Moses' mert."),
+        "loop": ("decoder", "Tune a decoder's weights with the decoder in the loop."),
+        "mert": ("decoder", "Tune weights, as a replacement for Moses' mert."),
     },
     "Proofs, pages, files": {
-        "verify": ("lpmert.cli.solve:verify", "Check a certificate without trusting any search."),
-        "report": ("lpmert.cli.report:report", "Write a page about results, with pictures of the error surface."),
-        "convert": (
-            "lpmert.cli.lists:convert",
-            "Convert N-best lists from one format to another, or lattices to lists.",
-        ),
-        "methods": ("lpmert.cli.main:methods", "List the methods, or the options of one of them."),
-        "schema": ("lpmert.cli.main:schema", "Print the JSON Schema of what other commands write."),
+        "verify": ("solve", "Check a certificate without trusting any search."),
+        "report": ("report", "Write a page about results, with pictures of the error surface."),
+        "convert": ("lists", "Convert N-best lists from one format to another, or lattices to lists."),
+        "methods": ("main", "List the methods, or the options of one of them."),
+        "schema": ("main", "Print the JSON Schema of what other commands write."),
     },
 }
 COMMANDS = {name: told for group in _GROUPS.values() for name, told in group.items()}
-"""Where commands are, and what they do: help and other commands import none of them."""
+"""In which modules commands are, and what they do: help and other commands import none of these."""
 
 
 _OUT_OF_MEMORY = (
@@ -88,20 +74,17 @@ _OUT_OF_MEMORY = (
 class Program(click.Group):
     """The group of commands; turns the errors that a user can cause into one line on stderr and an exit code."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return [*COMMANDS]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        module, name = COMMANDS[cmd_name][0].split(":")
-        command: click.Command = getattr(import_module(module), name)
+        module = import_module(f"lpmert.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         for heading, group in _GROUPS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, text) for name, (_, text) in group.items()])
@@ -122,12 +105,10 @@ class Program(click.Group):
             sys.exit(ExitCode.FAILED)
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:
-        """Read the options before the name of the command."""
         with _short_messages():
             return super().make_context(*args, **settings)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the chosen command."""
         try:
             with _short_messages(), buffered_pipes():
                 return super().invoke(ctx)
@@ -155,7 +136,6 @@ class Program(click.Group):
 
 @contextmanager
 def _short_messages() -> Iterator[None]:
-    """Shorten click's messages about wrong usage."""
     try:
         yield
     except click.ClickException as error:
@@ -189,10 +169,8 @@ def main(ctx: click.Context) -> None:
 
 @dataclass(frozen=True)
 class _What:
-    """What to describe."""
-
-    method: str | None = argument("[METHOD]", Registered(METHODS), required=False)
-    metric: str | None = option("NAME", "Describe a metric and its options instead.", METRIC)
+    method: str | None = argument("[METHOD]", values.Registered(METHODS), required=False)
+    metric: str | None = option("NAME", "Describe a metric and its options instead.", values.METRIC)
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
 
 
@@ -271,8 +249,6 @@ def _text(default: Any) -> str:
 
 @dataclass(frozen=True)
 class _Document:
-    """What to print."""
-
     kind: str = argument("[KIND]", click.Choice(DOCUMENTS), default="result", required=False)
 
 

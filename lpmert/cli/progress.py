@@ -97,7 +97,6 @@ class ProgressLog:
         self._unit = unit
         self._standing = STANDING_SECONDS if time_limit is None else math.inf
         self._live = LiveView(time_limit, before, unit) if (sys.stderr.isatty() if live is None else live) else None
-        self._closing = ExitStack()
         self._lines = 0
         self._last_line = -math.inf
         self._next_line = LINE_SECONDS
@@ -106,7 +105,7 @@ class ProgressLog:
 
     def __enter__(self) -> ProgressLog:
         if self._live is not None:
-            self._closing.enter_context(self._live)
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -115,7 +114,8 @@ class ProgressLog:
             if self._unprinted is not None and self._lines:
                 self._print(self._unprinted)
         finally:
-            self._closing.close()
+            if self._live is not None:
+                self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
         self._source = progress.source or self._source
@@ -161,7 +161,7 @@ class LiveView:
         # no refresh thread: it would only wait for compiled code that holds the interpreter
         self._live: Live | None = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
 
-    def __enter__(self) -> LiveView:
+    def start(self) -> None:
         """Begin, with what comes before the first report of a search."""
         self._closing.enter_context(undone_by_abort(lambda: os.write(2, SHOW_CURSOR)))
         if self._live is not None:
@@ -169,10 +169,9 @@ class LiveView:
         from rich.text import Text
 
         self._update(Text(self._before, style="cyan", no_wrap=True))
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stop()
+    def stop(self) -> None:
+        self._hide()
         self._closing.close()
 
     def show(self, progress: Progress) -> None:
@@ -182,7 +181,7 @@ class LiveView:
             columns = self._live.console.width
             self._update(picture(progress, self._first, self._time_limit, columns, self._unit))
 
-    def _stop(self) -> None:
+    def _hide(self) -> None:
         if self._live is not None:
             with suppress(OSError):
                 self._live.stop()
@@ -193,7 +192,7 @@ class LiveView:
             try:
                 self._live.update(picture, refresh=True)
             except OSError:  # the terminal is gone
-                self._stop()
+                self._hide()
 
 
 def picture(

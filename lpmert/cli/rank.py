@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.options import NATURAL, PARTS, PATH, argument, column_names, command, option, parse_weights, seconds
+from lpmert.cli import values
+from lpmert.cli.options import argument, command, option
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page, Picture
-from lpmert.cli.reports import column, labelled, side_by_side, verdict_line
-from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.reports import column, joined, labelled, side_by_side, verdict_line
+from lpmert.cli.running import ExitCode, Output, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.solve import line_counter
 from lpmert.system.interrupts import Interrupts
 
@@ -30,27 +31,24 @@ _SETTINGS = ("opensearch", "elasticsearch", "weaviate", "ranx")
 
 @dataclass(frozen=True)
 class _Documents:
-    """Judged documents with the scores of retrievers."""
-
     heading = "Data"
 
-    data: tuple[str, ...] = argument("DATA...", PATH, nargs=-1)
-    qrels: str | None = option("FILE", "Grades in TREC's, BEIR's or JSON format; DATA are then runs.", PATH)
+    data: tuple[str, ...] = argument("DATA...", nargs=-1)
+    qrels: str | None = option("FILE", "Grades in TREC's, BEIR's or JSON format; DATA are then runs.")
     query: str | None = option("COLUMN", "Column of a table with the query.  [default: query]")
     relevance: str | None = option("COLUMN", "Column of a table with the grade.  [default: relevance]")
-    features: tuple[str, ...] | None = option("A,B,C", "Columns of scores, or indices of LETOR.", column_names)
+    features: tuple[str, ...] | None = option("A,B,C", "Columns of scores, or indices of LETOR.")
     normalise: str = option(
         "HOW", "Normalise the scores of each query: minmax, z, or rank, which is 1 / (60 + rank).",
-        click.Choice((_NONE, "minmax", "z", "rank")), default=_NONE,
+        click.Choice((_NONE, "minmax", "z", "rank")), default=_NONE
     )  # fmt: skip
     missing: str | None = option(
         "RULE", "Score of a document that is not in a run: minimum of the query in the run, or zero.  [default: zero "
-        "with minmax and rank]", click.Choice(("minimum", "zero")),
+        "with minmax and rank]", click.Choice(("minimum", "zero"))
     )  # fmt: skip
 
     @property
     def name(self) -> str:
-        """What errors call these data."""
         return self.qrels or self.data[0]
 
     @property
@@ -62,20 +60,15 @@ class _Documents:
         """Return the documents; raises `click.UsageError` where several files have no grades."""
         from lpmert.formats.judged import named_runs, read_judged
 
-        stated = ("query", "relevance", "features", "missing")
-        how: dict[str, Any] = {"normalise": self.how, **{name: getattr(self, name) for name in stated}}
+        how: dict[str, Any] = {name: getattr(self, name) for name in ("query", "relevance", "features", "missing")}
+        how["normalise"] = self.how
         if self.qrels is None:
             if len(self.data) > 1:
                 raise click.UsageError("several DATA are runs, and need --qrels with the grades.")
             return read_judged(self.data[0], **how)
-        plain, runs = list[str](), dict[str, str]()
-        for text in self.data:
-            name, equals, path = text.partition("=")
-            if equals and not os.path.exists(text):
-                runs[name] = path
-            else:
-                plain.append(text)
-        runs = named_runs(plain) | runs
+        named = [text for text in self.data if "=" in text and not os.path.exists(text)]
+        plain = [text for text in self.data if text not in named]
+        runs = named_runs(plain) | {name: path for name, _, path in (text.partition("=") for text in named)}
         if len(runs) < len(self.data):
             raise click.UsageError("two runs have one name; give each another one: NAME=FILE.")
         return read_judged(runs, qrels=self.qrels, **how)
@@ -83,8 +76,6 @@ class _Documents:
 
 @dataclass(frozen=True)
 class _Best:
-    """What is best, and what it is compared with."""
-
     heading = "Search"
 
     metric: str = option(
@@ -94,14 +85,12 @@ class _Best:
     )
     signed: bool = option("", "Allow weights below 0.", default=False)
     time_limit: float | None = option(
-        "SECONDS",
-        f"Stop the search after this time; the grid and --cv have their own.  [default: {_SECONDS:g}]",
-        seconds,
+        "SECONDS", f"Stop the search after this time; the grid and --cv have their own.  [default: {_SECONDS:g}]"
     )
     weights: str | None = option("WEIGHTS", "Judge these weights; same syntax as `lpmert check --weights`.")
     compare: bool = option("", "Compare with line searches, coordinate ascent as RankLib's, and CMA-ES.", default=False)
-    cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", PARTS)
-    seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
+    cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", values.PARTS)
+    seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True)
 
 
 @dataclass(frozen=True)
@@ -110,11 +99,11 @@ class _Settings:
 
     write: str | None = option(
         "ENGINE", f"Print settings with the weights instead of the report: {', '.join(_SETTINGS)}.",
-        click.Choice(_SETTINGS),
+        click.Choice(_SETTINGS)
     )  # fmt: skip
 
-    certificate: str | None = option("FILE", "Write a proof that --verify checks.", PATH)
-    verify: str | None = option("FILE", "Check a proof instead of a search; give the other options as then.", PATH)
+    certificate: str | None = option("FILE", "Write a proof that --verify checks.")
+    verify: str | None = option("FILE", "Check a proof instead of a search; give the other options as then.")
 
     def check(self, documents: _Documents, best: _Best, out: Output) -> None:
         """Raise `click.UsageError` for settings that the engine cannot reproduce."""
@@ -138,7 +127,7 @@ class _Settings:
 
 
 @command("rank bm25.run dense.run --qrels qrels.txt --normalise minmax --metric ndcg@10")
-def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture, page: Page, out: Output) -> None:
+def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture, page: Page, out: Output) -> int:
     """Find the weights of retrievers' scores that rank the documents in DATA best, and prove that no weights do better.
 
     DATA are runs of TREC (`query Q0 document rank score tag`) or in JSON ({query: {document: score}}), each a feature
@@ -174,23 +163,17 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
             lists = documents.read()
         if drawn.picture is not None and len(lists.names) != 2:
             raise click.UsageError(f"--picture draws two features, and there are {len(lists.names)}.")
-        other = None if best.weights is None else parse_weights(best.weights, lists.names, "--weights")
-        if not out.quiet:
-            features = "1 feature" if len(lists.names) == 1 else f"{len(lists.names)} features"
-            sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {features}"
-            say(f"{documents.name}: {sizes}; seed {best.seed}")
+        other = None if best.weights is None else values.parse_weights(best.weights, lists.names, "--weights")
+        features = "1 feature" if len(lists.names) == 1 else f"{len(lists.names)} features"
+        sizes = f"{len(lists.queries):,} queries, {len(lists.relevance):,} documents, {features}"
+        out.say(f"{documents.name}: {sizes}; seed {best.seed}")
         if len(lists.names) == 1 and not best.signed:
             say("warning: one feature leaves nothing to choose: its own order is the ranking; give several")
         if settings.verify is not None:
-            verified = verify(
-                settings.verify,
-                lists,
-                str(metric),
-                time_limit=best.time_limit,
-                on_line=(lambda _: None) if out.quiet else line_counter(settings.verify),
-            )
+            counter = line_counter(settings.verify, out)
+            verified = verify(settings.verify, lists, str(metric), time_limit=best.time_limit, on_line=counter)
             deliver(partial(_verified_json, verified), partial(_verified_report, verified))
-            return
+            return ExitCode.FINISHED
         with Interrupts() as stop, naming(documents.name), Deadline(stop=lambda: stop.pressed).running():
             found = fuse(
                 lists,
@@ -206,23 +189,21 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
             )
         if stop.pressed and found.result.status is Status.TIME_LIMIT:
             found = replace(found, result=replace(found.result, status=Status.INTERRUPTED))
-        if best.cv is not None and found.unseen is None and not out.quiet:
-            say("warning: cross-validation was interrupted: nothing is known of unseen queries")
+        if best.cv is not None and found.unseen is None:
+            out.say("warning: cross-validation was interrupted: nothing is known of unseen queries")
         settled = partial(engine_text, settings.write or "", found.result.names, found.result.weights, documents.how)
         deliver(found.to_json, settled if settings.write else partial(_report, found))
-        if drawn.picture is not None:
-            pictures.write_picture(pictures.fusion(found), drawn.picture)
+        drawn.write(lambda: pictures.fusion(found))
         if page.report is not None:
             from lpmert.reporting.fusion_page import write_fusion_page
 
             write_fusion_page(found, lists, page.report)
         if settings.certificate is not None:
             certify(lists, metric, found.result, settings.certificate)
-    raise click.exceptions.Exit(exit_code(found.result.status, stop))
+    return exit_code(found.result.status, stop)
 
 
 def _report(found: Fused) -> str:
-    """Return the weights, their value beside that of others, and the verdict."""
     from lpmert.fusion import rounded_up
     from lpmert.quoting import duration
 
@@ -248,7 +229,7 @@ def _report(found: Fused) -> str:
         *(("", note) for note in found.notes),
     ]
     verdict = found.message if found.unseen is None else f"{found.message}; {found.unseen.message}"
-    return "\n\n".join([side_by_side(table), labelled(told), verdict_line(verdict, good=result.status.proved)])
+    return joined(side_by_side(table), labelled(told), verdict_line(verdict, result.status.proved))
 
 
 def _verified_json(found: VerifiedRanking) -> str:
@@ -261,7 +242,7 @@ def _verified_json(found: VerifiedRanking) -> str:
 
 def _verified_report(found: VerifiedRanking) -> str:
     table = side_by_side([["feature", *found.weights], ["weight", *map(repr, found.weights.values())]])
-    return "\n\n".join([table, verdict_line(str(found), good=found.proved)])
+    return joined(table, verdict_line(str(found), found.proved))
 
 
 def _beside(value: float, best: float) -> str:

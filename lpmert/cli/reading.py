@@ -11,20 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from lpmert.cli.options import (
-    FILE_BY_NAME,
-    METRIC,
-    PATH,
-    POSITIVE,
-    Registered,
-    argument,
-    assignment,
-    by_name,
-    column_names,
-    named,
-    option,
-    scores_by_name,
-)
+from lpmert.cli import values
+from lpmert.cli.options import argument, option
 from lpmert.cli.running import naming
 from lpmert.findings import LOSS
 from lpmert.quoting import listed, quoted
@@ -32,6 +20,7 @@ from lpmert.registry import FORMATS
 
 if TYPE_CHECKING:
     from lpmert.findings import Unit
+    from lpmert.formats.weights import WeightsFile
     from lpmert.model.graphs import WordGraphs
     from lpmert.model.nbest import NBest
 
@@ -53,22 +42,22 @@ _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "pa
 
 @dataclass(frozen=True)
 class _Columns:
-    """Where lists come from, and what of them counts."""
-
     heading = "Data"
 
-    data: tuple[str, ...] = argument("DATA...", PATH, nargs=-1)
-    format: str | None = option("--from NAME", "Format of DATA.  [default: recognised by content]", Registered(FORMATS))
+    data: tuple[str, ...] = argument("DATA...", nargs=-1)
+    format: str | None = option(
+        "--from NAME", "Format of DATA.  [default: recognised by content]", values.Registered(FORMATS)
+    )
     segment: str | None = option("COLUMN", "Column that tells which list a row belongs to.")
-    features: tuple[str, ...] | None = option("A,B,C", "Names, patterns such as 'LM*', or all.", column_names)
+    features: tuple[str, ...] | None = option("A,B,C", "Names, patterns such as 'LM*', or all.")
     loss: str | None = option("COLUMN", "Column to minimise, such as word errors.")
     gain: str | None = option("COLUMN", "Column to maximise: numbers, or true and false.")
-    statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.", column_names)
+    statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.")
     references: tuple[str, ...] = option("FILE", "Compare the texts with these.", default=())
-    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: chosen by the columns]", METRIC)
+    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: chosen by the columns]", values.METRIC)
     options: tuple[tuple[str, str], ...] = option(
         "--set NAME=VALUE", "Option of the method, or with metric.NAME of the metric: see `lpmert methods`.",
-        assignment, default=(), rare=True,
+        default=(), rare=True
     )  # fmt: skip
     deduplicate: bool = option("", "Drop hypotheses that repeat an earlier one.", default=False, rare=True)
     group: bool = option("", "Tables, Moses: the rows of a list may be scattered.", default=False, rare=True)
@@ -76,8 +65,6 @@ class _Columns:
 
 @dataclass(frozen=True)
 class _Texts:
-    """How texts are found, and compared."""
-
     heading, rare = "Texts", True
 
     text: str | None = option("COLUMN", "Tables: column of the text.")
@@ -87,8 +74,6 @@ class _Texts:
 
 @dataclass(frozen=True)
 class _Formats:
-    """What single formats need."""
-
     heading, rare = "Formats of lists", True
 
     statistics_file: tuple[str, ...] = option("FILE", "Moses: file of statistics, one per file.", default=())
@@ -96,29 +81,22 @@ class _Formats:
     last_field: bool = option("", "Moses: the last field holds the statistics.", default=False)
     scores: tuple[str, ...] = option("FILE", "Mert: file of scores, one per file. ESPnet: which scores.", default=())
     text_file: str | None = option("FILE", "Scores: file of the texts.")
-    losses: tuple[tuple[str, str], ...] = option("NAME=FILE", "Scores: files of statistics.", FILE_BY_NAME, default=())
+    losses: tuple[tuple[str, str], ...] = option("NAME=FILE", "Scores: files of statistics.", default=())
     separator: str | None = option("TEXT", "Scores: separator of list and number in a key.  [default: -]")
 
 
 @dataclass(frozen=True)
 class _Lattices:
-    """How lattices are read."""
-
     heading, rare = "Lattices", True
 
-    n_best: int | None = option(
-        "N", "The N best hypotheses of each.  [default: all; 100 where only lists will do]", POSITIVE
-    )
+    n_best: int | None = option("N", "The N best hypotheses of each.  [default: all; 100 where only lists will do]")
     scales: dict[str, float] | None = option(
-        "AM=1,LM=12", "With N best hypotheses: weights of the scores, or a file of them.", scores_by_name
+        "AM=1,LM=12", "With N best hypotheses: weights of the scores, or a file of them."
     )
     counts: tuple[tuple[str, tuple[str, ...]], ...] = option(
-        "NAME=WORD,WORD",
-        "Feature that counts these words, which then are not part of the text.",
-        named(column_names, "WORD,WORD"),
-        default=(),
+        "NAME=WORD,WORD", "Feature that counts these words, which then are not part of the text.", default=()
     )
-    silent: tuple[str, ...] | None = option("WORD,WORD", "More words that are not part of the text.", column_names)
+    silent: tuple[str, ...] | None = option("WORD,WORD", "More words that are not part of the text.")
     variants: bool = option("", "word(2) is another pronunciation of word.", default=False)
     symbols: str | None = option("FILE", "Kaldi and OpenFst: words by number.")
 
@@ -132,37 +110,34 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
     def __post_init__(self) -> None:
         if sum(name in self.flags for name in COUNTED) > 1:
-            raise click.UsageError(
-                "Pass one of --loss (one column, lower is better), --gain (one column, higher is better) and "
-                "--statistics (the columns of the metric)."
-            )
+            ways = "--loss (one column, lower is better), --gain (one column, higher is better)"
+            raise click.UsageError(f"Pass one of {ways} and --statistics (the columns of the metric).")
         if self.method_settings and not hasattr(self, "method"):
-            raise click.UsageError(
-                f"--set {quoted(self.method_settings[0][0])}: no method searches here; an option of the metric is "
-                "metric.NAME=VALUE."
-            )
+            trouble = f"--set {quoted(self.method_settings[0][0])}: no method searches here"
+            raise click.UsageError(f"{trouble}; an option of the metric is metric.NAME=VALUE.")
         _refuse_twice_stdin(self.inputs)
 
     @cached_property
     def flags(self) -> Mapping[str, Any]:
         """The flags that are set, and with references the metric on texts and its settings."""
         given = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in _NO_FLAGS}
-        found = {name: _value(name, value) for name, value in given.items() if value not in (None, False, ())}
+        found = {name: value for name, value in given.items() if value not in (None, False, ())}
+        found |= {name: values.by_name(found[name], flag(name)) for name in ("losses", "counts") if name in found}
         if "references" in found:
+            if len(self.references) == 1:
+                found["references"] = self.references[0]
             if isinstance(self.metric, str):
                 found["metric"] = self.metric
             if self.metric_settings:
-                found["settings"] = by_name(self.metric_settings, "--set")
+                found["settings"] = values.by_name(self.metric_settings, "--set")
         return found
 
     @property
     def metric_settings(self) -> list[tuple[str, str]]:
-        """The options of the metric: metric.NAME=VALUE."""
         return [(name.removeprefix(_OF_METRIC), text) for name, text in self.options if name.startswith(_OF_METRIC)]
 
     @property
     def method_settings(self) -> list[tuple[str, str]]:
-        """The options of the method."""
         return [one for one in self.options if not one[0].startswith(_OF_METRIC)]
 
     def held_out(self, file: str, references: Sequence[str]) -> Self:
@@ -174,19 +149,15 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         _refuse_twice_stdin([*self.inputs, file, *references])
         for name in ("statistics_file", "text_file", "losses", *(("scores",) if own.plan[0] == "mert" else ())):
             if name in self.flags:
-                raise click.UsageError(
-                    f"{flag(name)} belongs to DATA alone, so --held-out cannot be read: make one file of each with "
-                    "`lpmert convert`."
-                )
+                remedy = "make one file of each with `lpmert convert`."
+                raise click.UsageError(f"{flag(name)} belongs to DATA alone, so --held-out cannot be read: {remedy}")
         if "references" not in self.flags:
             if references:
                 raise click.UsageError("--held-out-references needs --references.")
             return own
         if not references:
-            raise click.UsageError(
-                "--held-out needs --held-out-references, as --references belong to DATA; if they have both, name "
-                "them again."
-            )
+            trouble = "--held-out needs --held-out-references, as --references belong to DATA"
+            raise click.UsageError(f"{trouble}; if they have both, name them again.")
         return replace(own, references=tuple(references))
 
     @property
@@ -209,7 +180,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """What to read: files, or files by name of the feature where they are given as NAME=FILE."""
         alone = ["=" in file and not os.path.exists(file) for file in self.data]
         if self.format == "scores" or (self.format is None and all(alone)):
-            return by_name(map(FILE_BY_NAME, self.data), "DATA")
+            return values.by_name(map(values.FILE_BY_NAME, self.data), "DATA")
         return self.data[0] if len(self.data) == 1 else self.data
 
     def read(self, unused: Collection[str] = ()) -> NBest:
@@ -262,11 +233,6 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             raise click.UsageError("--deduplicate does not apply to whole lattices.")
         return load_lattices(self.source, format=self.format, **options)
 
-    @property
-    def text_metric(self) -> Any:
-        """The metric on texts that the flags ask for, by name or with settings."""
-        return self.plan[1].get("metric", "wer")
-
     def summed_metric(self, data: Data) -> Any:
         """Return the metric of lists or lattices: the one given, or the one that statistics or texts imply."""
         from lpmert.metrics.contract import metric_of
@@ -276,14 +242,14 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         if isinstance(data, NBest) and (of_texts or self.metric is None):
             found: Any = "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
         else:
-            found = self.metric if isinstance(data, NBest) else self.text_metric
+            found = self.metric if isinstance(data, NBest) else self.plan[1].get("metric", "wer")
         if of_texts or not self.metric_settings:
             return found
         if self.metric is None:
             raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
         from lpmert.registry import METRICS
 
-        return _configured(METRICS.find(self.metric), self.metric, by_name(self.metric_settings, "--set"))
+        return _configured(METRICS.find(self.metric), self.metric, values.by_name(self.metric_settings, "--set"))
 
     def unit(self, data: Data) -> Unit:
         """Return the unit in which users know the loss."""
@@ -310,6 +276,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         """Return the unit of losses that were counted against references, and the length of these if it is known."""
         if "references" not in self.flags:
             return None
+        from lpmert.formats.detect import format_by_name
         from lpmert.formats.references import references_by_list
         from lpmert.metrics.text import EditTexts, reference_length, text_unit
         from lpmert.model.nbest import NBest
@@ -317,7 +284,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         if isinstance(data, NBest) and self.summed_metric(data) != "loss":
             return None
         kind, options, _ = self.plan
-        metric: Any = options.get("metric") or _default_metric(kind)
+        metric: Any = options.get("metric") or format_by_name(kind).metric
         metric = _text_metric(metric) if isinstance(metric, str) else metric
         length = None
         if isinstance(metric, EditTexts):  # of others, references are not read again
@@ -341,7 +308,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         given = self.for_format(kind)
         settings = given.pop("settings", {})
         if settings:
-            name = given.get("metric") or _default_metric(kind)
+            name = given.get("metric") or format_by_name(kind).metric
             given["metric"] = _configured(_text_metric(name), name, settings)
         options = {name: value for name, value in given.items() if name in {*known, *_OF_ALL}}
         for name, needed in known.items():
@@ -352,14 +319,24 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
 @dataclass(frozen=True)
 class Question(Reading):
-    """Lists, and how weights choose from them."""
-
     heading = "Data"
 
     ties: str = option(
         "NAME", "Which of several hypotheses with equal features counts: first, best or worst.", click.Choice(TIES),
-        default=TIES[0], rare=True,
+        default=TIES[0], rare=True
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Given:
+    """Weights to judge or to use."""
+
+    heading = "Data"
+
+    weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
+
+    def of(self, names: Sequence[str]) -> WeightsFile:
+        return values.parse_weights(self.weights, names, "--weights")
 
 
 def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
@@ -385,14 +362,11 @@ def paths_of(lattices: WordGraphs) -> str:
 
 def described(data: Data) -> str:
     """Return the names of the features and, of lists, of the statistics."""
-    from lpmert.model.nbest import NBest
-
-    features = f"features {listed(data.names)}"
-    return f"{features}; statistics {listed(data.statistic_names)}" if isinstance(data, NBest) else features
+    statistics = getattr(data, "statistic_names", None)
+    return f"features {listed(data.names)}" + (f"; statistics {listed(statistics)}" if statistics else "")
 
 
 def flag(name: str) -> str:
-    """Return how a flag is written."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -408,25 +382,9 @@ def _text_metric(name: str) -> Any:
 def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
     """Return a metric with options; raises `click.BadParameter` for those that it has not, or has not so."""
     from lpmert.configurable import with_parameters
-    from lpmert.errors import LpmertError
 
-    try:
+    with values.refusing(f"--metric {name}"):
         return with_parameters(metric, settings, f"metric {quoted(name)}")
-    except LpmertError as error:
-        raise click.BadParameter(f"{error}. See `lpmert methods --metric {name}`.", param_hint="--set") from error
-
-
-def _default_metric(kind: str) -> str:
-    """Return the name of the metric that the reader of a format takes for texts."""
-    from lpmert.formats.detect import format_by_name
-
-    return format_by_name(kind).metric
-
-
-def _value(name: str, value: Any) -> Any:
-    if name in ("losses", "counts"):
-        return by_name(value, flag(name))
-    return value[0] if name == "references" and len(value) == 1 else value
 
 
 def _command(suggestion: Mapping[str, str]) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.options import PATH, argument, by_name, named, option, pair, scale, time_limit
+from lpmert.cli import values
+from lpmert.cli.options import argument, option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reading import Reading, sizes
 from lpmert.cli.running import ExitCode, Quiet, naming, say
@@ -18,42 +19,41 @@ from lpmert.cli.search import command
 from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from lpmert.findings import Outcome
-    from lpmert.reporting.documents import Documents
     from lpmert.reporting.page import Curve
+    from lpmert.reporting.page import Page as MadePage
     from lpmert.result import Result
+    from lpmert.system.interrupts import Interrupts
 
 
 @dataclass(frozen=True)
 class _Results:
-    """What the page is about."""
-
-    results: tuple[str, ...] = argument("RESULT...", PATH, nargs=-1)
-    output: str = option("-o --output FILE", "Where the page goes.", PATH, required=True)
+    results: tuple[str, ...] = argument("RESULT...", nargs=-1)
+    output: str = option("-o --output FILE", "Where the page goes.", required=True)
     weights: tuple[tuple[str, str], ...] = option(
-        "NAME=WEIGHTS", "More weights to show beside those of the results.", named(str, "WEIGHTS"), default=()
+        "NAME=WEIGHTS", "More weights to show beside those of the results.", default=()
     )
     surface: tuple[tuple[str, str], ...] = option(
-        "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", pair, default=()
+        "A,B", "Draw the loss over two weights.  [default: pairs of the four most important]", default=()
     )
     time_limit: float | None = time_limit()
-    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
+    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.")
 
 
 @dataclass(frozen=True)
 class _Lists(Reading):
-    """The lists of the results."""
-
     heading = "Data"
 
-    data: tuple[str, ...] = option("FILE", "The lists or lattices of the results.", PATH, default=())
+    data: tuple[str, ...] = option("FILE", "The lists or lattices of the results.", default=())
 
 
 @dataclass(frozen=True)
 class Page:
     """The page that a command writes about its own outcome."""
 
-    report: str | None = option("FILE", "Write one page (HTML), as `lpmert report` does.", PATH)
+    report: str | None = option("FILE", "Write one page (HTML), as `lpmert report` does.")
 
     def check(self) -> None:
         """Raise `MethodError` where nothing can draw: before a long search, not after it."""
@@ -67,9 +67,12 @@ class Page:
         if self.report is None:
             return ExitCode.FINISHED
         from lpmert.reporting.documents import documents
+        from lpmert.reporting.page import drawing, page_of
 
-        with naming(lists.name):
-            return _write(self.report, documents([outcome]), lambda: (data, metric), out, data_name=lists.name)
+        with naming(lists.name), drawing(None, 0.0) as stop:
+            on_stage = None if out.quiet else Stages()
+            made = page_of(documents([outcome]), lambda: (data, metric), {}, None, None, lists.name, on_stage)
+        return _write(self.report, made, stop, out)
 
     def write_curve(self, results: Mapping[str, Result], curve: Callable[[], Curve]) -> None:
         """Write the page about results that belong together, by name, if there is a file for it and one result."""
@@ -83,9 +86,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of the outcome."""
-
-    picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.", PATH)
+    picture: str | None = option("FILE", "Draw the result: FILE.png, FILE.svg or FILE.pdf.")
 
     def __post_init__(self) -> None:
         """Check that it can be drawn there, before anything is searched."""
@@ -94,9 +95,16 @@ class Picture:
 
             check_picture(self.picture)
 
+    def write(self, draw: Callable[[], Figure]) -> None:
+        """Draw it, if it is wanted."""
+        if self.picture is not None:
+            from lpmert.reporting.pictures import write_picture
+
+            write_picture(draw(), self.picture)
+
 
 @command("report result.json -o page.html --data dev.tsv --segment utterance --features am,lm --loss errors")
-def report(about: _Results, lists: _Lists, out: Quiet) -> None:
+def report(about: _Results, lists: _Lists, out: Quiet) -> int:
     """Write one page (HTML) about what solve, check, tune or compare wrote with -o.
 
     The page holds all it needs and fetches nothing. It shows the verdict, the bound and the best loss over time, and
@@ -107,10 +115,11 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
     signal.
     """
     from lpmert.reporting.documents import documents
+    from lpmert.reporting.page import drawing, page_of
     from lpmert.system.files import writing_later
 
     started = time.perf_counter()
-    weights = by_name(about.weights, "--weights")
+    weights = values.by_name(about.weights, "--weights")
     if not lists.data and (lists.flags or lists.format or about.surface):
         raise click.UsageError("options about lists need the lists: give --data.")
     with writing_later(about.output), naming(lists.name) if lists.data else nullcontext(), Allowance().enforced():
@@ -121,50 +130,25 @@ def report(about: _Results, lists: _Lists, out: Quiet) -> None:
                 return None, None
             data = lists.read_whole()
             summed = lists.summed_metric(data)
-            if not out.quiet:
-                say(f"{lists.name}: {sizes(data)}")
+            out.say(f"{lists.name}: {sizes(data)}")
             return data, summed
 
-        code = _write(
-            about.output,
-            found,
-            read,
-            out,
-            weights=weights,
-            scale=about.scale,
-            pairs=about.surface or None,
-            data_name=lists.name,
-            time_limit=about.time_limit,
-            started=started,
-        )
-    raise click.exceptions.Exit(code)
+        with drawing(about.time_limit, started) as stop:
+            pairs, on_stage = about.surface or None, None if out.quiet else Stages()
+            made = page_of(found, read, weights, about.scale, pairs, lists.name, on_stage)
+        return _write(about.output, made, stop, out)
 
 
-def _write(
-    path: str,
-    found: Documents,
-    read: Callable[[], tuple[Any, Any]],
-    out: Quiet,
-    *,
-    weights: Mapping[str, str] | None = None,
-    scale: tuple[str, float] | None = None,
-    pairs: Sequence[tuple[str, str]] | None = None,
-    data_name: str,
-    time_limit: float | None = None,
-    started: float = 0.0,
-) -> int:
-    """Write the page about outcomes, say how large it is or what it lacks, and return the exit code."""
-    from lpmert.reporting.page import drawing, page_of
+def _write(path: str, made: MadePage, stop: Interrupts, out: Quiet) -> int:
+    """Write a page, say how large it is or what it lacks, and return the exit code."""
     from lpmert.system.files import write_text
 
-    with drawing(time_limit, started) as stop:
-        made = page_of(found, read, weights or {}, scale, pairs, data_name, None if out.quiet else Stages())
     write_text(path, made.text)
     if made.missing:
         why = "interrupted" if stop.pressed else "the time is over"
         say(f"{path}: {why}; the page lacks {', '.join(made.missing)}")
-    elif not out.quiet:
-        say(f"{path}: {len(made.text.encode()) / 1e6:.1f} MB")
+    else:
+        out.say(f"{path}: {len(made.text.encode()) / 1e6:.1f} MB")
     if stop.pressed:
         return 128 + stop.number
     return ExitCode.STOPPED if made.missing else ExitCode.FINISHED

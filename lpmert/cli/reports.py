@@ -21,7 +21,6 @@ from lpmert.quoting import SHOWN_DECIMALS, number, visible
 from lpmert.reporting.tables import (
     AVERAGED,
     Compared,
-    Table,
     bound,
     check_verdict,
     figures,
@@ -91,6 +90,16 @@ def side_by_side(columns: Sequence[Sequence[str]]) -> str:
     return "\n\n".join(parts)
 
 
+def grid(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of rows under a heading; as `side_by_side`."""
+    return side_by_side(list(zip(heading, *rows, strict=True)))
+
+
+def joined(*parts: str) -> str:
+    """Return the parts of a report that there are, with blank lines between them."""
+    return "\n\n".join(part for part in parts if part)
+
+
 def labelled(rows: Sequence[tuple[str, str | Mapping[str, str]]]) -> str:
     """Return values next to their labels; a mapping becomes a small table of its own, nothing if it is empty."""
     from rich.table import Table as Grid
@@ -151,8 +160,8 @@ def result_report(result: Result, *, verbose: bool = False, paths: str = "") -> 
     told += [(name, number(value)) for name, value in result.sums.items()]
     table = [_feature_column(result), column("weight", result.weights.tolist(), decimals_of(result)), *_ranges(result)]
     good = result.status.proved and not result.warnings
-    text = [side_by_side(table), labelled(_facts(result, paths, verbose)), labelled(told), *warned(result)]
-    return _joined([*text, verdict_line(result.message, good=good)])
+    facts = labelled(_facts(result, paths, verbose))
+    return joined(side_by_side(table), facts, labelled(told), warned(result), verdict_line(result.message, good))
 
 
 def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str:
@@ -169,26 +178,24 @@ def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str
     found = column("better weights" if check.excess > 0 else "weights found", best.weights.tolist(), decimals)
     table = [_feature_column(best), column("these weights", check.weights.tolist(), decimals), found, *_ranges(best)]
     good = check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings)
-    text = [side_by_side(table), labelled(_facts(best, paths, verbose)), labelled(told), *warned(check)]
-    return _joined([*text, verdict_line(check_verdict(check.to_dict(), unit), good=good)])
+    facts, verdict = labelled(_facts(best, paths, verbose)), check_verdict(check.to_dict(), unit)
+    return joined(side_by_side(table), facts, labelled(told), warned(check), verdict_line(verdict, good))
 
 
 def evaluation_report(found: Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
     """Return what given weights cost, as text; nothing was searched."""
     told = [*figures(found, unit), ("margin", "" if found.margin is None else number(found.margin))]
-    return _joined([side_by_side([["feature", *names], column("weight", weights, _USUAL)]), labelled(told)])
+    return joined(side_by_side([["feature", *names], column("weight", weights, _USUAL)]), labelled(told))
 
 
 def compared_report(content: Mapping[str, Any]) -> str:
     """Return the tables, notes and verdict of a comparison as JSON has it."""
     found = Compared(content)
-    tables = [_shown(table) for table in found.tables]
-    notes = "\n".join(map(visible, found.notes))
-    return _joined([*tables, notes, verdict_line(found.verdict, good=content["proved"])])
+    tables = [grid(table.heading, table.rows) for table in found.tables]
+    return joined(*tables, "\n".join(map(visible, found.notes)), verdict_line(found.verdict, content["proved"]))
 
 
 def tuned_report(tuned: Tuned, *, verbose: bool = False) -> str:
-    """Return what `tune` found as text."""
     content, optimum = tuned.to_dict(), tuned.optimum
     costs = tuned_table(content)
     weights = [
@@ -199,34 +206,31 @@ def tuned_report(tuned: Tuned, *, verbose: bool = False) -> str:
     facts: Facts = [("search", optimum.message)]
     if verbose:
         facts += [("seed", str(tuned.seed)), ("signature", tuned.signature), ("seconds", _seconds(tuned.seconds))]
-    parts = [side_by_side(weights), _shown(costs), "\n".join(tuned_notes(content)), labelled(facts), *warned(optimum)]
-    return _joined([*parts, verdict_line(tuned_verdict(content), good=True)])
+    parts = [grid(costs.heading, costs.rows), "\n".join(tuned_notes(content)), labelled(facts), warned(optimum)]
+    return joined(side_by_side(weights), *parts, verdict_line(tuned_verdict(content), True))
 
 
 def looped_report(looped: Looped) -> str:
-    """Return the outcome of a loop as text."""
     first, best = looped.iterations[0], looped.iterations[looped.best - 1]
-    columns = [["", best.unit.name], *([name, one.unit.text(one.loss)] for name, one in (
-        ("first", first), (f"iteration {best.number}", best)))]  # fmt: skip
+    rows = [[best.unit.name, *(one.unit.text(one.loss) for one in (first, best))]]
     if best.held_out_unit is not None:
-        columns[0].append(f"held-out {best.held_out_unit.name}")
-        for cells, one in zip(columns[1:], (first, best), strict=True):
-            known = one.held_out_unit is not None and one.held_out_loss is not None
-            cells.append(one.held_out_unit.text(one.held_out_loss) if known else "-")  # type: ignore[union-attr,arg-type]
+        apart = [(one.held_out_unit, one.held_out_loss) for one in (first, best)]
+        texts = ("-" if unit is None or loss is None else unit.text(loss) for unit, loss in apart)
+        rows.append([f"held-out {best.held_out_unit.name}", *texts])
     weights = [
         ["feature", *looped.names],
         column("first", [*first.weights.values()], _USUAL),
         column("best", looped.weights.tolist(), _USUAL),
     ]
     facts: Facts = [("end", looped.reason), ("seed", str(looped.seed))]
+    costs = grid(["", "first", f"iteration {best.number}"], rows)
     last = f"best weights: iteration {best.number} of {len(looped.iterations)}"
-    return _joined([side_by_side(weights), side_by_side(columns), labelled(facts), verdict_line(last, good=True)])
+    return joined(side_by_side(weights), costs, labelled(facts), verdict_line(last, True))
 
 
-def warned(of: Result | Check) -> list[str]:
-    """Return the warnings of a result or a check as a part of a report, nothing if there are none."""
+def warned(of: Result | Check) -> str:
     lines = [wrapped(f"warning: {one.message}", sys.stdout) for one in of.warnings]
-    return ["\n".join(click.style(line, fg="red", bold=True) for line in lines)] if lines else []
+    return "\n".join(click.style(line, fg="red", bold=True) for line in lines)
 
 
 def decimals_of(result: Result) -> int:
@@ -241,15 +245,7 @@ def decimals_of(result: Result) -> int:
     return min(SHOWN_DECIMALS, max(_FEWEST, needed))
 
 
-def _shown(table: Table) -> str:
-    return side_by_side(list(zip(table.heading, *table.rows, strict=True)))
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return "\n\n".join(part for part in parts if part)
-
-
-def verdict_line(text: str, *, good: bool) -> str:
+def verdict_line(text: str, good: bool) -> str:
     """Return the last line of a report: green where all is proved or well."""
     return click.style(wrapped(text, sys.stdout), fg="green" if good else "yellow", bold=True)
 

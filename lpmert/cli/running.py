@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from lpmert.cli.options import PATH, option
+from lpmert.cli.options import option
 from lpmert.cli.reports import wrapped
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
 
@@ -32,12 +32,16 @@ class Quiet:
     quiet: bool = option("-q --quiet", "No progress and no log on stderr.", default=False)
     verbose: int = 0
 
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            say(text)
+
 
 @dataclass(frozen=True)
 class ToFile(Quiet):
     """The outcome of a command that has one form."""
 
-    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.", PATH)
+    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.")
     as_json: bool = True
 
 
@@ -122,13 +126,16 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
-def exit_code(status: Status | None, stop: Interrupts) -> ExitCode:
-    """Return the code for how a run ended, `None` if it was not searched; a signal counts even if it came too late."""
+def exit_code(status: Status | None, stop: Interrupts, complete: bool = True) -> ExitCode:
+    """Return the code for how a run ended, `None` if it was not searched; a signal counts even if it came too late.
+
+    complete: whether a run of many searches made all of them.
+    """
     from lpmert.result import Status
 
     if stop.pressed or status is Status.INTERRUPTED:
         return ExitCode(128 + stop.number)
-    return ExitCode.FINISHED if status is None or status.finished else ExitCode.STOPPED
+    return ExitCode.FINISHED if complete and (status is None or status.finished) else ExitCode.STOPPED
 
 
 @contextmanager

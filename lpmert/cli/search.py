@@ -18,29 +18,11 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 from click.core import ParameterSource
 
-from lpmert.cli import options
-from lpmert.cli.options import (
-    NATURAL,
-    PATH,
-    POSITIVE,
-    Registered,
-    backend,
-    bounds,
-    finite,
-    linear,
-    memory_limit,
-    option,
-    pairs,
-    parse_weights,
-    pattern,
-    scale,
-    share,
-    time_limit,
-)
-from lpmert.cli.options import roles as roles_of
+from lpmert.cli import options, values
+from lpmert.cli.options import memory_limit, option, time_limit
 from lpmert.cli.progress import ProgressLog
 from lpmert.cli.reading import COUNTED, Question, described, sizes
-from lpmert.cli.running import Output, Quiet, naming, put, say
+from lpmert.cli.running import Output, Quiet, naming, put
 from lpmert.cli.settings import read_toml, values_of
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import METHODS, PROBLEM
@@ -51,63 +33,55 @@ if TYPE_CHECKING:
     from lpmert.cli.reading import Data
     from lpmert.errors import FloatArray
     from lpmert.findings import Unit
-    from lpmert.formats.weights import Keeps, Shorten, WeightsFile
+    from lpmert.formats.weights import WeightsFile
+    from lpmert.model.lattice_problem import LatticeProblem
+    from lpmert.model.problem import Problem as ListProblem
     from lpmert.model.region import Linear, Region
     from lpmert.search.method import Method
+
+    AnyProblem = ListProblem | LatticeProblem
 
 
 @dataclass(frozen=True)
 class Where:
-    """Where the weights may lie."""
-
     heading = "Where the weights may lie"
 
-    fix: dict[str, float] | None = option("A=1,B=0.5", "Fixed weights.", pairs)
-    bounds: dict[str, Any] | None = option("A:0..,B:0..1", "Limits on single weights.", bounds)
+    fix: dict[str, float] | None = option("A=1,B=0.5", "Fixed weights.")
+    bounds: dict[str, Any] | None = option("A:0..,B:0..1", "Limits on single weights.")
     nonnegative: bool = option("", "No weight below 0.", default=False)
-    linear: tuple[Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", linear, default=(), rare=True)
-    total: float | None = option("W", "Sum of all weights.", finite, rare=True)
-    cosine: float | None = option(
-        "C", "Least cosine with the weights of --around; below 0 in solve only.", finite, rare=True
-    )
+    linear: tuple[Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", default=(), rare=True)
+    total: float | None = option("W", "Sum of all weights.", rare=True)
+    cosine: float | None = option("C", "Least cosine with the weights of --around; below 0 in solve only.", rare=True)
     around: str | None = option("WEIGHTS", "Same syntax as `lpmert check --weights`.", rare=True)
 
     def region(self, names: Sequence[str]) -> Region | None:
         """Return where the weights of these features may lie; `None` for everywhere."""
-        limits = (self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)
-        if not any(limits):
+        if not any((self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)):
             return None
         from lpmert.model.region import Region
 
-        around = None if self.around is None else parse_weights(self.around, names, "--around").of_features(names)
-        return Region(
-            bounds=self.bounds or {},
-            fixed=self.fix or {},
-            nonnegative=self.nonnegative,
-            linear=self.linear,
-            total=self.total,
-            cosine=self.cosine,
-            around=None if around is None else dict(zip(names, around.tolist(), strict=True)),
-        )
+        limits = {name: getattr(self, name) for name in ("nonnegative", "linear", "total", "cosine")}
+        if self.around is not None:
+            around = values.parse_weights(self.around, names, "--around").of_features(names)
+            limits["around"] = dict(zip(names, around.tolist(), strict=True))
+        return Region(bounds=self.bounds or {}, fixed=self.fix or {}, **limits)
 
 
 @dataclass(frozen=True)
 class _How:
-    """How to search, and for how long."""
-
     heading = "Search"
 
-    method: str = option("NAME", "See `lpmert methods`.", Registered(METHODS), default="auto")
+    method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
     time_limit: float | None = time_limit("none; in compare and tune 60 for the optimum")
-    gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", share)
-    jobs: int = option("N", "Workers, which affect only the time.", POSITIVE, default=1)
-    target: float | None = option("LOSS", "Stop at this loss or a lower one.", finite, rare=True)
-    node_limit: int | None = option("N", "Stop after this many search nodes.", NATURAL, rare=True)
+    gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.")
+    jobs: int = option("N", "Workers, which affect only the time.", default=1)
+    target: float | None = option("LOSS", "Stop at this loss or a lower one.", rare=True)
+    node_limit: int | None = option("N", "Stop after this many search nodes.", values.NATURAL, rare=True)
     memory_limit: int | None = memory_limit("the process")
     backend: str = option(
-        "NAME", "threads, or dask://HOST:PORT; affects only the time.", backend, default="threads", rare=True
+        "NAME", "threads, or dask://HOST:PORT; affects only the time.", values.backend, default="threads", rare=True
     )
-    seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
+    seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True)
 
 
 @dataclass(frozen=True)
@@ -118,6 +92,11 @@ class Search(_How, Where, Question):
         super().__post_init__()
         if (self.cosine is None) != (self.around is None):
             raise click.UsageError("--cosine and --around go together.")
+
+    @property
+    def of_one(self) -> dict[str, Any]:
+        """Limits of a single search, which mean nothing where there are many."""
+        return {name: getattr(self, name) for name in ("gap", "target", "node_limit")}
 
     @property
     def wide(self) -> bool:
@@ -133,9 +112,8 @@ class Search(_How, Where, Question):
         with naming(self.name), limits as allowance, allowance.enforced():
             data = self.read_whole()
         took = time.perf_counter() - start
-        if not out.quiet:
-            say(f"{self.name}: {sizes(data)}, {data.n_features} features, read in {took:.2f}s; seed {self.seed}")
-            say(described(data))
+        out.say(f"{self.name}: {sizes(data)}, {data.n_features} features, read in {took:.2f}s; seed {self.seed}")
+        out.say(described(data))
         return data, took
 
     def for_method(self, name: str) -> tuple[Method, Self]:
@@ -164,7 +142,7 @@ class ScaledSearch(Search):
 
     heading = "Output"
 
-    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.", scale)
+    scale: tuple[str, float] | None = option("NAME=W", "Scale the weights so that this one is W.")
 
     def arguments(self, data: Data) -> dict[str, Any]:
         """Return what `Search.arguments` does; raises `click.BadParameter` where there is no such feature."""
@@ -177,17 +155,14 @@ class ScaledSearch(Search):
 def configured(method: str, settings: Sequence[tuple[str, str]]) -> Method:
     """Return a method with options; raises `click.BadParameter` for those that it has not, or has not so."""
     from lpmert.api import method_of
-    from lpmert.errors import MethodError
 
     if not settings:
         return method_of(method)
     twice = repeated(name for name, _ in settings)
     if twice is not None:
         raise click.BadParameter(f"{quoted(twice)} is given twice.", param_hint="--set")
-    try:
+    with values.refusing(method):
         return method_of(method).configured(dict(settings))
-    except MethodError as error:
-        raise click.BadParameter(f"{error}. See `lpmert methods {method}`.", param_hint="--set") from error
 
 
 def progress_of(
@@ -202,25 +177,21 @@ def progress_of(
 
 @dataclass(frozen=True)
 class Start:
-    """Where searches start."""
-
     heading = "Search"
 
     initial_weights: str | None = option("WEIGHTS", "Start here; same syntax as `lpmert check --weights`.", rare=True)
 
     def weights(self, names: Sequence[str]) -> WeightsFile | None:
         text = self.initial_weights
-        return None if text is None else parse_weights(text, names, "--initial-weights")
+        return None if text is None else values.parse_weights(text, names, "--initial-weights")
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Which lists belong together."""
-
     heading = "Unseen lists"
 
     source: re.Pattern[str] | None = option(
-        "REGEX", "Keep lists together in cross-validation whose ids agree in what this matches.", pattern, rare=True
+        "REGEX", "Keep lists together in cross-validation whose ids agree in what this matches.", rare=True
     )
 
     def of(self, data: Data) -> list[str] | None:
@@ -240,7 +211,7 @@ class HeldOut:
 
     heading = "Unseen lists"
 
-    held_out: str | None = option("FILE", "Lists for comparison only; nothing is fitted to them.", PATH)
+    held_out: str | None = option("FILE", "Lists for comparison only; nothing is fitted to them.")
     held_out_references: tuple[str, ...] = option("FILE", "References of --held-out.", default=(), rare=True)
 
     def read(self, search: Search, out: Output) -> tuple[Any, Any, Unit | None]:
@@ -271,30 +242,25 @@ _OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
 class WeightsOut:
     """A file for weights beside the outcome, or their form on stdout in place of the report."""
 
-    weights_out: str | None = option("FILE", "Write the weights, for a decoder.", PATH)
+    weights_out: str | None = option("FILE", "Write the weights, for a decoder.")
     write: str | None = option(
         "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: update for "
-        ".ini, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True,
+        ".ini, numbers for .txt, json for .json, else names]", click.Choice(FORMS), rare=True
     )  # fmt: skip
     roles: dict[str, str] | None = option(
-        "ROLE=FEATURE,...", "Features' roles in the toolkit of --write, such as acoustic=am.", roles_of, rare=True
+        "ROLE=FEATURE,...", "Features' roles in the toolkit of --write, such as acoustic=am.", rare=True
     )
 
     def __post_init__(self) -> None:
         """Check that there is a file to bring up to date."""
-        if self.form != UPDATE:
-            return
-        if self.weights_out is None:
+        if self.form == UPDATE and self.weights_out is None:
             raise click.UsageError("--write update needs --weights-out with the file to update.")
-        if not Path(self.weights_out).exists():
-            raise click.UsageError(
-                f"{self.weights_out} does not exist, and `update` only changes files: "
-                "copy the decoder's file there, or pass --write names."
-            )
+        if self.updated is not None and not Path(self.updated).exists():
+            remedy = "copy the decoder's file there, or pass --write names."
+            raise click.UsageError(f"{self.updated} does not exist, and `update` only changes files: {remedy}")
 
     @property
     def form(self) -> str:
-        """What the options and the ending of the file say."""
         return self.write or _OF_ENDING.get(Path(self.weights_out or "").suffix, NAMES)
 
     @property
@@ -312,7 +278,7 @@ class WeightsOut:
         """The file to bring up to date; raises `DataError` if it has no weights."""
         from lpmert.formats.weights import read_weights
 
-        return read_weights(str(self.weights_out)) if self.updated else None
+        return None if self.updated is None else read_weights(self.updated)
 
     def beside(self, out: Output) -> None:
         """Raise `click.UsageError` where the outcome and the weights would go to stdout both."""
@@ -334,17 +300,33 @@ class WeightsOut:
         if self.like is not None:
             self.like.of_features(names)
 
-    def text(self, names: Sequence[str], weights: FloatArray, keeps: Keeps, shorten: Shorten | None = None) -> str:
-        """Return weights [D] as text: with six decimals, or more if `keeps` needs them, or in full as JSON."""
-        from lpmert.formats.weights import TOOLKITS, WeightsFile, settings_text, weights_text
+    def text(
+        self,
+        names: Sequence[str],
+        weights: FloatArray,
+        problem: AnyProblem | None,
+        *,
+        shorten: bool = False,
+    ) -> str:
+        """Return weights [D] as text: in full as JSON, else with six decimals, or more where these change the loss of
+        a problem; without one, where they change the weights. shorten: to the fewest, where it takes more than six.
+        """
+        import numpy as np
 
+        from lpmert.formats.weights import TOOLKITS, WeightsFile, keeps_loss, settings_text, weights_text
+        from lpmert.model.problem import Problem
+        from lpmert.search.decimals import few_decimals
+
+        keeps = partial(np.array_equal, weights) if problem is None else keeps_loss(problem, weights)
         if self.form == JSON:
             return json.dumps(dict(zip(names, weights.tolist(), strict=True)), indent=2) + "\n"
         if self.form in TOOLKITS:
             return settings_text(self.form, names, weights, keeps, self.roles or {})
         like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
-        scaled = self.form == UPDATE
-        return weights_text(names, weights, keeps, like=like, scaled=scaled, shorten=shorten, path=self.weights_out)[0]
+        own: dict[str, Any] = {"like": like, "scaled": self.form == UPDATE, "path": self.weights_out}
+        if shorten and isinstance(problem, Problem):
+            own["shorten"] = partial(few_decimals, problem)
+        return weights_text(names, weights, keeps, **own)[0]
 
     def save(self, text: Callable[[], str], out: Output) -> None:
         """Write a text to the file for weights, if there is one, or to stdout if no report went there."""

@@ -6,17 +6,18 @@ How many features are needed, how sure weights and losses are, and the loss agai
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lpmert.cli.options import POSITIVE, option
+from lpmert.cli.options import option
 from lpmert.cli.progress import Stages
+from lpmert.cli.reading import flag
 from lpmert.cli.report import Page, Picture
-from lpmert.cli.reports import side_by_side, verdict_line
-from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.reports import grid, joined, verdict_line
+from lpmert.cli.running import Output, delivering, exit_code, logging_to_stderr, naming
 from lpmert.cli.search import Search, command
 from lpmert.quoting import number, shortened, visible
 from lpmert.reporting.tables import bound
@@ -33,11 +34,7 @@ if TYPE_CHECKING:
     from lpmert.unseen.leave_one_out import LeftOut
 
 
-_WITHOUT = ("gap", "target", "node_limit")
-"""Limits of one search that mean nothing where there are many."""
-
-_DIGITS = 4
-"""Of the ends of ranges."""
+_SIGNS = {1: "+", -1: "-", None: "not sure"}
 
 _SIGNS = {1: "+", -1: "-", None: "not sure"}
 
@@ -47,11 +44,9 @@ _MOST_LISTS = 20
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Which sizes of sets are searched."""
-
     heading = "Sets of features"
 
-    at_most: int | None = option("K", "At most K features.  [default: all]", POSITIVE)
+    at_most: int | None = option("K", "At most K features.  [default: all]")
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,7 @@ class _Near:
 
     heading = "Near-optimal weights"
 
-    slack: str = option("LOSS", "Loss above the optimum that still counts: 3, or 1%.", default="1%")
+    slack: str = option("LOSS", "Loss above the optimum that still counts: 3, or 1%.", str, default="1%")
     relative_to: str | None = option(
         "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
     )
@@ -71,8 +66,16 @@ class _Near:
     )
 
 
+@dataclass(frozen=True)
+class _Second:
+    heading = "Second sum"
+
+    second: str = option("COLUMN", "A feature, or another column of DATA.", required=True)
+    points: int | None = option("N", "At most N points, at even steps of the budget.  [default: all]")
+
+
 @command("subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2")
-def subsets(search: Search, sizes: _Sizes, drawn: Picture, page: Page, out: Output) -> None:
+def subsets(search: Search, sizes: _Sizes, drawn: Picture, page: Page, out: Output) -> int:
     """Find the best 1, 2, ... features of the lists in DATA, and prove that no others do better.
 
     All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, with --ties best
@@ -80,25 +83,22 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, page: Page, out: Outp
     """
     from lpmert.reporting import pictures
     from lpmert.reporting.page import Curve
-    from lpmert.result import Status
 
     page.check()
     with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
-        data = read_for_many(search, out)
+        data, arguments, unit = _read(search, out)
         with Interrupts() as stop, naming(search.name):
-            found = _searched(data, sizes.at_most, search.arguments(data), out)
-        unit = search.unit(data)
+            found = _searched(data, sizes.at_most, arguments, out)
         deliver(found.to_json, lambda: _subsets_report(found, unit))
-        if drawn.picture is not None:
-            pictures.write_picture(pictures.subsets(found, unit), drawn.picture)
+        drawn.write(lambda: pictures.subsets(found, unit))
         results = {f"{one.size}: {' '.join(one.features)}": one.result for one in reversed(found.subsets)}
         page.write_curve(results, lambda: Curve("features", *_subsets_verdict(found), pictures.subsets(found, unit)))
-    statuses = [one.result.status for one in found.subsets] or [Status.TIME_LIMIT]
-    raise click.exceptions.Exit(exit_code(next((one for one in statuses if not one.proved), statuses[-1]), stop))
+    open_ones = (one.result.status for one in found.subsets if not one.result.status.proved)
+    return exit_code(next(open_ones, None), stop, bool(found.subsets))
 
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
-def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
+def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
     """Show how sure each weight is: its range among all near-optimal weights.
 
     Near-optimal weights were found at the two middle columns; none lie beyond the outer two. A sign is shown where all
@@ -109,11 +109,9 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
     from lpmert.ranges import near_optimal
     from lpmert.rashomon import rashomon_set
     from lpmert.reporting import pictures
-    from lpmert.result import Status
 
     with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
-        data = read_for_many(search, out)
-        arguments = of_many(search.arguments(data))
+        data, arguments, unit = _read(search, out)
         if near.cones and search.time_limit is not None:
             arguments["time_limit"] = search.time_limit / 2.0
         with Interrupts() as stop, naming(search.name):
@@ -121,39 +119,81 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> None:
             own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack}
             own["optimum"] = None if cones is None else cones.optimum
             found = near_optimal(data, **arguments, **own, on_range=None if out.quiet else Stages())
-        unit = search.unit(data)
         plain = found.to_dict() if cones is None else {**found.to_dict(), "cones": cones.to_dict()}
         deliver(lambda: json.dumps(plain, allow_nan=False, indent=2), lambda: _ranges_report(found, unit, cones))
-        if drawn.picture is not None:
-            pictures.write_picture(pictures.ranges(found, unit), drawn.picture)
-    raise click.exceptions.Exit(exit_code(found.optimum.status if found.complete else Status.TIME_LIMIT, stop))
+        drawn.write(lambda: pictures.ranges(found, unit))
+    return exit_code(found.optimum.status, stop, found.complete)
 
 
 @command("leave-one-out dev.tsv --segment utterance --features am,lm,words --loss errors")
-def leave_one_out(search: Search, out: Output) -> None:
+def leave_one_out(search: Search, out: Output) -> int:
     """Find what each list in DATA costs at weights that are the proved optimum of all other lists.
 
     The sum is what to expect on as many unseen lists. Among several optima without a list, the one at which that list
     costs most counts. DATA is as for `lpmert solve`, with counts as losses.
     """
-    from lpmert.result import Status
     from lpmert.unseen.leave_one_out import leave_one_out
 
     with logging_to_stderr(out), delivering(out) as deliver:
-        data = read_for_many(search, out)
+        data, arguments, unit = _read(search, out)
         with Interrupts() as stop, naming(search.name):
-            arguments = of_many(search.arguments(data))
             found = leave_one_out(data, **arguments, on_stage=None if out.quiet else Stages())
-        unit = search.unit(data)
         deliver(found.to_json, lambda: _left_out_report(found, unit))
-    raise click.exceptions.Exit(exit_code(found.optimum.status if found.complete else Status.TIME_LIMIT, stop))
+    return exit_code(found.optimum.status, stop, found.complete)
+
+
+@command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")
+def pareto(search: Search, second: _Second, drawn: Picture, page: Page, out: Output) -> int:
+    """Find all best pairs of the loss and the sum of a second column, such as words, seconds or cost.
+
+    Each pair comes with a proof that no weights have a loss as small with a smaller sum, or a sum as small with a
+    smaller loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is
+    as for `lpmert solve`.
+    """
+    from lpmert import budgets
+    from lpmert.reporting import pictures
+    from lpmert.reporting.page import Curve
+
+    page.check()
+    with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
+        data, arguments, unit = _read(search, out)
+        arguments = _of_first(arguments)
+
+        def on_point(point: Result) -> None:
+            out.say(f"{second.second} {number(point.sums[second.second])}: {unit.name} {unit.text(point.loss)}")
+
+        with Interrupts() as stop, naming(search.name):
+            numbers = numbers_of(data, second.second, search)
+            own: dict[str, Any] = {"name": second.second, "points": second.points, "on_point": on_point}
+            found = budgets.pareto(data, numbers, **arguments, **own)
+        deliver(found.to_json, lambda: _front_report(found, unit))
+        drawn.write(lambda: pictures.front(found, unit))
+        results = {number(one.sums[found.second]): one for one in found.points}
+        page.write_curve(results, lambda: Curve(found.second, *_front_verdict(found), pictures.front(found, unit)))
+    return exit_code(None, stop, found.complete)
+
+
+def _read(search: Search, out: Output) -> tuple[Any, dict[str, Any], Unit]:
+    """Return the lists, what many searches take together, and the unit of losses.
+
+    Raises `click.UsageError` for limits of a single search.
+    """
+    for name, value in search.of_one.items():
+        if value is not None:
+            raise click.UsageError(f"{flag(name)} is for one search; --time-limit ends this command.")
+    data = search.load(out)[0]
+    return data, _of_many(search.arguments(data)), search.unit(data)
+
+
+def _of_many(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in ("gap", "target", "node_limit")}
 
 
 def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output) -> Result:
     """Return the best weights with at most so many features; raises `LimitError` where there was no time for any."""
     from lpmert.errors import LimitError
 
-    found = _searched(data, at_most, arguments, out)
+    found = _searched(data, at_most, _of_many(arguments), out)
     if not found.subsets:
         raise LimitError("no weights found: the time ended before one set of features was searched; allow more")
     last = found.subsets[-1]
@@ -169,157 +209,13 @@ def _searched(data: Any, at_most: int | None, arguments: Mapping[str, Any], out:
     def on_set(size: int, done: int, n_sets: int, _: float) -> None:
         stages(f"sets of {size}", done, n_sets)
 
-    own = of_many(arguments)
-    return best_subsets(
-        data, **{**own, "ties": counted_ties(own["ties"])}, at_most=at_most, on_set=None if out.quiet else on_set
-    )
+    own: dict[str, Any] = {**arguments, "ties": counted_ties(arguments["ties"])}
+    return best_subsets(data, **own, at_most=at_most, on_set=None if out.quiet else on_set)
 
 
 def counted_ties(ties: str) -> str | None:
     """Return the rule for ties of sets of features: by default, they count at their worst where they can."""
     return None if ties == "first" else ties
-
-
-def of_many(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that many searches take together."""
-    return {name: value for name, value in arguments.items() if name not in _WITHOUT}
-
-
-def read_for_many(search: Search, out: Output) -> Any:
-    """Return the lists; raises `click.UsageError` for limits of a single search."""
-    for name in _WITHOUT:
-        if getattr(search, name) is not None:
-            raise click.UsageError(f"--{name.replace('_', '-')} is for one search; --time-limit ends this command.")
-    return search.load(out)[0]
-
-
-def _subsets_report(found: Subsets, unit: Unit) -> str:
-    """Return the best set of each size as text."""
-    shown = [(one, one.result) for one in found.subsets]
-    rows = [(f"{one.size:2}  {' '.join(one.features)}", unit.short(r.loss), _bound(r, unit)) for one, r in shown]
-    verdict, good = _subsets_verdict(found)
-    table = _table(("best features", unit.name, unit.bound), rows)
-    return f"{table}\n\n{verdict_line(verdict, good=good)}"
-
-
-def _subsets_verdict(found: Subsets) -> tuple[str, bool]:
-    """Return what is known of all sizes, and whether that is all."""
-    open_sizes = [str(one.size) for one in found.subsets if not one.result.status.proved]
-    verdict = "proved for each size: no other features or weights do better"
-    if open_sizes:
-        verdict = f"not proved for {', '.join(open_sizes)} features: {found[int(open_sizes[0])].result.message}"
-    elif not found.complete:
-        verdict = "proved for these sizes; there was no time for more"
-    return verdict, found.complete and not open_sizes
-
-
-def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return side_by_side([*zip(heading, *rows, strict=True)])
-
-
-def _bound(result: Result, unit: Unit) -> str:
-    return next((text for _, text in bound(result, unit)), "-")
-
-
-def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) -> str:
-    """Return the ranges of all weights as text."""
-    heading = ("feature", "weight", "none below", "found from", "to", "none above", "sign")
-    rows = [
-        (one.name, *map(_end, (one.weight, one.possible[0], *one.attained, one.possible[1])), _SIGNS[one.sign])
-        for one in found.ranges
-    ]
-    figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights up to "
-    figures += f"{unit.short(found.most)}; {found.scale}"
-    verdict = "proved: no near-optimal weights lie beyond the outer columns"
-    if not found.complete:
-        verdict = f"{verdict}, which more time would move closer"
-    parts = [_table(heading, rows), figures, *([] if cones is None else [_cones_lines(cones)])]
-    return "\n\n".join([*parts, verdict_line(verdict, good=found.complete)])
-
-
-def _cones_lines(cones: RashomonSet) -> str:
-    """Return how large the set is, what it leaves as it is, and its middle as text."""
-    low, high = (f"{100.0 * share:.3g}" for share in cones.share)
-    n_lists = len(cones.optimum.selection)
-    lines = [
-        f"near-optimal    {low} to {high} % of all directions",
-        f"lists           {len(cones.unchanged)} of {n_lists} surely choose the same at all near-optimal weights",
-    ]
-    if cones.centre:
-        lines.append("in the middle   " + "  ".join(f"{name} {_end(w)}" for name, w in cones.centre.items()))
-    return "\n".join(lines)
-
-
-def _left_out_report(found: LeftOut, unit: Unit) -> str:
-    """Return which lists cost more when they are left out, and what all cost as text."""
-    rows = [k for k in range(len(found.list_ids)) if found.most[k] > found.fitted[k]]
-    rows.sort(key=lambda k: found.fitted[k] - found.most[k])
-    shown = rows[:_MOST_LISTS]
-    table = [
-        (shortened(visible(found.list_ids[k])), f"{found.fitted[k]:g}", _either(found.least[k], found.most[k]))
-        for k in shown
-    ]
-    total = _either(unit.short(float(found.least.sum())), unit.short(float(found.most.sum())))
-    parts = [_table(("list", "fitted", "left out"), table)] if shown else []
-    parts += [f"and {len(rows) - len(shown)} others"] if len(shown) < len(rows) else []
-    parts.append(f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of lists left out {total}")
-    verdict = "proved: each list is decoded with an optimum of all others"
-    if not found.complete:
-        verdict = f"{int((found.least < found.most).sum())} lists are open; more time would tell"
-    return "\n\n".join([*parts, verdict_line(verdict, good=found.complete)])
-
-
-def _either(least: object, most: object) -> str:
-    one, other = (f"{end:g}" if isinstance(end, float) else str(end) for end in (least, most))
-    return one if one == other else f"{one} to {other}"
-
-
-def _end(value: float) -> str:
-    return f"{value:.{_DIGITS}g}".replace("inf", "any")
-
-
-@dataclass(frozen=True)
-class _Second:
-    """What is summed besides the loss."""
-
-    heading = "Second sum"
-
-    second: str = option("COLUMN", "A feature, or another column of DATA.", required=True)
-    points: int | None = option("N", "At most N points, at even steps of the budget.  [default: all]", POSITIVE)
-
-
-@command("pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5")
-def pareto(search: Search, second: _Second, drawn: Picture, page: Page, out: Output) -> None:
-    """Find all best pairs of the loss and the sum of a second column, such as words, seconds or cost.
-
-    Each pair comes with a proof that no weights have a loss as small with a smaller sum, or a sum as small with a
-    smaller loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is
-    as for `lpmert solve`.
-    """
-    from lpmert import budgets
-    from lpmert.reporting import pictures
-    from lpmert.reporting.page import Curve
-    from lpmert.result import Status
-
-    page.check()
-    with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
-        data = read_for_many(search, out)
-        arguments = _of_first(of_many(search.arguments(data)))
-        unit = search.unit(data)
-
-        def on_point(point: Result) -> None:
-            say(f"{second.second} {number(point.sums[second.second])}: {unit.name} {unit.text(point.loss)}")
-
-        with Interrupts() as stop, naming(search.name):
-            numbers = numbers_of(data, second.second, search)
-            own: dict[str, Any] = {**arguments, "name": second.second, "points": second.points}
-            found = budgets.pareto(data, numbers, **own, on_point=None if out.quiet else on_point)
-        deliver(found.to_json, lambda: _front_report(found, unit))
-        if drawn.picture is not None:
-            pictures.write_picture(pictures.front(found, unit), drawn.picture)
-        results = {number(one.sums[found.second]): one for one in found.points}
-        page.write_curve(results, lambda: Curve(found.second, *_front_verdict(found), pictures.front(found, unit)))
-    raise click.exceptions.Exit(exit_code(Status.OPTIMAL if found.complete else Status.TIME_LIMIT, stop))
 
 
 def best_within(
@@ -328,7 +224,7 @@ def best_within(
     """Return the best weights within a budget; raises `LimitError` where none were met in time."""
     from lpmert.budgets import within_budget
 
-    (column, most), own = budget, _of_first(of_many(arguments))
+    (column, most), own = budget, _of_first(_of_many(arguments))
     return within_budget(data, numbers_of(data, column, search), most, name=column, callback=callback, **own)
 
 
@@ -347,13 +243,84 @@ def numbers_of(data: Any, column: str, search: Reading) -> Any:
     return replace(search, loss=column, **others).read().statistics[:, 0]
 
 
+def _loss(result: Result, unit: Unit) -> list[str]:
+    return [unit.short(result.loss), next((text for _, text in bound(result, unit)), "-")]
+
+
+def _subsets_report(found: Subsets, unit: Unit) -> str:
+    rows = [[f"{one.size:2}  {' '.join(one.features)}", *_loss(one.result, unit)] for one in found.subsets]
+    return joined(grid(["best features", unit.name, unit.bound], rows), verdict_line(*_subsets_verdict(found)))
+
+
+def _subsets_verdict(found: Subsets) -> tuple[str, bool]:
+    """Return what is known of all sizes, and whether that is all."""
+    open_sizes = [str(one.size) for one in found.subsets if not one.result.status.proved]
+    verdict = "proved for each size: no other features or weights do better"
+    if open_sizes:
+        verdict = f"not proved for {', '.join(open_sizes)} features: {found[int(open_sizes[0])].result.message}"
+    elif not found.complete:
+        verdict = "proved for these sizes; there was no time for more"
+    return verdict, found.complete and not open_sizes
+
+
+def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) -> str:
+    rows = [
+        [one.name, *map(_end, (one.weight, one.possible[0], *one.attained, one.possible[1])), _SIGNS[one.sign]]
+        for one in found.ranges
+    ]
+    table = grid(["feature", "weight", "none below", "found from", "to", "none above", "sign"], rows)
+    figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights up to "
+    figures += f"{unit.short(found.most)}; {found.scale}"
+    verdict = "proved: no near-optimal weights lie beyond the outer columns"
+    if not found.complete:
+        verdict = f"{verdict}, which more time would move closer"
+    return joined(table, figures, "" if cones is None else _cones_lines(cones), verdict_line(verdict, found.complete))
+
+
+def _cones_lines(cones: RashomonSet) -> str:
+    """Return how large the set is, what it leaves as it is, and its middle as text."""
+    low, high = (f"{100.0 * share:.3g}" for share in cones.share)
+    n_lists = len(cones.optimum.selection)
+    lines = [
+        f"near-optimal    {low} to {high} % of all directions",
+        f"lists           {len(cones.unchanged)} of {n_lists} surely choose the same at all near-optimal weights",
+    ]
+    if cones.centre:
+        lines.append("in the middle   " + "  ".join(f"{name} {_end(w)}" for name, w in cones.centre.items()))
+    return "\n".join(lines)
+
+
+def _end(value: float) -> str:
+    return f"{value:.4g}".replace("inf", "any")
+
+
+def _left_out_report(found: LeftOut, unit: Unit) -> str:
+    """Return which lists cost more when they are left out, and what all cost as text."""
+    ends = found.least, found.most
+    costly = [k for k in range(len(found.list_ids)) if found.most[k] > found.fitted[k]]
+    costly.sort(key=lambda k: found.fitted[k] - found.most[k])
+    rows = [
+        [shortened(visible(found.list_ids[k])), f"{found.fitted[k]:g}", _either(*(f"{one[k]:g}" for one in ends))]
+        for k in costly[:_MOST_LISTS]
+    ]
+    others = f"and {len(costly) - _MOST_LISTS} others" if len(costly) > _MOST_LISTS else ""
+    total = _either(*(unit.short(float(one.sum())) for one in ends))
+    costs = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of lists left out {total}"
+    verdict = "proved: each list is decoded with an optimum of all others"
+    if not found.complete:
+        verdict = f"{int((found.least < found.most).sum())} lists are open; more time would tell"
+    table = grid(["list", "fitted", "left out"], rows) if rows else ""
+    return joined(table, others, costs, verdict_line(verdict, found.complete))
+
+
+def _either(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
+
+
 def _front_report(found: Front, unit: Unit) -> str:
-    """Return the front as text."""
-    points = [(number(one.sums[found.second]), unit.short(one.loss), _bound(one, unit)) for one in found.points]
+    rows = [[number(one.sums[found.second]), *_loss(one, unit)] for one in found.points]
     least = "" if found.least is None else f"least {found.second} of any weights: {number(found.least)}"
-    verdict, good = _front_verdict(found)
-    table = _table((found.second, unit.name, unit.bound), points)
-    return "\n\n".join(filter(None, [table, least, verdict_line(verdict, good=good)]))
+    return joined(grid([found.second, unit.name, unit.bound], rows), least, verdict_line(*_front_verdict(found)))
 
 
 def _front_verdict(found: Front) -> tuple[str, bool]:

@@ -61,7 +61,7 @@ def values_of(
         one = known[key]
         try:
             found[one.name or ""] = one.type_cast_value(ctx, _given(key, value, one, Path(path).parent))
-        except (click.UsageError, LpmertError) as error:
+        except (click.UsageError, LpmertError, ValueError) as error:  # no path holds a null character
             reason = error.message if isinstance(error, click.UsageError) else str(error)
             raise DataError(f"{where}{key}: {reason}", path=path) from error
     return found

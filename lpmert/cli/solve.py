@@ -9,28 +9,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import lpmert
-from lpmert.cli.options import (
-    NATURAL,
-    PATH,
-    POSITIVE,
-    Registered,
-    argument,
-    budget,
-    memory_limit,
-    option,
-    parse_weights,
-    time_limit,
-)
+from lpmert.cli import values
+from lpmert.cli.options import argument, memory_limit, option, time_limit
 from lpmert.cli.progress import Stages
-from lpmert.cli.reading import Question, Reading, paths_of, sizes
+from lpmert.cli.reading import Given, Question, Reading, flag, paths_of, sizes
 from lpmert.cli.report import Page
-from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side
-from lpmert.cli.running import Output, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
+from lpmert.cli.reports import check_report, column, evaluation_report, result_report, side_by_side, verdict_line
+from lpmert.cli.running import Output, Quiet, Short, ToFile, delivering, exit_code, logging_to_stderr, naming, say
 from lpmert.cli.search import ScaledSearch, Start, WeightsOut, command, configured, progress_of
 from lpmert.cli.sensitivity import best_with, best_within, counted_ties, numbers_of
 from lpmert.registry import METHODS
@@ -47,10 +37,8 @@ if TYPE_CHECKING:
 class Proof:
     """Files that a search writes besides its result."""
 
-    certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.", PATH)
-    checkpoint: str | None = option(
-        "FILE", "Save the state of the search every minute and at the end.", PATH, rare=True
-    )
+    certificate: str | None = option("FILE", "Write a proof for `lpmert verify`.")
+    checkpoint: str | None = option("FILE", "Save the state of the search every minute and at the end.", rare=True)
     resume: bool = option("", "Continue from --checkpoint FILE, if it exists.", default=False, rare=True)
 
     def __post_init__(self) -> None:
@@ -64,8 +52,8 @@ class Few:
 
     heading = "Where the weights may lie"
 
-    at_most: int | None = option("K", "At most K weights other than 0; see `lpmert subsets`.", POSITIVE)
-    budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.", budget)
+    at_most: int | None = option("K", "At most K weights other than 0; see `lpmert subsets`.")
+    budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.")
 
     @property
     def option(self) -> str | None:
@@ -75,25 +63,10 @@ class Few:
         return "--at-most" if self.at_most is not None else "--budget" if self.budget is not None else None
 
 
-@dataclass(frozen=True)
-class Given:
-    """Weights to judge."""
-
-    heading = "Data"
-
-    weights: str = option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True)
-
-
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
 def solve(
-    search: ScaledSearch,
-    few: Few,
-    start: Start,
-    weights: WeightsOut,
-    proof: Proof,
-    page: Page,
-    out: Output,
-) -> None:
+    search: ScaledSearch, few: Few, start: Start, weights: WeightsOut, proof: Proof, page: Page, out: Output
+) -> int:
     """Find the weights with the least loss on the lists or lattices in DATA.
 
     DATA are files or folders in any format that `lpmert convert` reads or writes, plain or compressed; several are
@@ -115,19 +88,13 @@ def solve(
     (docs/speech.md). Weights have six digits after the point, or more where six would change the loss. They go to
     --weights-out; without it, to stdout instead of the report.
     """
-
     if few.at_most is not None and proof.certificate is not None and search.ties == "best":
         raise click.UsageError("--certificate with --at-most counts ties at their worst; leave out --ties best.")
     if few.option is not None:
-        one_search = {
-            "--checkpoint": proof.checkpoint,
-            **{"--initial-weights": start.initial_weights, "--gap": search.gap, "--target": search.target},
-            **{"--node-limit": search.node_limit},
-        }
-        for name, value in one_search.items():
+        own = {"checkpoint": proof.checkpoint, "initial_weights": start.initial_weights, **search.of_one}
+        for name, value in own.items():
             if value is not None:
-                raise click.UsageError(f"{name} is for a single search, without {few.option}.")
-
+                raise click.UsageError(f"{flag(name)} is for a single search, without {few.option}.")
     if search.wide and proof.certificate is not None:
         raise click.UsageError("--certificate is for a single search, without a --cosine below 0.")
 
@@ -146,17 +113,11 @@ def solve(
 
     def text(data: Data, result: Result) -> str:
         from lpmert.api import problem_of
-        from lpmert.formats.weights import keeps_loss
-        from lpmert.model.problem import Problem
-        from lpmert.search.decimals import few_decimals
 
         if search.wide:  # where rounding could leave the region
-            from numpy import array_equal
-
-            return weights.text(result.names, result.weights, partial(array_equal, result.weights))
+            return weights.text(result.names, result.weights, None)
         problem = problem_of(data, search.summed_metric(data), search.ties, search.region(data.names))
-        shorten = partial(few_decimals, problem) if isinstance(problem, Problem) else None
-        return weights.text(result.names, result.weights, keeps_loss(problem, result.weights), shorten)
+        return weights.text(result.names, result.weights, problem, shorten=True)
 
     def finish(data: Data, result: Result, stop: Interrupts) -> None:
         weights.save(partial(text, data, result), out)
@@ -165,7 +126,7 @@ def solve(
     renews = [weights.updated, start.initial_weights]
     writes = (weights.weights_out, proof.certificate, proof.checkpoint)
     weights.beside(out)
-    _run(search, page, out, found, finish, writes, renews, text if weights.to_stdout else None)
+    return _run(search, page, out, found, finish, writes, renews, text if weights.to_stdout else None)
 
 
 _MOST_NUMBERS = 10_000_000
@@ -180,19 +141,16 @@ def _whole(data: Data, result: Result, search: ScaledSearch, arguments: dict[str
     from lpmert.system.deadline import Deadline, OutOfTime, heeding
     from lpmert.whole import whole_weights
 
-    if search.wide or not (
-        isinstance(data, NBest) and result.status.proved and data.n_hypotheses * data.n_features <= _MOST_NUMBERS
-    ):
-        return {}
-    own = {name: arguments[name] for name in ("metric", "ties", "region")}
-    limits = Deadline(_left(search, result), memory=Allowance(search.memory_limit))
-    with suppress(OutOfTime), limits.running(), heeding():
-        return whole_weights(data, result, **own) or {}
+    proved = result.status.proved and not search.wide
+    if proved and isinstance(data, NBest) and data.n_hypotheses * data.n_features <= _MOST_NUMBERS:
+        own = {name: arguments[name] for name in ("metric", "ties", "region")}
+        limits = Deadline(_left(search, result), memory=Allowance(search.memory_limit))
+        with suppress(OutOfTime), limits.running(), heeding():
+            return whole_weights(data, result, **own) or {}
     return {}
 
 
 def _left(search: ScaledSearch, result: Result) -> float | None:
-    """Return the seconds that a search has left of its limit, `None` for no limit."""
     return None if search.time_limit is None else max(0.0, search.time_limit - result.seconds["total"])
 
 
@@ -230,7 +188,7 @@ def _certify(
 
 
 @command("check dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
-def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> None:
+def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> int:
     """Show how far given weights are from the least loss on the lists or lattices in DATA.
 
     WEIGHTS are numbers in the order of --features (--weights=-1,2), pairs (--weights am=1,lm=0.6), or a file: one that
@@ -241,10 +199,9 @@ def check(search: ScaledSearch, given: Given, page: Page, out: Output) -> None:
     def found(data: Data, callback: Callback | None, arguments: dict[str, Any]) -> Check:
         from lpmert.api import check as check_weights
 
-        weights = parse_weights(given.weights, data.names, "--weights")
-        return check_weights(data, weights, callback=callback, **arguments)
+        return check_weights(data, given.of(data.names), callback=callback, **arguments)
 
-    _run(search, page, out, found)
+    return _run(search, page, out, found)
 
 
 def _run(
@@ -256,8 +213,8 @@ def _run(
     writes: Sequence[str | None] = (),
     renews: Sequence[str | None] = (),
     text: Callable[[Data, Result], str] | None = None,
-) -> NoReturn:
-    """Read the data, search, deliver the outcome, call `finish`, and exit with the code of the status."""
+) -> int:
+    """Read the data, search, deliver the outcome, call `finish`, and return the exit code."""
     page.check()
     with logging_to_stderr(out):
         with delivering(out, page.report, *writes, renews=renews) as deliver:
@@ -269,14 +226,13 @@ def _run(
                 with naming(search.name), Allowance(search.memory_limit).enforced(), progress as callback:
                     outcome = find(data, callback, arguments)
                 outcome, result = _with_more(outcome, search, data, seconds, unit)
-                if not out.quiet:
-                    print_outcome(outcome, shown=text is None and not out.as_json and out.output is None)
+                print_outcome(outcome, out, shown=text is None and not out.as_json and out.output is None)
                 report = partial(_report, outcome, data, out.verbose > 0)
                 deliver(outcome.to_json, report if text is None else lambda: text(data, result).removesuffix("\n"))
         finish(data, result, stop)
         with Allowance(search.memory_limit).enforced():
             drawn = page.write(outcome, data, search.summed_metric(data), search, out)
-    raise click.exceptions.Exit(drawn or exit_code(result.status, stop))
+    return drawn or exit_code(result.status, stop)
 
 
 def _with_more(
@@ -318,24 +274,22 @@ def _scaled(result: Result, search: ScaledSearch, data: Data, check: Check | Non
     return scaled if (found.loss, found.tied_lists) == (result.loss, result.tied_lists) else result
 
 
-def print_outcome(outcome: Result | Check, *, shown: bool) -> None:
+def print_outcome(outcome: Result | Check, out: Output, *, shown: bool) -> None:
     """Write the outcome to the log in a line, with its warnings; an empty one if a report shows it."""
     from lpmert.result import Result
 
     result = outcome if isinstance(outcome, Result) else outcome.optimum
     told = [f"{result.message} ({result.cost})", *(f"warning: {one.message}" for one in outcome.warnings)]
     for line in [""] if shown else told:
-        say(line)
+        out.say(line)
 
 
 def _report(outcome: Result | Check, data: Data, verbose: bool) -> str:
     from lpmert.model.nbest import NBest
     from lpmert.result import Result
 
-    paths = "" if isinstance(data, NBest) else paths_of(data)
-    if isinstance(outcome, Result):
-        return result_report(outcome, verbose=verbose, paths=paths)
-    return check_report(outcome, verbose=verbose, paths=paths)
+    how: dict[str, Any] = {"verbose": verbose, "paths": "" if isinstance(data, NBest) else paths_of(data)}
+    return result_report(outcome, **how) if isinstance(outcome, Result) else check_report(outcome, **how)
 
 
 @command("evaluate dev.tsv --segment utterance --features am,lm --loss errors --weights am=1,lm=9.5")
@@ -353,9 +307,8 @@ def evaluate(lists: Question, given: Given, out: Short) -> None:
     logged = logging_to_stderr(out, warnings=True)
     with logged, naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read_whole()
-        if not out.quiet:
-            say(f"{lists.name}: {sizes(data)}")
-        weights = parse_weights(given.weights, data.names, "--weights").of_features(data.names).tolist()
+        out.say(f"{lists.name}: {sizes(data)}")
+        weights = given.of(data.names).of_features(data.names).tolist()
         problem = problem_of(data, lists.summed_metric(data), lists.ties, None)
         found = evaluated(problem, weights)
         found = replace(found, rates={**found.rates, **lists.rates(data, found.loss)})
@@ -379,8 +332,8 @@ class _Training(Reading):
 
     heading = "Search"
 
-    method: str = option("NAME", "perceptron, boosting or msr.", Registered(METHODS), default="perceptron")
-    seed: int = option("N", "Seed for everything random.", NATURAL, default=0, rare=True)
+    method: str = option("NAME", "perceptron, boosting or msr.", values.Registered(METHODS), default="perceptron")
+    seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True)
 
 
 @command("train dev.tsv --segment utterance --features all --loss errors -o weights.json")
@@ -401,11 +354,8 @@ def train(lists: _Training, out: ToFile) -> None:
     with naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read()
         found = trainer.train(data, metric=lists.summed_metric(data), seed=lists.seed)
-        if not out.quiet:
-            say(
-                f"{lists.name}: {sizes(data)}, {data.n_features:,} features; loss {found.loss:.10g}, "
-                f"{found.loss_before:.10g} with the base feature alone"
-            )
+        with_base = f"{found.loss_before:.10g} with the base feature alone"
+        out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features; loss {found.loss:.10g}, {with_base}")
         document = {
             "weights": dict(zip(data.names, found.weights.tolist(), strict=True)),
             "loss": found.loss,
@@ -422,7 +372,7 @@ def train(lists: _Training, out: ToFile) -> None:
 class _Claim:
     """The certificate."""
 
-    certificate: str = argument("CERTIFICATE", PATH)
+    certificate: str = argument("CERTIFICATE")
 
 
 @dataclass(frozen=True)
@@ -446,17 +396,14 @@ def verify(claim: _Claim, lists: Question, limits: _Limits, out: Short) -> None:
     with naming(lists.name), delivering(out) as deliver:
         with Allowance(limits.memory_limit).enforced():
             data = lists.read_whole()
-            metric = lists.summed_metric(data)
-            second = _second_sum(claim.certificate, data, lists)
+            of_data = {"metric": lists.summed_metric(data), "second": _second_sum(claim.certificate, data, lists)}
         found = lpmert.verify(
             claim.certificate,
             data,
-            metric=metric,
+            **of_data,
             ties=lists.ties,
-            second=second,
-            time_limit=limits.time_limit,
-            memory_limit=limits.memory_limit,
-            on_line=(lambda _: None) if out.quiet else line_counter(claim.certificate),
+            **vars(limits),
+            on_line=line_counter(claim.certificate, out),
         )
         deliver(lambda: _verified_json(found), lambda: _verified_report(found))
 
@@ -492,16 +439,16 @@ def _verified_report(found: lpmert.Verified) -> str:
         for row in rows:
             terms = " ".join(f"{float(x):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
             parts.append(f"where {terms} {sign} 0")
-    return "\n".join([*parts, click.style(str(found), fg="green" if found.proved else "yellow", bold=True)])
+    return "\n".join([*parts, verdict_line(str(found), found.proved)])
 
 
-def line_counter(certificate: str) -> Callable[[int], object]:
+def line_counter(certificate: str, out: Quiet) -> Callable[[int], object]:
     """Return what says from time to time which line is checked, of how many, if the file can be read twice."""
     from lpmert.errors import DataError
     from lpmert.system.files import lines
 
     stages, n_lines = Stages(), None
-    if Path(certificate).is_file():
+    if Path(certificate).is_file() and not out.quiet:
         with suppress(DataError):  # which is told where it is met again
             n_lines = sum(1 for _ in lines(certificate))
     return lambda line: None if n_lines is None else stages("lines checked", line, n_lines)

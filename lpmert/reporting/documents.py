@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,37 +28,25 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import TIES, Problem
 from lpmert.quoting import listed, quoted
-from lpmert.reporting.lines import (
-    Lines,
-    Profile,
-    Surface,
-    Window,
-    in_plane,
-    lines_of,
-    place_of,
-    profile,
-    surface,
-    windows,
-)
-from lpmert.reporting.tables import unit_in
+from lpmert.reporting.lines import Lines, Profile, Surface, Window, lines_of, profile, surface, windows
+from lpmert.reporting.tables import best_run, unit_in
 from lpmert.result import Result
 from lpmert.result_schema import fault
 from lpmert.system.deadline import checkpoint
 from lpmert.system.files import read_text
 
-_MARKS: Mapping[str, frozenset[str]] = {
-    "tuning": frozenset({"recommended", "averaged", "optimum"}),
-    "comparison": frozenset({"methods", "complete", "optimum"}),
-    "check": frozenset({"excess", "optimum"}),
-    "result": frozenset({"status", "trace"}),
+_KINDS: Mapping[str, tuple[str, frozenset[str]]] = {
+    "tuning": ("tune", frozenset({"recommended", "averaged", "optimum"})),
+    "comparison": ("compare", frozenset({"methods", "complete", "optimum"})),
+    "check": ("check", frozenset({"excess", "optimum"})),
+    "result": ("solve", frozenset({"status", "trace"})),
 }
-"""Keys that tell what a document is."""
-
-_COMMANDS = {"tuning": "tune", "comparison": "compare", "check": "check", "result": "solve"}
-"""What writes it."""
+"""What writes a document, and the keys that tell what it is."""
 
 OPTIMUM = "optimum"
 _FOUND = "weights found"
+_ALONG = 1e-9
+"""Weights lie in the plane of a surface if all others are those of its middle, up to a factor and this share."""
 _SAME = 1e-12
 """By how much weights of length 1 may differ through rounding."""
 
@@ -98,11 +86,7 @@ class Documents:
 
     @property
     def result(self) -> Result:
-        """The result that the page is about."""
-        result = self.main.result
-        if result is None:
-            raise DataError("no result among these")
-        return result
+        return cast(Result, self.main.result)
 
     def of_kind(self, kind: str) -> Sequence[Document]:
         return [one for one in self.all if one.kind == kind]
@@ -143,7 +127,7 @@ def _read(source: Source, place: int) -> Document:
 
 
 def _document(content: dict[str, Any], name: str) -> Document:
-    kind = next((kind for kind, keys in _MARKS.items() if keys <= content.keys()), None)
+    kind = next((kind for kind, (_, keys) in _KINDS.items() if keys <= content.keys()), None)
     if kind is None:
         raise DataError(
             "neither a result nor a check, a tuning or a comparison; pass what solve, check, tune or compare write "
@@ -165,7 +149,7 @@ def _document(content: dict[str, Any], name: str) -> Document:
                 raise ValueError(f"{quoted(what)} has a weight beyond {MAGNITUDE_LIMIT:g}")
         return Document(name, kind, content, result)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        again = f"write it again with `lpmert {_COMMANDS[kind]} -o`"
+        again = f"write it again with `lpmert {_KINDS[kind][0]} -o`"
         raise DataError(f"not a {kind} of this version of lpmert ({error}); {again}", path=name) from error
 
 
@@ -218,7 +202,12 @@ class Material:
 
     def place(self, name: str) -> int:
         """Return which feature has this name; raises `DataError` where none does, or its weight does not matter."""
-        return place_of(name, self.names, self.lines)
+        if name not in self.names:
+            raise DataError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
+        place = self.names.index(name)
+        if not self.lines.spread[place] > 0.0:
+            raise DataError(f"feature {quoted(name)} does not vary within the lists: its weight does not matter")
+        return place
 
     def surface(self, features: tuple[int, int], window: Window) -> Surface:
         first, second = features
@@ -228,9 +217,21 @@ class Material:
         return profile(self.lines, self.weights, feature, window, self.windows[0])
 
     def in_plane(self, weights: FloatArray, features: tuple[int, int]) -> FloatArray | None:
-        """Return where weights [D] lie in the plane of a surface over two features, `None` if they do not."""
-        found = in_plane(weights, self.weights, features, self.lines.spread)
-        return None if found is None else found[list(features)]
+        """Return where weights [D] lie in the plane of a surface over two features, `None` if they do not.
+
+        A positive factor brings them there; weights of features that do not vary are left out of account.
+        """
+        rest = self.lines.spread > 0.0
+        rest[list(features)] = False
+        own, there = weights[rest], self.weights[rest]
+        if there.any():
+            along = float(own @ there)
+            factor = float(there @ there) / along if along > 0.0 else 0.0
+        else:
+            factor = float(np.linalg.norm(self.weights)) / (float(np.linalg.norm(weights)) or 1.0)
+        off = np.abs(factor * own - there).max(initial=0.0)
+        near = factor > 0.0 and off <= _ALONG * np.abs(there).max(initial=0.0)
+        return factor * weights[list(features)] if near else None
 
     @property
     def result(self) -> Result:
@@ -246,7 +247,6 @@ class Material:
 
     @property
     def title(self) -> str:
-        """What the weights of the result are called."""
         return OPTIMUM if self.result.status.proved else _FOUND
 
     @cached_property
@@ -292,15 +292,9 @@ class Material:
                 found[f"start{name}"] = np.asarray(one.result.initial, dtype=np.float64)
             if one.kind == "tuning":
                 found[f"averaged{name}"] = self._in_order(one.content["averaged"]["weights"])
-            if one.kind == "comparison":
-                found |= self._best_of_methods(one.content["methods"][:_MOST_METHODS])
+            for entry in one.content["methods"][:_MOST_METHODS] if one.kind == "comparison" else ():
+                found[f"best of {entry['name']}"] = self._in_order(best_run(entry)["weights"])
         return found
-
-    def _best_of_methods(self, entries: Sequence[dict[str, Any]]) -> dict[str, FloatArray]:
-        best = {
-            entry["name"]: min(entry["runs"], key=lambda run: (not run["inside"], run["loss"])) for entry in entries
-        }
-        return {f"best of {name}": self._in_order(run["weights"]) for name, run in best.items()}
 
     def _in_order(self, weights: Mapping[str, float]) -> FloatArray:
         return np.array([float(weights[name]) for name in self.names])
@@ -359,11 +353,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class Change:
-    """A list that chooses another hypothesis."""
+    """A list that chooses another hypothesis, or would next: after the choice before it.
+
+    lead: by which the choice is ahead, in units of the score at |weights| = 1.
+    """
 
     list_id: str
     before: Choice
     after: Choice
+    lead: float = 0.0
 
     @property
     def difference(self) -> float | None:
@@ -375,17 +373,7 @@ class Change:
         return edits(self.before.text or "", self.after.text or "")
 
 
-@dataclass(frozen=True)
-class Close:
-    """A list's choice and the hypothesis that comes next, behind by `lead` in units of the score at |weights| = 1."""
-
-    list_id: str
-    lead: float
-    chosen: Choice
-    next: Choice
-
-
-def choices(problem: Problem | LatticeProblem, weights: FloatArray) -> list[Choice]:
+def _choices(problem: Problem | LatticeProblem, weights: FloatArray) -> list[Choice]:
     """Return what each list chooses at weights [D], in exact arithmetic."""
     if isinstance(problem, Problem):
         return [_of_list(problem, s, number) for s, number in enumerate(problem.evaluate(weights).selection.tolist())]
@@ -402,12 +390,12 @@ def choices(problem: Problem | LatticeProblem, weights: FloatArray) -> list[Choi
 def changes(problem: Problem | LatticeProblem, first: FloatArray, second: FloatArray) -> list[Change]:
     """Return the lists that choose otherwise at the second weights [D] than at the first, the greatest gains first."""
     data = problem.nbest if isinstance(problem, Problem) else problem.lattices
-    pairs = zip(data.list_ids, choices(problem, first), choices(problem, second), strict=True)
+    pairs = zip(data.list_ids, _choices(problem, first), _choices(problem, second), strict=True)
     found = [Change(name, before, after) for name, before, after in pairs if before != after]
     return sorted(found, key=lambda change: change.difference or 0.0)
 
 
-def closest(problem: Problem, weights: FloatArray, most: int) -> list[Close]:
+def closest(problem: Problem, weights: FloatArray, most: int) -> list[Change]:
     """Return the lists, at most so many, whose choice at weights [D] has the least lead, in floating point.
 
     Hypotheses with the features of the choice do not count.
@@ -425,7 +413,7 @@ def closest(problem: Problem, weights: FloatArray, most: int) -> list[Close]:
             found.append((max(0.0, float(scores[begin + chosen] - scores[begin + second])), s, chosen, second))
     found.sort()
     return [
-        Close(nbest.list_ids[s], lead, _of_list(problem, s, chosen), _of_list(problem, s, second))
+        Change(nbest.list_ids[s], _of_list(problem, s, chosen), _of_list(problem, s, second), lead)
         for lead, s, chosen, second in found[:most]
     ]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import LatticeLineSearch, lists_with_costs
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.presolve import Costs, fixed_point
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units, varying_columns
-from lpmert.quoting import listed, quoted
 from lpmert.system.deadline import checkpoint
 
 REACH = 1.25
@@ -41,9 +41,6 @@ _FEWEST_ROWS = 9
 
 _KNOWN = 32
 """Lines whose rows are remembered."""
-
-_ALONG = 1e-9
-"""Weights lie in the plane of a surface if all others are those of its middle, up to a factor and this share."""
 
 
 class Row(NamedTuple):
@@ -110,41 +107,25 @@ def lines_of(problem: Problem | LatticeProblem) -> Lines:
     return ListLines(problem) if isinstance(problem, Problem) else LatticeLines(problem)
 
 
-def place_of(name: str, names: Sequence[str], lines: Lines) -> int:
-    """Return which feature has this name; raises `DataError` where none does, or where its weight does not matter."""
-    if name not in names:
-        raise DataError(f"no feature {quoted(name)}; the features are {listed(names)}")
-    place = names.index(name)
-    if not lines.spread[place] > 0.0:
-        raise DataError(f"feature {quoted(name)} does not vary within the lists: its weight does not matter")
-    return place
-
-
 def _rows(budget: int, size: int, most: int) -> int:
     """Return how many lines a surface has, an odd number."""
     return min(max(budget // max(size, 1), _FEWEST_ROWS), most) // 2 * 2 + 1
 
 
-class _Sums:
-    """The losses of choices, of which one after another is replaced."""
-
-    def __init__(self, metric: Metric, statistics: FloatArray, costs: Costs | None) -> None:
-        self._metric, self._statistics, self._costs = metric, statistics, costs
-
-    def losses(self, left: IntArray, leaving: IntArray, entering: IntArray) -> FloatArray:
-        """Return the loss of rows left [S], and after each [E] replacement of a row by another."""
-        if self._costs is not None:
-            costs = self._costs.costs
-            found = np.cumsum(np.concatenate([[costs[left].sum()], costs[entering] - costs[leaving]]))
-            return np.asarray((self._costs.constant + found) * self._costs.unit)
-        first = self._statistics[left].sum(axis=0, keepdims=True)
-        totals = np.cumsum(np.concatenate([first, self._statistics[entering] - self._statistics[leaving]]), axis=0)
-        return np.asarray(losses_of_totals(self._metric, totals))
+def _losses(
+    metric: Metric, statistics: FloatArray, costs: Costs | None, left: IntArray, leaving: IntArray, entering: IntArray
+) -> FloatArray:
+    """Return the loss of rows left [S], and after each [E] replacement of a row by another."""
+    if costs is not None:
+        own = costs.costs
+        found = np.cumsum(np.concatenate([[own[left].sum()], own[entering] - own[leaving]]))
+        return np.asarray((costs.constant + found) * costs.unit)
+    first = statistics[left].sum(axis=0, keepdims=True)
+    totals = np.cumsum(np.concatenate([first, statistics[entering] - statistics[leaving]]), axis=0)
+    return np.asarray(losses_of_totals(metric, totals))
 
 
 class ListLines(Lines):
-    """Lines through N-best lists."""
-
     def __init__(self, problem: Problem) -> None:
         super().__init__()
         features, self._offsets, statistics = problem.as_given()
@@ -154,7 +135,7 @@ class ListLines(Lines):
         metric, costs = problem.metric, None
         if isinstance(metric, AdditiveMetric):
             costs = fixed_point(np.asarray(metric.losses(statistics), dtype=np.float64), self._offsets)
-        self._sums = _Sums(metric, statistics, costs)
+        self._losses = partial(_losses, metric, statistics, costs)
         varies = np.isin(np.arange(features.shape[1]), varying_columns(features, self._offsets))
         self.spread = np.where(varies, units(block[:2] for block in problem.blocks()), 0.0)
 
@@ -165,13 +146,11 @@ class ListLines(Lines):
         begin, end = np.searchsorted(thresholds, -1.0, "right"), np.searchsorted(thresholds, 1.0, "left")
         left[self._lists[entering[:begin]]] = entering[:begin]  # the last one stands
         leaving, entering = leaving[begin:end], entering[begin:end]
-        losses = self._sums.losses(left, leaving, entering)
+        losses = self._losses(left, leaving, entering)
         return Row(left, thresholds[begin:end], np.column_stack([leaving, entering]), losses)
 
 
 class LatticeLines(Lines):
-    """Lines through all paths of lattices."""
-
     def __init__(self, problem: LatticeProblem) -> None:
         super().__init__()
         self._problem = problem
@@ -193,7 +172,7 @@ class LatticeLines(Lines):
         keys = np.concatenate([np.column_stack([chosen[:-1], chosen[1:]]) for chosen, _ in parts])[order]
         statistics = np.array(self._statistics)
         costs = Costs(statistics[:, 0].astype(np.int64), 0, 1.0, False) if self._problem.additive else None
-        losses = _Sums(self._problem.metric, statistics, costs).losses(left, keys[:, 0], keys[:, 1])
+        losses = _losses(self._problem.metric, statistics, costs, left, keys[:, 0], keys[:, 1])
         return Row(left, thresholds[order], keys, losses, parts)
 
     def _part(self, number: int, weights: FloatArray, direction: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -349,23 +328,3 @@ def surface(lines: Lines, weights: FloatArray, features: tuple[int, int], halves
             found = row(middle, Between(one, other, (middle - bottom) / between))
             waiting += [(bottom, middle, one, found), (middle, top, found, other)]
     return Surface(features, weights, halves, losses)
-
-
-def in_plane(
-    weights: FloatArray, middle: FloatArray, features: tuple[int, int], matters: FloatArray
-) -> FloatArray | None:
-    """Return weights [D] times the positive factor that brings them into the plane of a surface; `None` without one.
-
-    matters [D]: positive for features that vary; the weights of others are left out of account.
-    """
-    rest = matters > 0.0
-    rest[list(features)] = False
-    own, there = weights[rest], middle[rest]
-    if there.any():
-        along = float(own @ there)
-        factor = float(there @ there) / along if along > 0.0 else 0.0
-    else:
-        factor = float(np.linalg.norm(middle)) / (float(np.linalg.norm(weights)) or 1.0)
-    off = np.abs(factor * own - there).max(initial=0.0)
-    near = factor > 0.0 and off <= _ALONG * np.abs(there).max(initial=0.0)
-    return factor * weights if near else None

@@ -8,14 +8,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote
 
 from lpmert.errors import DataError
@@ -24,7 +24,7 @@ from lpmert.formats.weights import given_weights
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, percent, quoted
 from lpmert.reporting import pictures, tables
-from lpmert.reporting.documents import Change, Document, Documents, Material, Source, changes, closest, documents, edits
+from lpmert.reporting.documents import Document, Documents, Material, Source, changes, closest, documents
 from lpmert.reporting.lines import shown_features
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding
 from lpmert.system.files import write_text
@@ -59,6 +59,7 @@ _CLOSEST = 12
 
 Stage = Callable[[str, int, int], object]
 Item = TypeVar("Item")
+Make = Callable[[Material, Collection[Item], Stage], Iterator[dict[str, Any]]]
 
 
 def report(
@@ -181,23 +182,27 @@ def _of_lists(
     if material.problem is None:
         return {}
 
-    def collected(what: str, items: Callable[[], tuple[int, Iterator[Item]]]) -> list[Item]:
-        found: list[Item] = []
-        total = 0
+    def collected(what: str, about: Callable[[], Collection[Item]], made: Make[Item]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        items: Collection[Item] = ()
         try:
-            total, rest = items()
-            for one in rest:
+            items = about()
+            for one in made(material, items, on_stage):
                 found.append(one)
         except OutOfTime:
-            lacking.append(f"{total - len(found)} of {total} {what}" if found else f"the {what}")
+            lacking.append(f"{len(items) - len(found)} of {len(items)} {what}" if found else f"the {what}")
+        return found
+
+    def shown() -> Collection[int]:
+        found: list[int] = shown_features(material.lines, material.weights, _MOST_PROFILES).tolist()
         return found
 
     return {
-        "surfaces": collected("error surfaces", lambda: _surfaces(material, _pairs(material, pairs), on_stage)),
-        "profiles": collected("profiles of weights", lambda: _profiles(material, on_stage)),
+        "surfaces": collected("error surfaces", lambda: _pairs(material, pairs), _surfaces),
+        "profiles": collected("profiles of weights", shown, _profiles),
         "varying": int((material.lines.spread > 0.0).sum()) if not lacking else None,
-        "changes": collected("lists that change", lambda: (len(material.others), _changes(material))),
-        "closest": collected("closest decisions", lambda: (_CLOSEST, _closest(material))),
+        "changes": collected("lists that change", lambda: material.others.items(), _changes),
+        "closest": collected("closest decisions", lambda: range(_CLOSEST), _closest),
     }
 
 
@@ -217,98 +222,82 @@ def _pairs(material: Material, wanted: Sequence[tuple[str, str]] | None) -> list
     return list(dict.fromkeys(found))
 
 
-def _surfaces(
-    material: Material, pairs: Sequence[tuple[int, int]], on_stage: Stage
-) -> tuple[int, Iterator[dict[str, Any]]]:
-    """Return how many pairs of weights there are, and for each the pictures from afar and from near with their key."""
-
-    unit = material.unit
-
-    def drawn() -> Iterator[dict[str, Any]]:
-        shown = material.windows[0], material.windows[-1]
-        for done, (first, second) in enumerate(pairs):
-            names = material.names[first], material.names[second]
-            marks = {
-                str(place): material.in_plane(weights, (first, second))
-                for place, weights in enumerate(material.others.values(), 1)
-            }
-            key: list[tuple[str, str, str]] = [
-                (place, name, "" if marks[place] is not None else "not in this plane")
-                for place, name in zip(marks, material.others, strict=True)
-            ]
-            drawings = []
-            for part, window in enumerate(shown, 1):
-                checkpoint()
-                halves = window.halves[[first, second]]
-                found = material.surface((first, second), window)
-                middle = material.weights[[first, second]]
-                inside = {
-                    place: at for place, at in marks.items() if at is not None and (abs(at - middle) <= halves).all()
-                }
-                if part == 1:
-                    key = [
-                        (place, name, note or ("" if place in inside else "outside of these windows"))
-                        for place, name, note in key
-                    ]
-                ends = _from_to(unit, found.losses)
-                words = f"{window.name}: {ends} over the weights of {names[0]} and {names[1]}"
-                drawings.append(picture(pictures.surface(found, names, inside, {}, unit), words))
-                on_stage("surfaces", done * len(shown) + part, len(pairs) * len(shown))
-            yield {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
-
-    return len(pairs), drawn()
+def _surfaces(material: Material, pairs: Collection[tuple[int, int]], on_stage: Stage) -> Iterator[dict[str, Any]]:
+    """Yield the pictures of each pair of weights, from afar and from near, with their key."""
+    unit, shown = material.unit, (material.windows[0], material.windows[-1])
+    for done, pair in enumerate(pairs):
+        names, middle = (material.names[pair[0]], material.names[pair[1]]), material.weights[list(pair)]
+        marks = [material.in_plane(weights, pair) for weights in material.others.values()]
+        there = {str(place): at for place, at in enumerate(marks, 1) if at is not None}
+        inside = [
+            {place: at for place, at in there.items() if (abs(at - middle) <= window.halves[list(pair)]).all()}
+            for window in shown
+        ]
+        key = [(str(place), name) for place, name in enumerate(material.others, 1)]
+        notes = dict.fromkeys(there, "outside of these windows") | dict.fromkeys(inside[0], "")
+        drawings = []
+        for part, (window, near) in enumerate(zip(shown, inside, strict=True), 1):
+            checkpoint()
+            found = material.surface(pair, window)
+            words = f"{window.name}: {_from_to(unit, found.losses)} over the weights of {names[0]} and {names[1]}"
+            drawings.append(picture(pictures.surface(found, names, near, {}, unit), words))
+            on_stage("surfaces", done * len(shown) + part, len(pairs) * len(shown))
+        yield {
+            "names": names,
+            "pictures": drawings,
+            "key": [(*one, notes.get(one[0], "not in this plane")) for one in key],
+            "rows": material.lines.rows,
+        }
 
 
-def _profiles(material: Material, on_stage: Stage) -> tuple[int, Iterator[dict[str, Any]]]:
-    """Return how many weights there are, and for each the loss along it, from afar and from near."""
-    features = shown_features(material.lines, material.weights, _MOST_PROFILES).tolist()
-
-    def drawn() -> Iterator[dict[str, Any]]:
-        for done, feature in enumerate(features, 1):
-            name, drawings = material.names[feature], []
-            for window in (material.windows[0], material.windows[-1]):
-                checkpoint()
-                found = material.profile(feature, window)
-                ends = _from_to(material.unit, found.losses)
-                words = f"{ends} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
-                figure = pictures.profile(found, name, material.title, material.result.loss, material.unit)
-                drawings.append(picture(figure, words))
-            on_stage("profiles", done, len(features))
-            low, high = ("beyond the window" if end is None else _weight(end) for end in found.best)
-            weight = _weight(float(material.weights[feature]))
-            yield {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
-
-    return len(features), drawn()
+def _profiles(material: Material, features: Collection[int], on_stage: Stage) -> Iterator[dict[str, Any]]:
+    """Yield the loss along each weight, from afar and from near."""
+    for done, feature in enumerate(features, 1):
+        name, drawings = material.names[feature], []
+        for window in (material.windows[0], material.windows[-1]):
+            checkpoint()
+            found = material.profile(feature, window)
+            ends = _from_to(material.unit, found.losses)
+            words = f"{ends} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
+            figure = pictures.profile(found, name, material.title, material.result.loss, material.unit)
+            drawings.append(picture(figure, words))
+        on_stage("profiles", done, len(features))
+        low, high = ("beyond the window" if end is None else _weight(end) for end in found.best)
+        weight = _weight(float(material.weights[feature]))
+        yield {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
 
 
-def _changes(material: Material) -> Iterator[dict[str, Any]]:
+def _changes(
+    material: Material, others: Collection[tuple[str, FloatArray]], _on_stage: Stage
+) -> Iterator[dict[str, Any]]:
     """Yield which lists choose otherwise at each of the other weights than at those of the result."""
-    if material.problem is None:
-        return
-    for name, weights in material.others.items():
+    problem = cast(Problem, material.problem)
+    for name, weights in others:
         checkpoint()
-        own = changes(material.problem, weights, material.weights)
+        own = changes(problem, weights, material.weights)
         known = [change.difference for change in own if change.difference is not None]
-        half = _MOST_CHANGES // 2
-        shown: Sequence[Change] = own if len(own) <= _MOST_CHANGES else [*own[:half], *own[-half:]]
+        loss = problem.evaluate(weights).loss
         yield {
             "name": name,
-            "loss": (loss := material.problem.evaluate(weights).loss),
+            "loss": loss,
             "count": len(own),
             "better": sum(one < 0 for one in known) if known or not own else None,
             "worse": sum(one > 0 for one in known) if known or not own else None,
             "difference": material.result.loss - loss,
-            "rows": [(change, change.pieces()) for change in shown],
+            "rows": [(change, change.pieces()) for change in both_ends(own, _MOST_CHANGES)],
         }
 
 
-def _closest(material: Material) -> Iterator[dict[str, Any]]:
+def both_ends(items: Sequence[Item], most: int) -> Sequence[Item]:
+    """Return as many items at most, half from either end."""
+    return items if len(items) <= most else [*items[: most // 2], *items[-(most // 2) :]]
+
+
+def _closest(material: Material, most: Collection[int], _on_stage: Stage) -> Iterator[dict[str, Any]]:
     """Yield the lists with the closest decisions, with the words in which chosen and next differ."""
     if isinstance(material.problem, Problem):
-        for one in closest(material.problem, material.result.weights, _CLOSEST):
-            texts = one.chosen.text, one.next.text
-            pieces = ([], []) if texts[0] is None or texts[1] is None else edits(texts[0], texts[1])
-            yield {"decision": one, "pieces": pieces}
+        for one in closest(material.problem, material.result.weights, len(most)):
+            yield {"decision": one, "pieces": one.pieces()}
 
 
 def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any], curve: Curve | None = None) -> Page:
@@ -330,10 +319,7 @@ def _page(material: Material, missing: Sequence[str], parts: Mapping[str, Any], 
             *tables.bound(result, unit),
             *((name, number(value)) for name, value in result.sums.items() if curve is None),
         ],
-        title=material.title,
-        factor=material.factor,
-        documents=material.documents,
-        with_lists=material.problem is not None,
+        material=material,
         missing=missing,
         progress=picture(pictures.progress(told, unit), _course(told, unit)) if told["trace"] else None,
         lists={"surfaces": [], "profiles": [], "changes": [], "closest": [], "varying": None, **parts},

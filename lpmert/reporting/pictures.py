@@ -140,13 +140,21 @@ def styled() -> Iterator[None]:
 
 
 @contextmanager
-def _drawn(width: float, height: float) -> Iterator[tuple[Figure, Any]]:
-    """Yield an empty figure and its axes, to be drawn on in the block."""
+def _drawn(
+    width: float, height: float, across: str, up: str = "", *, grid: str = "", legend: int = 0
+) -> Iterator[tuple[Figure, Any]]:
+    """Yield an empty figure and its axes with labels, to be drawn on in the block; legend: columns of one above it."""
     from matplotlib.figure import Figure as Canvas  # no window, no global state
 
     with styled():
         figure = Canvas(figsize=(width, height), layout="constrained")
-        yield figure, figure.add_subplot()
+        axes: Any = figure.add_subplot()
+        axes.set(xlabel=printable(across), ylabel=printable(up))
+        if grid:
+            axes.grid(axis=grid)
+        yield figure, axes
+        if legend and axes.get_legend_handles_labels()[0]:
+            figure.legend(loc="outside upper left", ncols=legend)
 
 
 def _places(losses: FloatArray | Sequence[float], most: int) -> Any:
@@ -158,9 +166,8 @@ def _places(losses: FloatArray | Sequence[float], most: int) -> Any:
 
 def progress(result: Mapping[str, Any], unit: Unit, width: float = 4.4, height: float = 2.6) -> Figure:
     """Draw the best weights and the bound over the time of a search, from its result as JSON has it."""
-    with _drawn(width, height) as (figure, axes):
+    with _drawn(width, height, "seconds", unit.label, grid="y", legend=2) as (figure, axes):
         trace: Sequence[tuple[float, float | None, float]] = result["trace"]
-        axes.set(xlabel="seconds", ylabel=unit.label)
         if not trace:
             return figure
         first, last = trace[0][0], trace[-1][0]
@@ -178,11 +185,9 @@ def progress(result: Mapping[str, Any], unit: Unit, width: float = 4.4, height: 
             axes.xaxis.set_minor_formatter("")
         if end > (begin := max(first, 0.0)):
             axes.set_xlim(begin, end)
-        axes.grid(axis="y")
         axes.margins(y=0.08)
         shown = [value for _, points, *_ in curves for _, value in points]
         axes.yaxis.set_major_locator(_places(unit.figures(np.array(shown)), 6))
-        figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 
@@ -190,7 +195,7 @@ def profile(
     found: Profile, name: str, title: str, loss: float, unit: Unit, width: float = 4.4, height: float = 2.6
 ) -> Figure:
     """Draw the loss along one weight, with the interval in which it stays what it is and the weights in the middle."""
-    with _drawn(width, height) as (figure, axes):
+    with _drawn(width, height, f"weight of {name}", unit.label, grid="y", legend=2) as (figure, axes):
         first, last = float(found.ends[0]), float(found.ends[-1])
         begin, end = found.best
         low, high = first if begin is None else max(begin, first), last if end is None else min(end, last)
@@ -200,12 +205,10 @@ def profile(
         dot: dict[str, Any] = {"color": _LOSS, "markeredgecolor": _PAPER, "zorder": 3}
         at = float(unit.figures(np.array(loss)))
         axes.plot(found.value, at, "o", label=f"{title}: {unit.short(loss)}", **dot)
-        axes.set(xlabel=f"weight of {printable(name)}", ylabel=printable(unit.label), xlim=(first, last))
-        axes.grid(axis="y")
+        axes.set_xlim(first, last)
         axes.margins(y=0.1)
         axes.yaxis.set_major_locator(_places(figures, 6))
         axes.locator_params(axis="x", nbins=5)
-        figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 
@@ -231,7 +234,7 @@ def surface(
     places = list(found.features)
     middle, halves = found.weights[places], np.array(found.halves)
     losses = found.losses
-    with _drawn(width, height) as (figure, axes):
+    with _drawn(width, height, *(f"weight of {name}" for name in names)) as (figure, axes):
         least, beyond, most = (float(np.percentile(losses, share)) for share in (0.0, _ALL_BUT, 100.0))
         high = beyond if beyond > least else most
         norm = PowerNorm(0.5, least, high if high > least else least + 1.0)
@@ -261,8 +264,7 @@ def surface(
         ring: dict[str, Any] = {"markersize": 10, "fillstyle": "none"}
         axes.plot(*middle, "o", color="white", markeredgewidth=3.0, zorder=5, **ring)
         axes.plot(*middle, "o", color="black", markeredgewidth=1.4, label=label, zorder=6, **ring)
-        first, second = map(printable, names)
-        axes.set(xlim=ends[0], ylim=ends[1], xlabel=f"weight of {first}", ylabel=f"weight of {second}")
+        axes.set(xlim=ends[0], ylim=ends[1])
         axes.locator_params(nbins=5)
         if label is not None:
             legend = {"ncols": 3, "frameon": True, "facecolor": "0.75", "framealpha": 1.0, "labelcolor": "black"}
@@ -308,7 +310,7 @@ def changes(differences: Sequence[tuple[str, float]], unit: Unit) -> Figure:
     """Draw what each list loses more or less, from the greatest gain on; of many lists those with the largest."""
     half = MOST_BARS // 2
     shown = differences if len(differences) <= MOST_BARS else [*differences[:half], *differences[-half:]]
-    with _drawn(7.0, 1.2 + 0.22 * max(len(shown), 4)) as (figure, axes):
+    with _drawn(7.0, 1.2 + 0.22 * max(len(shown), 4), f"difference in {unit.label}") as (figure, axes):
         colours = [_BOUND if difference < 0 else _LOSS for _, difference in shown]
         figures = unit.figures(np.array([difference for _, difference in shown])) - unit.figures(np.zeros(len(shown)))
         axes.barh(range(len(shown)), figures, color=colours)
@@ -316,14 +318,13 @@ def changes(differences: Sequence[tuple[str, float]], unit: Unit) -> Figure:
         axes.invert_yaxis()
         axes.axvline(0.0, color=_FAINT, linewidth=0.8)
         better, worse = sum(one < 0 for _, one in differences), sum(one > 0 for _, one in differences)
-        title = f"{len(differences):,} lists change: {better:,} better, {worse:,} worse"
-        axes.set(xlabel=printable(f"difference in {unit.label}"), title=title)
+        axes.set_title(f"{len(differences):,} lists change: {better:,} better, {worse:,} worse")
     return figure
 
 
 def subsets(found: Subsets, unit: Unit) -> Figure:
     """Draw the loss and its bound against the number of features, with what each size adds."""
-    with _drawn(7.0, 3.6) as (figure, axes):
+    with _drawn(7.0, 3.6, "features", unit.label, grid="y", legend=2) as (figure, axes):
         sizes = [one.size for one in found.subsets]
         losses = unit.figures(np.array([one.result.loss for one in found.subsets]))
         bounds = [one.result.lower_bound for one in found.subsets]
@@ -342,19 +343,17 @@ def subsets(found: Subsets, unit: Unit) -> Figure:
             place = {"xytext": (8, 4 if up else -4), "va": "bottom" if up else "top"}
             axes.annotate(text, (size, loss), textcoords="offset points", fontsize=8, color=_FAINT, **place)
             before = own
-        axes.set(xlabel="features", ylabel=printable(unit.label))
         axes.set_xticks(sizes)
         axes.margins(x=0.12, y=0.18)
-        axes.grid(axis="y")
         axes.yaxis.set_major_locator(_places(losses, 6))
-        figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 
 def ranges(found: NearOptimal, unit: Unit) -> Figure:
     """Draw the range of each weight among near-optimal ones, relative to its size at the optimum."""
     shown = [one for one in found.ranges if one.possible != (one.weight, one.weight)]
-    with _drawn(7.0, 1.6 + 0.42 * max(len(shown), 1)) as (figure, axes):
+    across = f"weight relative to its size at the optimum; {unit.name} up to {unit.short(found.most)}, {found.scale}"
+    with _drawn(7.0, 1.6 + 0.42 * max(len(shown), 1), across, grid="x", legend=3) as (figure, axes):
         for place, one in enumerate(shown):
             size = abs(one.weight) or 1.0
             for (low, high), colour, width, label in (
@@ -368,10 +367,6 @@ def ranges(found: NearOptimal, unit: Unit) -> Figure:
         axes.set_yticks(range(len(shown)), [printable(f"{one.name} ({one.weight:.4g})") for one in shown])
         axes.set_ylim(max(len(shown), 1) - 0.4, -0.6)
         axes.axvline(0.0, color=_FAINT, linewidth=1.0)
-        up_to = f"{unit.name} up to {unit.short(found.most)}, {found.scale}"
-        axes.set_xlabel(printable(f"weight relative to its size at the optimum; {up_to}"))
-        axes.grid(axis="x")
-        figure.legend(loc="outside upper left", ncols=3)
     return figure
 
 
@@ -387,39 +382,31 @@ def fusion(found: Fused) -> Figure:
         places = np.degrees(np.unwrap(np.arctan2(curve.begins[:, 1], curve.begins[:, 0])))
         chosen = places[0] + (np.degrees(np.arctan2(*result.weights[::-1])) - places[0]) % 360.0
         label = f"angle of the weights, from {result.names[0]} towards {result.names[1]}, in degrees"
-    with _drawn(7.0, 4.0) as (figure, axes):
+    with _drawn(7.0, 4.0, label, found.metric, legend=3) as (figure, axes):
         axes.stairs(curve.values, places, baseline=None, color=_LOSS)
         axes.plot(chosen, result.score, "o", color=_BOUND, label=f"best: {result.score:.4f}")
         axes.axhline(found.equal, color=_FAINT, linewidth=1.0, linestyle=":", label=f"equal weights: {found.equal:.4f}")
         grid = found.grid
         axes.axhline(grid.score, color=_FAINT, linewidth=1.0, label=f"grid of {grid.of}: {grid.score:.4f}")
-        axes.set_xlabel(printable(label))
-        axes.set_ylabel(found.metric)
-        figure.legend(loc="outside upper left", ncols=3)
     return figure
 
 
 def along(found: Fused, feature: int, shares: FloatArray, values: FloatArray) -> Figure:
     """Draw the metric along the share of one weight, others in proportion, from its changes and the values between."""
-    name = found.result.names[feature]
-    with _drawn(7.0, 2.6) as (figure, axes):
+    with _drawn(7.0, 2.6, f"weight of {found.result.names[feature]}, out of 1", found.metric) as (figure, axes):
         axes.stairs(values, shares, baseline=None, color=_LOSS)
         axes.plot(found.result.weights[feature] / found.result.weights.sum(), found.result.score, "o", color=_BOUND)
-        axes.set_xlabel(printable(f"weight of {name}, out of 1"))
-        axes.set_ylabel(found.metric)
     return figure
 
 
 def front(found: Front, unit: Unit) -> Figure:
     """Draw the least loss against the budget of the second sum, and the points of the front."""
-    with _drawn(7.0, 3.6) as (figure, axes):
+    with _drawn(7.0, 3.6, f"{found.second}, sum at most", f"best {unit.label}", grid="both") as (figure, axes):
         points = found.points[::-1]
         sums, losses = [one.sums[found.second] for one in points], unit.figures(np.array([one.loss for one in points]))
         if found.every:  # or else there is more in between
             axes.step(sums, losses, where="post", color=_BOUND, linewidth=1.0)
         axes.plot(sums, losses, "o", color=_LOSS, markersize=4)
-        axes.set(xlabel=printable(f"{found.second}, sum at most"), ylabel=printable(f"best {unit.label}"))
-        axes.grid(axis="both")
     return figure
 
 
@@ -441,7 +428,7 @@ def loop(found: Mapping[str, Any]) -> Figure:
             {"marker": "v", "color": _FAINT, "linestyle": ":"},
         ),
     ]
-    with _drawn(7.0, 4.0) as (figure, axes):
+    with _drawn(7.0, 4.0, "iteration", unit.label, grid="y") as (figure, axes):
         for label, points, style in curves:
             if points:
                 numbers, losses = zip(*points, strict=True)
@@ -453,10 +440,8 @@ def loop(found: Mapping[str, Any]) -> Figure:
         side = "right" if best is iterations[-1] and len(iterations) > 1 else "center"
         offset = (0, -20 if below else 12)
         axes.annotate(unit.text(best["loss"]), at, xytext=offset, textcoords="offset points", ha=side)
-        axes.set(xlabel="iteration", ylabel=printable(unit.label))
         if below:
             axes.set_ylim(0, None)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.grid(axis="y")
         axes.legend()
     return figure

@@ -38,7 +38,6 @@ class Table(NamedTuple):
 
 
 def unit_in(content: Content, key: str = "unit") -> Unit:
-    """Return the unit of an outcome."""
     known = content.get(key)
     return LOSS if known is None else Unit(**known)
 
@@ -98,6 +97,12 @@ def check_verdict(content: Content, unit: Unit) -> str:
     return "no better weights found, but it is not proved that there are none"
 
 
+def best_run(entry: Content) -> Content:
+    """Return the run of a method in a comparison with the least loss, if there is one within the region."""
+    found: Content = min(entry["runs"], key=lambda run: (not run["inside"], run["loss"]))
+    return found
+
+
 class Compared:
     """A comparison in the units of its lists and of those held out."""
 
@@ -127,7 +132,7 @@ class Compared:
         """What is odd about single entries, and how the figures came about, a line each."""
         found = [] if self._content["complete"] else ["not all runs were made"]
         for entry in self._runs:
-            best = min(entry["runs"], key=lambda run: (not run["inside"], run["loss"]))
+            best = best_run(entry)
             if not best["inside"]:
                 found.append(f"{entry['name']}: these weights lie outside the region")
             elif entry["wins_by_ties"]:

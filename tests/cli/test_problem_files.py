@@ -136,6 +136,7 @@ WRONG = {
     "metric = 'nosuch'\n": "metric: ",
     "ties = 'none'\n": "ties: 'none' is not one of",
     "gain = 'right'\n": "gain: loss is there, too; give one of",
+    'text-file = "a\\u0000b"\n': "text-file: embedded null",
     "set.restarts = 3\n": r"set: 'restarts=3' is none of the metric's",
     "fix = \n": r"not TOML: .*line 5",
 }

@@ -168,7 +168,7 @@ class TestDecisions:
     def test_the_closest_decisions_come_first(self) -> None:
         # at (3, 1) the leads are 3 - 1 = 2 and 7 - 6 = 1, divided by the length of the weights
         found = closest(lpmert.Problem(self.LISTS), np.array([3.0, 1.0]), 5)
-        assert [(one.list_id, one.chosen.number, one.next.number) for one in found] == [("v", 0, 1), ("u", 0, 1)]
+        assert [(one.list_id, one.before.number, one.after.number) for one in found] == [("v", 0, 1), ("u", 0, 1)]
         assert [one.lead for one in found] == pytest.approx([1 / 10**0.5, 2 / 10**0.5])
 
     @pytest.mark.parametrize("seed", range(20))

@@ -1,0 +1,288 @@
+"""What the values of options mean: functions from the text on the command line, which raise `click.BadParameter`."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from lpmert.quoting import listed, quoted, repeated
+from lpmert.registry import METHODS, METRICS, TEXT_METRICS, Registry
+
+if TYPE_CHECKING:
+    from lpmert.formats.weights import WeightsFile
+    from lpmert.model.region import Linear
+
+    NameType = click.ParamType[str]
+else:
+    NameType = click.ParamType  # which takes no brackets before click 8.4
+
+Value = TypeVar("Value")
+Range = tuple[float | None, float | None]
+
+
+class WholeNumber(click.IntRange):
+    """A whole number, called an integer rather than an integer range in messages."""
+
+    name = "integer"
+
+
+PATH = click.Path()
+POSITIVE, NATURAL, PARTS = WholeNumber(min=1), WholeNumber(min=0), WholeNumber(min=2)
+
+
+class Registered(NameType):
+    """A registered name; module:Name, also from the current folder; or one of the others."""
+
+    def __init__(self, registry: Registry, others: Collection[str] = ()) -> None:
+        self.registry, self.name, self.others = registry, registry.kind, others
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        """Return what stands for the value in the help: there are too many names to list them."""
+        return "NAME"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if ":" in value:
+            if os.getcwd() not in sys.path:
+                sys.path.append(os.getcwd())
+        elif value not in self.others and value not in self.registry.own and value not in self.registry.names():
+            self.fail(f"{self.registry.unknown(value)}.", param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin with the typed text."""
+        del ctx, param
+        return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
+
+
+METRIC = Registered(METRICS, TEXT_METRICS)
+"""The name of a metric, on statistics or on texts."""
+
+
+def column_names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise click.BadParameter(f"{quoted(text)} has an empty name; give names with a comma between any two.")
+    twice = repeated(names)
+    if twice is not None:
+        raise click.BadParameter(f"{quoted(twice)} is given twice.")
+    return names
+
+
+def method_names(text: str) -> tuple[str, ...]:
+    return tuple(Registered(METHODS).convert(name, None, None) for name in column_names(text))
+
+
+def pair(text: str) -> tuple[str, str]:
+    match column_names(text):
+        case first, second:
+            return first, second
+    raise click.BadParameter(f"{text} is not two features, such as am,lm.")
+
+
+def finite(text: str) -> float:
+    value = _finite_number(text)
+    if value is None:
+        raise click.BadParameter(f"{quoted(text)} is not a finite number.")
+    return value
+
+
+def seconds(text: str) -> float:
+    value = finite(text)
+    if value < 0:
+        raise click.BadParameter(f"{quoted(text)} is below 0.")
+    return value
+
+
+def share(text: str) -> float:
+    """Return a share from 0 to 1, also written as 5%."""
+    number = text.strip()
+    value = seconds(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    if value > 1:
+        raise click.BadParameter(f"{quoted(text)} is more than the whole; for 5 % give 0.05 or 5%.")
+    return value
+
+
+def size(text: str) -> int:
+    """Return the bytes of a size such as 500MB, 2GiB or 1000000."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower(), re.ASCII)
+    if match is None or (match[3] and not match[2]):
+        raise click.BadParameter(f"{quoted(text)} is not a size; give bytes, or for example 500MB or 2GiB.")
+    value = int(float(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " "))
+    if value == 0:
+        raise click.BadParameter(f"{quoted(text)} is less than a byte; give at least one byte.")
+    return value
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"not a regular expression: {error}.") from error
+
+
+def backend(text: str) -> str:
+    from lpmert.errors import MethodError
+    from lpmert.workers import checked_backend
+
+    try:
+        return checked_backend(text)
+    except MethodError as error:
+        raise click.BadParameter(f"{error}.") from error
+
+
+def named(convert: Callable[[str], Value], kind: str) -> Callable[[str], tuple[str, Value]]:
+    """Return a function from NAME=VALUE to name and value."""
+
+    def parse(text: str) -> tuple[str, Value]:
+        name, equals, value = text.partition("=")
+        if not (name.strip() and equals and value):
+            raise click.BadParameter(f"{quoted(text)} is not NAME={kind}.")
+        return name.strip(), convert(value)
+
+    parse.__name__ = f"NAME={kind}"
+    return parse
+
+
+FILE_BY_NAME = named(str, "FILE")
+
+
+def by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
+    """Return values by name; raises `click.UsageError` where a name comes twice."""
+    found: dict[str, Value] = {}
+    for name, value in pairs:
+        if name in found:
+            raise click.UsageError(f"{what} names {name} twice.")
+        found[name] = value
+    return found
+
+
+def _range(text: str) -> Range | None:
+    low, dots, high = text.partition("..")
+    ends = [None if not end.strip() else _finite_number(end) for end in (low, high)]
+    wrong = any(end.strip() and value is None for end, value in zip((low, high), ends, strict=True))
+    return None if not dots or wrong or ends == [None, None] else (ends[0], ends[1])
+
+
+def _finite_number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _named(text: str, mark: str, convert: Callable[[str], Value | None], what: str) -> tuple[str, Value]:
+    """Return a name and a value with a mark between them; convert: returns `None` for no such value."""
+    name, _, given = text.rpartition(mark)
+    value = convert(given)
+    if not name.strip() or value is None:
+        raise click.BadParameter(f"{quoted(text)} is not {what}.")
+    return name.strip(), value
+
+
+def _several(mark: str, convert: Callable[[str], Value | None], what: str) -> Callable[[str], dict[str, Value]]:
+    """Return a function to values by name from texts as `_named` takes them, with a comma between any two."""
+
+    def parse(text: str) -> dict[str, Value]:
+        found: dict[str, Value] = {}
+        for name, value in (_named(part, mark, convert, what) for part in text.split(",")):
+            if name in found:
+                raise click.BadParameter(f"{quoted(name)} is given twice.")
+            found[name] = value
+        return found
+
+    return parse
+
+
+pairs = _several("=", _finite_number, "a name with a number, such as ac=1,lm=0.5")
+roles = _several("=", lambda name: name.strip() or None, "a role with a feature, such as acoustic=am")
+bounds = _several(":", _range, "a feature with its limits, such as lm:0.. or ctc:0..1")
+
+
+def scale(text: str) -> tuple[str, float]:
+    what = "a feature with a weight other than 0, such as am=1"
+    return _named(text, "=", lambda given: _finite_number(given) or None, what)
+
+
+def budget(text: str) -> tuple[str, float]:
+    return _named(text, "=", _finite_number, "a column with the largest sum that it may have: words=900")
+
+
+def linear(text: str) -> Linear:
+    from lpmert.model.region import Linear
+
+    coefficients, _, ends = text.rpartition(":")
+    limits = _range(ends)
+    if not coefficients or limits is None:
+        raise click.BadParameter(f"{quoted(text)} is not a limit on a sum; lm=1,ctc=-2:0.. means lm - 2 ctc >= 0.")
+    return Linear(pairs(coefficients), *limits)
+
+
+def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFile:
+    """Return weights from a file or from numbers, name=value pairs or JSON, see `given_weights`.
+
+    Raises `click.BadParameter` for wrong texts and features of others, `DataError` where they are in a file.
+    """
+    from lpmert.formats.weights import given_weights
+
+    with _as_usage(option, features):
+        found: WeightsFile = given_weights(text, option)
+        found.of_features(features)
+        return found
+
+
+def scores_by_name(text: str) -> dict[str, float]:
+    from lpmert.formats.weights import given_weights
+
+    with _as_usage("--scales"):
+        return dict(given_weights(text, "--scales").by_name)
+
+
+@contextmanager
+def refusing(see: str) -> Iterator[None]:
+    """Turn an error about an option of a method or metric into wrong usage; see: what `lpmert methods` shows."""
+    from lpmert.errors import LpmertError
+
+    try:
+        yield
+    except LpmertError as error:
+        raise click.BadParameter(f"{error}. See `lpmert methods {see}`.", param_hint="--set") from error
+
+
+@contextmanager
+def _as_usage(option: str, features: Sequence[str] = ()) -> Iterator[None]:
+    """Turn a `DataError` about the text of an option, rather than a file, into wrong usage."""
+    from lpmert.errors import DataError
+
+    try:
+        yield
+    except DataError as error:
+        if error.path != option:
+            raise
+        message = re.sub(rf"^{re.escape(option)}(:\d+)?: ", "", str(error))
+        there = f"; the features are {listed(features)}" if features and listed(features) not in message else ""
+        raise click.BadParameter(f"{message}{there}.", param_hint=option) from error
+
+
+OF_FORM: Mapping[str, Any] = {
+    **dict.fromkeys(("FILE", "DIR"), PATH),
+    **dict.fromkeys(("N", "K"), POSITIVE),
+    **dict.fromkeys(("W", "C", "LOSS"), finite),
+    **dict.fromkeys(("A,B,C", "WORD,WORD"), column_names),
+    **dict.fromkeys(("SECONDS", "X"), seconds),
+    **{"SHARE": share, "SIZE": size, "REGEX": pattern, "A,B": pair},
+    **{"A=1,B=0.5": pairs, "A:0..,B:0..1": bounds, "A=1,B=-2:0..": linear, "AM=1,LM=12": scores_by_name},
+    **{"NAME=W": scale, "COLUMN=MOST": budget, "ROLE=FEATURE,...": roles, "NAME=FILE": FILE_BY_NAME},
+    "NAME=VALUE": named(str.strip, "VALUE, such as restarts=20"),
+    "NAME=WEIGHTS": named(str, "WEIGHTS"),
+    "NAME=WORD,WORD": named(column_names, "WORD,WORD"),
+}
+"""What values mean, by what stands for them in the help."""
