@@ -21,7 +21,6 @@ from .errors import LpmertError as LpmertError
 from .errors import MethodError as MethodError
 from .errors import MetricError as MetricError
 from .errors import RegionError as RegionError
-from .estimator import Reranker as Reranker
 from .findings import Cell as Cell
 from .findings import Diagnostic as Diagnostic
 from .formats.best_lists import n_best as n_best
@@ -56,6 +55,7 @@ from .rashomon import RashomonSet as RashomonSet
 from .rashomon import rashomon_set as rashomon_set
 from .reporting.page import report as report
 from .reranker import Reranked as Reranked
+from .reranker import Reranker as Reranker
 from .reranker import rerank as rerank
 from .reranker import vote as vote
 from .result import Check as Check

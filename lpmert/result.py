@@ -359,9 +359,11 @@ class Result(Outcome):
             return np.array([by_name[name] for name in names], dtype=np.float64)
 
         if cell is not None:
-            ranges = array(cell["ranges"]).reshape(-1, 2)  # with NaN for `None`
-            ends = np.where(np.isnan(ranges), [-np.inf, np.inf], ranges)
-            found["cell"] = Cell(ends, array(cell["centre"]), cell["margin"])
+            ends = {
+                name: [-np.inf if a is None else a, np.inf if b is None else b]
+                for name, (a, b) in cell["ranges"].items()
+            }
+            found["cell"] = Cell(array(ends).reshape(-1, 2), array(cell["centre"]), cell["margin"])
         for name in ("loss", "score", "lower_bound", "margin", "loss_best_ties", "loss_worst_ties"):
             found[name] = None if data[name] is None else float(data[name])
         for name in ("free", "limiting", "list_ids"):
