@@ -134,7 +134,8 @@ class Search(_How, Where, Question):
             data = self.read_whole()
         took = time.perf_counter() - start
         if not out.quiet:
-            say(f"{self.name}: {sizes(data)}, {data.n_features} features, read in {took:.2f}s; seed {self.seed}")
+            features = f"{data.n_features} feature{'s' * (data.n_features != 1)}"
+            say(f"{self.name}: {sizes(data)}, {features}, read in {took:.2f}s; seed {self.seed}")
             say(described(data))
         return data, took
 

@@ -52,7 +52,7 @@ def read_scores(
     if not separator:
         raise DataError("separator must not be empty; it stands between the id of a list and the rest of a key")
     if (counted is False) == (losses is None):
-        raise DataError("give either references (and text_file) or losses")
+        raise DataError("give either references and text_file (--references, --text-file), or losses (--losses)")
     if counted and text_file is None:
         raise DataError("word errors need texts: give the file of lines `key word word ...`")
     for what, named in (("scores", scores), ("losses", losses)):
@@ -94,6 +94,9 @@ def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NB
     """
     if not checked_sequence(scores, "scores"):
         raise DataError("scores names no file; give at least one")
+    several = next((one for one in scores if "," in one), None)
+    if several is not None:
+        raise DataError(f"{quoted(several)} is no name of a file: give each score by itself (--scores A --scores B)")
     place = Path(folder)
     found: dict[str, list[tuple[list[float], str]]] = {}
     for job in [place, *sorted(place.glob("output.*"))]:
