@@ -44,7 +44,7 @@ _SRILM = re.compile(r"(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
 _SCORE = re.compile(rb"[^ \t\n]+[ \t]+[-+]?[0-9][-+.0-9eE]*[ \t]*\r?(\n|$)")
 _CHOOSING = ("features", "loss", "gain", "statistics")
-_REMEDY = "give the format ({}, format), one of {}, or module:Name"
+_REMEDY = f"give the format (--from, format), one of {listed(FORMATS.own)}, or module:Name"
 
 
 def read(
@@ -216,9 +216,8 @@ def format_of_target(path: str | Path) -> str:
     """Return the format that the ending of a path names; raises `DataError` if it names none."""
     kind = format_of_name(path) or ("npz" if Path(path).suffix == ".npz" else _by_ending(path))
     if kind is None:
-        raise DataError(
-            f"cannot tell from the ending in which format to write; {_REMEDY.format('--to', _writable())}", path=path
-        )
+        remedy = f"give the format (--to, format), one of {_writable()}"
+        raise DataError(f"cannot tell from the ending in which format to write; {remedy}", path=path)
     return kind
 
 
@@ -249,9 +248,8 @@ def detect(source: Source) -> str:
         remedy = "give it to a command, alone; in Python, its lists to lpmert.read and its region to lpmert.minimize"
         raise DataError(f"a problem, which is more than lists: {remedy}", path=source)
     if kind is None:
-        remedy = _REMEDY.format("--from", listed(FORMATS.own))
-        if _SCORE.match(head):
-            remedy = "lines of a key and a number are scores: give NAME=FILE for each (in Python, files by name)"
+        scores = "lines of a key and a number are scores: give NAME=FILE for each (in Python, files by name)"
+        remedy = scores if _SCORE.match(head) else _REMEDY
         raise DataError(f"cannot tell the format; {remedy}", path=source)
     return kind
 
@@ -302,7 +300,7 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
     if "|||" in first:
         return "moses"
     if _by_utterance(head) is not None:
-        remedy = f"give the folder or a manifest of all, or {_REMEDY.format('--from')}"
+        remedy = f"give the folder or a manifest of all, or {_REMEDY}"
         raise DataError(f"looks like the file of one utterance; {remedy}", path=path)
     for kind, separator in (("tsv", "\t"), ("csv", ",")):
         if separator in first and named is None:

@@ -133,8 +133,6 @@ class _Table:
                     columns = [_expanded(column)[:most] for column in next(blocks).columns]
                     cells = dict(zip(names, columns, strict=True))
             except DataError as trouble:
-                if self._textual:  # whatever the columns are
-                    raise
                 error.trouble = str(trouble)
         costs = self._wanted.counted is not None
         found = suggested(cells, error.said, textual=self._textual, costs=costs)
@@ -429,7 +427,8 @@ def _named(what: str, key: str, value: Any, place: Place) -> dict[str, Any]:
         raise place.error(f'{what}: "{key}" must be an object of numbers by name, not {reprlib.repr(value)}')
     flag = next((name for name, number in value.items() if isinstance(number, bool)), None)
     if flag is not None:
-        raise place.error(f'{what}: {quoted(flag)} is {value[flag]} in "{key}"; write 1 for true and 0 for false')
+        trouble = f"is {value[flag]}, not a number; write 1 for true and 0 for false"
+        raise place.error(f"{what}: column {quoted(flag)} {trouble}")
     return value
 
 
