@@ -110,7 +110,7 @@ class Program(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Return the command that the first word names; an error suggests those that are spelt alike."""
         alike = get_close_matches(args[0], COMMANDS)
-        if alike and args[0] not in COMMANDS:
+        if alike and args[0] not in COMMANDS and not ctx.resilient_parsing:  # of completion, words may be unfinished
             ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(alike)}?")
         return super().resolve_command(ctx, args)
 

@@ -191,9 +191,8 @@ def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
     """Raise `DataError` unless a table has all of these columns."""
     for name in wanted:
         if name not in head.names:
-            raise DataError(
-                f"no column {quoted(name)}; the columns are {listed(head.names)}", path=path, line=head.line
-            )
+            trouble = f"no column {quoted(name)}; the columns are {listed(head.names)}"
+            raise DataError(trouble, path=path, line=head.line)
 
 
 def _refuse_one_column(head: Head, path: str | Path) -> None:
@@ -201,10 +200,8 @@ def _refuse_one_column(head: Head, path: str | Path) -> None:
     if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
         remedy = "give its format (--from, format), tsv or csv"
         if {*head.names[0]}.isdisjoint(",\t"):
-            remedy = (
-                "separate columns by tabs or commas, and write decimals with a point; in Python, pass "
-                "pandas.read_csv(FILE, sep=';', decimal=',') to lpmert.read"
-            )
+            frame = "in Python, lpmert.read takes pandas.read_csv(FILE, sep=';', decimal=',')"
+            remedy = f"separate columns by tabs or commas, and write decimals with a point; {frame}"
         trouble = f"there is one column only, {quoted(head.names[0])}: {remedy}"
         raise DataError(trouble, path=path, line=head.line)
 

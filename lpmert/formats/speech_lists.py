@@ -94,9 +94,6 @@ def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NB
     """
     if not checked_sequence(scores, "scores"):
         raise DataError("scores names no file; give at least one")
-    several = next((one for one in scores if "," in one), None)
-    if several is not None:
-        raise DataError(f"{quoted(several)} is no name of a file: give each score by itself (--scores A --scores B)")
     place = Path(folder)
     found: dict[str, list[tuple[list[float], str]]] = {}
     for job in [place, *sorted(place.glob("output.*"))]:

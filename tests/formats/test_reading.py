@@ -366,9 +366,7 @@ def test_asr_example_has_the_numbers_of_its_readme() -> None:
     assert [len(text.split()) for text in nbest.texts] == nbest.dense_features()[:, 2].tolist()
 
 
-def test_ctm_and_joined_names_of_scores_are_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_ctm_is_refused_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "ref.ctm").write_text("u1 1 0.00 0.24 GOOD 1.00\nu1 1 0.24 0.48 MORNING, 1.00\n")
     with pytest.raises(DataError, match="CTM has a line for each word; give one for each utterance"):
         read_transcripts(tmp_path / "ref.ctm")
-    with pytest.raises(DataError, match="'decoder,ctc' is no name of a file: give each score by itself"):
-        read(tmp_path, "espnet", references={"u1": "a"}, scores=["decoder,ctc"])
