@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import succeeded
 from graph_problems import edits
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -379,6 +380,16 @@ def test_edits_over_the_length_of_the_references_are_the_ter_of_sacrebleu(corpus
     texts, references = [text for text, _ in corpus], [own for _, own in corpus]
     length = reference_length(TerTexts(), references)
     edits = measure_texts(one_each(texts), references, "ter")[0].statistics.sum()
+    assert (length is None) == (not any(one for own in references for one in own))
     if length is not None:
         score = sacrebleu.TER().corpus_score(texts, [*map(list, zip(*references, strict=True))]).score
         assert 100 * edits / length == pytest.approx(score)
+
+
+def test_ter_is_told_in_percent_with_its_edits(tmp_path: Path) -> None:
+    (tmp_path / "lists").write_text("0 ||| a b d ||| F0= 1 ||| 1\n1 ||| c ||| F0= 1 ||| 1\n")
+    (tmp_path / "references").write_text("a b c\nc e\n")
+    found = succeeded(
+        "evaluate", tmp_path / "lists", "--references", tmp_path / "references", "--metric", "ter", "--weights", "1"
+    )
+    assert "40.00% (2 errors)" in found.stdout
