@@ -12,7 +12,7 @@ import ast
 import logging
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -73,9 +73,10 @@ class Registry:
         except TypeError as error:
             raise self._refused(f"{self.kind} {quoted(name)} cannot be made without arguments: {error}") from error
 
-    def unknown(self, name: str) -> str:
-        """Return what to tell someone who gave a name that nothing has."""
-        return f"no {self.kind} {quoted(name)}; choose one of {listed(self.names())}, or give module:Name"
+    def unknown(self, name: str, others: Iterable[str] = ()) -> str:
+        """Return what to tell someone who gave a name that nothing has, nor any of the others."""
+        known = listed(dict.fromkeys([*self.names(), *others]))
+        return f"no {self.kind} {quoted(name)}; choose one of {known}, or give module:Name"
 
     def _foreign(self) -> dict[str, list[EntryPoint]]:
         """Return the entry points of other packages by name; those with a name of ours are reached as module:Name."""

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.findings import Outcome
-from lpmert.model.arrays import BEYOND_DOUBLES, checked_sequence, is_rounded
+from lpmert.model.arrays import BEYOND_DOUBLES, as_ids, checked_sequence, frame_names, is_rounded
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
@@ -359,14 +359,14 @@ class Reranker:
             np.cumsum([0, *np.bincount(numbers).tolist()]),
             (-statistics if self.gain else statistics)[order],
             names=getattr(self, "_names", None),
+            statistic_names=["-gain"] if self.gain and statistics.ndim == 1 else None,
         )
 
     def _split(self, X: Any, *, seen: bool) -> tuple[FloatArray, Any]:
         """Return features [M, D], and the column of the groups, if X has it."""
         if hasattr(X, "toarray"):
             raise TypeError("sparse data was passed; use X.toarray(), or an NBest with sparse features")
-        columns = getattr(X, "columns", None)
-        names = None if columns is None else [str(name) for name in columns]
+        names = frame_names(X)
         table = _array(X, "X")
         if table.ndim != 2:
             raise ValueError(f"Expected 2D array, got {table.ndim}D array instead. Reshape your data: one row each")
@@ -407,7 +407,7 @@ class Reranker:
                 "sklearn.set_config(enable_metadata_routing=True), set_fit_request(groups=True) and "
                 "set_score_request(groups=True)"
             )
-        given = np.asarray(groups, dtype=getattr(groups, "dtype", object))  # numbers beside strings stay such
+        given = as_ids(groups)
         if given.shape != (len(features),):
             raise ValueError(
                 f"groups must have an entry for each of the {len(features)} rows; its shape is {given.shape}"

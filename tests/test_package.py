@@ -54,7 +54,7 @@ def test_no_module_has_the_name_of_a_public_function() -> None:
 
 @pytest.mark.parametrize("given", [5, lpmert.Lattices([[1.0]], [0, 1], [0], [1], ["a"], ["a"])], ids=["5", "lattices"])
 def test_what_is_no_lists_is_told_with_the_remedy(given: Any, tmp_path: Path) -> None:
-    remedy = r"must be an NBest, not \w+; build one with lpmert.NBest\(...\), of lattices with lpmert.n_best"
+    remedy = r"must be an NBest, not \w+; make one with lpmert.read\(...\) of files and data frames"
     for call in (
         lambda: lpmert.rerank(given, [1.0]),
         lambda: lpmert.rerank(given, [1.0], vote=True),

@@ -243,3 +243,19 @@ print(model.fit([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 1, 1, 0], ["a", "a", "b", 
     assert lines[0] == "this Reranker is not fitted yet; call fit first"
     assert lines[1].startswith("no parameter 'sed'; the parameters are metric, method, gain")
     assert lines[2] == "0.0 1"
+
+
+@pytest.mark.parametrize("kind", ["str", "category", "string[python]", "polars"])
+def test_data_frames_may_name_groups_by_whatever_kind_of_text(kind: str) -> None:
+    features, losses, groups = data()
+    named = [f"q{group}" for group in groups]
+    column = Late("polars").Series(named) if kind == "polars" else pd.Series(named).astype(kind)
+    expected = lpmert.Reranker(method="och").fit(features, losses, groups)
+    assert np.array_equal(lpmert.Reranker(method="och").fit(features, losses, column).coef_, expected.coef_)
+    lists = lpmert.from_groups(pd.DataFrame(features, columns=["a", "b", "c"]), losses, column, gather=True)
+    assert (lists.n_lists, lists.names) == (20, ("a", "b", "c"))
+
+
+def test_gains_are_told_as_gains() -> None:
+    model = lpmert.Reranker(method="exact", gain=True).fit([[1.0], [2.0], [1.0], [2.0]], [0, 1, 3, 2], [0, 0, 1, 1])
+    assert "gain 3, at most 3" in str(model.result_)

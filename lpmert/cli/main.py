@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -88,6 +89,13 @@ class Program(click.Group):
         for heading, group in _GROUPS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, text) for name, (_, text) in group.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Return the command that the first word names; an error suggests those that are spelt alike."""
+        alike = get_close_matches(args[0], COMMANDS)
+        if alike and args[0] not in COMMANDS and not ctx.resilient_parsing:  # of completion, words may be unfinished
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(alike)}?")
+        return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words of the command line, and keep them for messages that repeat it."""

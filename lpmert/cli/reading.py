@@ -203,6 +203,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
             hint = f" Likely no features: {listed(no_features)}." if no_features else ""
             if error.suggestion.get("loss") == COLUMN:
                 hint += " Where no column is a loss, --references FILE counts errors."
+            hint += error.trouble and f" Only the first row was looked at, as of {error.trouble}."
             suggestion = dict(error.suggestion)
             if "metric" in suggestion and self.metric is not None:  # which may not take these statistics
                 del suggestion["metric"]
@@ -272,13 +273,13 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         counted = self._counted(data)
         return {} if counted is None or counted[1] is None else {ERROR_RATE: loss / counted[1]}
 
-    def _counted(self, data: Data) -> tuple[Unit, int | None] | None:
+    def _counted(self, data: Data) -> tuple[Unit, float | None] | None:
         """Return the unit of losses that were counted against references, and the length of these if it is known."""
         if "references" not in self.flags:
             return None
         from lpmert.formats.detect import format_by_name
         from lpmert.formats.references import references_by_list
-        from lpmert.metrics.text import EditTexts, reference_length, text_unit
+        from lpmert.metrics.text import EditTexts, TerTexts, reference_length, text_unit
         from lpmert.model.nbest import NBest
 
         if isinstance(data, NBest) and self.summed_metric(data) != "loss":
@@ -287,7 +288,7 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
         metric: Any = options.get("metric") or format_by_name(kind).metric
         metric = _text_metric(metric) if isinstance(metric, str) else metric
         length = None
-        if isinstance(metric, EditTexts):  # of others, references are not read again
+        if isinstance(metric, EditTexts | TerTexts):  # of others, references are not read again
             given: Any = options["references"]
             settings = {name: options.get(name, False) for name in ("partial", "by_position")}
             own = references_by_list(data.list_ids, given, **settings) if isinstance(data, NBest) else data.references

@@ -112,7 +112,8 @@ class Search(_How, Where, Question):
         with naming(self.name), limits as allowance, allowance.enforced():
             data = self.read_whole()
         took = time.perf_counter() - start
-        out.say(f"{self.name}: {sizes(data)}, {data.n_features} features, read in {took:.2f}s; seed {self.seed}")
+        features = f"{data.n_features} feature{'s' * (data.n_features != 1)}"
+        out.say(f"{self.name}: {sizes(data)}, {features}, read in {took:.2f}s; seed {self.seed}")
         out.say(described(data))
         return data, took
 

@@ -53,7 +53,7 @@ class Registered(NameType):
             if os.getcwd() not in sys.path:
                 sys.path.append(os.getcwd())
         elif value not in self.others and value not in self.registry.own and value not in self.registry.names():
-            self.fail(f"{self.registry.unknown(value)}.", param, ctx)
+            self.fail(f"{self.registry.unknown(value, self.others)}.", param, ctx)
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -93,7 +93,8 @@ class ColumnsNeeded(DataError):
     """A table does not tell which of its columns are what.
 
     missing: the options that would say so. said: what is known. suggestion: likely columns by option, once the rows
-    have been looked at. no_features: which columns of numbers are no features, and why.
+    have been looked at. no_features: which columns of numbers are no features, and why. trouble: why only the
+    first row was looked at.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class ColumnsNeeded(DataError):
         self.missing, self.said = tuple(missing), said
         self.suggestion: Mapping[str, str] = {}
         self.no_features: Mapping[str, str] = {}
+        self.trouble = ""
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,7 @@ class Wanted:
         """Return the columns to read; raises `ColumnsNeeded`, with all that is missing, where they are not known, and
         `DataError` where one that the caller names is not there.
         """
+        _refuse_one_column(head, path)
         known, read = head.recorded or recognised(head.names), self.counted is False
         segment = self.segment or known.segment
         statistics, there = known.statistics, head.names
@@ -192,13 +195,19 @@ def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
     """Raise `DataError` unless a table has all of these columns."""
     for name in wanted:
         if name not in head.names:
-            there = f"the columns are {listed(head.names)}"
-            if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
-                remedy = "give its format (--from, format), tsv or csv"
-                if {*head.names[0]}.isdisjoint(",\t"):
-                    remedy = "separate columns by tabs or commas"
-                there = f"there is one column only, {quoted(head.names[0])}: {remedy}"
-            raise DataError(f"no column {quoted(name)}; {there}", path=path, line=head.line)
+            trouble = f"no column {quoted(name)}; the columns are {listed(head.names)}"
+            raise DataError(trouble, path=path, line=head.line)
+
+
+def _refuse_one_column(head: Head, path: str | Path) -> None:
+    """Raise `DataError` where what separates columns is taken for a part of their name."""
+    if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
+        remedy = "give its format (--from, format), tsv or csv"
+        if {*head.names[0]}.isdisjoint(",\t"):
+            frame = "in Python, lpmert.read takes pandas.read_csv(FILE, sep=';', decimal=',')"
+            remedy = f"separate columns by tabs or commas, and write decimals with a point; {frame}"
+        trouble = f"there is one column only, {quoted(head.names[0])}: {remedy}"
+        raise DataError(trouble, path=path, line=head.line)
 
 
 def recognised(names: Sequence[str]) -> Columns:
@@ -311,7 +320,7 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
     text = said.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
     taken = {segment, text, *_parted(options.get("loss") or options.get("gain") or options["statistics"])}
     features = {name: found for name, found in numbers.items() if name not in taken and _parted(name) == [name]}
-    gaps = [name for name in cells if name not in {*numbers, *taken} and _numbers(cells[name][:1], textual) is not None]
+    gaps = [name for name in cells if name not in {*numbers, *taken} and _some_numbers(cells[name], textual)]
     reasons = dict.fromkeys(gaps, "not a number in every row") | _reasons(features, first, costs=costs)
     lengths = [name for name in reasons if reasons[name] == _SAME and "ref" in name.lower() and _counts(numbers[name])]
     if costs:
@@ -321,7 +330,7 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
     if lengths and not said.statistics and _counts_errors(loss) and _counts(numbers[loss]):
         options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
         del reasons[lengths[0]], features[lengths[0]]
-    named = [name for name in features if name not in reasons] or [*features] or ["A,B,C"]
+    named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
     return Suggestion({"segment": segment, "features": ",".join(named), **options, "text": text}, reasons)
 
 
@@ -370,6 +379,11 @@ def _numbers(cells: Any, textual: bool) -> FloatArray | None:
     except (ValueError, OverflowError):
         return None
     return found if (np.abs(found) <= MAGNITUDE_LIMIT).all() else None
+
+
+def _some_numbers(cells: Any, textual: bool) -> bool:
+    rows = range(min(len(cells), _FEW_ROWS))
+    return any(_numbers(cells[row : row + 1], textual) is not None for row in rows)
 
 
 def _counts(numbers: FloatArray) -> bool:

@@ -34,8 +34,9 @@ _HEAD = 1 << 16
 _MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "npz"}
 _SRILM = re.compile(r"(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
+_SCORE = re.compile(rb"[^ \t\n]+[ \t]+[-+]?[0-9][-+.0-9eE]*[ \t]*\r?(\n|$)")
 _CHOOSING = ("features", "loss", "gain", "statistics")
-_REMEDY = f"give the format ({{}}, format), one of {listed(FORMATS.own)}, or module:Name"
+_REMEDY = f"give the format (--from, format), one of {listed(FORMATS.own)}, or module:Name"
 
 
 def read(
@@ -142,6 +143,9 @@ def _selected(
     wanted = Wanted.of(features=features, loss=loss, statistics=statistics, gain=gain)
     if wanted.features is not None:
         nbest = nbest.select_features(matched(wanted.features, nbest.names, nbest.names))
+    if gain is not None and gain not in nbest.statistic_names == ("loss",):
+        remedy = "in best-of-n 1 - correct: leave gain (--gain) out"
+        raise DataError(f"no statistic {quoted(gain)}; the lists have a loss already, {remedy}")
     if wanted.statistics is not None:
         nbest = nbest.select_statistics(wanted.statistics)
     return nbest if gain is None else losses_of_gains(nbest)
@@ -183,9 +187,12 @@ def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **
 
 def writer_of(format: Format, name: str) -> Callable[..., None]:
     if format.writer is None:
-        writable = ", ".join(other for other in FORMATS.own if FORMATS.find(other).writer)
-        raise DataError(f"format {name} is only read; choose one of {writable}")
+        raise DataError(f"format {name} is only read; choose one of {_writable()}")
     return format.writer
+
+
+def _writable() -> str:
+    return listed(name for name in FORMATS.own if FORMATS.find(name).writer)
 
 
 def format_by_name(name: str) -> Format:
@@ -200,7 +207,8 @@ def format_of_target(path: str | Path) -> str:
     """Return the format that the ending of a path names; raises `DataError` if it names none."""
     kind = format_of_name(path) or ("npz" if Path(path).suffix == ".npz" else _by_ending(path))
     if kind is None:
-        raise DataError(f"cannot tell from the ending in which format to write; {_REMEDY.format('--to')}", path=path)
+        remedy = f"give the format (--to, format), one of {_writable()}"
+        raise DataError(f"cannot tell from the ending in which format to write; {remedy}", path=path)
     return kind
 
 
@@ -218,7 +226,7 @@ def detect(source: Source) -> str:
             raise DataError("give at least one file")
         source = source[0]
     if str(source) != STDIN and Path(source).is_dir():
-        kind = _by_folder(Path(source))
+        kind, head = _by_folder(Path(source)), b""
     else:
         head = head_of(source, _HEAD)
         if not head:
@@ -231,7 +239,9 @@ def detect(source: Source) -> str:
         remedy = "give it to a command, alone; in Python, its lists to lpmert.read and its region to lpmert.minimize"
         raise DataError(f"a problem, which is more than lists: {remedy}", path=source)
     if kind is None:
-        raise DataError(f"cannot tell the format; {_REMEDY.format('--from')}", path=source)
+        scores = "lines of a key and a number are scores: give NAME=FILE for each (in Python, files by name)"
+        remedy = scores if _SCORE.match(head) else _REMEDY
+        raise DataError(f"cannot tell the format; {remedy}", path=source)
     return kind
 
 
@@ -281,7 +291,7 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
     if "|||" in first:
         return "moses"
     if _by_utterance(head) is not None:
-        remedy = f"give the folder or a manifest of all, or {_REMEDY.format('--from')}"
+        remedy = f"give the folder or a manifest of all, or {_REMEDY}"
         raise DataError(f"looks like the file of one utterance; {remedy}", path=path)
     for kind, separator in (("tsv", "\t"), ("csv", ",")):
         if separator in first and named is None:

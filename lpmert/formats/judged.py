@@ -122,7 +122,8 @@ def named_runs(runs: Any) -> dict[str, Any]:
         names.append(plain.stem)
     twice = repeated(names)
     if twice is not None:
-        raise DataError(f"two runs are called {quoted(twice)}; name them: NAME=FILE, in Python a mapping by name")
+        remedy = "name them: NAME=FILE, in Python a mapping by name"
+        raise DataError(f"two runs are called {quoted(twice)}; {remedy}", path=paths[names.index(twice)])
     return dict(zip(names, paths, strict=True))
 
 

@@ -41,6 +41,7 @@ _ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", "
 _HEADER = ["utterance", "reference"]
 _KEY = re.compile(r"[^ \t\n\r\v\f]+")
 _MARKED = re.compile(r"[^ \t\n\r\v\f]*[0-9]")  # the first word may be an id
+_CTM = re.compile(r"[^ \t]+[ \t]+[^ \t]+([ \t]+[0-9.]+){2}[ \t]+[^ \t]+([ \t]+[0-9.]+)?[ \t]*")
 _TRN = re.compile(r"(.*?)\(([^ \t\n\r\v\f()]+)\)[ \t]*")
 
 
@@ -148,6 +149,8 @@ def _transcripts(rows: Rows, path: str | Path) -> Keyed:
     """Return line and words by utterance of the lines of a file; see `read_transcripts`."""
     if rows and rows[0][1].split("\t")[:2] == _HEADER:
         rows = [(place, "\t".join(line.split("\t")[:2])) for place, line in rows[1:]]
+    if len(rows) > 1 and all(_CTM.fullmatch(line) for _, line in rows):
+        raise DataError("CTM has a line for each word; give one for each utterance: its id and all words", path=path)
     matches = [_TRN.fullmatch(line) for _, line in rows]
     if all(matches):
         pairs = zip(rows, matches, strict=True)

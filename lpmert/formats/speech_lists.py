@@ -47,7 +47,7 @@ def read_scores(
     if not separator:
         raise DataError("separator must not be empty; it stands between the id of a list and the rest of a key")
     if (counted is False) == (losses is None):
-        raise DataError("give either references (and text_file) or losses")
+        raise DataError("give either references and text_file (--references, --text-file), or losses (--losses)")
     if counted and text_file is None:
         raise DataError("word errors need texts: give the file of lines `key word word ...`")
     for what, named in (("scores", scores), ("losses", losses)):

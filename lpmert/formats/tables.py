@@ -127,10 +127,13 @@ class _Table:
         if names:
             every = Columns(names[0], tuple(names[1:]), (), None)
             most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
-            with suppress(DataError, StopIteration), closing(self.blocks(source, format, lambda _: every)) as blocks:
-                ids, *columns = next(blocks).columns
-                ids = [key for key, size in zip(*Runs.of(ids), strict=True) for _ in range(size)]
-                cells = {name: column[:most] for name, column in zip(names, [ids, *columns], strict=True)}
+            try:
+                with suppress(StopIteration), closing(self.blocks(source, format, lambda _: every)) as blocks:
+                    ids, *columns = next(blocks).columns
+                    ids = [key for key, size in zip(*Runs.of(ids), strict=True) for _ in range(size)]
+                    cells = {name: column[:most] for name, column in zip(names, [ids, *columns], strict=True)}
+            except DataError as trouble:
+                error.trouble = str(trouble)
         costs = self._wanted.counted is not None
         found = suggested(cells, error.said, textual=self._textual, costs=costs)
         asked = [*error.missing, *(("gain", "statistics", "metric") if "loss" in error.missing else ())]
@@ -388,6 +391,10 @@ def _outcome(what: str, candidate: dict[str, Any], place: Place) -> dict[str, An
 def _named(what: str, key: str, value: Any, place: Place) -> dict[str, Any]:
     if not isinstance(value, dict) or not value or "" in value:
         raise place.error(f'{what}: "{key}" must be an object of numbers by name, not {reprlib.repr(value)}')
+    flag = next((name for name, number in value.items() if isinstance(number, bool)), None)
+    if flag is not None:
+        trouble = f"is {value[flag]}, not a number; write 1 for true and 0 for false"
+        raise place.error(f"{what}: column {quoted(flag)} {trouble}")
     return value
 
 

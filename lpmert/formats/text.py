@@ -14,6 +14,7 @@ from lpmert.model.arrays import EXACT_INTEGERS, MAGNITUDE_LIMIT, rounds
 from lpmert.quoting import quoted, repeated
 from lpmert.system.files import lines
 
+_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
 WHITE = " \t\n\r\v\f"
 """ASCII white space: `str.strip` and `str.split` would take no-break and ideographic spaces, too."""
 
@@ -92,7 +93,9 @@ def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs 
     if number is not None and abs(number) < EXACT_INTEGERS:
         return None
     if number is None:
-        trouble = "not a number"
+        trouble = "not a number" if textual or not isinstance(cell, str) else "not a number but a text"
+        if textual and _COMMA.fullmatch(str(cell).strip()):
+            trouble = "not a number; write a point before decimals"
     elif not math.isfinite(number):
         trouble = f"not a finite number in double precision; correct it, or leave out {part}"
     elif abs(number) > MAGNITUDE_LIMIT:

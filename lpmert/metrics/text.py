@@ -232,12 +232,7 @@ class TerTexts(Summed):
         return f"{'sentence-' if self.per_sentence else ''}ter|{settings}|{_version('sacrebleu')}"
 
     def counter(self, references: Sequence[str]) -> TextCounter:
-        ter = _sacrebleu().TER(
-            normalized=self.normalized,
-            no_punct=self.no_punct,
-            asian_support=self.asian_support,
-            case_sensitive=self.case_sensitive,
-        )
+        ter = self._ter()
         prepared = _prepared(ter, references)
 
         def count(text: str) -> list[float]:
@@ -245,6 +240,19 @@ class TerTexts(Summed):
             return [_rate(edits, length) if self.per_sentence else float(edits)]
 
         return count
+
+    def length(self, references: Sequence[str]) -> float:
+        """Return the average length of the references of a list, by which sacrebleu divides its edits."""
+        words = _prepared(self._ter(), references)["ref_words"]
+        return sum(map(len, words)) / len(words)
+
+    def _ter(self) -> Any:
+        return _sacrebleu().TER(
+            normalized=self.normalized,
+            no_punct=self.no_punct,
+            asian_support=self.asian_support,
+            case_sensitive=self.case_sensitive,
+        )
 
 
 @dataclass(frozen=True)
@@ -361,11 +369,13 @@ def text_unit(settings: object, n_lists: int, rate: float | None) -> Unit:
     return Unit(f"{name} edits") if rate is None else Unit(name, rate, percent=True, counts="errors")
 
 
-def reference_length(settings: object, references: Sequence[Sequence[str]]) -> int | None:
+def reference_length(settings: object, references: Sequence[Sequence[str]]) -> float | None:
     """Return by what edits that a metric on texts counted are divided for a rate; `None` where that is not known.
 
-    With several references it depends on which are nearest.
+    With several references it depends on which are nearest, but for TER.
     """
+    if isinstance(settings, TerTexts) and not settings.per_sentence:
+        return sum(map(settings.length, references)) or None
     if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(own) != 1 for own in references):
         return None
     return sum(settings.length(own[0]) for own in references) or None

@@ -42,6 +42,18 @@ def real_matrix(values: ArrayLike, what: str, *, copy: bool = True) -> FloatArra
     return matrix
 
 
+def as_ids(values: Any) -> Any:
+    """Return ids as an array in which numbers beside strings stay such, which numpy would make strings."""
+    kind = getattr(values, "dtype", None)  # data frames have kinds of their own
+    return np.asarray(values, dtype=kind if isinstance(kind, np.dtype) else object)
+
+
+def frame_names(features: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame; `None` for other features."""
+    columns = getattr(features, "columns", None)
+    return None if columns is None else [str(name) for name in columns]
+
+
 def real_numbers(values: Any, what: str) -> Any:
     """Return the values as an array of real numbers, of whatever type and shape."""
     masked = sys.modules.get("numpy.ma")  # who has a masked array has imported it, and others need not

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import logging
+import string
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lpmert.errors import DataError, IntArray
 from lpmert.metrics.base import Metric
-from lpmert.metrics.text import TextMetric, text_metric
-from lpmert.model.arrays import checked_labels, checked_references, checked_sequence, numbered, real_matrix
+from lpmert.metrics.text import EditTexts, TextMetric, text_metric
+from lpmert.model.arrays import (
+    as_ids,
+    checked_labels,
+    checked_references,
+    checked_sequence,
+    frame_names,
+    numbered,
+    real_matrix,
+)
 from lpmert.model.nbest import NBest, gathered
 from lpmert.quoting import quoted
+from lpmert.registry import BLEU_COLUMNS
 from lpmert.system.deadline import checked
+
+logger = logging.getLogger(__name__)
+
+_MUCH = 0.1
+"""Share of the references' words from which their spelling is worth a warning."""
+_MATCHES_4 = BLEU_COLUMNS.index("match_4")
 
 
 def from_classification(
@@ -24,14 +43,14 @@ def from_classification(
 
     Parameters
     ----------
-    features : array [n, D]
+    features : array [n, D] or data frame
         Of the cases.
     labels : array [n]
         True and False, 1 and 0, 1 and -1, or any two values; the larger one is positive.
     intercept : bool
         Whether there is a constant feature.
     names : sequence of str, optional
-        Of the features.
+        Of the features; by default those of the data frame's columns.
 
     Returns
     -------
@@ -53,6 +72,7 @@ def from_classification(
     """
     rows = real_matrix(features, "features")
     positive = _positive(labels, len(rows))
+    names = frame_names(features) if names is None else names
     columns = checked_labels(numbered("feature", rows.shape[1]) if names is None else names, rows.shape[1], "names")
     if intercept:
         rows = np.hstack([rows, np.ones((len(rows), 1))])
@@ -74,14 +94,14 @@ def from_choices(
 
     Parameters
     ----------
-    features : array [rows, D]
+    features : array [rows, D] or data frame
         Of the alternatives.
     cases : array [rows]
         The case of each row; the rows of a case are adjacent.
     chosen : array [rows]
         True (or 1) for the alternative that was taken.
     names : sequence of str, optional
-        Of the features.
+        Of the features; by default those of the data frame's columns.
 
     Returns
     -------
@@ -117,7 +137,7 @@ def from_choices(
         features=rows,
         offsets=offsets,
         statistics=1 - taken.astype(np.float64),
-        names=names,
+        names=frame_names(features) if names is None else names,
         list_ids=ids,
     )
 
@@ -164,12 +184,9 @@ def from_groups(
     >>> lists.list_ids, lists.offsets.tolist()
     (('a', 'b'), [0, 2, 3])
     """
-    columns = getattr(features, "columns", None)
-    if names is None and columns is not None:
-        names = [str(name) for name in columns]
+    names = frame_names(features) if names is None else names
     rows = real_matrix(features, "features")
-    # numpy would make strings of numbers beside strings
-    owners = _column(np.asarray(groups, dtype=getattr(groups, "dtype", object)), len(rows), "groups")
+    owners = _column(as_ids(groups), len(rows), "groups")
     for one in owners.tolist():
         if type(one) not in (str, int):
             raise DataError(f"groups must be strings or whole numbers, not {quoted(one)}")
@@ -210,6 +227,23 @@ def _owners(ids: NDArray[np.generic], argument: str, what: str, remedy: str | No
     return owner, list(numbers)
 
 
+def _warn_of_spelling(texts: Sequence[str], references: Sequence[Sequence[str]], settings: Any) -> None:
+    """Warn where many words of the references come in the texts, but only in another case or with other punctuation."""
+    if not hasattr(settings, "lowercase"):
+        return
+    marks = string.punctuation if isinstance(settings, EditTexts) else ""  # which others split off, or hardly count
+    cased = str.lower if settings.lowercase else str
+    known = set(map(cased, {word for text in texts for word in text.split()}))
+    alike = {word.lower().strip(marks) for word in known}
+    wanted = Counter(cased(word) for own in references for text in own for word in text.split())
+    missed = [word for word in wanted if word not in known and word.lower().strip(marks) in alike]
+    count, total = sum(map(wanted.__getitem__, missed)), wanted.total()
+    if count > _MUCH * total:
+        trouble = "are in the texts only in another case or with other punctuation"
+        remedy = "spell both alike; metric.lowercase=yes ignores case"
+        logger.warning("%d of %d words of the references, such as %r, %s: %s", count, total, missed[0], trouble, remedy)
+
+
 def _column(values: ArrayLike, count: int, what: str) -> NDArray[np.generic]:
     column: NDArray[np.generic] = np.asarray(values)
     if column.shape != (count,):
@@ -247,6 +281,10 @@ def measure_texts(
         texts = nbest.texts[begin:end]
         known = {text: count(text) for text in checked(dict.fromkeys(texts))}
         rows += [known[text] for text in texts]
+    _warn_of_spelling(nbest.texts, several, settings)
+    if settings.columns == BLEU_COLUMNS and not any(row[_MATCHES_4] for row in rows):
+        remedy = "if no spaces part words, set metric.tokenize, such as zh, ja-mecab or char"
+        logger.warning("no text has four words in a row of a reference, so BLEU is 0 for all weights; %s", remedy)
     numbers = sorted({len(own) for own in several})
     source = f"nrefs:{numbers[0] if len(numbers) == 1 else 'var'}|{settings.signature}"
     measured = nbest.changed(statistics=np.array(rows, dtype=np.float64), statistic_names=settings.columns)

@@ -315,8 +315,8 @@ def checked_lists(lists: object) -> NBest:
     """Return the first argument of a function that takes N-best lists; raises `DataError` if it is anything else."""
     if not isinstance(lists, NBest):
         raise DataError(
-            f"the first argument must be an NBest, not {type(lists).__name__}; build one with lpmert.NBest(...), of "
-            "lattices with lpmert.n_best(...)"
+            f"the first argument must be an NBest, not {type(lists).__name__}; make one with lpmert.read(...) of files "
+            "and data frames, lpmert.NBest(...) of arrays, lpmert.n_best(...) of lattices"
         )
     return lists
 

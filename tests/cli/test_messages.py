@@ -49,6 +49,13 @@ def test_help_shows_no_default_that_is_nothing(command: str) -> None:
     assert '[default: ""]' not in " ".join(shown.stdout.split())
 
 
+def test_names_that_are_mistyped_are_told_what_they_may_be(table: str) -> None:
+    assert "No such command 'slove'. Did you mean solve?" in refusal("slove", table, code=2)
+    assert "sentence-bleu, sentence-chrf, ter, sentence-ter" in refusal(
+        "solve", *columns(table), "--metric", "tre", code=2
+    )
+
+
 @pytest.mark.parametrize("form", ["{}", "{}=1", "1,{}", "a={}"])
 @pytest.mark.parametrize("command", main.list_commands(click.Context(main)))
 def test_a_huge_argument_is_not_echoed(table: str, command: str, form: str) -> None:

@@ -308,6 +308,7 @@ def test_what_cannot_be_told_asks_for_the_format(tmp_path: Path) -> None:
     for content, message in (
         ("x" * 5000 + "\n", "cannot tell the format"),
         ("a\0b\n", "cannot tell the format"),
+        ("u1-1 -3.25\nu1-2 -4e0\n", "cannot tell the format; lines of a key and a number are scores: give NAME=FILE"),
         ("hello\n", r"cannot tell the format; give the format \(--from, format\), one of tsv"),
         ("", "x: empty file"),
         ("SCORES_TXT_BEGIN_0 0 1 2 WER\n", "these are the scores of mert data"),
@@ -332,8 +333,19 @@ def test_options_that_a_format_does_not_take_are_refused(tmp_path: Path) -> None
         read(tmp_path / "x.npz", "xml")
     with pytest.raises(DataError, match="format slf is only read"):
         write(small(), tmp_path / "y", "slf")
-    with pytest.raises(DataError, match="cannot tell from the ending in which format to write"):
+    with pytest.raises(DataError, match="cannot tell from the ending in which format to write") as caught:
         write(small(), tmp_path / "y.out")
+    assert "best-of-n" in str(caught.value)
+    assert "srilm" not in str(caught.value)
+
+
+def test_a_loss_made_of_correct_is_no_gain_once_more(tmp_path: Path) -> None:
+    candidates = [{"scores": {"a": 1}, "correct": True}]
+    (tmp_path / "x.jsonl").write_text(json.dumps({"id": "q", "candidates": candidates}) + "\n")
+    with pytest.raises(
+        DataError, match=r"no statistic 'correct'; the lists have a loss already.*leave gain \(--gain\) out"
+    ):
+        read(tmp_path / "x.jsonl", gain="correct")
 
 
 @pytest.mark.parametrize(

@@ -364,3 +364,9 @@ def test_asr_example_has_the_numbers_of_its_readme() -> None:
     assert (scores.argmax(axis=1) == 0).all()
     assert nbest.texts is not None
     assert [len(text.split()) for text in nbest.texts] == nbest.dense_features()[:, 2].tolist()
+
+
+def test_ctm_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "ref.ctm").write_text("u1 1 0.00 0.24 GOOD 1.00\nu1 1 0.24 0.48 MORNING, 1.00\n")
+    with pytest.raises(DataError, match="CTM has a line for each word; give one for each utterance"):
+        read_transcripts(tmp_path / "ref.ctm")

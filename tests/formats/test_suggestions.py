@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import run
+from commands import refusal, run
 from shared import SHARED_DATA, needs_shared
 
-from lpmert import read
+from lpmert import DataError, read
 from lpmert.formats.columns import ColumnsNeeded
 
 Table = dict[str, list[Any]]
@@ -187,6 +187,28 @@ def test_a_broken_table_still_says_what_it_needs(tmp_path: Path) -> None:
     path = written(tmp_path, speech())
     path.write_text(path.read_text() + "one\tcell\ttoo\tfew\n")
     assert needed(path).suggestion["features"].split(",") == ["am", "lm", "score", "words", "ref_words"]
+    assert "the first row was looked at, as of" in refusal("solve", path)
+    assert "lists.tsv:62: 4 cells, but the header has 10" in " ".join(refusal("solve", path).split())
+
+
+def test_columns_with_gaps_are_neither_proposed_nor_forgotten(tmp_path: Path) -> None:
+    gaps = [None, *[0.5 * row for row in range(LISTS * ROWS - 1)]]
+    path = written(
+        tmp_path, {"q": speech()["recording"], "n": speech()["rank"], "prm": gaps, "correct": [True] * 60}, "jsonl"
+    )
+    error = needed(path)
+    assert error.no_features == {"prm": "not a number in every row", "n": "counts the rows of a list"}
+    assert error.suggestion == {"segment": "q", "features": "A,B,C", "gain": "correct"}
+
+
+@pytest.mark.parametrize("columns", [{}, {"segment": "q", "features": "am", "loss": "errors"}])
+def test_columns_parted_by_semicolons_are_refused_with_the_remedy(tmp_path: Path, columns: dict[str, str]) -> None:
+    (tmp_path / "x.csv").write_text("q;am;errors\na;0,5;1\n")
+    with pytest.raises(DataError, match=r"one column only, 'q;am;errors': separate columns .* decimal=',"):
+        read(tmp_path / "x.csv", **columns)
+    (tmp_path / "x.csv").write_text('q,am,errors\na,"0,5",1\n')
+    with pytest.raises(DataError, match="'0,5', not a number; write a point before decimals"):
+        read(tmp_path / "x.csv", segment="q", features="am", loss="errors")
 
 
 REAL = {

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import succeeded
 from graph_problems import edits
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,16 @@ from shared import SHARED_DATA, needs_shared
 
 from lpmert.errors import DataError, FloatArray, MetricError
 from lpmert.metrics.base import Metric
-from lpmert.metrics.text import TEXT_METRICS, BleuTexts, ChrfTexts, EditTexts, SentenceBleuTexts, TerTexts, TextMetric
+from lpmert.metrics.text import (
+    TEXT_METRICS,
+    BleuTexts,
+    ChrfTexts,
+    EditTexts,
+    SentenceBleuTexts,
+    TerTexts,
+    TextMetric,
+    reference_length,
+)
 from lpmert.model.converters import measure_texts
 from lpmert.model.nbest import NBest
 
@@ -335,3 +345,51 @@ def test_first_hypotheses_have_the_corpus_bleu_of_the_readme_and_of_sacrebleu(da
     assert found == pytest.approx(score, abs=5e-3)
     theirs = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(texts, [references])
     assert found == pytest.approx(theirs.score, abs=1e-9)
+
+
+def warned(caplog: pytest.LogCaptureFixture, metric: str | TextMetric, texts: list[str], references: list[str]) -> str:
+    """Return what counting warns of."""
+    caplog.clear()
+    measure_texts(one_each(texts), references, metric)
+    return " ".join(record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+
+
+def test_references_that_are_spelt_otherwise_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    texts, capitals = ["good morning doctor", "it is late"], ["GOOD MORNING, DOCTOR", "it is late."]
+    told = "4 of 6 words of the references, such as 'GOOD', are in the texts only in another case"
+    assert told in warned(caplog, "wer", texts, capitals)
+    assert "2 of 6 words of the references, such as 'morning,'" in warned(
+        caplog, EditTexts(lowercase=True), texts, capitals
+    )
+    assert "3 of 6 words" in warned(
+        caplog, BleuTexts(), ["good morning", "it is late"], ["GOOD MORNING", "IT is late !"]
+    )
+    assert not warned(caplog, "wer", texts, ["good evening Doctors", "it is early ."])
+    assert not warned(caplog, "ter", texts, capitals)
+
+
+def test_a_bleu_that_no_weights_lift_above_0_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    texts, references = ["今日は 天気がいい"], ["今日は天気がいい。"]
+    assert "BLEU is 0 for all weights" in warned(caplog, "bleu", texts, references)
+    assert not warned(caplog, BleuTexts(tokenize="char"), texts, references)
+
+
+@settings(max_examples=30)
+@given(CORPORA)
+def test_edits_over_the_length_of_the_references_are_the_ter_of_sacrebleu(corpus: list[tuple[str, list[str]]]) -> None:
+    texts, references = [text for text, _ in corpus], [own for _, own in corpus]
+    length = reference_length(TerTexts(), references)
+    edits = measure_texts(one_each(texts), references, "ter")[0].statistics.sum()
+    assert (length is None) == (not any(one for own in references for one in own))
+    if length is not None:
+        score = sacrebleu.TER().corpus_score(texts, [*map(list, zip(*references, strict=True))]).score
+        assert 100 * edits / length == pytest.approx(score)
+
+
+def test_ter_is_told_in_percent_with_its_edits(tmp_path: Path) -> None:
+    (tmp_path / "lists").write_text("0 ||| a b d ||| F0= 1 ||| 1\n1 ||| c ||| F0= 1 ||| 1\n")
+    (tmp_path / "references").write_text("a b c\nc e\n")
+    found = succeeded(
+        "evaluate", tmp_path / "lists", "--references", tmp_path / "references", "--metric", "ter", "--weights", "1"
+    )
+    assert "40.00% (2 errors)" in found.stdout

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from late import Late
 
 from lpmert.errors import DataError
 from lpmert.model.converters import from_choices, from_classification, from_groups
@@ -32,6 +33,9 @@ def test_classification_loss_counts_wrong_signs_with_ties_negative(data: st.Data
 
 
 def test_classification_names_the_intercept_last() -> None:
+    frame = Late("pandas").DataFrame({"price": [1, 2], "km": [3, 4]})
+    assert from_classification(frame, [1, 0]).names == ("price", "km", "intercept")
+    assert from_choices(frame, cases=["Ann", "Ann"], chosen=[0, 1]).names == ("price", "km")
     assert from_classification([[1, 2]], [1]).names == ("feature1", "feature2", "intercept")
     assert from_classification([[1, 2]], [1], names=["a", "b"]).names == ("a", "b", "intercept")
     assert from_classification([[1, 2]], [1], names=["a", "b"], intercept=False).names == ("a", "b")
