@@ -27,11 +27,6 @@ RATIOS = ("bleu cones", "bleu selections")
 CAP, CORES = "within a cosine", "boxes closed by cores"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "certificate.json"
-
-
 @pytest.fixture(scope="module")
 def capped(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, str]:
     """Lists and a certificate within a cosine, with several facets."""

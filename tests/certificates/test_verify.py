@@ -26,11 +26,6 @@ pytestmark = pytest.mark.usefixtures("poor_start")
 CHECKER = [ROOT / "lpmert" / "certificates" / "format.py", *(ROOT / "lpmert" / "certificates" / "check").glob("*.py")]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "certificate.json"
-
-
 class TestAccepts:
     """What the checker proves is what enumeration in fractions finds, which shares no code with it."""
 
@@ -59,18 +54,6 @@ class TestAccepts:
         for tree in ("cones", "selections"):
             write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest), kind=tree)
             assert verify(path, lists.nbest).bound == best_loss(lists)
-
-
-def with_limits(lists: Lists, rows: list[list[float]]) -> Lists:
-    """The same lists and one {a, 0} a limit, whose 0 costs more than everything."""
-    pairs = np.array([vector for row in rows for vector in (row, [0.0] * len(row))])
-    forbidden = np.tile([0.0, 1e6], len(rows))
-    ends = lists.offsets[-1] + 2 * np.arange(1, len(rows) + 1)
-    return Lists(
-        np.vstack([lists.features, pairs]),
-        np.concatenate([lists.offsets, ends]),
-        np.concatenate([lists.losses, forbidden]),
-    )
 
 
 class TestShared:

@@ -17,8 +17,6 @@ from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
 from lpmert.result_schema import schema_of
 from lpmert.unseen.estimate import Split, folds_of
 
-pictures = Late("lpmert.reporting.pictures")
-
 jsonschema, stats = Late("jsonschema"), Late("scipy.stats")
 
 FAST = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging()}

@@ -39,12 +39,6 @@ def line_events(features: FloatArray, offsets: IntArray, weights: FloatArray, di
     return Events(*lists.events(weights, direction))
 
 
-def lists_of(rows):
-    offsets = np.cumsum([0, *(len(row) for row in rows)])
-    flat = np.array([entry for row in rows for entry in row], dtype=np.float64)
-    return np.ascontiguousarray(flat[:, :-1]), offsets, -flat[:, -1].astype(np.int64)
-
-
 def decode(features, offsets, costs, weights):
     scores = features @ weights
     return sum(int(costs[begin + np.argmax(scores[begin:end])]) for begin, end in pairwise(offsets))

@@ -193,8 +193,6 @@ def test_the_command_shows_writes_and_recommends(table):
     assert found["optimum"]["loss"] <= found["averaged"]["loss"]
     assert found["estimate"]["folds"] == 5
 
-    dev = lpmert.read(table / "few.tsv", segment="utterance", features=["am", "lm", "words"], loss="errors")
-
 
 ONE_INPUT = "Standard input (-) can be only one of the files"
 REFUSED = [
