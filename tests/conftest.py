@@ -1,7 +1,8 @@
 """What holds for all tests."""
 
+import gc
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -82,6 +83,16 @@ LONG = (
     "test_proofs",
 )
 """Files that take long: with them first, no worker of `-n --dist loadfile --no-loadscope-reorder` is left with one."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """Collect without looking for garbage among thousands of tests, none of which is any."""
+    gc.disable()
+    found = yield
+    gc.freeze()
+    gc.enable()
+    return found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -49,17 +49,17 @@ def test_help_shows_no_default_that_is_nothing(command: str) -> None:
     assert '[default: ""]' not in " ".join(shown.stdout.split())
 
 
-@pytest.mark.parametrize("form", ["{}", "{}=1", "1,{}", "a={}"])
 @pytest.mark.parametrize("command", main.list_commands(click.Context(main)))
-def test_a_huge_argument_is_not_echoed(table: str, command: str, form: str) -> None:
+def test_a_huge_argument_is_not_echoed(table: str, command: str) -> None:
     known = main.get_command(click.Context(main), command)
     options = [one.opts[-1] for one in known.params if isinstance(one, click.Option) and not one.is_flag]
     needed = ALONE[command] if command in ALONE else [*columns(table), *NEEDED.get(command, [])]
-    for given in ([form.format(HUGE)], *([*needed, option, form.format(HUGE)] for option in [*options, "--unknown"])):
-        outcome = run(command, *given)
-        assert outcome.exit_code in (1, 2), (given[-2:-1], outcome.exception)
-        assert len(outcome.stderr) < 3 * LONGEST_MESSAGE, given[-2:-1]
-        assert len(outcome.stdout) < 3 * LONGEST_MESSAGE, given[-2:-1]
+    for huge in (HUGE, f"{HUGE}=1", f"1,{HUGE}", f"a={HUGE}"):
+        for given in ([huge], *([*needed, option, huge] for option in [*options, "--unknown"])):
+            outcome = run(command, *given)
+            assert outcome.exit_code in (1, 2), (given[-2:-1], outcome.exception)
+            assert len(outcome.stderr) < 3 * LONGEST_MESSAGE, given[-2:-1]
+            assert len(outcome.stdout) < 3 * LONGEST_MESSAGE, given[-2:-1]
 
 
 @pytest.mark.parametrize("place", ["header", "key", "number", "name"])

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracle import Lists, exact_decode
+from oracle import Lists, best_loss, exact_decode
 from problems import random_lists
+from searches import short_descent
 from shared import needs_shared, swahili
 
 import lpmert
@@ -76,6 +77,17 @@ def test_one_number_that_is_no_decimal_leaves_all_as_they_are() -> None:
 
 OPPOSITE = {"features": [[0.3, 0.1], [0.2, 0.2], [0.8, 0.7], [0.9, 0.6]], "offsets": [0, 2, 4]}
 """What differs in the two lists is opposite, 0.1 and -0.1, but not as doubles, of which weights exist for both."""
+
+
+@pytest.mark.parametrize("kind", EXACT_KINDS)
+def test_decimals_have_the_optimum_of_the_whole_numbers_they_are_tenths_of(kind: str) -> None:
+    with short_descent():
+        for seed in range(700, 706):
+            whole, decimals = tenths(kind, seed)
+            best = best_loss(whole)
+            for method in ("auto", "cells", "choices"):
+                result = lpmert.minimize(decimals.nbest, method=method)
+                assert (Fraction(result.loss), result.status) == (best, Status.OPTIMAL), (kind, seed, method)
 
 
 @pytest.mark.parametrize("kind", EXACT_KINDS)
