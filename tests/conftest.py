@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import atexit
 import gc
 import signal
 from collections.abc import Generator, Iterator
@@ -75,13 +76,7 @@ def fresh_memory(monkeypatch: pytest.MonkeyPatch) -> int:
     return base
 
 
-LONG = (
-    "test_methods",
-    "test_faults",
-    "test_workers",
-    "test_real_decoders",
-    "test_proofs",
-)
+LONG = ("test_methods", "test_faults", "test_workers", "test_real_decoders", "test_proofs")
 """Files that take long: with them first, no worker of `-n --dist loadfile --no-loadscope-reorder` is left with one."""
 
 
@@ -91,6 +86,7 @@ def pytest_collection() -> Generator[None]:
     gc.disable()
     found = yield
     gc.freeze()
+    atexit.register(gc.unfreeze)  # or what is left at the end counts as leaked
     gc.enable()
     return found
 

@@ -114,12 +114,7 @@ CYCLIC_NODES = """# target ||| features ||| source-covered
 1
 [1] c ||| LM0=-1 |||
 """
-KINDS = {
-    "kaldi-lattice": PLAIN,
-    "fst": ACCEPTOR,
-    "moses-graph": GRAPH,
-    "hypergraph": PHRASES,
-}
+KINDS = {"kaldi-lattice": PLAIN, "fst": ACCEPTOR, "moses-graph": GRAPH, "hypergraph": PHRASES}
 
 
 REST = "I=0\nI=1\nJ=0 S=0 E=1 W=x a=-1\n"

@@ -109,12 +109,5 @@ def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_after_two_minute
     assert oracle + 2.0 < result.lower_bound < result.loss
     problem = Problem(nbest)
     form = problem.canonical
-    cost, _ = descend(
-        form.features,
-        form.offsets,
-        form.costs,
-        starts=20,
-        patience=200,
-        budget=10**10,
-    )
+    cost, _ = descend(form.features, form.offsets, form.costs, starts=20, patience=200, budget=10**10)
     assert result.loss <= 1.001 * form.loss_of(cost)

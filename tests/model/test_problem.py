@@ -141,10 +141,7 @@ def test_lists_that_cost_the_same_whatever_the_weights_are_folded() -> None:
     assert problem.canonical.loss_of(0) == 2 + 0 + 5 + 4
 
 
-@given(
-    st.lists(st.integers(-(2**50), 2**50), min_size=2, max_size=12),
-    st.integers(-1000, 400),
-)
+@given(st.lists(st.integers(-(2**50), 2**50), min_size=2, max_size=12), st.integers(-1000, 400))
 def test_losses_that_are_whole_multiples_of_a_power_of_two_stay_exact(numbers: list[int], exponent: int) -> None:
     losses = np.ldexp(np.array(numbers, dtype=float), exponent)
     offsets = np.array([0, *range(2, len(numbers), 2), len(numbers)])
