@@ -1,7 +1,9 @@
 """What holds for all tests."""
 
+import atexit
+import gc
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -72,14 +74,19 @@ def fresh_memory(monkeypatch: pytest.MonkeyPatch) -> int:
     return base
 
 
-LONG = (
-    "test_methods",
-    "test_faults",
-    "test_workers",
-    "test_real_decoders",
-    "test_proofs",
-)
+LONG = ("test_methods", "test_faults", "test_workers", "test_real_decoders", "test_proofs")
 """Files that take long: with them first, no worker of `-n --dist loadfile --no-loadscope-reorder` is left with one."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """Collect without looking for garbage among thousands of tests, none of which is any."""
+    gc.disable()
+    found = yield
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # or what is left at the end counts as leaked
+    gc.enable()
+    return found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -105,16 +105,8 @@ class Drawn:
         }[kind]()
 
     def lattices(self) -> Lattices:
-        return Lattices(
-            self.features,
-            self.offsets,
-            self.sources,
-            self.targets,
-            self.words,
-            self.references,
-            starts=self.starts,
-            ends=self.ends,
-        )
+        links = self.features, self.offsets, self.sources, self.targets, self.words
+        return Lattices(*links, self.references, starts=self.starts, ends=self.ends)
 
     def paths(self, number: int) -> list[Path]:
         """All paths of a lattice, those first that come first link by link from the end."""
@@ -130,6 +122,11 @@ class Drawn:
 
         walk(self.ends[number], ())
         return found
+
+    @property
+    def searchable(self) -> bool:
+        """Whether every lattice has a path, and none only one without links, which is refused."""
+        return all(any(self.paths(number)) for number in range(len(self.references)))
 
     def listed(self) -> tuple[list[list[Fraction]], list[int], list[int]]:
         """Features, offsets and losses of all paths of all lattices."""

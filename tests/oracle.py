@@ -368,8 +368,6 @@ def _attainable(lists: Lists, limits: tuple[tuple[Fraction, ...], ...]) -> list[
 
 # What may end as "optimal to tolerance", and what must hold of it all the same.
 
-SHARE = 0.01
-"""Of results on thin kinds that may be so: most often some doubles lie in the narrowest of cells."""
 
 CLEAR = 1e-9
 """Weights with which every winner leads by more than this share of the size of the scores are far from any tie."""

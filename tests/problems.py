@@ -400,17 +400,40 @@ def bleu_loss(sums: Sequence[int]) -> float:
     return 1.0 - math.exp(brevity + sum(math.log(m / t) for m, t in zip(matches, totals, strict=True)) / 4)
 
 
-def chrf_loss(sums: Sequence[int], beta: float = 2.0) -> float:
-    """Popović 2015: F_beta of the mean precision and the mean recall of the orders that occur."""
-    orders = [sums[k : k + 3] for k in range(0, len(sums), 3) if sums[k] and sums[k + 1]]
-    p, r = sum(o[2] / o[0] for o in orders), sum(o[2] / o[1] for o in orders)
-    return 1.0 - (1 + beta**2) * p * r / (beta**2 * p + r) / len(orders) if p + r else 1.0
+def chrf_in_rationals(sums: Sequence[float], beta: float = 2.0) -> Fraction:
+    """Popović 2015: 1 - F_beta of the mean precision and the mean recall of the orders that occur."""
+    orders = [tuple(map(Fraction, sums[k : k + 3])) for k in range(0, len(sums), 3) if sums[k] and sums[k + 1]]
+    p, r = (sum((order[2] / order[k] for order in orders), Fraction(0)) for k in (0, 1))
+    square = Fraction(beta) ** 2
+    return 1 - (1 + square) * p * r / (square * p + r) / len(orders) if p + r else Fraction(1)
+
+
+def chrf_loss(sums: Sequence[float], beta: float = 2.0) -> float:
+    return float(chrf_in_rationals(sums, beta))
 
 
 def per_loss(sums: Sequence[int]) -> Fraction:
     """Moses' PerScorer.cpp: 1 - (correct - what the hypothesis is too long) / reference, here at most 1."""
     correct, length, reference = sums
     return 1 - max(Fraction(0), Fraction(correct - max(0, length - reference), reference)) if reference else Fraction(1)
+
+
+class Plain:
+    """A metric from a function of the totals; shares nothing with the package but the contract."""
+
+    name = "theirs"
+    signature = "metric:theirs"
+
+    def __init__(self, loss: Callable[[list[float]], float]) -> None:
+        self._loss = loss
+
+    def check(self, statistics: Array) -> None: ...
+
+    def loss(self, total: Array) -> float:
+        return self._loss(total.tolist())
+
+    def score(self, total: Array) -> float:
+        return -self.loss(total)
 
 
 WER = LinearFraction("wer", ("errors", "words"), (1, 0), (0, 1), higher_is_better=False)

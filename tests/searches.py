@@ -1,6 +1,7 @@
 """How searches are begun and watched in tests."""
 
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -36,6 +37,17 @@ def short_descent(*, one: bool = False) -> Iterator[None]:
             patch.setattr("lpmert.search.incumbent._FEWEST", 1)
             patch.setattr("lpmert.search.incumbent._MOST", 1)
         yield
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """The bytes that Python and numpy took at most for some work, beyond what they held before."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        work()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
 
 
 def assert_closes_on(optimum: float, search: Search, form: Canonical) -> None:

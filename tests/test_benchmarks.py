@@ -14,14 +14,7 @@ from shared import needs_shared
 
 from benchmarks import datasets
 from benchmarks.__main__ import main
-from benchmarks.harness import (
-    Answer,
-    Benchmark,
-    Dataset,
-    Task,
-    contradictions,
-    disagreements,
-)
+from benchmarks.harness import Answer, Benchmark, Dataset, Task, contradictions, disagreements
 from benchmarks.lists import Loss
 from benchmarks.rows import Row, read_rows
 from benchmarks.runner import Wishes, run

@@ -86,10 +86,7 @@ def test_a_loop_that_python_cannot_hold_is_refused(tmp_path: Path, text: str) ->
     [
         ("hypergraph", "# target ||| features ||| source-covered\n1 1\n# node " + "9" * 5000 + "\n1\na |||  ||| 1\n"),
         ("hypergraph", "# target ||| features ||| source-covered\n1 1\n# node 0\n1\na |||  ||| 1\n"),
-        (
-            "slf",
-            "VERSION=1.0\nUTTERANCE=x\nstart=0 end=1\nN=2 L=" + "9" * 5000 + "\nI=0\nI=1\nJ=0 S=0 E=1 W=a a=1\n",
-        ),
+        ("slf", "VERSION=1.0\nUTTERANCE=x\nstart=0 end=1\nN=2 L=" + "9" * 5000 + "\nI=0\nI=1\nJ=0 S=0 E=1 W=a a=1\n"),
         ("moses-graph", f"0 hyp=0 stack=0\n0 hyp=1 stack=1 back=0 score=1 transition=1 forward=-{'9' * 5000} out=a\n"),
     ],
 )

@@ -18,6 +18,12 @@ from lpmert.errors import FloatArray
 from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, metrics, search
 from lpmert.system.deadline import Deadline
 
+
+def twenty_queries() -> Judged:
+    random = np.random.default_rng(8)
+    return Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
+
+
 # Against all orders
 
 
@@ -139,6 +145,11 @@ def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dime
 # The bound
 
 
+def bounding(lists: Judged, parts: metrics.Parts) -> core.Ranking:
+    rows = np.zeros((len(lists.relevance), 1))
+    return core.Ranking(rows, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, 0.0)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: str) -> None:
     random = np.random.default_rng(5)
@@ -147,9 +158,7 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
         grades[0] = 2
         lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
         parts = RankingMetric.of(metric).parts(lists)
-        bounds = core.Ranking(
-            np.zeros((5, 1)), lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, 0.0
-        )
+        bounds = bounding(lists, parts)
         least = random.integers(0, 3, size=5)
         reached = [-1.0]
         for order in permutations(range(5)):
@@ -182,9 +191,7 @@ def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
         grades = random.permutation([1.0, 2.0, 3.0, 5.0])  # different grades: the ranks are as given
         lists = Judged(np.zeros((4, 1)), [0, 4], grades)
         parts = RankingMetric.of("ndcg-exp@4").parts(lists)
-        bounds = core.Ranking(
-            np.zeros((4, 1)), lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, 0.0
-        )
+        bounds = bounding(lists, parts)
         ranks = random.integers(0, 5, size=4)
         assert bounds.worth(0, ranks[bounds.relevant]) / 2**40 == pytest.approx(
             assigned(parts, ranks.tolist()), abs=1e-11
@@ -193,8 +200,7 @@ def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:
 
 @pytest.mark.parametrize("limit", [0.0, 0.02])
 def test_a_search_cut_short_keeps_a_bound(limit: float) -> None:
-    random = np.random.default_rng(8)
-    lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
+    lists = twenty_queries()
     best = maximize(lists, "ndcg-exp@5")
     short = maximize(lists, "ndcg-exp@5", time_limit=limit)
     assert best.status is Status.OPTIMAL
@@ -280,8 +286,7 @@ def test_a_cone_that_exact_arithmetic_closes_within_the_tolerance_counts_in_the_
 
 
 def test_a_search_with_little_memory_proves_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = np.random.default_rng(8)
-    lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
+    lists = twenty_queries()
     best = maximize(lists, "ndcg-exp@5")
     monkeypatch.setattr(search, "_MOST_BYTES", 0)
     little = maximize(lists, "ndcg-exp@5")
@@ -475,8 +480,7 @@ def test_a_metric_is_written_as_it_is_read() -> None:
 
 
 def test_the_search_tells_how_it_stands() -> None:
-    random = np.random.default_rng(8)
-    lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
+    lists = twenty_queries()
     told: list[tuple[float, float, int]] = []
     best = maximize(lists, "map@5", on_progress=lambda *told_now: told.append(told_now))
     assert best.status is Status.OPTIMAL

@@ -115,10 +115,10 @@ class TestRates:
         lists = lpmert.NBest([[1.0], [0], [1], [0]], [0, 2, 4], [0] * 4, names=["a"], list_ids=["u", "v"], texts=texts)
         lpmert.write(lists, tmp_path / "x.tsv")
         (tmp_path / "refs").write_text("u the cat sat\nv das Tier\n")
-        flags = [tmp_path / "x.tsv", "--references", tmp_path / "refs", "--json", "-q"]
-        found = json.loads(run("solve", *flags).stdout)  # weight below 0: 1 word of 5 is missing
+        flags = [tmp_path / "x.tsv", "--references", tmp_path / "refs"]
+        found = json_of("solve", *flags)  # weight below 0: 1 word of 5 is missing
         assert (found["loss"], found["rates"]) == (1, {"error_rate": 0.2})
-        found = json.loads(run("evaluate", *flags, "--weights", "1").stdout)  # 2 of 3 and 2 of 2 are wrong
+        found = json_of("evaluate", *flags, "--weights", "1")  # 2 of 3 and 2 of 2 are wrong
         assert (found["loss"], found["rates"]) == (4, {"error_rate": 0.8})
-        found = json.loads(run("check", *flags, "--weights", "1", "--metric", "cer").stdout)
+        found = json_of("check", *flags, "--weights", "1", "--metric", "cer")
         assert found["rates"]["error_rate"] == found["loss"] / (len("the cat sat") + len("das Tier"))

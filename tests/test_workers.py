@@ -407,10 +407,7 @@ def in_process(number: int) -> bool:
 def test_a_cluster_without_workers_is_refused_but_the_time_limit_comes_first(
     distributed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with (
-        long_searches(),
-        distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as local,
-    ):
+    with long_searches(), distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as local:
         backend = f"dask://{address_of(local)}"
         began = time.monotonic()
         found = lpmert.minimize(noise_of(3), method="cells", backend=backend, time_limit=1.0)

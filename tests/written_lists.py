@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import zstandard
 from oracle import least_total
 
@@ -39,6 +40,18 @@ def content_of(content: Content) -> bytes:
     if isinstance(content, str):
         return content.encode()
     return content if isinstance(content, bytes) else content()
+
+
+def frame(kind: str, columns: Mapping[str, Any]) -> Any:
+    """A table in memory: a mapping, or what a library of this name makes of it."""
+    if kind == "mapping":
+        return columns
+    library = pytest.importorskip(kind)
+    return (library.table if kind == "pyarrow" else library.DataFrame)(columns)
+
+
+TOO_LARGE = [2**53 + 1, -(2**53) - 1, 2**64 - 1]
+"""Integers that doubles do not hold."""
 
 
 def same(first: NBest, second: NBest, *, named: bool = True) -> bool:

@@ -1,7 +1,6 @@
 """Certificates are written and checked within limits; work that they end says how far it was, and claims nothing."""
 
 import json
-import tracemalloc
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from certificates import BASES, base, document, layout
 from commands import COLUMNS, TABLE, run, succeeded
 from graph_problems import Drawn
+from searches import peak_of
 
 import lpmert
 from lpmert import CertificateError, LimitError, MethodError, NBest, verify
@@ -21,11 +21,6 @@ from lpmert.system import deadline
 from lpmert.system.deadline import Deadline, OutOfTime, Pace
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "certificate.json"
 
 
 @pytest.fixture
@@ -227,17 +222,14 @@ def test_a_deep_tree_of_choices_holds_what_is_chosen_once_a_level(path: Path) ->
     chain: list[dict[str, object]] = [{"branch": 0}]
     chain += [{"take": [k - 1, 0], "branch": k} for k in range(1, n_lists)]
     written(path, nbest, chain)
-    verify_refused = pytest.raises(CertificateError, match="the tree ends while parts of it are open")
-    tracemalloc.start()
-    try:
-        with verify_refused:
+
+    def refused() -> None:
+        with pytest.raises(CertificateError, match="the tree ends while parts of it are open"):
             verify(path, nbest)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+
     # ten choices a level that undercut, each with what is chosen above it: 200 * 10 dictionaries of 100 entries on
     # average, 10 MB and more; one a level takes a tenth of that, and what is left of the rows 200 * 4000 * 8 / 2 bytes
-    assert peak < 8 * MIB
+    assert peak_of(refused) < 8 * MIB
 
 
 def test_a_deep_tree_of_boxes_is_refused_where_its_rays_are_too_long(path: Path) -> None:

@@ -20,11 +20,6 @@ from lpmert.errors import FloatArray
 KINDS = ("boxes", "cones", "selections")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "certificate.json"
-
-
 def certified(path: Path, lists: Lists, centre: FloatArray, cosine: float, kind: str | None) -> lpmert.Verified:
     region = Region(cosine=cosine, around=around(lists, centre))
     write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest, region=region), region=region, kind=kind)

@@ -14,13 +14,6 @@ from lpmert.certificates.check.lists import rows_with_limits
 from lpmert.certificates.check.regions import basis_of
 from lpmert.certificates.write.certify import write_certificate
 
-KINDS = ("boxes", "cones", "selections")
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "certificate.json"
-
 
 def fixed_to_zero(path: Path) -> tuple[lpmert.NBest, dict[str, object]]:
     """Lists and the certificate of the least loss where one weight is 0 and another twice a third."""

@@ -140,10 +140,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
         lambda d: d["limits"].append([(-float.fromhex(x)).hex() for x in d["limits"][0]]),
         "limits of both signs",
     ),
-    "another sign": (
-        _put("limits", [[(0.0).hex(), (-1.0).hex(), (0.0).hex(), (0.0).hex()]]),
-        "",
-    ),
+    "another sign": (_put("limits", [[(0.0).hex(), (-1.0).hex(), (0.0).hex(), (0.0).hex()]]), ""),
     "an equation of two features": (_put("equations", [["1", "1", "0", "0"]]), "signs and zeros"),
     "a smaller loss": (
         lambda d: d.update(loss=str(int(d["loss"]) - 1), bound=str(int(d["loss"]) - 1)),

@@ -1,7 +1,6 @@
 """The checker accepts the certificates of all engines, refuses changed ones, and trusts none of the engines' code."""
 
 import ast
-import json
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from certificates import base, random_nbest
-from commands import refusal, run, succeeded
+from commands import COLUMNS, TABLE, json_of, refusal, run, succeeded
 from oracle import Lists, best_loss
 from problems import random_lists
 from shared import ROOT, librispeech, needs_shared, swahili, train_choices
@@ -24,11 +23,6 @@ from lpmert.certificates.write.certify import write_certificate
 pytestmark = pytest.mark.usefixtures("poor_start")
 
 CHECKER = [ROOT / "lpmert" / "certificates" / "format.py", *(ROOT / "lpmert" / "certificates" / "check").glob("*.py")]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "certificate.json"
 
 
 class TestAccepts:
@@ -59,18 +53,6 @@ class TestAccepts:
         for tree in ("cones", "selections"):
             write_certificate(path, lists.nbest, lpmert.minimize(lists.nbest), kind=tree)
             assert verify(path, lists.nbest).bound == best_loss(lists)
-
-
-def with_limits(lists: Lists, rows: list[list[float]]) -> Lists:
-    """The same lists and one {a, 0} a limit, whose 0 costs more than everything."""
-    pairs = np.array([vector for row in rows for vector in (row, [0.0] * len(row))])
-    forbidden = np.tile([0.0, 1e6], len(rows))
-    ends = lists.offsets[-1] + 2 * np.arange(1, len(rows) + 1)
-    return Lists(
-        np.vstack([lists.features, pairs]),
-        np.concatenate([lists.offsets, ends]),
-        np.concatenate([lists.losses, forbidden]),
-    )
 
 
 class TestShared:
@@ -224,25 +206,23 @@ class TestPlaces:
 
 
 class TestCommand:
-    TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
     COUNTS = (  # 2 * (1 + 3) / (2 + 3 + 5) = 0.8 is the best F1
         "list\tam\tlm\tmatch\tpredicted\tgold\na\t1\t0\t1\t2\t2\na\t0\t1\t0\t2\t2\nb\t1\t0\t3\t3\t3\nb\t0\t1\t2\t3\t3\n"
     )
-    COLUMNS = ("--segment", "list", "--features", "am,lm", "--loss", "errors")
 
     @pytest.fixture
     def files(self, tmp_path: Path) -> tuple[str, str]:
         """A table, and the certificate that `lpmert solve` writes about it."""
         table, certificate = tmp_path / "lists.tsv", tmp_path / "cert.json"
-        table.write_text(self.TABLE)
-        succeeded("solve", str(table), *self.COLUMNS, "--certificate", str(certificate), "--quiet")
+        table.write_text(TABLE)
+        succeeded("solve", str(table), *COLUMNS, "--certificate", str(certificate), "--quiet")
         return str(table), str(certificate)
 
     def test_a_certificate_that_holds(self, files: tuple[str, str]) -> None:
         table, certificate = files
-        outcome = succeeded("verify", certificate, table, *self.COLUMNS)
+        outcome = succeeded("verify", certificate, table, *COLUMNS)
         assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 2 is the least")
-        found = json.loads(run("verify", certificate, table, *self.COLUMNS, "--json").stdout)
+        found = json_of("verify", certificate, table, *COLUMNS)
         assert (found["loss"], found["lower_bound"], found["proved"]) == (2.0, 2.0, True)
 
     def test_a_ratio_is_certified_and_checked(self, tmp_path: Path) -> None:
@@ -258,12 +238,12 @@ class TestCommand:
         text = Path(certificate).read_text()
         Path(certificate).write_text(text.replace('"2"', '"1"'))
         assert f"certificate refused: {certificate}:1: the weights lose 2, not 1" in refusal(
-            "verify", certificate, table, *self.COLUMNS, code=5
+            "verify", certificate, table, *COLUMNS, code=5
         )
 
     def test_a_search_that_was_stopped_leaves_no_certificate(self, files: tuple[str, str], tmp_path: Path) -> None:
         other = tmp_path / "other.json"
-        arguments = (files[0], *self.COLUMNS, "--target", "100", "--certificate", str(other))
+        arguments = (files[0], *COLUMNS, "--target", "100", "--certificate", str(other))
         outcome = succeeded("solve", *arguments)
         assert "no certificate written" in outcome.stderr
         assert not other.exists()
@@ -271,7 +251,7 @@ class TestCommand:
     def test_limits_are_named(self, files: tuple[str, str]) -> None:
         table, certificate = files
         limited = ("--bounds", "am:..0", "--certificate", certificate, "--quiet")
-        assert run("solve", table, *self.COLUMNS, *limited).exit_code == 0
-        outcome = run("verify", certificate, table, *self.COLUMNS)
+        assert run("solve", table, *COLUMNS, *limited).exit_code == 0
+        outcome = run("verify", certificate, table, *COLUMNS)
         assert "within 1 limits" in outcome.stdout
         assert "where -0.5 am > 0" in outcome.stdout

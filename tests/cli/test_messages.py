@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from commands import refusal, run, succeeded
+from commands import json_of, loss_of, refusal, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -56,17 +56,17 @@ def test_names_that_are_mistyped_are_told_what_they_may_be(table: str) -> None:
     )
 
 
-@pytest.mark.parametrize("form", ["{}", "{}=1", "1,{}", "a={}"])
 @pytest.mark.parametrize("command", main.list_commands(click.Context(main)))
-def test_a_huge_argument_is_not_echoed(table: str, command: str, form: str) -> None:
+def test_a_huge_argument_is_not_echoed(table: str, command: str) -> None:
     known = main.get_command(click.Context(main), command)
     options = [one.opts[-1] for one in known.params if isinstance(one, click.Option) and not one.is_flag]
     needed = ALONE[command] if command in ALONE else [*columns(table), *NEEDED.get(command, [])]
-    for given in ([form.format(HUGE)], *([*needed, option, form.format(HUGE)] for option in [*options, "--unknown"])):
-        outcome = run(command, *given)
-        assert outcome.exit_code in (1, 2), (given[-2:-1], outcome.exception)
-        assert len(outcome.stderr) < 3 * LONGEST_MESSAGE, given[-2:-1]
-        assert len(outcome.stdout) < 3 * LONGEST_MESSAGE, given[-2:-1]
+    for huge in (HUGE, f"{HUGE}=1", f"1,{HUGE}", f"a={HUGE}"):
+        for given in ([huge], *([*needed, option, huge] for option in [*options, "--unknown"])):
+            outcome = run(command, *given)
+            assert outcome.exit_code in (1, 2), (given[-2:-1], outcome.exception)
+            assert len(outcome.stderr) < 3 * LONGEST_MESSAGE, given[-2:-1]
+            assert len(outcome.stdout) < 3 * LONGEST_MESSAGE, given[-2:-1]
 
 
 @pytest.mark.parametrize("place", ["header", "key", "number", "name"])
@@ -249,14 +249,14 @@ class TestOptionsOfMetrics:
         lines = ["utt\tam\tlm\tmatch\tpredicted\tgold", *("\t".join(map(str, row)) for row in rows), ""]
         (tmp_path / "f.tsv").write_text("\n".join(lines))
         given = ["--segment", "utt", "--features", "am,lm", "--statistics", "match,predicted,gold", "--metric", "f1"]
-        return [str(tmp_path / "f.tsv"), *given, "--json"]
+        return [str(tmp_path / "f.tsv"), *given]
 
     @pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
     def test_they_are_set_as_those_of_methods(self, counts: list[str], beta: float) -> None:
-        outcome = succeeded("solve", *counts, "--set", f"metric.beta={beta}")
+        found = json_of("solve", *counts, "--set", f"metric.beta={beta}")
         choices = [(a, b) for a in ((3, 9), (2, 2)) for b in ((1, 1), (4, 11))]
         score = max((1 + beta**2) * (a[0] + b[0]) / (a[1] + b[1] + beta**2 * 9) for a, b in choices)
-        assert json.loads(outcome.stdout)["score"] == pytest.approx(score)
+        assert found["score"] == pytest.approx(score)
 
     @pytest.mark.parametrize(
         ("option", "message"),
@@ -274,21 +274,20 @@ class TestOptionsOfMetrics:
         (tmp_path / "lists").write_text("0 ||| a b c ||| f= 1 ||| 0\n0 ||| a b c ||| f= 2 ||| 0\n")
         (tmp_path / "ref").write_text("a b c d\n")
         given = ["--references", tmp_path / "ref", "--metric", "sentence-bleu", "--set", "metric.tokenize=none"]
-        outcome = succeeded("solve", tmp_path / "lists", *given, "--set", f"metric.smoothing={smoothing}", "--json")
-        assert json.loads(outcome.stdout)["loss"] == pytest.approx(loss)
+        found = loss_of("solve", tmp_path / "lists", *given, "--set", f"metric.smoothing={smoothing}")
+        assert found == pytest.approx(loss)
         assert run("solve", tmp_path / "lists", *given, "--set", "metric.smoothing=some").exit_code == 2
         assert run("solve", tmp_path / "lists", *given, "--set", "metric.none=1").exit_code == 2
 
     def test_they_are_listed(self) -> None:
         assert "smoothing=add-k" in run("methods", "--metric", "sentence-bleu").stdout
         assert "beta=2.0" in run("methods", "--metric", "chrf").stdout
-        found = json.loads(run("methods", "--metric", "f1", "--json").stdout)
-        assert found["options"]["beta"]["default"] == 1.0
+        assert json.loads(succeeded("methods", "--metric", "f1", "--json").stdout)["options"]["beta"]["default"] == 1.0
 
     def test_a_name_for_counts_and_for_texts_is_described_as_both(self) -> None:
         told = run("methods", "--metric", "wer").stdout
         assert ("from two columns" in told, "unit=word" in told) == (True, True)
-        assert "texts" not in json.loads(run("methods", "--metric", "ter", "--json").stdout)
+        assert "texts" not in json.loads(succeeded("methods", "--metric", "ter", "--json").stdout)
 
 
 @pytest.mark.parametrize("command", [["solve"], ["check", "--weights", "1,0"], ["evaluate", "--weights", "1,0"]])
@@ -336,10 +335,7 @@ def test_statistics_that_tell_no_metric_are_said_to_be_of_their_file(tmp_path: P
         (["solve", "--bounds", "am:3..1"], "limits of am: the least, 3, is above the most, 1; swap them"),
         (["solve", "--metric", "ter"], "metric 'ter' is of texts; give the references (--references)"),
         (["solve", "--metric", "wer"], "2 statistics columns, errors and the length of the reference, or texts with"),
-        (
-            ["solve", "--from", "csv"],
-            r"there is one column only, 'utt\tam\tlm\terrors': give its format (--from, format)",
-        ),
+        (["solve", "--from", "csv"], r"one column only, 'utt\tam\tlm\terrors': give its format (--from, format)"),
         (["check", "--weights", '{"am": 1, "lm": "x"}'], "Invalid value for --weights: the weight of 'lm' is 'x'"),
         (["evaluate", "--weights", "1,0", "--set", "restarts=2"], "--set 'restarts': no method searches here"),
         (["train", "--method", "cells"], "--method: cells does not train on sparse features; give msr"),

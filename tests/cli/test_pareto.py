@@ -30,8 +30,12 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_pareto_prints_the_front_of_a_feature_or_of_another_column(table: Path) -> None:
-    lists = lpmert.read(table, **COLUMNS)
+@pytest.fixture
+def lists(table: Path) -> lpmert.NBest:
+    return lpmert.read(table, **COLUMNS)
+
+
+def test_pareto_prints_the_front_of_a_feature_or_of_another_column(table: Path, lists: lpmert.NBest) -> None:
     others = lpmert.read(table, segment="question", features=["a", "b"], loss="c").statistics[:, 0]
     for column, numbers in (("b", "b"), ("c", others)):
         found = lpmert.pareto(lists, numbers, name=column)
@@ -53,8 +57,7 @@ def test_pareto_says_what_time_left_open(table: Path) -> None:
     assert "not complete" in done.stdout
 
 
-def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path) -> None:
-    lists = lpmert.read(table, **COLUMNS)
+def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(table: Path, lists: lpmert.NBest) -> None:
     least = lpmert.pareto(lists, "b").points[-1]
     document = json_of("solve", table, *FEWER, "--budget", f"b={least.sums['b']}")
     assert document["loss"] == document["lower_bound"] == least.loss
@@ -78,10 +81,10 @@ def test_what_budgets_do_not_go_with_is_refused(table: Path) -> None:
 
 
 def test_another_column_of_standard_input_is_read_too(table: Path) -> None:
-    flags = (*FEWER, "--second", "c", "-q", "--json")
-    code, told, _ = finished("pareto", "-", *flags, stdin=table.open())
+    flags = (*FEWER, "--second", "c")
+    code, told, _ = finished("pareto", "-", *flags, "-q", "--json", stdin=table.open())
     assert code == 0
-    of_file, of_stdin = json.loads(succeeded("pareto", table, *flags).stdout), json.loads(told)
+    of_file, of_stdin = json_of("pareto", table, *flags), json.loads(told)
     assert [point["sums"] for point in of_stdin["points"]] == [point["sums"] for point in of_file["points"]]
 
 
@@ -93,8 +96,7 @@ def test_a_front_is_drawn(table: Path, tmp_path: Path) -> None:
     assert "best errors" in drawn
 
 
-def test_solve_prints_whole_weights_that_choose_as_well(table: Path) -> None:
-    lists = lpmert.read(table, **COLUMNS)
+def test_solve_prints_whole_weights_that_choose_as_well(table: Path, lists: lpmert.NBest) -> None:
     found = lpmert.whole_weights(lists, lpmert.minimize(lists))
     assert json_of("solve", table, *FEWER)["whole"] == found
     text = ", ".join(f"{name} {value}" for name, value in found.items())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import refusal, run, succeeded
+from commands import json_of, loss_of, refusal, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -34,8 +34,7 @@ def written(folder: Path, text: str) -> str:
 
 
 def solved(*arguments: object) -> dict[str, Any]:
-    outcome = succeeded("solve", *arguments, "--quiet", "--json")
-    document: dict[str, Any] = json.loads(outcome.stdout)
+    document = json_of("solve", *arguments)
     return {name: document[name] for name in ("loss", "weights", "fingerprint", "region")}
 
 
@@ -105,15 +104,14 @@ def test_every_command_that_reads_lists_takes_the_file(folder: Path, monkeypatch
     monkeypatch.chdir(folder.parent)
 
     def ran(*arguments: object) -> str:
-        outcome = succeeded(*arguments)
-        return outcome.stdout
+        return succeeded(*arguments).stdout
 
     result, proof = folder / "result.json", folder / "proof.json.gz"
     ran("solve", path, "-q", "-o", result, "--certificate", proof)
     assert json.loads(result.read_text())["loss"] == 2
     assert "certificate holds" in ran("verify", proof, path)
-    assert json.loads(ran("evaluate", path, "--weights", "1,0", "--json"))["loss"] == 3
-    assert json.loads(ran("check", path, "--weights", "0.5,1", "--json", "-q"))["loss"] == 2
+    assert loss_of("evaluate", path, "--weights", "1,0") == 3
+    assert loss_of("check", path, "--weights", "0.5,1") == 2
     assert ran("rerank", path, "--weights", "0,1", "-q") == "a\tx\nb\tz\n"
     assert '"held_out"' in ran("tune", path, "--quick", "-q", "--json")
     assert '"held_out"' in ran("compare", path, "--methods", "och", "--seeds", "1", "-q", "--json")

@@ -72,9 +72,9 @@ def test_runs_have_names_of_their_own(tmp_path: Path) -> None:
         (tmp_path / name / "run.txt.gz").write_bytes(gzip.compress(Path(path).read_bytes()))
     files = [tmp_path / name / "run.txt.gz" for name in "ab"]
     assert "two runs are called 'run'; name them: NAME=FILE" in refusal("rank", *files, *QRELS)
-    done = run("rank", f"bm25={files[0]}", f"dense={files[1]}", *QRELS, "--json", "-q")
+    named = json_of("rank", f"bm25={files[0]}", f"dense={files[1]}", *QRELS)
     plain = json_of("rank", *RUNS, *QRELS)
-    assert list(json.loads(done.stdout)["weights"].values()) == list(plain["weights"].values())
+    assert list(named["weights"].values()) == list(plain["weights"].values())
     assert "two runs have one name" in refusal("rank", f"bm25={files[0]}", f"bm25={files[1]}", *QRELS, code=2)
 
 
@@ -105,11 +105,7 @@ def test_every_engine_can_be_named() -> None:
         (["--cv", "1"], 2, "1 is not in the range x>=2"),
         (["--cv", "99"], 1, "in 99 parts needs as many queries that count, not 37"),
         (["--write", "opensearch"], 2, "opensearch normalises scores itself: search with --normalise minmax or z"),
-        (
-            ["--write", "elasticsearch"],
-            2,
-            "a document that is not in a run: give --missing zero",
-        ),
+        (["--write", "elasticsearch"], 2, "a document that is not in a run: give --missing zero"),
         (["--write", "ranx", "--missing", "zero", "--signed"], 2, "ranx takes no weights below 0: leave out --signed"),
         (["--write", "ranx", "--missing", "zero", "--json"], 2, "both print to stdout"),
         (["--picture", "curve.txt"], 1, "must end in one of .png, .svg, .pdf"),

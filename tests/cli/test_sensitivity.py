@@ -30,8 +30,13 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_subsets_prints_the_best_features_of_each_size(table: Path) -> None:
-    found = lpmert.best_subsets(lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors"))
+@pytest.fixture
+def lists(table: Path) -> lpmert.NBest:
+    return lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors")
+
+
+def test_subsets_prints_the_best_features_of_each_size(table: Path, lists: lpmert.NBest) -> None:
+    found = lpmert.best_subsets(lists)
     done = succeeded("subsets", table, *OPTIONS, "-q")
     head, *rows = done.stdout.splitlines()[:4]
     assert head.split() == ["best", "features", "errors", "at", "least"]
@@ -60,8 +65,7 @@ def test_subsets_says_what_time_left_open(tmp_path: Path, table: Path) -> None:
     assert json.loads((tmp_path / "out.json").read_text())["complete"] is False
 
 
-def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path) -> None:
-    lists = lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors")
+def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path, lists: lpmert.NBest) -> None:
     found = lpmert.near_optimal(lists, slack=1, relative_to="b")
     done = succeeded("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "-q")
     head, *rows = done.stdout.splitlines()[:4]
@@ -76,8 +80,7 @@ def test_ranges_prints_what_is_attained_and_what_is_possible(table: Path) -> Non
     assert plain == {**found.to_dict(), "seconds": plain["seconds"], "optimum": plain["optimum"]}
 
 
-def test_ranges_tells_how_large_the_set_is_with_cones(table: Path) -> None:
-    lists = lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors")
+def test_ranges_tells_how_large_the_set_is_with_cones(table: Path, lists: lpmert.NBest) -> None:
     cones = lpmert.rashomon_set(lists, slack="1")
     done = succeeded("ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--cones", "-q")
     low, high = (f"{100 * share:.3g}" for share in cones.share)
@@ -99,17 +102,16 @@ def test_ranges_with_cones_searches_the_optimum_once(table: Path, monkeypatch: p
         searched.append(arguments)
         return solve(*arguments, **settings)
 
-    asked = ["ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b", "--json", "-q"]
-    plain = json.loads(run(*asked).stdout)
+    asked = ["ranges", table, *OPTIONS, "--slack", "1", "--relative-to", "b"]
+    plain = json_of(*asked)
     monkeypatch.setattr(ranges, "solve", counted)
-    both = json.loads(run(*asked, "--cones").stdout)
+    both = json_of(*asked, "--cones")
     assert len(searched) == 1
     assert both["ranges"] == plain["ranges"]
     assert both["optimum"]["weights"] == plain["optimum"]["weights"]
 
 
-def test_leave_one_out_prints_the_lists_that_cost_more(table: Path) -> None:
-    lists = lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors")
+def test_leave_one_out_prints_the_lists_that_cost_more(table: Path, lists: lpmert.NBest) -> None:
     found = lpmert.leave_one_out(lists)
     done = succeeded("leave-one-out", table, *OPTIONS, "-q")
     assert f"of lists left out {found.loss:g}\n" in done.stdout
@@ -139,8 +141,7 @@ def test_limits_of_one_search_are_refused_where_there_are_many(table: Path, comm
     assert said in refusal("ranges", table, *OPTIONS, "--slack", "some")
 
 
-def test_solve_at_most_is_the_best_subset_of_that_size(table: Path) -> None:
-    lists = lpmert.read(table, segment="question", features=["a", "b", "c"], loss="errors")
+def test_solve_at_most_is_the_best_subset_of_that_size(table: Path, lists: lpmert.NBest) -> None:
     found = lpmert.best_subsets(lists, at_most=2)[2]
     plain = json_of("solve", table, *OPTIONS, "--at-most", "2")
     assert plain["loss"] == found.result.loss == plain["lower_bound"]

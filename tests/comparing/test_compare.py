@@ -361,14 +361,8 @@ def test_the_best_of_more_runs_is_expected_to_be_better():
 
 
 def table_of(nbest, path):
-    columns = [*nbest.names, "errors"]
-    rows = ["\t".join(["id", *columns])]
-    for number in range(nbest.n_lists):
-        for row in range(nbest.offsets[number], nbest.offsets[number + 1]):
-            figures = [*nbest.features[row].tolist(), nbest.statistics[row, 0]]
-            rows.append("\t".join([nbest.list_ids[number], *map(repr, map(float, figures))]))
-    path.write_text("\n".join(rows) + "\n")
-    return [str(path), "--segment", "id", "--features", ",".join(nbest.names), "--loss", "errors"]
+    lpmert.write(nbest, path, segment="id")
+    return [str(path), "--segment", "id", "--features", ",".join(nbest.names), "--loss", "loss"]
 
 
 run = partial(commands.run, "compare")
@@ -385,12 +379,12 @@ def test_the_command_prints_a_table_with_distances_and_held_out_losses(tmp_path)
         "--weights", f"moses={tmp_path / 'moses.txt'}",
     )  # fmt: skip
     lines = found.stdout.splitlines()
-    assert lines[-1] == f"optimum: errors {minimize(random_nbest(1)).loss:g}, proved"
-    assert " ".join(lines[0].split()) == "errors runs mean best Delta S to optimum held out p time"
+    assert lines[-1] == f"optimum: loss {minimize(random_nbest(1)).loss:g}, proved"
+    assert " ".join(lines[0].split()) == "loss runs mean best Delta S to optimum held out p time"
     given = next(line for line in lines if line.startswith("moses")).split()
     assert float(given[3]) == Problem(random_nbest(1)).evaluate([0.5, 0.25, -0.25]).loss
     assert float(given[7]) == Problem(random_nbest(2)).evaluate([0.5, 0.25, -0.25]).loss
-    assert "och, seed 1: errors" in found.stderr
+    assert "och, seed 1: loss" in found.stderr
 
 
 def test_the_command_writes_json_that_says_the_same_as_the_library(tmp_path):
@@ -398,7 +392,7 @@ def test_the_command_writes_json_that_says_the_same_as_the_library(tmp_path):
     found = run(*data, "--methods", "och,random", "--seeds", 2, "-q", "-o", tmp_path / "c.json")
     assert (found.exit_code, found.stdout, found.stderr) == (0, "", "")
     written = json.loads((tmp_path / "c.json").read_text())
-    nbest = lpmert.read(tmp_path / "dev.tsv", segment="id", features=random_nbest(1).names, loss="errors")
+    nbest = lpmert.read(tmp_path / "dev.tsv", segment="id", features=random_nbest(1).names, loss="loss")
     known = lpmert.compare(nbest, ["och", "random"], seeds=2)
     assert timeless(written) == timeless(json.loads(known.to_json()))
     assert run(*data, "--methods", "grid", "-q", "--json").stdout.startswith("{")

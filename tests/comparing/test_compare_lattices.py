@@ -27,11 +27,10 @@ def drawn(seed: int, n_lattices: int = 6) -> Lattices:
 
 def in_general_position(seed: int, n_lattices: int) -> Drawn:
     """Small lattices with features in general position, so that no two paths tie."""
-    while True:
-        found = Drawn(seed, "integers", n_lattices, 3)
-        if all(any(found.paths(s)) for s in range(n_lattices)):
-            break
+    found = Drawn(seed, "integers", n_lattices, 3)
+    while not found.searchable:
         seed += 1000
+        found = Drawn(seed, "integers", n_lattices, 3)
     found.features = np.random.default_rng(seed).normal(size=found.features.shape)
     found.references = [reference or "a b" for reference in found.references]
     return found

@@ -1,10 +1,8 @@
 """Cross-validation in comparisons: nothing leaks into a fit, intervals allow for overlap, and everything is shown."""
 
-import json
-
 import numpy as np
 import pytest
-from commands import json_of, refusal, run, succeeded
+from commands import json_of, refusal, run
 from late import Late
 from problems import noise, random_nbest
 
@@ -16,8 +14,6 @@ from lpmert.comparing.runs import Judge, corrected_error, corrected_reach, corre
 from lpmert.methods import Averaging, Grid, Likelihood, Och, Stabilised
 from lpmert.result_schema import schema_of
 from lpmert.unseen.estimate import Split, folds_of
-
-pictures = Late("lpmert.reporting.pictures")
 
 jsonschema, stats = Late("jsonschema"), Late("scipy.stats")
 
@@ -251,7 +247,6 @@ class TestCommands:
         assert said in refusal(options[0], table, *options[1:], code=2)
 
     def test_tune_takes_options_of_the_average(self, table):
-        shown = succeeded("tune", table, "--quick", "--set", "average.temperature=10", "--json", "--quiet")
-        found = json.loads(shown.stdout)["averaged"]
+        found = json_of("tune", table, "--quick", "--set", "average.temperature=10")["averaged"]
         assert found["temperature"] == pytest.approx(10 * found["unit"])
         assert "lpmert methods average" in refusal("tune", table, "--quick", "--set", "average.warmth=1", code=2)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import damaged, examples, read_or_refused, wrong_documents
-from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, Content, content_of, put
+from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, TOO_LARGE, Content, content_of, put
 
 import lpmert
 from lpmert import DataError, NBest, read
@@ -517,16 +517,18 @@ TABLE: list[Case] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("kind", "files", "where", "message"), TABLE, ids=range(len(TABLE)))
-def test_what_is_wrong_is_told_with_file_and_line(
-    tmp_path: Path, kind: str, files: dict[str, Content | None], where: str, message: str
-) -> None:
-    put(tmp_path, {**KINDS[kind].files, **files})
-    with pytest.raises(DataError) as caught:
-        KINDS[kind].read(tmp_path)
-    place, _, said = str(caught.value).partition(": ")
-    assert place == str(tmp_path / where)
-    assert re.search(message, said), said
+@pytest.mark.parametrize("kind", dict.fromkeys(kind for kind, *_ in TABLE))
+def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, subtests: pytest.Subtests, kind: str) -> None:
+    for number, (_, files, where, message) in enumerate(case for case in TABLE if case[0] == kind):
+        with subtests.test(where=where, message=message):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            put(folder, {**KINDS[kind].files, **files})
+            with pytest.raises(DataError) as caught:
+                KINDS[kind].read(folder)
+            place, _, said = str(caught.value).partition(": ")
+            assert place == str(folder / where)
+            assert re.search(message, said), said
 
 
 TABLE_OF_3: dict[str, Any] = {"list": ["a", "a"], "f": [1, 2], "loss": [0, 1]}
@@ -625,20 +627,21 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("message", "call"), ARGUMENTS, ids=range(len(ARGUMENTS)))
 def test_arguments_that_do_not_fit_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, call: Callable[[], object]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.chdir(put(tmp_path, AROUND))
-    with pytest.raises(DataError, match=message):
-        call()
+    for message, call in ARGUMENTS:
+        with subtests.test(message), pytest.raises(DataError, match=message):
+            call()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_good_files_are_read(tmp_path: Path, kind: str) -> None:
-    found = KINDS[kind].read(put(tmp_path, KINDS[kind].files))
-    content = next(iter(KINDS[kind].files.values()))
-    assert not isinstance(found, NBest) or found.n_hypotheses in KINDS[kind].sizes(content_of(content))
+def test_good_files_are_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, kind in KINDS.items():
+        with subtests.test(name):
+            found = kind.read(put(tmp_path / name, kind.files))
+            content = next(iter(kind.files.values()))
+            assert not isinstance(found, NBest) or found.n_hypotheses in kind.sizes(content_of(content))
 
 
 PIECES = [
@@ -726,9 +729,6 @@ def test_an_array_of_odd_shape_is_refused(tmp_path: Path, shape: bytes) -> None:
             packed.writestr(name, member)
     with pytest.raises(DataError, match=r"x\.npz: .*not an archive of plain arrays .*write it with numpy\.savez"):
         read(tmp_path / "x.npz")
-
-
-TOO_LARGE = [2**53 + 1, -(2**53) - 1, 2**64 - 1]
 
 
 @pytest.mark.parametrize("value", TOO_LARGE)

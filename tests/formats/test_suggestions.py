@@ -77,10 +77,7 @@ def test_ids_ranks_sums_and_lengths_of_references_are_told_from_features(tmp_pat
     else:
         error = needed(written(tmp_path, speech(), form))
     assert error.suggestion == WANTED
-    assert error.no_features == {
-        "rank": "counts the rows of a list",
-        "score": "a sum of am, lm, with some weights",
-    }
+    assert error.no_features == {"rank": "counts the rows of a list", "score": "a sum of am, lm, with some weights"}
 
 
 def test_columns_of_hypotheses_within_records_are_found(tmp_path: Path) -> None:

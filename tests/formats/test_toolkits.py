@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import loss_of, run, succeeded
+from commands import json_of, loss_of, run, succeeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,13 +87,7 @@ def test_features_have_the_roles_they_are_given() -> None:
 @pytest.mark.parametrize(
     ("toolkit", "names", "weights", "roles", "message"),
     [
-        (
-            "kaldi",
-            ("acoustic", "lm"),
-            (1, -1),
-            {},
-            "kaldi has no settings for these weights: acoustic and lm must have",
-        ),
+        ("kaldi", ("acoustic", "lm"), (1, -1), {}, "kaldi has no settings for these weights: acoustic and lm must"),
         ("kaldi", ("acoustic", "lm"), (0, 1), {}, "of the same sign, neither of them 0"),
         ("icefall", ("acoustic", "lm"), (-1, 1), {}, "the weight of acoustic must be above 0"),
         ("espnet", ("decoder", "ctc"), (1, -1), {}, "decoder and ctc must be at least 0"),
@@ -150,7 +144,7 @@ class TestCommand:
             assert len(words) == 3
             assert all(len(word.partition(".")[2]) == 6 for word in words)
         if name == "w.json":
-            full = json.loads(run("solve", *table, "--json").stdout)["weights"]
+            full = json_of("solve", *table)["weights"]
             assert json.loads(path.read_text()) == full, "named, and with all digits"
 
     def test_what_cannot_be_written_is_told_before_the_search(self, table: list[str], tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import refusal, succeeded
+from commands import json_of, refusal, succeeded
 
 import lpmert
 from lpmert import DataError, NBest, Region
@@ -114,14 +114,11 @@ def test_commands_take_files_and_texts(tmp_path: Path, table: list[str], form: s
     texts = {"words": "1.25,-2.5,.75,-.5", "JSON": FORMS["object"]}
     texts["pairs"] = "tm_pt_0=-2.5,lm_0=1.25, WordPenalty=-0.5 ,tm_pt_1=0.75"
     weights = texts.get(form) or str(tmp_path / "w")
-    found = succeeded("check", *table, "--json", "--weights", weights)
-    assert json.loads(found.stdout)["weights"] == dict(zip(NAMES, VALUES, strict=True))
+    assert json_of("check", *table, "--weights", weights)["weights"] == dict(zip(NAMES, VALUES, strict=True))
     for more in (["--initial-weights", weights], ["--cosine", "0.5", "--around", weights]):
         succeeded("solve", *table, "--json", *more)
-    compared = succeeded(
-        "compare", *table, "--methods", "random", "--seeds", "1", "--weights", f"mine={weights}", "--json"
-    )
-    (entry,) = (one for one in json.loads(compared.stdout)["methods"] if one["name"] == "mine")
+    compared = json_of("compare", *table, "--methods", "random", "--seeds", "1", "--weights", f"mine={weights}")
+    (entry,) = (one for one in compared["methods"] if one["name"] == "mine")
     assert list(entry["runs"][0]["weights"].values()) == VALUES
 
 

@@ -18,15 +18,7 @@ import lpmert
 from lpmert.errors import FloatArray, MethodError
 from lpmert.lines.local_search import Clock
 from lpmert.methods.heuristic.likelihood import AllHypotheses
-from lpmert.methods.heuristic.risk import (
-    SCHEDULES,
-    AllPaths,
-    Annealing,
-    Objective,
-    ObjectiveOfPaths,
-    Step,
-    risk_of,
-)
+from lpmert.methods.heuristic.risk import SCHEDULES, AllPaths, Annealing, Objective, ObjectiveOfPaths, Step, risk_of
 from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.ratio import Bleu, Chrf, f_beta, precision, recall
 from lpmert.model.canonical import CanonicalWeights

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from problems import random_nbest
+from problems import Plain, random_nbest
 
 from lpmert.api import minimize
 from lpmert.errors import MethodError
@@ -27,24 +27,10 @@ SMALL = {
 lists_of = partial(random_nbest, lists=20, size=6)
 
 
-class Squares:
-    """A metric whose formula nobody knows."""
-
-    name = signature = "squares"
-
-    def check(self, statistics):
-        pass
-
-    def loss(self, total):
-        return float(((total - 30.0) ** 2).sum())
-
-    def score(self, total):
-        return self.loss(total)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_any_metric_will_do(name):
-    problem = Problem(lists_of(), Squares())
+    """Whose formula nobody knows."""
+    problem = Problem(lists_of(), Plain(lambda total: sum((value - 30.0) ** 2 for value in total)))
     result = solve(SMALL[name], problem)
     assert result.loss == problem.evaluate(result.weights).loss <= problem.evaluate(np.ones(3)).loss
 

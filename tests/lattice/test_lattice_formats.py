@@ -114,12 +114,7 @@ CYCLIC_NODES = """# target ||| features ||| source-covered
 1
 [1] c ||| LM0=-1 |||
 """
-KINDS = {
-    "kaldi-lattice": PLAIN,
-    "fst": ACCEPTOR,
-    "moses-graph": GRAPH,
-    "hypergraph": PHRASES,
-}
+KINDS = {"kaldi-lattice": PLAIN, "fst": ACCEPTOR, "moses-graph": GRAPH, "hypergraph": PHRASES}
 
 
 REST = "I=0\nI=1\nJ=0 S=0 E=1 W=x a=-1\n"
@@ -253,25 +248,23 @@ PATHS: list[tuple[str, dict[str, Any], dict[str, dict[str, dict[str, float]]]]] 
 # fmt: on
 
 
-@pytest.mark.parametrize(("content", "options", "expected"), PATHS, ids=range(len(PATHS)))
-def test_a_file_means_these_paths(
-    tmp_path: Path, content: str, options: dict[str, Any], expected: dict[str, dict[str, dict[str, float]]]
-) -> None:
+def test_a_file_means_these_paths(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Texts with their features, those of lattices in HTK's format in their order, the best first."""
-    path = put(tmp_path, {"x": content, "words.txt": SYMBOLS}) / "x"
-    options = {name: tmp_path / one[1:] if name == "symbols" else one for name, one in options.items()}
-    lists = lpmert.read(path, references=dict.fromkeys(expected, ""), **options)
-    assert lists.list_ids == tuple(expected)
-    assert lists.texts is not None
-    for number, rows in enumerate(expected.values()):
-        own = range(*lists.offsets[number : number + 2].tolist())
-        texts = [lists.texts[row] for row in own]
-        assert (texts if detect(path) == "slf" else sorted(texts)) == (
-            list(rows) if detect(path) == "slf" else sorted(rows)
-        )
-        for row, text in zip(own, texts, strict=True):
-            found = dict(zip(lists.names, lists.dense_features()[row].tolist(), strict=True))
-            assert found == pytest.approx(dict.fromkeys(lists.names, 0.0) | rows[text], rel=1e-6, abs=1e-9)
+    for content, given_options, expected in PATHS:
+        with subtests.test(content):
+            path = put(tmp_path, {"x": content, "words.txt": SYMBOLS}) / "x"
+            options = {name: tmp_path / one[1:] if name == "symbols" else one for name, one in given_options.items()}
+            lists = lpmert.read(path, references=dict.fromkeys(expected, ""), **options)
+            assert lists.list_ids == tuple(expected)
+            assert lists.texts is not None
+            ordered_as = list if detect(path) == "slf" else sorted
+            for number, rows in enumerate(expected.values()):
+                own = range(*lists.offsets[number : number + 2].tolist())
+                texts = [lists.texts[row] for row in own]
+                assert ordered_as(texts) == ordered_as(rows)
+                for row, text in zip(own, texts, strict=True):
+                    found = dict(zip(lists.names, lists.dense_features()[row].tolist(), strict=True))
+                    assert found == pytest.approx(dict.fromkeys(lists.names, 0.0) | rows[text], rel=1e-6, abs=1e-9)
 
 
 def test_the_penalty_of_words_is_a_logarithm_too() -> None:

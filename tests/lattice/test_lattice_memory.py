@@ -1,12 +1,11 @@
 """What lattices take of memory is known before it is taken, and a limit that is too low is said to be."""
 
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from searches import peak_of
 
 import lpmert
 from lpmert import DataError, Lattices, Region
@@ -16,19 +15,6 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.system.memory import Allowance, resident
 
 NODES, PARALLEL = 200, 100
-
-
-@contextmanager
-def traced() -> Iterator[list[int]]:
-    """Note by how many bytes at most the block took more than there were before."""
-    tracemalloc.start()
-    before, _ = tracemalloc.get_traced_memory()
-    most: list[int] = []
-    try:
-        yield most
-        most.append(tracemalloc.get_traced_memory()[1] - before)
-    finally:
-        tracemalloc.stop()
 
 
 def ladder(width: int) -> Lattices:
@@ -69,16 +55,12 @@ def test_the_problem_takes_no_more_than_was_asked_for(region: Region | None, mon
     lattices, asked = ladder(8), list[int]()
     LatticeProblem(lattices, "wer", region)
     monkeypatch.setattr(lattice_problem, "room_for", lambda size, _: asked.append(size))
-    with traced() as most:
-        LatticeProblem(lattices, "wer", region)
-    assert most[0] < asked[0]
+    assert peak_of(lambda: LatticeProblem(lattices, "wer", region)) < asked[0]
 
 
 def test_a_fingerprint_copies_no_features() -> None:
     lattices = ladder(8)
-    with traced() as most:
-        assert lattices.fingerprint
-    assert most[0] < lattices.features.nbytes // 2
+    assert peak_of(lambda: lattices.fingerprint) < lattices.features.nbytes // 2
 
 
 def test_lattices_that_find_no_room_are_refused_before_the_search() -> None:

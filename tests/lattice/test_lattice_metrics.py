@@ -1,7 +1,5 @@
 """Metrics, losses and regions on lattices: they end where N-best lists of all paths end; equal lattices end alike."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from graph_problems import Drawn, listed_paths
@@ -11,9 +9,6 @@ import lpmert
 from lpmert import DataError, Lattices, Linear, MetricError, Region
 from lpmert.metrics.text import EditTexts
 from lpmert.model.lattice_problem import LatticeProblem
-
-Links = tuple[list[Any], list[int], list[int], list[Any]]
-"""Features, sources, targets and words."""
 
 
 @pytest.mark.parametrize("metric", ["wer", "bleu", "ter"])

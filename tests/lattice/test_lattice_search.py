@@ -53,7 +53,7 @@ def test_the_least_errors_of_a_recogniser_are_those_of_an_independent_search(
     folder = shared("asr-lattices")
     silent = ["<sil>", "[NOISE]", "[SPEECH]"]
     whole = lpmert.load_lattices(folder / "lattices.tar.xz", folder / "references.tsv.gz", silent=silent, variants=True)
-    lattices = part_of(whole, n_lattices)
+    lattices = whole.restrict(slice(0, n_lattices))
     region = Region(fixed={"acoustic": 1.0}, bounds={"lm": (3.0, 20.0), "words": (-12.0, 12.0)})
     result = lpmert.minimize(lattices, region=region)
     assert (result.loss, result.lower_bound, result.status) == (errors, errors, Status.OPTIMAL)
@@ -62,22 +62,6 @@ def test_the_least_errors_of_a_recogniser_are_those_of_an_independent_search(
         problem = LatticeProblem(lattices)
         assert sum(problem.least_loss(s) for s in range(n_lattices)) == most
         assert lpmert.evaluate(lattices, [1.0, 9.5, -0.63]).loss == 250
-
-
-def part_of(lattices: Lattices, n: int) -> Lattices:
-    """The first n lattices."""
-    links = slice(0, int(lattices.offsets[n]))
-    return Lattices(
-        lattices.features[links],
-        lattices.offsets[: n + 1],
-        lattices.sources[links],
-        lattices.targets[links],
-        lattices.words[links],
-        lattices.references[:n],
-        vocabulary=lattices.vocabulary,
-        names=lattices.names,
-        list_ids=lattices.list_ids[:n],
-    )
 
 
 def test_lattices_with_hundreds_of_features_keep_to_the_time_limit() -> None:

@@ -1,12 +1,12 @@
 """Line searches: the values other tools assert, brute force, and descents that find planted weights."""
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import decoded
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.descents import descend
@@ -41,15 +41,8 @@ def line_events(features: FloatArray, offsets: IntArray, weights: FloatArray, di
     return Events(start, *(of_events[order] for of_events in events))
 
 
-def lists_of(rows):
-    offsets = np.cumsum([0, *(len(row) for row in rows)])
-    flat = np.array([entry for row in rows for entry in row], dtype=np.float64)
-    return np.ascontiguousarray(flat[:, :-1]), offsets, -flat[:, -1].astype(np.int64)
-
-
 def decode(features, offsets, costs, weights):
-    scores = features @ weights
-    return sum(int(costs[begin + np.argmax(scores[begin:end])]) for begin, end in pairwise(offsets))
+    return costs[decoded(features, offsets, weights)].sum()
 
 
 def upper_envelope(intercepts, slopes):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import directions_of_the_plane
-from problems import METRICS
+from problems import METRICS, Plain
 from test_envelope import AXES, TRAVATAR
 
 from lpmert.api import minimize
@@ -242,18 +242,6 @@ def test_line_search_within_a_cap_is_as_good_as_the_best_of_the_line_inside_it()
 
 
 def test_a_metric_without_a_known_formula_is_refused_with_what_it_lacks():
-    class Odd:
-        name = signature = "odd"
-
-        def check(self, statistics):
-            pass
-
-        def loss(self, total):
-            return float(total[0] ** 2)
-
-        def score(self, total):
-            return self.loss(total)
-
-    problem = Problem(random_nbest(0), Odd())
+    problem = Problem(random_nbest(0), Plain(lambda total: total[0] ** 2))
     with pytest.raises(MethodError, match="losses_of_totals"):
         LineSearch(problem.canonical)

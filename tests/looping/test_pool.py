@@ -27,13 +27,7 @@ SECOND = lists([("a", "x y", 1.25, 0), ("a", "x w", 0.0, 2), ("b", "u", 3.0, 0),
 REST = [("a", "x y", 1.25), ("a", "x z", 0.5), ("a", "x w", 0.0), ("b", "u", 3.0), ("c", "v", 1.0)]
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        ("all", [("a", "x y", 1.0), *REST]),
-        ("latest", REST),
-    ],
-)
+@pytest.mark.parametrize(("policy", "expected"), [("all", [("a", "x y", 1.0), *REST]), ("latest", REST)])
 def test_equal_words_count_as_the_policy_says(policy: str, expected: list[tuple[str, str, float]]) -> None:
     pool = lpmert.Pool(policy)
     assert pool.add(FIRST) == (3, 3, 2)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ WORDS = ["the", "a", "train", "house", "river", "door", "tree", "window", "lette
 Hypotheses = dict[str, list[tuple[str, tuple[float, ...]]]]
 
 
+@cache
 def universe(seed: int = 0, n_lists: int = 12, size: int = 30) -> tuple[Hypotheses, dict[str, str]]:
     """Return all hypotheses with their features, by list, and the references."""
     rng = np.random.default_rng(seed)

@@ -133,11 +133,6 @@ def raised(lists: SortedLists, node: Fields, *, boxed: bool, levels: int = 8) ->
     return bound
 
 
-def charged(lists: SortedLists, centre: FloatArray, radius: FloatArray, levels: int = 8) -> int:
-    """The same of a box, with lists of two as pairs."""
-    return raised(lists, in_pairs(lists, whole_box(lists, centre, radius, NO_SUMS)), boxed=True, levels=levels)
-
-
 def in_pairs(lists: SortedLists, box: Fields) -> Fields:
     """A box with all hypotheses, of which those of lists of two are pairs."""
     sizes = np.diff(lists.offsets)

@@ -1,6 +1,5 @@
 """The sum of the groups' optima never exceeds the optimum, only rises, and ends in a proof."""
 
-import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 from oracle import Lists
 from problems import gaussian_lists
 from scipy.linalg import block_diag
+from searches import peak_of
 from shared import needs_shared, swahili
 
 import lpmert
@@ -76,14 +76,8 @@ def test_the_parts_of_many_dense_lists_take_less_memory_than_their_features() ->
     """There are 200,000 pairs of a list and a feature that varies in it."""
     features, offsets = np.random.default_rng(0).normal(size=(4000, 100)), np.arange(0, 4001, 2)
     independent_parts(features[:4], offsets[:3])  # what is imported then does not count
-    tracemalloc.start()
-    try:
-        parts = independent_parts(features, offsets)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert [part.tolist() for part in parts] == [list(range(2000))]
-    assert peak < 5 * features.nbytes
+    assert peak_of(lambda: independent_parts(features, offsets)) < 5 * features.nbytes
+    assert [part.tolist() for part in independent_parts(features, offsets)] == [list(range(2000))]
 
 
 @pytest.mark.parametrize("size", [2, 8])
@@ -115,12 +109,5 @@ def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_after_two_minute
     assert oracle + 2.0 < result.lower_bound < result.loss
     problem = Problem(nbest)
     form = problem.canonical
-    cost, _ = descend(
-        form.features,
-        form.offsets,
-        form.costs,
-        starts=20,
-        patience=200,
-        budget=10**10,
-    )
+    cost, _ = descend(form.features, form.offsets, form.costs, starts=20, patience=200, budget=10**10)
     assert result.loss <= 1.001 * form.loss_of(cost)

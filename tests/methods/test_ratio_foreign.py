@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle import attainable_totals
-from problems import METRICS, bleu_loss, chrf_loss, random_lists
+from problems import METRICS, Plain, bleu_loss, chrf_loss, random_lists
 from searches import FRACTIONS, RATIOS
 
 import lpmert
@@ -19,22 +19,6 @@ from lpmert.metrics.ratio import Bleu, Chrf, f_beta
 from lpmert.model.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("poorest_start")
-
-
-class Plain:
-    """A metric from a function of the totals; shares nothing with the package but the contract."""
-
-    def __init__(self, loss: Callable[[list[float]], float]) -> None:
-        self._loss = loss
-        self.name, self.signature = "theirs", "metric:theirs"
-
-    def check(self, statistics: FloatArray) -> None: ...
-
-    def loss(self, total: FloatArray) -> float:
-        return self._loss(total.tolist())
-
-    def score(self, total: FloatArray) -> float:
-        return -self.loss(total)
 
 
 class Sum(Plain):

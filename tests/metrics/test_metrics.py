@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from late import Late
 
 import lpmert
 from lpmert.errors import FloatArray, MetricError
@@ -19,8 +18,6 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.registry import METRICS
 from lpmert.result import Status
-
-sacrebleu = Late("sacrebleu.metrics")
 
 RATIOS = [
     Bleu(),

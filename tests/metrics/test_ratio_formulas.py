@@ -1,6 +1,5 @@
 """Formulas of ratio metrics: losses, heights, and linear bounds that never lie above the height."""
 
-import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
@@ -8,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import sums
+from problems import bleu_loss, chrf_in_rationals, fractions_loss, per_loss, sums
 
 from lpmert import core
 from lpmert.core import height_of_loss, lay_minorant, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.ratio import UNIT, Ratio
 from lpmert.metrics.base import BLEU, CHRF, FRACTION, PER
-from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, Per, f_beta, precision, recall
+from lpmert.metrics.ratio import Bleu, Chrf, Per, f_beta, precision, recall
 
 BOUNDED = [
     Bleu(),
@@ -29,43 +28,13 @@ BOUNDED_IDS = ["bleu", "chrf", "chrf1", "chrf++", "chrf-precision", "per"]
 FRACTIONS = [f_beta(), f_beta(0.5), precision(), recall()]
 
 
-def loss_by_hand(metric: Any, total: FloatArray) -> float:
-    """Return the loss by the textbook's formula, in rationals as far as they go."""
-    counts = [Fraction(int(value)) for value in total]
-    if isinstance(metric, Bleu):
-        matches, totals = counts[0:8:2], counts[1:8:2]
-        if not all(matches):
-            return 1.0
-        precisions = [float(match / size) for match, size in zip(matches, totals, strict=True)]
-        brevity = min(1.0, math.exp(1 - counts[8] / totals[0]))
-        return 1 - brevity * math.prod(precisions) ** 0.25
-    if isinstance(metric, LinearFraction):
-        above = sum(f * count for f, count in zip(metric.numerator, counts, strict=True))
-        below = sum(f * count for f, count in zip(metric.denominator, counts, strict=True))
-        return float(above / below) if below else 1.0
-    return float(loss_in_rationals(metric, counts))
-
-
-def loss_in_rationals(metric: Any, counts: list[Fraction]) -> Fraction:
-    """Return the loss of chrF or PER in rationals."""
-    if isinstance(metric, Per):
-        correct, length, reference = counts
-        if not reference:
-            return Fraction(1)
-        score = (correct - max(Fraction(0), length - reference)) / reference  # as PerScorer.cpp has it
-        return 1 - max(Fraction(0), score)
-    return chrf_loss(metric, counts)
-
-
-def chrf_loss(metric: Chrf, counts: list[Fraction]) -> Fraction:
-    """Return the loss of chrF in rationals."""
-    orders = [counts[n : n + 3] for n in range(0, len(counts), 3) if counts[n] and counts[n + 1]]
-    if not any(match for *_, match in orders):
-        return Fraction(1)
-    mean_precision = sum((match / size for size, _, match in orders), Fraction()) / len(orders)
-    mean_recall = sum((match / size for _, size, match in orders), Fraction()) / len(orders)
-    squared = Fraction(metric.beta) ** 2
-    return 1 - (1 + squared) * mean_precision * mean_recall / (squared * mean_precision + mean_recall)
+def loss_by_formula(metric: Any, total: FloatArray) -> Fraction | float:
+    """By the formulas of the papers, in rationals but for BLEU."""
+    counts = [int(value) for value in total]
+    if isinstance(metric, Chrf):
+        return chrf_in_rationals(counts, metric.beta)
+    formula = {Bleu: bleu_loss, Per: per_loss}.get(type(metric)) or fractions_loss(metric)
+    return formula(counts)
 
 
 @pytest.mark.parametrize("largest", [2, 30, 10**6])
@@ -75,7 +44,7 @@ def test_losses_are_those_of_the_formula_and_of_the_metric(largest: int) -> None
         found = losses_of_totals(metric.kind, metric.parameters, totals)
         for loss, total in zip(found.tolist(), totals, strict=True):
             assert loss == metric.loss(total)
-            assert loss == pytest.approx(loss_by_hand(metric, total), abs=1e-14)
+            assert loss == pytest.approx(float(loss_by_formula(metric, total)), abs=1e-14)
             assert 0 <= loss <= 1
 
 
@@ -114,7 +83,7 @@ def height_exactly(metric: Any, total: FloatArray) -> Fraction:
                 / 4
             )
         return Fraction(logs) + max(Fraction(0), Fraction(counts[8], counts[1]) - 1) + Fraction(1, 10**40)
-    return loss_in_rationals(metric, [Fraction(count) for count in counts])
+    return Fraction(loss_by_formula(metric, total))
 
 
 def box(rng: np.random.Generator, metric: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

@@ -1,12 +1,11 @@
 """Questions that nobody meant to ask are noticed, and no real data set is taken for one."""
 
-import json
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import refusal, run, succeeded
+from commands import json_of, refusal, run
 from shared import SETS, load, needs_shared
 
 import lpmert
@@ -173,8 +172,7 @@ class TestCommand:
         return [str(path), "--segment", "prompt", "--features", "a,b,c"]
 
     def test_true_and_false_are_a_gain(self, table: list[str]) -> None:
-        outcome = succeeded("solve", *table, "--gain", "correct", "--json")
-        found = json.loads(outcome.stdout)
+        found = json_of("solve", *table, "--gain", "correct")
         chosen = best_of_n().statistics[np.arange(0, 240, 6) + found["selection"], 0]
         assert found["loss"] == 40 - chosen.sum() < 10
         assert found["warnings"] == []

@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpmert.methods.auto import Auto
-from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices, SumChoicesSearch
-from lpmert.methods.exhaustive import Exhaustive
-from lpmert.methods.groups import Groups
-from lpmert.methods.lp_mert.method import LpMert
 from lpmert.metrics.base import Metric
 from lpmert.metrics.ratio import f_beta
 from lpmert.model.canonical import Canonical, CanonicalWeights, Totals
@@ -24,7 +19,6 @@ from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.search.method import Incumbent, Task
 
-METHODS = (Auto(), Cells(), Choices(), LpMert(), Exhaustive(), Groups(size=2))
 NO_LIMITS = np.empty((0, 3))
 
 

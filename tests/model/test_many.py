@@ -23,11 +23,7 @@ from lpmert.reporting.lines import ListLines
 from lpmert.system.mapped import is_mapped
 from lpmert.unseen.averaging import loss_unit
 
-PLACES = (
-    "lpmert.model.problem.MANY",
-    "lpmert.system.mapped.MANY",
-    "lpmert.formats.arrays.MANY",
-)
+PLACES = ("lpmert.model.problem.MANY", "lpmert.system.mapped.MANY", "lpmert.formats.arrays.MANY")
 
 
 @pytest.fixture

@@ -53,10 +53,22 @@ def test_none_is_no_limit(name: str) -> None:
     assert lpmert.minimize(LISTS, **{name: None}).status.proved
 
 
-@pytest.mark.parametrize(("name", "value"), [("target", float("nan")), ("gap", 1j), ("time_limit", "1"), ("seed", 1.0)])
-def test_what_is_no_number_is_named(name: str, value: object) -> None:
-    with pytest.raises(MethodError, match=f"{name} must be a"):
-        lpmert.minimize(LISTS, **{name: value})
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("target", [float("nan")]),
+        ("gap", [1j, -0.1]),
+        ("time_limit", ["1", -1, float("nan")]),
+        ("node_limit", [1.5, -1]),
+        ("memory_limit", [0]),
+        ("jobs", [0]),
+        ("seed", [1.0, -1]),
+    ],
+)
+def test_what_is_no_such_number_is_named(name: str, values: list[object]) -> None:
+    for value in values:
+        with pytest.raises(MethodError, match=f"{name} must be a"):
+            lpmert.minimize(LISTS, **{name: value})
 
 
 def test_a_comparison_takes_numbers_of_numpy() -> None:
@@ -105,28 +117,28 @@ def test_weights_are_taken_by_name_in_order_and_from_a_result(entry: EntryPoint)
     assert entry.call(result) == entry.call(result.by_name) == entry.call(result.weights)
 
 
+UNFIT: list[tuple[Any, str]] = [
+    ({"am": 1.0}, "none for lm"),
+    ({"am": 1.0, "lm": 1.0, "xx": 2.0}, "unknown features: xx"),
+    ({"am": 1.0, "lm": "1"}, "'lm' has '1'"),
+    ([1.0, True], "'lm' has True"),
+    (np.array([True, False]), "'am' has"),
+    ([1.0, float("nan")], "'lm' has nan"),
+    ([1.0, 10**400], "'lm' has 1000"),
+    ([1.0, 2.0, 3.0], "got shape"),
+    (np.ones((2, 2)), "got shape"),
+    (b"12", "by name; got b'12'"),
+    (1.0, "by name; got 1.0"),
+]
+
+
 @pytest.mark.parametrize("entry", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
-@pytest.mark.parametrize(
-    ("weights", "words"),
-    [
-        ({"am": 1.0}, "none for lm"),
-        ({"am": 1.0, "lm": 1.0, "xx": 2.0}, "unknown features: xx"),
-        ({"am": 1.0, "lm": "1"}, "'lm' has '1'"),
-        ([1.0, True], "'lm' has True"),
-        (np.array([True, False]), "'am' has"),
-        ([1.0, float("nan")], "'lm' has nan"),
-        ([1.0, 10**400], "'lm' has 1000"),
-        ([1.0, 2.0, 3.0], "got shape"),
-        (np.ones((2, 2)), "got shape"),
-        (b"12", "by name; got b'12'"),
-        (1.0, "by name; got 1.0"),
-    ],
-    ids=str,
-)
-def test_weights_that_do_not_fit_are_refused_with_what_is_wrong(entry: EntryPoint, weights: object, words: str) -> None:
-    with pytest.raises(entry.error, match="weights") as error:
-        entry.call(weights)
-    assert words in str(error.value)
+def test_weights_that_do_not_fit_are_refused_with_what_is_wrong(entry: EntryPoint, subtests: pytest.Subtests) -> None:
+    for weights, words in UNFIT:
+        with subtests.test(words):
+            with pytest.raises(entry.error, match="weights") as error:
+                entry.call(weights)
+            assert words in str(error.value)
 
 
 def test_a_region_of_numpy_numbers_has_the_signature_of_pythons() -> None:

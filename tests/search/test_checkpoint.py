@@ -17,13 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from long_searches import (
-    kept_search,
-    lattices_of,
-    long_searches,
-    noise_of,
-    search_lattices,
-)
+from long_searches import kept_search, lattices_of, long_searches, noise_of, search_lattices
 from mutations import damaged, examples
 from searches import many_more
 from shared import ROOT

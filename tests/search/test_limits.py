@@ -20,7 +20,6 @@ from searches import RATIOS
 
 import lpmert
 from lpmert import Progress, Result, Status
-from lpmert.methods.cells.cells import Cells
 from lpmert.model.problem import Problem
 from lpmert.search.report import bound_on_loss
 
@@ -121,27 +120,6 @@ def test_no_start_is_worse_than_the_one_given(method: str) -> None:
     best = lpmert.minimize(HARD.nbest, method=method, time_limit=1.0)
     again = lpmert.minimize(HARD.nbest, method=method, initial_weights=best.weights, time_limit=0.0)
     assert again.loss <= best.loss
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"time_limit": -1},
-        {"time_limit": float("nan")},
-        {"gap": -0.1},
-        {"node_limit": 1.5},
-        {"node_limit": -1},
-        {"memory_limit": 0},
-        {"jobs": 0},
-        {"seed": -1},
-        {"method": "simplex"},
-        {"method": Cells},
-        {"ties": "any"},
-    ],
-)
-def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(lpmert.MethodError):
-        lpmert.minimize(MEDIUM.nbest, **wrong)
 
 
 _INTERRUPTED = """

@@ -7,12 +7,11 @@ import resource
 import subprocess
 import sys
 import time
-import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from searches import peak_of
 from shared import ROOT
 
 import lpmert
@@ -232,17 +231,6 @@ def as_parquet(path: Path) -> Path:
     table = pa.table({"list": owner, **columns, "errors": arrays["statistics"][:, 0]})
     parquet.write_table(table, path.with_suffix(".parquet"), row_group_size=100_000)
     return path.with_suffix(".parquet")
-
-
-def peak_of(work: Callable[[], object]) -> int:
-    """Return the bytes that Python and numpy took at most for some work, beyond what they held before."""
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        work()
-        return tracemalloc.get_traced_memory()[1] - before
-    finally:
-        tracemalloc.stop()
 
 
 def noise(rows: int, width: int) -> lpmert.NBest:

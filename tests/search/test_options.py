@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import refusal, run, succeeded
+from commands import json_of, refusal, run, succeeded
 
 import lpmert
 from lpmert import MethodError
@@ -21,7 +21,7 @@ ALL = {name: METHODS.find(name) for name in METHODS.own}
 EACH = [(cls, one) for cls in ALL.values() for one in cls.options()]
 
 TABLE = "list\tam\tlm\terrors\na\t1\t2\t0\na\t2\t1\t1\nb\t-1\t0\t3\nb\t0\t-2\t1\nc\t1\t1\t2\nc\t3\t2\t4\nc\t2\t5\t1\n"
-COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors", "--quiet", "--json"]
+COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors"]
 
 
 @pytest.fixture
@@ -103,8 +103,8 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: str,
     texts, expected = FROM_THE_COMMAND_LINE[name]
     assert METHODS.build(name).configured(texts) == expected
     sets = [part for text in texts.items() for part in ("--set", "=".join(text))]
-    found = succeeded("solve", table, *COLUMNS, "--method", name, *sets)
-    assert f"|method:{expected.settings()}|" in json.loads(found.stdout)["signature"]
+    found = json_of("solve", table, *COLUMNS, "--method", name, *sets)
+    assert f"|method:{expected.settings()}|" in found["signature"]
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,8 @@ def test_numbers_of_numpy_are_taken_and_those_of_another_kind_refused() -> None:
 
 def test_a_comparison_takes_options_for_each_method_and_for_the_optimum(table: str) -> None:
     sets = ["--set", "och.restarts=2", "--set", "random.draws=7", "--set", "leaf_lists=4"]
-    found = succeeded("compare", table, *COLUMNS, "--methods", "och,random", "--seeds", "1", "--method", "cells", *sets)
-    comparison = json.loads(found.stdout)
-    text = json.dumps(comparison)
+    found = json_of("compare", table, *COLUMNS, "--methods", "och,random", "--seeds", "1", "--method", "cells", *sets)
+    text = json.dumps(found)
     assert "och(restarts=2)" in text
     assert "random(draws=7)" in text
     assert "method:cells(leaf_lists=4)" in text
@@ -166,11 +165,11 @@ def test_stabilised_tuning_goes_on_from_what_earlier_iterations_left_behind(tabl
     flags = ["--method", "stabilised", "--set", "restarts=3", "--set", "stopping=fixed", "--set", f"state={state}"]
     signatures = []
     for iteration in (1, 2, 3):
-        found = succeeded("solve", table, *COLUMNS, *flags)
-        signatures.append(json.loads(found.stdout)["signature"])
+        found = json_of("solve", table, *COLUMNS, *flags)
+        signatures.append(found["signature"])
         held = json.loads(state.read_text())["iterations"]
         assert len(held) == iteration
-        assert held[-1]["weights"] == json.loads(found.stdout)["weights"]
+        assert held[-1]["weights"] == found["weights"]
     method = Stabilised(restarts=3, stopping="fixed")
     problem, history = lpmert.Problem(lpmert.read(table, segment="list", features="am,lm", loss="errors")), []
     for signature in signatures:
@@ -205,9 +204,9 @@ def test_sparse_features_are_trained_from_the_command_line(tmp_path: Path, metho
 def test_the_methods_are_listed_with_their_options() -> None:
     listed = run("methods")
     assert [line.split()[0] for line in listed.stdout.splitlines() if not line.startswith(" ")] == list(METHODS.names())
-    assert list(json.loads(run("methods", "--json").stdout)) == list(METHODS.names())
+    assert list(json.loads(succeeded("methods", "--json").stdout)) == list(METHODS.names())
     for name in METHODS.own:
-        told = json.loads(run("methods", name, "--json").stdout)
+        told = json.loads(succeeded("methods", name, "--json").stdout)
         assert list(told["options"]) == [one.name for one in ALL[name].options()]
         assert METHODS.find(told["class"]) is ALL[name]
         shown = run("methods", name).stdout

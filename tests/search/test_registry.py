@@ -16,6 +16,7 @@ from shared import ROOT
 import lpmert
 from lpmert import DataError, LpmertError, MethodError, MetricError
 from lpmert.formats import Format
+from lpmert.methods import Cells
 from lpmert.registry import FORMATS, METHODS, METRICS, Registry
 
 REGISTRIES = (METHODS, METRICS, FORMATS)
@@ -212,6 +213,8 @@ def test_what_is_of_another_kind_is_refused() -> None:
     nbest = lpmert.read("lists.words")
     with pytest.raises(MethodError, match="a method must be one of"):
         lpmert.minimize(nbest, method="tiny_plugin:Doubled")
+    with pytest.raises(MethodError):
+        lpmert.minimize(nbest, method=Cells)
     with pytest.raises(MetricError, match="metric must be a name or have"):
         lpmert.minimize(nbest, metric="tiny_plugin:WORDS")
     with pytest.raises(DataError, match="is not a format"):

@@ -8,16 +8,7 @@ import numpy as np
 import pytest
 from long_searches import with_workers
 from oracle import decoded
-from slow_reference import (
-    cosine,
-    energy,
-    gibbs,
-    mean_on_circle,
-    mean_on_sphere,
-    random_lists,
-    unit,
-    whitening,
-)
+from slow_reference import cosine, energy, gibbs, mean_on_circle, mean_on_sphere, random_lists, unit, whitening
 
 import lpmert
 from lpmert.methods.heuristic.och import Och

@@ -100,11 +100,7 @@ def test_the_interval_of_a_sum_is_that_of_student():
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 9, (2, 40, 1)).astype(float)
     found = estimate_of(metric_by_name("loss"), first, second, np.arange(40))
-    for interval, values in (
-        (found.optimum, first),
-        (found.averaged, second),
-        (found.difference, second - first),
-    ):
+    for interval, values in ((found.optimum, first), (found.averaged, second), (found.difference, second - first)):
         low, high = stats.t.interval(0.95, 39, values.mean(), stats.sem(values[:, 0]))
         assert (interval.low, interval.high) == pytest.approx((40 * low, 40 * high))
         assert interval.value == values.sum()

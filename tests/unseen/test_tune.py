@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from commands import refusal, run, succeeded
+from commands import json_of, refusal, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -193,8 +193,6 @@ def test_the_command_shows_writes_and_recommends(table):
     assert found["optimum"]["loss"] <= found["averaged"]["loss"]
     assert found["estimate"]["folds"] == 5
 
-    dev = lpmert.read(table / "few.tsv", segment="utterance", features=["am", "lm", "words"], loss="errors")
-
 
 ONE_INPUT = "Standard input (-) can be only one of the files"
 REFUSED = [
@@ -210,10 +208,7 @@ REFUSED = [
         ("few.tsv", *COLUMNS, "--held-out", "few.tsv", "--held-out-references", "r.txt"),
         "--held-out-references needs --references",
     ),
-    (
-        ("few.tsv", "--statistics-file", "test.tsv", "--held-out", "dev.tsv"),
-        "--statistics-file belongs to DATA alone",
-    ),
+    (("few.tsv", "--statistics-file", "test.tsv", "--held-out", "dev.tsv"), "--statistics-file belongs to DATA alone"),
 ]
 
 
@@ -238,10 +233,9 @@ def moses(folder, name, words):
 def test_lists_held_out_have_references_of_their_own(tmp_path, command):
     lists, references = moses(tmp_path, "dev", "a sentence")
     held_out, own = moses(tmp_path, "test", "some other words")
-    data = (*command, lists, "--references", references, "--metric", "wer", "--held-out", held_out, "--json", "-q")
+    data = (*command, lists, "--references", references, "--metric", "wer", "--held-out", held_out)
     assert "--held-out needs --held-out-references" in refusal(*data, code=2)
-    found = succeeded(*data, "--held-out-references", own)
-    content = json.loads(found.stdout)
+    content = json_of(*data, "--held-out-references", own)
     losses = (
         [content["held_out"]["averaged"]["value"]]
         if command[0] == "tune"

@@ -1,0 +1,11 @@
+"""What holds for all tests of certificates."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file for a certificate."""
+    return tmp_path / "certificate.json"
