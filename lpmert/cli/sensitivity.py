@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 _SIGNS = {1: "+", -1: "-", None: "not sure"}
 
-_SIGNS = {1: "+", -1: "-", None: "not sure"}
-
 _MOST_LISTS = 20
 """Lists that are shown one by one."""
 

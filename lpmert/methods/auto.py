@@ -171,14 +171,18 @@ class Course:
             self.marks.append((self.effort, bound))
 
     def effort_left(self, bound: int, cost: int) -> float | None:
-        """Return the effort until this bound meets a cost, at the pace of the last half.
+        """Return the effort until this bound meets a cost, at its pace in the last half, or in the last three quarters
+        if that is faster: where many nodes have the same bound, it may stand still for long just before the end.
 
         `None`: it has not risen, or it is too soon to tell, as first steps are the largest.
         """
         if self.effort < _HEAD_START:
             return None
-        effort, before = next(mark for mark in reversed(self.marks) if 2 * mark[0] <= self.effort or not mark[0])
-        return (self.effort - effort) * (cost - bound) / (bound - before) if bound > before else None
+        begins = (
+            next(mark for mark in reversed(self.marks) if n * mark[0] <= self.effort or not mark[0]) for n in (2, 4)
+        )
+        paces = [(bound - before) / (self.effort - effort) for effort, before in begins if bound > before]
+        return (cost - bound) / max(paces) if paces else None
 
 
 class Portfolio(Combined):
