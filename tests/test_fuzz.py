@@ -45,7 +45,7 @@ def test_problems_of_every_kind(check: str, features: str) -> None:
 
 def test_forged_costs_without_room_beside_limits_are_refused() -> None:
     """`MethodError`, which blames the losses, came of a checkpoint with costs that no search had written."""
-    outcomes = CHECKS["forged"]("thin cones", "chrf", 7123000227)
+    outcomes = CHECKS["forged"]("thin cones", "chrf", 7123000371)
     assert ("groups", Status.HEURISTIC) in outcomes
 
 
