@@ -189,8 +189,7 @@ class Portfolio(Combined):
     """One or two searches that share the incumbent, and an improver, who looks for better weights beside them.
 
     The first search has a head start; root: but for what the second one takes to bound its root, which comes early.
-    Where its end is far, the second gets as much until its pace can be told. From then on each gets effort in inverse
-    proportion to what it has left, as far as the pace of its bound tells.
+    From then on each gets effort in inverse proportion to what it has left, as far as the pace of its bound tells.
     Effort is counted, not timed, so that the outcome does not depend on the machine's speed.
     """
 
