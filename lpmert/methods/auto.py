@@ -268,10 +268,7 @@ class Portfolio(Combined):
         )
         if second is None:
             unrisen = first is None and self._searches[1].lower_bound > self._first.lower_bound
-            ahead, behind = (course.effort for course in self._courses)
-            untried = behind < _HEAD_START and first is not None and first > ahead
-            # where the pace of neither tells, the second's higher bound does; where the end is far, it shows its pace
-            return 0.5 if unrisen or untried else _LEAST
+            return 0.5 if unrisen else _LEAST  # where the pace of neither tells, the second's higher bound does
         if first is None:
             first = self._courses[0].effort  # what has not risen for so long may not rise for as long again
         return min(1.0 - _LEAST, max(_LEAST, first / ((first + second) or 1.0)))
