@@ -291,11 +291,11 @@ TOGETHER = [
 def test_no_option_changes_an_optimum(name: str, options: dict[str, str], seeds: range) -> None:
     """Sums and ratios, inside regions and without.
 
-    Splits to the last bits of rays spare thin cones, and take minutes where borders meet: these are held to a bound.
+    Splits to the last bits of rays spare thin cones; these take minutes where borders meet, as exact arithmetic does
+    within many limits: what time leaves is held to a bound.
     """
     method = METHODS.build(name).configured(options)
     narrow = any(option.endswith("leaf_lists") and int(value) < 2 for option, value in options.items())
-    limits = {"time_limit": 2.0} if narrow else {}
     statuses: Counter[Status] = Counter()
     for k, kind in enumerate(FEATURES):
         if narrow and kind in THIN:
@@ -305,6 +305,7 @@ def test_no_option_changes_an_optimum(name: str, options: dict[str, str], seeds:
             region = REGIONS[turn % len(REGIONS)] if turn % 3 == 0 else ""
             one = given(kind, WORTHS[turn % len(WORTHS)], 100 + seed, region)
             if takes(name, one):
+                limits = {"time_limit": 2.0} if narrow or region == "many" else {}
                 statuses[ended(one, method, **limits)] += 1
     assert_mostly_proved(statuses, thin=True)
 
