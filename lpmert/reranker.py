@@ -422,7 +422,7 @@ class Reranker:
         except TypeError:
             raise TypeError("each group of the groups argument must be a string or a number") from None
 
-    def _group_place(self, names: list[str] | None) -> int | None:
+    def _group_place(self, names: Sequence[str] | None) -> int | None:
         if not isinstance(self.group_column, str):
             return self.group_column
         if names is None or self.group_column not in names:

@@ -48,10 +48,10 @@ def as_ids(values: Any) -> Any:
     return np.asarray(values, dtype=kind if isinstance(kind, np.dtype) else object)
 
 
-def frame_names(features: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame; `None` for other features."""
+def frame_names(features: Any, names: Sequence[str] | None = None) -> Sequence[str] | None:
+    """Return names that are given, or those of the columns of a data frame; `None` for other features."""
     columns = getattr(features, "columns", None)
-    return None if columns is None else [str(name) for name in columns]
+    return names if names is not None or columns is None else [str(name) for name in columns]
 
 
 def real_numbers(values: Any, what: str) -> Any:

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 _MUCH = 0.1
 """Share of the references' words from which their spelling is worth a warning."""
+_PARTS = 16
 _MATCHES_4 = BLEU_COLUMNS.index("match_4")
 
 
@@ -72,7 +73,7 @@ def from_classification(
     """
     rows = real_matrix(features, "features")
     positive = _positive(labels, len(rows))
-    names = frame_names(features) if names is None else names
+    names = frame_names(features, names)
     columns = checked_labels(numbered("feature", rows.shape[1]) if names is None else names, rows.shape[1], "names")
     if intercept:
         rows = np.hstack([rows, np.ones((len(rows), 1))])
@@ -137,7 +138,7 @@ def from_choices(
         features=rows,
         offsets=offsets,
         statistics=1 - taken.astype(np.float64),
-        names=frame_names(features) if names is None else names,
+        names=frame_names(features, names),
         list_ids=ids,
     )
 
@@ -184,7 +185,7 @@ def from_groups(
     >>> lists.list_ids, lists.offsets.tolist()
     (('a', 'b'), [0, 2, 3])
     """
-    names = frame_names(features) if names is None else names
+    names = frame_names(features, names)
     rows = real_matrix(features, "features")
     owners = _column(as_ids(groups), len(rows), "groups")
     for one in owners.tolist():
@@ -214,16 +215,17 @@ def _owners(ids: NDArray[np.generic], argument: str, what: str, remedy: str | No
     Raises `DataError` with this remedy where the rows of a list are not adjacent; any order will do without one.
     """
     kinds: dict[str, type] = {}
-    for one in ids.tolist():
-        if kinds.setdefault(str(one), type(one)) is not type(one):
-            raise DataError(f"{argument} has {quoted(str(one))} as a string and as a number; write all ids alike")
-    numbers = {one: number for number, one in enumerate(kinds)}
-    owner = np.array([numbers[str(one)] for one in ids.tolist()], dtype=np.int64)
+    names = list(map(str, ids.tolist()))
+    for name, one in zip(names, ids.tolist(), strict=True):
+        if kinds.setdefault(name, type(one)) is not type(one):
+            raise DataError(f"{argument} has {quoted(name)} as a string and as a number; write all ids alike")
+    numbers = {name: number for number, name in enumerate(kinds)}
+    owner = np.array([numbers[name] for name in names], dtype=np.int64)
     apart = np.flatnonzero(np.diff(owner) < 0)
     if len(apart) and remedy is not None:
         row = int(apart[0]) + 1
-        began = f"after it began in row {owner.tolist().index(owner[row])}"
-        raise DataError(f"{what} {quoted(str(ids[row]))} comes back in row {row} (from 0) {began}; {remedy}")
+        began = f"after it began in row {names.index(names[row])}"
+        raise DataError(f"{what} {quoted(names[row])} comes back in row {row} (from 0) {began}; {remedy}")
     return owner, list(numbers)
 
 
@@ -233,9 +235,13 @@ def _warn_of_spelling(texts: Sequence[str], references: Sequence[Sequence[str]],
         return
     marks = string.punctuation if isinstance(settings, EditTexts) else ""  # which others split off, or hardly count
     cased = str.lower if settings.lowercase else str
-    known = set(map(cased, {word for text in texts for word in text.split()}))
-    alike = {word.lower().strip(marks) for word in known}
     wanted = Counter(cased(word) for own in references for text in own for word in text.split())
+    known: set[str] = set()
+    for first in range(_PARTS):  # a part of the texts mostly has enough of the words
+        known |= {cased(word) for text in texts[first::_PARTS] for word in text.split()}
+        if sum(count for word, count in wanted.items() if word not in known) <= _MUCH * wanted.total():
+            return
+    alike = {word.lower().strip(marks) for word in known}
     missed = [word for word in wanted if word not in known and word.lower().strip(marks) in alike]
     count, total = sum(map(wanted.__getitem__, missed)), wanted.total()
     if count > _MUCH * total:
