@@ -336,11 +336,11 @@ FAST = [KINDS[0], KINDS[5]]
     ("method", "metric", "kills"),
     [*((*kind, 2) for kind in FAST), *(pytest.param(*kind, 4, marks=pytest.mark.slow) for kind in KINDS)],
 )
-def test_workers_of_a_cluster_that_die_change_nothing(local: Any, method: str, metric: str, kills: int) -> None:
+def test_workers_of_a_cluster_that_die_change_nothing(mortal: Any, method: str, metric: str, kills: int) -> None:
     def pids() -> list[int]:
-        return [nanny.pid for nanny in local.workers.values()]
+        return [one.pid for one in mortal.workers.values() if one.worker_address in mortal.scheduler.workers]
 
-    with Cluster(address_of(local)) as hands:
+    with Cluster(address_of(mortal)) as hands:
         check_kills(hands, pids, method, metric, kills)
 
 
@@ -420,15 +420,15 @@ def test_a_cluster_without_workers_is_refused_but_the_time_limit_comes_first(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "while it is fetched"])
-def test_an_answer_whose_worker_dies_while_it_is_fetched_comes_all_the_same(local: Any, moment: str) -> None:
+def test_an_answer_whose_worker_dies_while_it_is_fetched_comes_all_the_same(mortal: Any, moment: str) -> None:
     """Dask knows the answer, and loses it with its worker: then it is made again."""
-    with Cluster(address_of(local)) as workers:
+    with Cluster(address_of(mortal)) as workers:
         shared = workers.share(3)
         task = workers._client.submit(tripled, 3, pure=False)
         while not task.done():
             time.sleep(0.05)
         (holder,) = workers._client.who_has(task)[task.key]
-        (nanny,) = [one for one in local.workers.values() if one.worker_address == holder]
+        (nanny,) = [one for one in mortal.workers.values() if one.worker_address == holder]
         future: Future[Any] = Future()
         if moment == "before":
             os.kill(nanny.pid, signal.SIGKILL)
