@@ -96,13 +96,20 @@ def claimed_lists(graphs: WordGraphs, metric: str | TextMetric | None, header: H
         raise CertificateError(f"features: {list(header.weights)} in the certificate, {list(graphs.names)} here")
     if any(len(row) != len(graphs.names) or not any(row) for row in header.limits):
         raise CertificateError(f"every limit must have {len(graphs.names)} numbers, not all 0")
-    turned = Turned.of(graphs, header.equations)
-    weights = [Fraction(weight) for weight in header.weights.values()]
-    total = sum(_lost(problem, number, turned, weights) for number in range(graphs.n_lists))
-    lost = problem.metric.loss(np.asarray(total))  # what is no sum is compared exactly on the lists, with these paths
+    lost = lost_on_paths(problem, header.equations, list(header.weights.values()))
     if not isfinite(lost) or abs(Fraction(lost) - header.loss) > (0 if problem.additive else _NEAR):
         raise CertificateError(f"on all paths the weights lose {lost:g}, not {header.loss}")
     return lists_of(graphs, problem.given_metric, header.limits, header.equations), problem.metric
+
+
+def lost_on_paths(problem: LatticeProblem, equations: Equations, weights: Sequence[float]) -> float:
+    """Return the loss of the best paths at weights [D]: of ratios, which are compared exactly on the lists, rounded.
+
+    Raises `CertificateError` where paths tie that differ in features and statistics.
+    """
+    turned, exact = Turned.of(problem.lattices, equations), [Fraction(weight) for weight in weights]
+    total = sum(_lost(problem, number, turned, exact) for number in range(problem.lattices.n_lists))
+    return float(problem.metric.loss(np.asarray(total)))
 
 
 class Turned(NamedTuple):

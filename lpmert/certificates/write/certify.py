@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.certificates.check.lattices import lists_of
+from lpmert.certificates.check.lattices import lists_of, lost_on_paths
 from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, rounded, rows_with_limits
 from lpmert.certificates.check.regions import basis_of, cap_of
 from lpmert.certificates.check.tree import whole_part
@@ -228,6 +228,10 @@ def write_certificate_of_graphs(
     graphs = problem.lattices
     _check_result(result, graphs.fingerprint)
     limits, equations, _ = certified_limits(problem.region, graphs.names)
+    try:
+        lost_on_paths(problem, equations, result.weights.tolist())
+    except CertificateError as error:
+        raise MethodError(f"there are no weights to certify: {error}") from error
     told = partial(on_stage, "links of lattices looked through for paths that may win")
     lists = lists_of(graphs, problem.given_metric, limits, equations, told)
     own = replace(result, fingerprint=lists.fingerprint)
