@@ -24,7 +24,7 @@ from lpmert.configurable import option
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.descents import Descents, descend
-from lpmert.methods.choices.choices import EFFORT, SLICE, Choices, Common, SharedChoices, SumChoicesSearch
+from lpmert.methods.choices.choices import ROUNDS, SLICE, Choices, Common, SharedChoices, SumChoicesSearch
 from lpmert.methods.choices.ratio import close_oracle_height, cost_of_height, oracle_height, ratio_lists
 from lpmert.methods.subspace import improve, random_numbers
 from lpmert.model.canonical import Canonical, CanonicalWeights
@@ -358,6 +358,9 @@ _DESCENT_SHARE = 10
 
 _SUBSPACE_SLICES = 40
 
+_SAMPLING, _IMPROVING = 0.06, 5.0
+"""The effort of one weights in the sample, and of descents between two looks at the bound."""
+
 
 @dataclass(frozen=True)
 class Groups(Method):
@@ -427,7 +430,8 @@ class GroupedSearch(Combined):
 
     @property
     def effort(self) -> float:
-        return self._worked / EFFORT
+        rounds = self.counters()["lp_rounds"] / ROUNDS
+        return rounds + _SAMPLING * self._sampled + _IMPROVING * self._improvements
 
     @property
     def _searches(self) -> list[SharedChoices]:

@@ -274,8 +274,8 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
     return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
 
 
-_EFFORT = 40_000_000
-"""Features times hypotheses times line searches that take about as long as a unit of effort: 25 milliseconds."""
+_EFFORT = 2_000_000
+"""Work, in hypotheses times line searches, that takes about as long as a unit of effort: 25 milliseconds."""
 
 _FEWEST_FEATURES = 6
 """Searches with fewer features meet good weights as soon by themselves."""
@@ -292,8 +292,8 @@ _FRESH = 0.2
 _ROUNDS = 20
 """Draws of evolution in a turn."""
 
-_DRAW = 40_000
-"""What it takes to draw weights and to learn from them, in features times hypotheses times line searches."""
+_DRAW, _DECODED = 500, 60
+"""The work of drawing weights and learning from them, and the features of hypotheses decoded at the cost of one."""
 
 _EAGER_RUNS, _EAGER = 2, 4.0
 """So many runs of evolution come first, with so much more of the budget: most of what they find, they find soon."""
@@ -301,8 +301,8 @@ _EAGER_RUNS, _EAGER = 2, 4.0
 _FIRST_EFFORT = 2.0
 """A search that ends within so little effort needs no better weights."""
 
-_FADING, _LEAST_SHARE = 0.97, 0.25
-"""Factor by which each turn without an improvement slows the budget, and its limit; an improvement resets it."""
+_LEAST_SHARE = 0.25
+"""The budget slows down in proportion to the time since the search began, of the last improvement: as far as this."""
 
 _BESIDE = (1e-8, 1e-6, 1e-4)
 """How far from weights with ties others are tried that have none."""
@@ -321,9 +321,9 @@ class Improver:
         self._near = near
         self._problem, self._form, self._incumbent = task.problem, task.canonical, task.incumbent
         self._rng = np.random.default_rng([task.seed, 1])
-        self._allowance = share * _EFFORT / self._form.n_features
-        self._fraction = 1.0
+        self._allowance = share * _EFFORT
         self._effort = self._budget = 0.0
+        self._improved = _FIRST_EFFORT
         self._runs = 0
         self._turns = 0
         self._evolved = self._descended = 0.0
@@ -332,8 +332,9 @@ class Improver:
         """Look for better weights as far as so much more effort of the search allows."""
         if self._form.n_features < _FEWEST_FEATURES:
             return
-        self._budget += effort * self._allowance * (_EAGER if self._eager else self._fraction)
         self._effort += effort
+        fading = _EAGER if self._eager else max(_LEAST_SHARE, self._improved / self._effort)
+        self._budget += effort * self._allowance * fading
         if self._effort < _FIRST_EFFORT:
             return
         while self._budget > 0.0 and not out_of_time():
@@ -341,9 +342,8 @@ class Improver:
             work = self._turn()
             if self._incumbent.cost == before:
                 self._budget -= work
-                self._fraction = max(_LEAST_SHARE, _FADING * self._fraction)
             else:
-                self._fraction = 1.0
+                self._improved = self._effort
 
     @property
     def _nearby(self) -> bool:
@@ -387,7 +387,7 @@ class Improver:
         form, weights = self._form, clock.best
         if weights is not None and form.cost_of_loss(clock.loss) < self._incumbent.cost:
             self._take(weights)
-        return clock.steps * (len(form.features) / _EVALUATIONS + _DRAW / form.n_features)
+        return clock.steps * (form.features.size / _DECODED + _DRAW)
 
     def _descend(self) -> float:
         if self._nearby:

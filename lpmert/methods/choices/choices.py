@@ -41,8 +41,8 @@ from lpmert.system.deadline import checkpoint
 WORKING, ASKING, DONE = range(3)
 
 SLICE = 4_000_000
-EFFORT = 8 * SLICE
-"""A unit of a search's `effort`."""
+ROUNDS = 10_000
+"""Rounds of linear programs in a unit of a search's `effort`: 15 to 50 milliseconds, whatever the lists."""
 
 ANSWER_WORK = 300_000
 """An exact answer in units of work: a few milliseconds."""
@@ -413,7 +413,7 @@ class SharedChoices(ParallelSearch):
 
     @property
     def effort(self) -> float:
-        return self.work / EFFORT
+        return self.counters()["lp_rounds"] / ROUNDS
 
     @property
     def work(self) -> int:
