@@ -53,15 +53,11 @@ class _Near:
 
     heading = "Near-optimal weights"
 
-    slack: str = option("LOSS", "Loss above the optimum that still counts: 3, or 1%.", str, default="1%")
+    slack: str = option("LOSS", "Loss above the optimum: 3, or 1%.", str, default="1%")
     relative_to: str | None = option(
         "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
     )
-    cones: bool = option(
-        "--cones",
-        "Also show how large the set is, and which lists choose the same throughout; for up to 3 features.",
-        default=False,
-    )
+    cones: bool = option("", "Also show the whole set; for up to 3 features.", default=False)
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class _Second:
     heading = "Second sum"
 
     second: str = option("COLUMN", "A feature, or another column of DATA.", required=True)
-    points: int | None = option("N", "At most N points, at even steps of the budget.  [default: all]")
+    points: int | None = option("N", "At most N points.  [default: all]")
 
 
 @command("subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2")
@@ -102,7 +98,8 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
     Near-optimal weights were found at the two middle columns; none lie beyond the outer two. A sign is shown where all
     near-optimal weights share it. DATA is as for `lpmert solve`.
 
-    --cones divides the set of all near-optimal weights into cones, which takes half of the time limit.
+    --cones divides the set of all near-optimal weights into cones, which takes half of the time limit, and shows how
+    large it is, and which lists choose the same throughout.
     """
     from lpmert.ranges import near_optimal
     from lpmert.rashomon import rashomon_set

@@ -52,8 +52,8 @@ class Few:
 
     heading = "Where the weights may lie"
 
-    at_most: int | None = option("K", "At most K weights other than 0; see `lpmert subsets`.")
-    budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.")
+    at_most: int | None = option("K", "At most K weights other than 0; see `lpmert subsets`.", rare=True)
+    budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.", rare=True)
 
     @property
     def option(self) -> str | None:

@@ -202,12 +202,8 @@ def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
 def _refuse_one_column(head: Head, path: str | Path) -> None:
     """Raise `DataError` where what separates columns is taken for a part of their name."""
     if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
-        remedy = "give its format (--from, format), tsv or csv"
-        if {*head.names[0]}.isdisjoint(",\t"):
-            frame = "in Python, lpmert.read takes pandas.read_csv(FILE, sep=';', decimal=',')"
-            remedy = f"separate columns by tabs or commas, and write decimals with a point; {frame}"
-        trouble = f"there is one column only, {quoted(head.names[0])}: {remedy}"
-        raise DataError(trouble, path=path, line=head.line)
+        trouble = f"there is one column only, {quoted(head.names[0])}"
+        raise DataError(f"{trouble}: give its format (--from, format), tsv or csv", path=path, line=head.line)
 
 
 def recognised(names: Sequence[str]) -> Columns:
@@ -288,7 +284,10 @@ _SEGMENTS = (
 )  # fmt: skip
 _ERRORS = ("errors", "error", "edits")
 _LOSSES = (*LOSSES, "error", "wer", "cer", "edits")
-_GAINS = ("correct", "is_correct", "gain", "accuracy", "passed", "chosen", "choice", "relevance")
+_GAINS = (
+    "correct", "is_correct", "gain", "accuracy", "passed", "solved", "success", "chosen", "choice", "selected",
+    "preferred", "relevance", "label"
+)  # fmt: skip
 _TEXTS = ("text", "hypothesis", "output", "summary", "answer")
 _TOTALS = ("score", "total", "sum", "overall")
 _FEW_ROWS = 10
@@ -316,7 +315,7 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
     numbers = {name: found for name in cells if (found := _numbers(cells[name], textual)) is not None}
     segment = said.segment or _segment(cells, numbers)
     first = _first_rows(cells.get(segment, next(iter(cells.values()), ())), known=segment in cells)
-    options = _loss(cells, said, numbers, textual)
+    options = _loss(cells, said, numbers, textual, first)
     text = said.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
     taken = {segment, text, *_parted(options.get("loss") or options.get("gain") or options["statistics"])}
     features = {name: found for name, found in numbers.items() if name not in taken and _parted(name) == [name]}
@@ -334,7 +333,9 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
     return Suggestion({"segment": segment, "features": ",".join(named), **options, "text": text}, reasons)
 
 
-def _loss(cells: Cells, said: Columns, numbers: Iterable[str], textual: bool) -> dict[str, str]:
+def _loss(
+    cells: Cells, said: Columns, numbers: Mapping[str, FloatArray], textual: bool, first: IntArray
+) -> dict[str, str]:
     """Return the option that says what hypotheses cost, with its columns."""
     if said.statistics:
         return {"loss" if len(said.statistics) == 1 else "statistics": ",".join(said.statistics)}
@@ -342,13 +343,26 @@ def _loss(cells: Cells, said: Columns, numbers: Iterable[str], textual: bool) ->
     for option, found in (
         ("loss", _named(_LOSSES, numbers) or next(filter(_counts_errors, numbers), None)),
         ("gain", _named(_GAINS, [*truths, *numbers])),
-        ("gain", next(iter(truths), None)),
+        ("gain", next(iter(truths), None) or _choice(numbers, first)),
         ("gain", _named(("reward",), numbers)),
         ("loss", _named(("cost",), numbers)),
     ):
         if found is not None:
             return {option: found}
     return {"loss": COLUMN}
+
+
+def _choice(numbers: Mapping[str, FloatArray], first: IntArray) -> str | None:
+    """Return the only column that is 1 for one hypothesis of each list, not always at the same place, and 0 for others."""
+    places, starts = np.arange(len(first)) - first, np.unique(first)
+    found = [
+        name
+        for name, values in numbers.items()
+        if np.isin(values, (0.0, 1.0)).all()
+        and (np.bincount(first, values)[starts] == 1).all()
+        and len({*places[values == 1]}) > 1
+    ]
+    return found[0] if len(found) == 1 and len(starts) > 1 else None
 
 
 def _named(likely: Iterable[str], names: Iterable[str]) -> str | None:
