@@ -353,7 +353,7 @@ def _loss(
 
 
 def _choice(numbers: Mapping[str, FloatArray], first: IntArray) -> str | None:
-    """Return the only column that is 1 for one hypothesis of each list, not always at the same place, and 0 for others."""
+    """Return the only column that is 1 once in each list, not always at the same place, and 0 elsewhere."""
     places, starts = np.arange(len(first)) - first, np.unique(first)
     found = [
         name
