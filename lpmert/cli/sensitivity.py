@@ -268,7 +268,7 @@ def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) ->
     figures += f"{unit.short(found.most)}; {found.scale}"
     verdict = "proved: no near-optimal weights lie beyond the outer columns"
     if not found.complete:
-        verdict = f"{verdict}, which more time would move closer"
+        verdict = f"{verdict}; the search for closer ones was stopped"
     return joined(table, figures, "" if cones is None else _cones_lines(cones), verdict_line(verdict, found.complete))
 
 
@@ -303,7 +303,7 @@ def _left_out_report(found: LeftOut, unit: Unit) -> str:
     costs = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of lists left out {total}"
     verdict = "proved: each list is decoded with an optimum of all others"
     if not found.complete:
-        verdict = f"{int((found.least < found.most).sum())} lists are open; more time would tell"
+        verdict = f"{int((found.least < found.most).sum())} lists are open: the search was stopped"
     table = grid(["list", "fitted", "left out"], rows) if rows else ""
     return joined(table, others, costs, verdict_line(verdict, found.complete))
 
@@ -322,4 +322,4 @@ def _front_verdict(found: Front) -> tuple[str, bool]:
     """Return what is known of a front, and whether that is all."""
     if found.complete:
         return "proved: no weights have less of one without more of the other", True
-    return "not complete: points whose bound equals their value are proved, and more time finds more", False
+    return "not complete, as the search was stopped: points whose bound equals their value are proved", False

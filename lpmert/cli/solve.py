@@ -437,7 +437,8 @@ def _verified_report(found: lpmert.Verified) -> str:
     stated: Sequence[tuple[Sequence[Sequence[Any]], str]] = ((found.limits, ">"), (found.equations, "="))
     for rows, sign in stated:
         for row in rows:
-            terms = " ".join(f"{float(x):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
+            most = max(map(abs, row))
+            terms = " ".join(f"{float(x / most):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
             parts.append(f"where {terms} {sign} 0")
     return "\n".join([*parts, verdict_line(str(found), found.proved)])
 
