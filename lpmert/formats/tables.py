@@ -139,6 +139,8 @@ class _Table:
         asked = [*error.missing, *(("gain", "statistics", "metric") if "loss" in error.missing else ())]
         error.suggestion = {option: value for option, value in found.options.items() if option in asked}
         error.no_features = found.no_features if "features" in asked else {}
+        likely = ", ".join(f"{option}={value!r}" for option, value in error.suggestion.items() if option != "metric")
+        error.add_note(f"For example: lpmert.read(..., {likely})")
 
     def choose(self, head: Head) -> Columns:
         self._head = head

@@ -78,6 +78,8 @@ def test_ids_ranks_sums_and_lengths_of_references_are_told_from_features(tmp_pat
         error = needed(written(tmp_path, speech(), form))
     assert error.suggestion == WANTED
     assert error.no_features == {"rank": "counts the rows of a list", "score": "a sum of am, lm, with some weights"}
+    columns = "segment='recording', features='am,lm,words', statistics='errors,ref_words'"
+    assert error.__notes__ == [f"For example: lpmert.read(..., {columns})"]
 
 
 def test_columns_of_hypotheses_within_records_are_found(tmp_path: Path) -> None:
