@@ -399,5 +399,5 @@ def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
 def _command(suggestion: Mapping[str, str]) -> str:
     """Return the given command with the suggested columns."""
     words = click.get_current_context().find_root().meta.get(ARGUMENTS, [])
-    more = [part for name, value in suggestion.items() for part in (flag(name), value)]
+    more = [part for name, value in suggestion.items() for part in (flag(name), value) if part]
     return "  lpmert " + " ".join(map(shlex.quote, [*words, *more]))

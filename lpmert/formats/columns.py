@@ -290,6 +290,8 @@ _GAINS = (
 )  # fmt: skip
 _TEXTS = ("text", "hypothesis", "output", "summary", "answer")
 _TOTALS = ("score", "total", "sum", "overall")
+_INDICES = ("__index_level_0__", "Unnamed: 0")
+"""What pandas calls the numbers of rows."""
 _FEW_ROWS = 10
 """With fewer rows, chance may look like a rule."""
 _ROUNDING = 1e-3
@@ -302,7 +304,7 @@ _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
 class Suggestion(NamedTuple):
     """Likely columns by option, and why others are no features."""
 
-    options: dict[str, str]
+    options: dict[str, str]  # "" for a flag
     no_features: dict[str, str]
 
 
@@ -314,6 +316,14 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
     """
     numbers = {name: found for name in cells if (found := _numbers(cells[name], textual)) is not None}
     segment = said.segment or _segment(cells, numbers)
+    scattered = len({*cells.get(segment, ())}) < len(_starts(cells.get(segment, ())))
+    if scattered:  # as they are once gathered
+        places: dict[Any, list[int]] = {}
+        for row, key in enumerate(cells[segment]):
+            places.setdefault(key, []).append(row)
+        order = [row for rows in places.values() for row in rows]
+        cells = {name: [column[row] for row in order] for name, column in cells.items()}
+        numbers = {name: found[order] for name, found in numbers.items()}
     first = _first_rows(cells.get(segment, next(iter(cells.values()), ())), known=segment in cells)
     options = _loss(cells, said, numbers, textual, first)
     text = said.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
@@ -330,7 +340,8 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
         options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
         del reasons[lengths[0]], features[lengths[0]]
     named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
-    return Suggestion({"segment": segment, "features": ",".join(named), **options, "text": text}, reasons)
+    group = {"group": ""} if scattered else {}
+    return Suggestion({"segment": segment, **group, "features": ",".join(named), **options, "text": text}, reasons)
 
 
 def _loss(
@@ -437,7 +448,11 @@ def _segment(cells: Cells, numbers: Mapping[str, FloatArray]) -> str:
     together = [
         name for name in repeating if 1 < runs[name] == len({*cells[name]}) and 2 * runs[name] <= len(cells[name])
     ]
-    return max(together, key=runs.__getitem__, default=COLUMN)  # the finest, and of these the first
+    if together:
+        return max(together, key=runs.__getitem__)  # the finest, and of these the first
+    scattered = {name: len({*cells[name]}) for name in ids if _last(name).endswith("id")}
+    scattered = {name: count for name, count in scattered.items() if 1 < count <= len(cells[name]) / 2}
+    return max(scattered, key=scattered.__getitem__, default=COLUMN)
 
 
 def _text(cells: Cells) -> str:
@@ -456,7 +471,7 @@ def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool
     place = np.arange(size) - first
     longest = int(place.max(initial=0)) + 1
     for name, values in features.items():
-        if size >= _FEW_ROWS and (np.diff(values) == 1).all():
+        if name in _INDICES or (size >= _FEW_ROWS and (np.diff(values) == 1).all()):
             found[name] = "numbers the rows"
         elif longest > 2 and any(np.array_equal(values, place + one) for one in (0, 1)):
             found[name] = "counts the rows of a list"

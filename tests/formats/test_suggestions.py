@@ -224,6 +224,22 @@ def test_a_semicolon_file_with_commas_and_points_in_numbers_is_refused(tmp_path:
         read(tmp_path / "x.csv", segment="q", features="am", loss="errors")
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet", "frame"])
+def test_scattered_rows_are_to_be_gathered_and_an_index_is_no_feature(tmp_path: Path, form: str) -> None:
+    table = speech(__index_level_0__=[7 * row % 60 for row in range(LISTS * ROWS)])
+    order = np.random.default_rng(3).permutation(LISTS * ROWS).tolist()
+    del table["rank"]
+    table = {name: [cells[row] for row in order] for name, cells in table.items()}
+    table["recording_id"] = table.pop("recording")
+    error = needed(table if form == "frame" else written(tmp_path, table, form))
+    options = {**error.suggestion}
+    assert options == {**WANTED, "segment": "recording_id", "group": ""}
+    assert error.no_features["__index_level_0__"] == "numbers the rows"
+    del options["metric"], options["group"]
+    read(table if form == "frame" else written(tmp_path, table, form), group=True, **options)
+    assert "group" not in needed(table if form == "frame" else tmp_path / f"lists.{form}", group=True).suggestion
+
+
 @pytest.mark.parametrize("always", [False, True])
 def test_a_column_that_marks_one_row_of_each_list_is_a_choice(tmp_path: Path, always: bool) -> None:
     rng = np.random.default_rng(2)
