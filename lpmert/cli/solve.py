@@ -354,8 +354,10 @@ def train(lists: _Training, out: ToFile) -> None:
     with naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read()
         found = trainer.train(data, metric=lists.summed_metric(data), seed=lists.seed)
-        with_base = f"{found.loss_before:.10g} with the base feature alone"
-        out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features; loss {found.loss:.10g}, {with_base}")
+        unit = lists.unit(data)
+        with_base = f"{unit.text(found.loss_before)} with the base feature alone"
+        costs = f"{unit.name} {unit.text(found.loss)}, {with_base}"
+        out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features; {costs}")
         document = {
             "weights": dict(zip(data.names, found.weights.tolist(), strict=True)),
             "loss": found.loss,
