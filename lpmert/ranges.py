@@ -110,7 +110,7 @@ class NearOptimal(Outcome):
             for one in self.ranges
         ]
         best, most = unit.text(self.optimum.loss), unit.short(self.most)
-        return "\n".join([*lines, f"{unit.name} {best} at the optimum, near-optimal up to {most}; {self.scale}"])
+        return "\n".join([*lines, f"{unit.name} {best} at the optimum, {most} still near it; {self.scale}"])
 
 
 def near_optimal(

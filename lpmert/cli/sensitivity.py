@@ -264,7 +264,8 @@ def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) ->
         for one in found.ranges
     ]
     table = grid(["feature", "weight", "none below", "found from", "to", "none above", "sign"], rows)
-    figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights up to "
+    way = "up" if unit.factor > 0 else "down"
+    figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights {way} to "
     figures += f"{unit.short(found.most)}; {found.scale}"
     verdict = "proved: no near-optimal weights lie beyond the outer columns"
     if not found.complete:

@@ -254,4 +254,4 @@ class TestCommand:
         assert run("solve", table, *COLUMNS, *limited).exit_code == 0
         outcome = run("verify", certificate, table, *COLUMNS)
         assert "within 1 limit " in outcome.stdout
-        assert "where -0.5 am > 0" in outcome.stdout
+        assert "where -1 am > 0" in outcome.stdout
