@@ -336,10 +336,10 @@ def _carefully(
                 remedy = "give one for every column, even if it is empty, separated as the header's are"
                 raise Place(path, number).error("empty line; delete it" if cells == [""] else f"{count}; {remedy}")
         columns = list(zip(*(cells for _, cells in rows), strict=True))
-        lines, cells = [line for line, _ in rows], list[Sequence[str]](columns[place] for place in wanted.places)
+        lines, found = [line for line, _ in rows], list[Sequence[str]](columns[place] for place in wanted.places)
         for number in wanted.numbers if decimal_commas else ():
-            cells[number] = _with_points(cells[number], lines, marks, path)
-        yield Block(lines, cells)
+            found[number] = _with_points(found[number], lines, marks, path)
+        yield Block(lines, found)
 
 
 _DECIMAL = re.compile(r"[-+]?\d*([.,]?)\d*(?:e[-+]?\d+)?|nan|[-+]?inf", re.IGNORECASE)
