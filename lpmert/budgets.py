@@ -75,6 +75,10 @@ class Front(Outcome):
         """The unit in which users know the losses."""
         return self.points[0].unit if self.points else None
 
+    def __str__(self) -> str:
+        """Return a line for each point: the second sum, the loss and its bound."""
+        return "\n".join(f"{self.second} {number(one.sums[self.second])}: {one.cost}" for one in self.points)
+
 
 def within_budget(
     nbest: NBest,

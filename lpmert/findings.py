@@ -37,6 +37,10 @@ class Outcome:
         """Return `to_dict` as one JSON object."""
         return json.dumps(self.to_dict(), allow_nan=False, indent=2)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show the short report in notebooks."""
+        printer.text("..." if cycle else str(self))
+
 
 def told_of(kind: type[Any]) -> list[str]:
     """Return what JSON has of a dataclass; where it has weights, the names of features are their keys."""

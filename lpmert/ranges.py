@@ -16,7 +16,7 @@ import numpy as np
 
 from lpmert.api import list_problem, many_searches, optimum_of, settings_of
 from lpmert.errors import DataError, MethodError, RegionError
-from lpmert.findings import Outcome
+from lpmert.findings import LOSS, Outcome
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
@@ -100,6 +100,17 @@ class NearOptimal(Outcome):
     def __getitem__(self, name: str) -> WeightRange:
         """Return the range of a feature; raises `KeyError` for an unknown one."""
         return {one.name: one for one in self.ranges}[name]
+
+    def __str__(self) -> str:
+        """Return a short report: each weight, and the ends of its range beyond which none is near-optimal."""
+        unit = self.optimum.unit or LOSS
+        width = max(len(one.name) for one in self.ranges)
+        lines = [
+            f"  {one.name:{width}}  {one.weight: .4g}  [{one.possible[0]:.4g}, {one.possible[1]:.4g}]"
+            for one in self.ranges
+        ]
+        best, most = unit.text(self.optimum.loss), unit.short(self.most)
+        return "\n".join([*lines, f"{unit.name} {best} at the optimum, {most} still near it; {self.scale}"])
 
 
 def near_optimal(

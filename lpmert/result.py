@@ -392,10 +392,6 @@ class Result(Outcome):
         lines += [f"warning: {one.message}" for one in self.warnings]
         return "\n".join([*lines, self.cost, self.message])
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Show the short report in notebooks."""
-        printer.text("..." if cycle else str(self))
-
     def with_seconds(self, **seconds: float) -> Result:
         """Return the same result with further phases in `seconds`."""
         return replace(self, seconds={**self.seconds, **seconds})

@@ -90,6 +90,10 @@ class Subsets(Outcome):
         """Return the best weights with at most so many features; raises `KeyError` for a size that is not there."""
         return {one.size: one for one in self.subsets}[size]
 
+    def __str__(self) -> str:
+        """Return a line for each size: its features, their loss and its bound."""
+        return "\n".join(f"{one.size}  {', '.join(one.features)}: {one.result.cost}" for one in self.subsets)
+
     @property
     def unit(self) -> Unit | None:
         """The unit in which users know the losses."""

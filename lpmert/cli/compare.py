@@ -29,14 +29,13 @@ if TYPE_CHECKING:
     from lpmert.unseen.averaging import Averaging
 
 
-_DEFAULT = f"{','.join(DEFAULT_METHODS)}; of lattices {','.join(DEFAULT_ON_LATTICES)}"
-
-
 @dataclass(frozen=True)
 class _Methods:
     heading = "What to compare"
 
-    methods: tuple[str, ...] | None = option("A,B,C", f"Methods.  [default: {_DEFAULT}]", values.method_names)
+    methods: tuple[str, ...] | None = option(
+        "A,B,C", f"Methods.  [default: {','.join(DEFAULT_METHODS)}]", values.method_names
+    )
     weights: tuple[tuple[str, str], ...] = option("NAME=WEIGHTS", "Weights from another tool.", default=())
     seeds: int = option("N", "Runs of each random method.", default=SEEDS)
     optimum: str | None = option("FILE", "Result of `lpmert solve -o` for DATA; skips the search.", rare=True)
@@ -76,7 +75,8 @@ def compare(search: Search, compared: _Compared, start: Start, held_out: HeldOut
     with intervals of 95 % and p-values that allow for parts that overlap.
 
     The exit code is 3 if a limit stopped the search for the optimum, or the memory limit the comparison. DATA is as for
-    `lpmert solve`. All paths of lattices count unless --n-best asks for lists, which most methods need.
+    `lpmert solve`. All paths of lattices count unless --n-best asks for lists, which most methods need; without, the
+    default is `--methods och,average,nelder-mead`.
     """
     from lpmert.comparing.compare import compare as compare_methods
     from lpmert.result import Limits, Result

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 import lpmert
-from lpmert.cli import values
+from lpmert.cli import options, values
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.running import ExitCode, open_streams, put, say, silence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Find weights": {
-        "solve": ("solve", "Find the weights with the least loss, and prove that no weights do better."),
-        "tune": ("compare", "Find weights for unseen lists, and estimate what they will cost there."),
+        "solve": ("solve", "Find the weights with the least loss, and prove it."),
+        "tune": ("compare", "Find weights for unseen lists, and estimate their loss there."),
         "rank": ("rank", "Find the weights that rank judged documents best, and prove it."),
         "train": ("solve", "Train weights for huge numbers of features."),
     },
@@ -45,10 +45,10 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "rerank": ("lists", "Print the best hypothesis of each list; no losses are needed."),
     },
     "Questions beyond one answer": {
-        "subsets": ("sensitivity", "Find the best 1, 2, ... features, and prove that no others do better."),
-        "ranges": ("sensitivity", "Show how sure each weight is: its range among near-optimal weights."),
-        "leave-one-out": ("sensitivity", "Find what each list costs at the proved optimum of all others."),
-        "pareto": ("sensitivity", "Find all best pairs of the loss and a second sum, each proved."),
+        "subsets": ("sensitivity", "Find the best 1, 2, ... features, each set proved."),
+        "ranges": ("sensitivity", "Show the range of each weight among near-optimal weights."),
+        "leave-one-out": ("sensitivity", "Find what each list costs at the optimum of all others."),
+        "pareto": ("sensitivity", "Find all best pairs of the loss and a second sum."),
     },
     "With a decoder": {
         "loop": ("decoder", "Tune a decoder's weights with the decoder in the loop."),
@@ -57,7 +57,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Proofs, pages, files": {
         "verify": ("solve", "Check a certificate without trusting any search."),
         "report": ("report", "Write a page about results, with pictures of the error surface."),
-        "convert": ("lists", "Convert N-best lists from one format to another, or lattices to lists."),
+        "convert": ("lists", "Convert lists between formats, or lattices to lists."),
         "methods": ("main", "List the methods, or the options of one of them."),
         "schema": ("main", "Print the JSON Schema of what other commands write."),
     },
@@ -72,7 +72,7 @@ _OUT_OF_MEMORY = (
 )
 
 
-class Program(click.Group):
+class Program(options.Command, click.Group):
     """The group of commands; turns the errors that a user can cause into one line on stderr and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -84,6 +84,11 @@ class Program(click.Group):
         module = import_module(f"lpmert.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, then the options."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         for heading, group in _GROUPS.items():
@@ -158,6 +163,8 @@ def _fail(ctx: click.Context, message: str) -> NoReturn:
 
 @click.group(
     cls=Program,
+    example="solve dev.tsv --segment utterance --features am,lm --loss errors",
+    lists_once=False,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100},
 )
 @click.version_option(lpmert.__version__, prog_name="lpmert")

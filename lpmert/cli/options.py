@@ -93,7 +93,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words of the command line; refuse a list given twice, whose first half would be lost."""
-        given = list(args)
+        given, self.everything = list(args), False
         rest = super().parse_args(ctx, args)
         order = self.make_parser(ctx).parse_args(given)[2] if self.lists_once else []
         for one in order:
@@ -160,7 +160,7 @@ def command(
 
 
 def time_limit(default: str = "none") -> Any:
-    return option("SECONDS", f"Stop after this time.  [default: {default}]")
+    return option("SECONDS", f"Maximum time.  [default: {default}]")
 
 
 def memory_limit(of: str) -> Any:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import lpmert
 from lpmert.cli import values
-from lpmert.cli.options import argument, command, option
+from lpmert.cli.options import argument, command, option, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.report import Page, Picture
 from lpmert.cli.reports import column, joined, labelled, side_by_side, verdict_line
@@ -34,17 +35,16 @@ class _Documents:
     heading = "Data"
 
     data: tuple[str, ...] = argument("DATA...", nargs=-1)
-    qrels: str | None = option("FILE", "Grades in TREC's, BEIR's or JSON format; DATA are then runs.")
-    query: str | None = option("COLUMN", "Column of a table with the query.  [default: query]")
-    relevance: str | None = option("COLUMN", "Column of a table with the grade.  [default: relevance]")
+    qrels: str | None = option("FILE", "Grades (TREC, BEIR or JSON); DATA are then runs.")
+    query: str | None = option("COLUMN", "Column with the query.  [default: query]")
+    relevance: str | None = option("COLUMN", "Column with the grade.  [default: relevance]")
     features: tuple[str, ...] | None = option("A,B,C", "Columns of scores, or indices of LETOR.")
     normalise: str = option(
-        "HOW", "Normalise the scores of each query: minmax, z, or rank, which is 1 / (60 + rank).",
+        "HOW", "minmax, z, or rank: 1 / (60 + rank).",
         click.Choice((_NONE, "minmax", "z", "rank")), default=_NONE
     )  # fmt: skip
     missing: str | None = option(
-        "RULE", "Score of a document that is not in a run: minimum of the query in the run, or zero.  [default: zero "
-        "with minmax and rank]", click.Choice(("minimum", "zero"))
+        "RULE", "Score of a document that a run lacks: minimum or zero.", click.Choice(("minimum", "zero"))
     )  # fmt: skip
 
     @property
@@ -78,18 +78,12 @@ class _Documents:
 class _Best:
     heading = "Search"
 
-    metric: str = option(
-        "NAME@K",
-        "ndcg, ndcg-exp, mrr, map, recall, precision or success; recall-l2@K: grades from 2 on are relevant.",
-        default="ndcg@10",
-    )
+    metric: str = option("NAME@K", "ndcg, ndcg-exp, mrr, map, recall, precision or success.", default="ndcg@10")
     signed: bool = option("", "Allow weights below 0.", default=False)
-    time_limit: float | None = option(
-        "SECONDS", f"Stop the search after this time; the grid and --cv have their own.  [default: {_SECONDS:g}]"
-    )
-    weights: str | None = option("WEIGHTS", "Judge these weights; same syntax as `lpmert check --weights`.")
-    compare: bool = option("", "Compare with line searches, coordinate ascent as RankLib's, and CMA-ES.", default=False)
-    cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", values.PARTS)
+    time_limit: float | None = time_limit(f"{_SECONDS:g}")
+    weights: str | None = option("WEIGHTS", "Judge these weights, given as for `lpmert check`.")
+    compare: bool = option("", "Compare with line searches, RankLib's way, CMA-ES.", default=False)
+    cv: int | None = option("N", "Estimate the value on unseen queries from N parts.", values.PARTS)
     seed: int = option("N", "Seed for everything random.", values.NATURAL, default=0, rare=True)
 
 
@@ -103,7 +97,7 @@ class _Settings:
     )  # fmt: skip
 
     certificate: str | None = option("FILE", "Write a proof that --verify checks.")
-    verify: str | None = option("FILE", "Check a proof instead of a search; give the other options as then.")
+    verify: str | None = option("FILE", "Check a proof; give the other options as then.")
 
     def check(self, documents: _Documents, best: _Best, out: Output) -> None:
         """Raise `click.UsageError` for settings that the engine cannot reproduce."""
@@ -135,14 +129,16 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     svmlight's lines (`grade qid:query index:value ...`), or a table with a document a row.
 
     The documents of a query are those of all runs together. Those without a grade are not relevant; relevant ones that
-    are in no run count for NDCG, recall and map, as in trec_eval. Queries count if they have a relevant document and
-    are in a run. Documents with equal scores count in the worst order. In ndcg a grade gains itself, as in trec_eval,
-    and 2^grade - 1 in ndcg-exp.
+    are in no run count for NDCG, recall and map, as in trec_eval; in `recall-l2@K` grades from 2 on are relevant. A
+    document that is not in a run gets the minimum of the query in that run, with minmax and rank zero, unless --missing
+    says which. Queries count if they have a relevant document and are in a run. Documents with equal scores count in
+    the worst order. In ndcg a grade gains itself, as in trec_eval, and 2^grade - 1 in ndcg-exp.
 
-    The report compares with each feature alone, equal weights, and the best of a grid of 11 values a weight. Weights
-    have as many digits as it takes to keep their score. --picture, for two features, shows the metric along all shares
-    of the second one, and --report writes a page with the queries that change. The JSON has the weights by name;
-    --weights reads it.
+    The report compares with each feature alone, equal weights, the best of a grid of 11 values a weight, and with
+    --compare line searches, coordinate ascent as RankLib's, and CMA-ES. --time-limit is for the search; the grid and
+    --cv have their own. Weights have as many digits as it takes to keep their score. --picture, for two features, shows
+    the metric along all shares of the second one, and --report writes a page with the queries that change. The JSON has
+    the weights by name; --weights reads it.
 
     --certificate writes a proof, also of the bound where the search was stopped; --verify checks it in exact
     arithmetic, without a search. If it does not hold, the exit code is 5 and the message says where it fails.
@@ -156,7 +152,10 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
     from lpmert.result import Status
     from lpmert.system.deadline import Deadline
 
-    metric = RankingMetric.of(best.metric.lower())
+    try:
+        metric = RankingMetric.of(best.metric.lower())
+    except lpmert.MetricError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--metric") from error
     writes = (drawn.picture, page.report, settings.certificate)
     with logging_to_stderr(out), delivering(out, *writes) as deliver:
         with naming(documents.name):

@@ -252,6 +252,20 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
 
         return _configured(METRICS.find(self.metric), self.metric, values.by_name(self.metric_settings, "--set"))
 
+    def described(self, data: Data) -> str:
+        """Return the names of the features and, of lists, what they cost."""
+        from lpmert.formats.detect import format_by_name
+        from lpmert.model.nbest import NBest
+
+        if not isinstance(data, NBest):
+            costs = ""
+        elif "references" in self.flags:
+            costs = f"; {self.metric or format_by_name(self.plan[0]).metric} counted against the references"
+        else:
+            what = "loss" if len(data.statistic_names) == 1 else "statistics"
+            costs = f"; {what} {listed(data.statistic_names)}"
+        return f"features {listed(data.names)}{costs}"
+
     def unit(self, data: Data) -> Unit:
         """Return the unit in which users know the loss."""
         from lpmert.metrics.contract import check_statistics, metric_of
@@ -361,12 +375,6 @@ def paths_of(lattices: WordGraphs) -> str:
     return f"{lattices.n_links:,} links, up to 10^{float(lattices.log10_paths.max()):.0f} paths each"
 
 
-def described(data: Data) -> str:
-    """Return the names of the features and, of lists, of the statistics."""
-    statistics = getattr(data, "statistic_names", None)
-    return f"features {listed(data.names)}" + (f"; statistics {listed(statistics)}" if statistics else "")
-
-
 def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
@@ -391,5 +399,5 @@ def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
 def _command(suggestion: Mapping[str, str]) -> str:
     """Return the given command with the suggested columns."""
     words = click.get_current_context().find_root().meta.get(ARGUMENTS, [])
-    more = [part for name, value in suggestion.items() for part in (flag(name), value)]
+    more = [part for name, value in suggestion.items() for part in (flag(name), value) if part]
     return "  lpmert " + " ".join(map(shlex.quote, [*words, *more]))

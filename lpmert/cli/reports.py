@@ -184,7 +184,7 @@ def check_report(check: Check, *, verbose: bool = False, paths: str = "") -> str
 
 def evaluation_report(found: Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
     """Return what given weights cost, as text; nothing was searched."""
-    told = [*figures(found, unit), ("margin", "" if found.margin is None else number(found.margin))]
+    told = [*figures(found, unit), ("margin", "" if found.margin is None else f"{found.margin:.4g}")]
     return joined(side_by_side([["feature", *names], column("weight", weights, _USUAL)]), labelled(told))
 
 

@@ -56,7 +56,9 @@ class Short(ToFile):
 class Output(Short):
     """The outcome of a command that searches."""
 
-    verbose: int = option("-v --verbose", "Say more; twice for everything.", default=0, count=True, show_default=False)
+    verbose: int = option(
+        "-v --verbose", "Say more; twice for everything.", default=0, count=True, show_default=False, rare=True
+    )
 
 
 def open_streams() -> None:

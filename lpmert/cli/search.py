@@ -21,7 +21,7 @@ from click.core import ParameterSource
 from lpmert.cli import options, values
 from lpmert.cli.options import memory_limit, option, time_limit
 from lpmert.cli.progress import ProgressLog
-from lpmert.cli.reading import COUNTED, Question, described, sizes
+from lpmert.cli.reading import COUNTED, Question, sizes
 from lpmert.cli.running import Output, Quiet, naming, put
 from lpmert.cli.settings import read_toml, values_of
 from lpmert.quoting import listed, quoted, repeated
@@ -72,8 +72,8 @@ class _How:
     heading = "Search"
 
     method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
-    time_limit: float | None = time_limit("none; in compare and tune 60 for the optimum")
-    gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.")
+    time_limit: float | None = time_limit("none; compare, tune: 60")
+    gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", rare=True)
     jobs: int = option("N", "Workers, which affect only the time.", default=1)
     target: float | None = option("LOSS", "Stop at this loss or a lower one.", rare=True)
     node_limit: int | None = option("N", "Stop after this many search nodes.", values.NATURAL, rare=True)
@@ -114,7 +114,7 @@ class Search(_How, Where, Question):
         took = time.perf_counter() - start
         features = f"{data.n_features} feature{'s' * (data.n_features != 1)}"
         out.say(f"{self.name}: {sizes(data)}, {features}, read in {took:.2f}s; seed {self.seed}")
-        out.say(described(data))
+        out.say(self.described(data))
         return data, took
 
     def for_method(self, name: str) -> tuple[Method, Self]:
@@ -212,7 +212,7 @@ class HeldOut:
 
     heading = "Unseen lists"
 
-    held_out: str | None = option("FILE", "Lists for comparison only; nothing is fitted to them.")
+    held_out: str | None = option("FILE", "More lists, for comparison only.")
     held_out_references: tuple[str, ...] = option("FILE", "References of --held-out.", default=(), rare=True)
 
     def read(self, search: Search, out: Output) -> tuple[Any, Any, Unit | None]:

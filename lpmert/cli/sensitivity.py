@@ -53,15 +53,11 @@ class _Near:
 
     heading = "Near-optimal weights"
 
-    slack: str = option("LOSS", "Loss above the optimum that still counts: 3, or 1%.", str, default="1%")
+    slack: str = option("LOSS", "Loss above the optimum: 3, or 1%.", str, default="1%")
     relative_to: str | None = option(
         "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
     )
-    cones: bool = option(
-        "--cones",
-        "Also show how large the set is, and which lists choose the same throughout; for up to 3 features.",
-        default=False,
-    )
+    cones: bool = option("", "Also show the whole set; for up to 3 features.", default=False)
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class _Second:
     heading = "Second sum"
 
     second: str = option("COLUMN", "A feature, or another column of DATA.", required=True)
-    points: int | None = option("N", "At most N points, at even steps of the budget.  [default: all]")
+    points: int | None = option("N", "At most N points.  [default: all]")
 
 
 @command("subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2")
@@ -102,7 +98,8 @@ def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
     Near-optimal weights were found at the two middle columns; none lie beyond the outer two. A sign is shown where all
     near-optimal weights share it. DATA is as for `lpmert solve`.
 
-    --cones divides the set of all near-optimal weights into cones, which takes half of the time limit.
+    --cones divides the set of all near-optimal weights into cones, which takes half of the time limit, and shows how
+    large it is, and which lists choose the same throughout.
     """
     from lpmert.ranges import near_optimal
     from lpmert.rashomon import rashomon_set
@@ -267,11 +264,12 @@ def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) ->
         for one in found.ranges
     ]
     table = grid(["feature", "weight", "none below", "found from", "to", "none above", "sign"], rows)
-    figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights up to "
+    way = "up" if unit.factor > 0 else "down"
+    figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights {way} to "
     figures += f"{unit.short(found.most)}; {found.scale}"
     verdict = "proved: no near-optimal weights lie beyond the outer columns"
     if not found.complete:
-        verdict = f"{verdict}, which more time would move closer"
+        verdict = f"{verdict}; the search for closer ones was stopped"
     return joined(table, figures, "" if cones is None else _cones_lines(cones), verdict_line(verdict, found.complete))
 
 
@@ -306,7 +304,7 @@ def _left_out_report(found: LeftOut, unit: Unit) -> str:
     costs = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of lists left out {total}"
     verdict = "proved: each list is decoded with an optimum of all others"
     if not found.complete:
-        verdict = f"{int((found.least < found.most).sum())} lists are open; more time would tell"
+        verdict = f"{int((found.least < found.most).sum())} lists are open: the search was stopped"
     table = grid(["list", "fitted", "left out"], rows) if rows else ""
     return joined(table, others, costs, verdict_line(verdict, found.complete))
 
@@ -325,4 +323,4 @@ def _front_verdict(found: Front) -> tuple[str, bool]:
     """Return what is known of a front, and whether that is all."""
     if found.complete:
         return "proved: no weights have less of one without more of the other", True
-    return "not complete: points whose bound equals their value are proved, and more time finds more", False
+    return "not complete, as the search was stopped: points whose bound equals their value are proved", False

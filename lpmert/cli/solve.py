@@ -52,8 +52,8 @@ class Few:
 
     heading = "Where the weights may lie"
 
-    at_most: int | None = option("K", "At most K weights other than 0; see `lpmert subsets`.")
-    budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.")
+    at_most: int | None = option("K", "At most K weights other than 0; see `lpmert subsets`.", rare=True)
+    budget: tuple[str, float] | None = option("COLUMN=MOST", "Largest sum of a column; see `lpmert pareto`.", rare=True)
 
     @property
     def option(self) -> str | None:
@@ -354,8 +354,10 @@ def train(lists: _Training, out: ToFile) -> None:
     with naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read()
         found = trainer.train(data, metric=lists.summed_metric(data), seed=lists.seed)
-        with_base = f"{found.loss_before:.10g} with the base feature alone"
-        out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features; loss {found.loss:.10g}, {with_base}")
+        unit = lists.unit(data)
+        with_base = f"{unit.text(found.loss_before)} with the base feature alone"
+        costs = f"{unit.name} {unit.text(found.loss)}, {with_base}"
+        out.say(f"{lists.name}: {sizes(data)}, {data.n_features:,} features; {costs}")
         document = {
             "weights": dict(zip(data.names, found.weights.tolist(), strict=True)),
             "loss": found.loss,
@@ -437,7 +439,8 @@ def _verified_report(found: lpmert.Verified) -> str:
     stated: Sequence[tuple[Sequence[Sequence[Any]], str]] = ((found.limits, ">"), (found.equations, "="))
     for rows, sign in stated:
         for row in rows:
-            terms = " ".join(f"{float(x):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
+            most = max(map(abs, row))
+            terms = " ".join(f"{float(x / most):+g} {name}" for name, x in zip(found.weights, row, strict=True) if x)
             parts.append(f"where {terms} {sign} 0")
     return "\n".join([*parts, verdict_line(str(found), found.proved)])
 

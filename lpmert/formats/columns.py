@@ -202,12 +202,8 @@ def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
 def _refuse_one_column(head: Head, path: str | Path) -> None:
     """Raise `DataError` where what separates columns is taken for a part of their name."""
     if len(head.names) == 1 and not {*head.names[0]}.isdisjoint(",;\t"):
-        remedy = "give its format (--from, format), tsv or csv"
-        if {*head.names[0]}.isdisjoint(",\t"):
-            frame = "in Python, lpmert.read takes pandas.read_csv(FILE, sep=';', decimal=',')"
-            remedy = f"separate columns by tabs or commas, and write decimals with a point; {frame}"
-        trouble = f"there is one column only, {quoted(head.names[0])}: {remedy}"
-        raise DataError(trouble, path=path, line=head.line)
+        trouble = f"there is one column only, {quoted(head.names[0])}"
+        raise DataError(f"{trouble}: give its format (--from, format), tsv or csv", path=path, line=head.line)
 
 
 def recognised(names: Sequence[str]) -> Columns:
@@ -288,9 +284,14 @@ _SEGMENTS = (
 )  # fmt: skip
 _ERRORS = ("errors", "error", "edits")
 _LOSSES = (*LOSSES, "error", "wer", "cer", "edits")
-_GAINS = ("correct", "is_correct", "gain", "accuracy", "passed", "chosen", "choice", "relevance")
+_GAINS = (
+    "correct", "is_correct", "gain", "accuracy", "passed", "solved", "success", "chosen", "choice", "selected",
+    "preferred", "relevance", "label"
+)  # fmt: skip
 _TEXTS = ("text", "hypothesis", "output", "summary", "answer")
 _TOTALS = ("score", "total", "sum", "overall")
+_INDICES = ("__index_level_0__", "Unnamed: 0")
+"""What pandas calls the numbers of rows."""
 _FEW_ROWS = 10
 """With fewer rows, chance may look like a rule."""
 _ROUNDING = 1e-3
@@ -303,7 +304,7 @@ _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
 class Suggestion(NamedTuple):
     """Likely columns by option, and why others are no features."""
 
-    options: dict[str, str]
+    options: dict[str, str]  # "" for a flag
     no_features: dict[str, str]
 
 
@@ -315,8 +316,16 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
     """
     numbers = {name: found for name in cells if (found := _numbers(cells[name], textual)) is not None}
     segment = said.segment or _segment(cells, numbers)
+    scattered = len({*cells.get(segment, ())}) < len(_starts(cells.get(segment, ())))
+    if scattered:  # as they are once gathered
+        places: dict[Any, list[int]] = {}
+        for row, key in enumerate(cells[segment]):
+            places.setdefault(key, []).append(row)
+        order = [row for rows in places.values() for row in rows]
+        cells = {name: [column[row] for row in order] for name, column in cells.items()}
+        numbers = {name: found[order] for name, found in numbers.items()}
     first = _first_rows(cells.get(segment, next(iter(cells.values()), ())), known=segment in cells)
-    options = _loss(cells, said, numbers, textual)
+    options = _loss(cells, said, numbers, textual, first)
     text = said.text or _text({name: cells[name] for name in cells if name not in {*numbers, segment}})
     taken = {segment, text, *_parted(options.get("loss") or options.get("gain") or options["statistics"])}
     features = {name: found for name, found in numbers.items() if name not in taken and _parted(name) == [name]}
@@ -331,10 +340,13 @@ def suggested(cells: Cells, said: Columns, *, textual: bool, costs: bool = True)
         options |= {"statistics": f"{options.pop('loss')},{lengths[0]}", "metric": "wer"}
         del reasons[lengths[0]], features[lengths[0]]
     named = [name for name in features if name not in reasons] or ([] if gaps else [*features]) or ["A,B,C"]
-    return Suggestion({"segment": segment, "features": ",".join(named), **options, "text": text}, reasons)
+    group = {"group": ""} if scattered else {}
+    return Suggestion({"segment": segment, **group, "features": ",".join(named), **options, "text": text}, reasons)
 
 
-def _loss(cells: Cells, said: Columns, numbers: Iterable[str], textual: bool) -> dict[str, str]:
+def _loss(
+    cells: Cells, said: Columns, numbers: Mapping[str, FloatArray], textual: bool, first: IntArray
+) -> dict[str, str]:
     """Return the option that says what hypotheses cost, with its columns."""
     if said.statistics:
         return {"loss" if len(said.statistics) == 1 else "statistics": ",".join(said.statistics)}
@@ -342,13 +354,26 @@ def _loss(cells: Cells, said: Columns, numbers: Iterable[str], textual: bool) ->
     for option, found in (
         ("loss", _named(_LOSSES, numbers) or next(filter(_counts_errors, numbers), None)),
         ("gain", _named(_GAINS, [*truths, *numbers])),
-        ("gain", next(iter(truths), None)),
+        ("gain", next(iter(truths), None) or _choice(numbers, first)),
         ("gain", _named(("reward",), numbers)),
         ("loss", _named(("cost",), numbers)),
     ):
         if found is not None:
             return {option: found}
     return {"loss": COLUMN}
+
+
+def _choice(numbers: Mapping[str, FloatArray], first: IntArray) -> str | None:
+    """Return the only column that is 1 once in each list, not always at the same place, and 0 elsewhere."""
+    places, starts = np.arange(len(first)) - first, np.unique(first)
+    found = [
+        name
+        for name, values in numbers.items()
+        if np.isin(values, (0.0, 1.0)).all()
+        and (np.bincount(first, values)[starts] == 1).all()
+        and len({*places[values == 1]}) > 1
+    ]
+    return found[0] if len(found) == 1 and len(starts) > 1 else None
 
 
 def _named(likely: Iterable[str], names: Iterable[str]) -> str | None:
@@ -423,7 +448,11 @@ def _segment(cells: Cells, numbers: Mapping[str, FloatArray]) -> str:
     together = [
         name for name in repeating if 1 < runs[name] == len({*cells[name]}) and 2 * runs[name] <= len(cells[name])
     ]
-    return max(together, key=runs.__getitem__, default=COLUMN)  # the finest, and of these the first
+    if together:
+        return max(together, key=runs.__getitem__)  # the finest, and of these the first
+    scattered = {name: len({*cells[name]}) for name in ids if _last(name).endswith("id")}
+    scattered = {name: count for name, count in scattered.items() if 1 < count <= len(cells[name]) / 2}
+    return max(scattered, key=scattered.__getitem__, default=COLUMN)
 
 
 def _text(cells: Cells) -> str:
@@ -442,7 +471,7 @@ def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool
     place = np.arange(size) - first
     longest = int(place.max(initial=0)) + 1
     for name, values in features.items():
-        if size >= _FEW_ROWS and (np.diff(values) == 1).all():
+        if name in _INDICES or (size >= _FEW_ROWS and (np.diff(values) == 1).all()):
             found[name] = "numbers the rows"
         elif longest > 2 and any(np.array_equal(values, place + one) for one in (0, 1)):
             found[name] = "counts the rows of a list"

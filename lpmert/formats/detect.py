@@ -293,7 +293,7 @@ def _by_first_line(head: bytes, path: str | Path) -> str | None:
     if _by_utterance(head) is not None:
         remedy = f"give the folder or a manifest of all, or {_REMEDY}"
         raise DataError(f"looks like the file of one utterance; {remedy}", path=path)
-    for kind, separator in (("tsv", "\t"), ("csv", ",")):
+    for kind, separator in (("tsv", "\t"), ("csv", ","), ("csv", ";")):
         if separator in first and named is None:
             return kind
     return named or _by_manifest(path, first)

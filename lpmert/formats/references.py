@@ -42,6 +42,7 @@ _HEADER = ["utterance", "reference"]
 _KEY = re.compile(r"[^ \t\n\r\v\f]+")
 _MARKED = re.compile(r"[^ \t\n\r\v\f]*[0-9]")  # the first word may be an id
 _CTM = re.compile(r"[^ \t]+[ \t]+[^ \t]+([ \t]+[0-9.]+){2}[ \t]+[^ \t]+([ \t]+[0-9.]+)?[ \t]*")
+_STM = re.compile(r"([^ \t]+[ \t]+){3}[0-9]+\.[0-9]+[ \t]+[0-9]+\.[0-9]+([ \t].*)?")
 _TRN = re.compile(r"(.*?)\(([^ \t\n\r\v\f()]+)\)[ \t]*")
 
 
@@ -149,8 +150,10 @@ def _transcripts(rows: Rows, path: str | Path) -> Keyed:
     """Return line and words by utterance of the lines of a file; see `read_transcripts`."""
     if rows and rows[0][1].split("\t")[:2] == _HEADER:
         rows = [(place, "\t".join(line.split("\t")[:2])) for place, line in rows[1:]]
-    if len(rows) > 1 and all(_CTM.fullmatch(line) for _, line in rows):
-        raise DataError("CTM has a line for each word; give one for each utterance: its id and all words", path=path)
+    spoken = [line for _, line in rows if not line.startswith(";;")]
+    for form, what in ((_CTM, "CTM has a line for each word"), (_STM, "STM has times in place of ids")):
+        if len(spoken) > 1 and all(map(form.fullmatch, spoken)):
+            raise DataError(f"{what}; give a line for each utterance: its id and all words", path=path)
     matches = [_TRN.fullmatch(line) for _, line in rows]
     if all(matches):
         pairs = zip(rows, matches, strict=True)

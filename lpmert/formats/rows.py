@@ -181,9 +181,9 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
     first = next(blocks, None)
     if first is None:
         raise DataError(EMPTY, path=path)
-    separator = "," if format == "csv" else "\t"
-    in_quotes = format == "csv" and not _unquoted(first.data)
-    records = _records(chain([first], blocks) if in_quotes else iter([first]), path, format)
+    separator = "\t" if format == "tsv" else _separator(first_of(first).data)
+    in_quotes = separator == ";" or (separator == "," and not _unquoted(first.data))
+    records = _records(chain([first], blocks) if in_quotes else iter([first]), path, separator)
     (line, header), second = next(records), next(records, None)
     columns = checked_columns(
         choose, Head(header, line, dict(zip(header, second[1] if second else [], strict=False))), path
@@ -192,7 +192,8 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
     numbers = range(start, start + len(columns.numbers))
     wanted = _Wanted([header.index(name) for name in columns.all], numbers, columns.text is not None)
     if in_quotes:
-        yield from _carefully(chain([second] if second else [], records), len(header), wanted, path)
+        rest = chain([second] if second else [], records)
+        yield from _carefully(rest, len(header), wanted, path, decimal_commas=separator == ";")
         return
     inner = Bytes(first.first + 1, first.data[len(first_of(first).data) :])
     for block in chain([inner] if inner.data else [], blocks):
@@ -200,7 +201,7 @@ def delimited_blocks(stream: io.BufferedReader, path: str | Path, format: str, c
         if found is not None:
             yield found
         else:
-            yield from _carefully(_records(chain([block], blocks), path, format), len(header), wanted, path)
+            yield from _carefully(_records(chain([block], blocks), path, separator), len(header), wanted, path)
 
 
 def parquet_blocks(stream: io.BufferedReader, path: str | Path, choose: Choose) -> Iterator[Block]:
@@ -287,14 +288,22 @@ def _unquoted(data: bytes) -> bool:
     return b'"' not in data and (b"\r" not in data or b"\r" not in data.replace(b"\r\n", b"").removesuffix(b"\r"))
 
 
-def _records(blocks: Iterator[Bytes], path: str | Path, format: str) -> Iterator[tuple[int, list[str]]]:
+def _separator(header: bytes) -> str:
+    """Return what separates the columns of a CSV: semicolons, as spreadsheets write them beside decimal commas, where
+    there would be one column otherwise.
+    """
+    return ";" if b";" in header and b"," not in header and b"\t" not in header else ","
+
+
+def _records(blocks: Iterator[Bytes], path: str | Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the line on which each record of a TSV or CSV begins, and its cells; in CSV as Python's csv reads them."""
-    if format == "tsv":
+    if separator == "\t":
         for block in blocks:
             yield from ((number, line.split("\t")) for number, line in enumerate(lines_of(block, path), block.first))
         return
     block = next(blocks)
-    reader = csv.reader((f"{line}\n" for some in chain([block], blocks) for line in lines_of(some, path)), strict=True)
+    lines = (f"{line}\n" for some in chain([block], blocks) for line in lines_of(some, path))
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
         start = reader.line_num + block.first
         try:
@@ -308,9 +317,18 @@ def _records(blocks: Iterator[Bytes], path: str | Path, format: str) -> Iterator
 
 
 def _carefully(
-    records: Iterator[tuple[int, list[str]]], width: int, wanted: _Wanted, path: str | Path
+    records: Iterator[tuple[int, list[str]]],
+    width: int,
+    wanted: _Wanted,
+    path: str | Path,
+    *,
+    decimal_commas: bool = False,
 ) -> Iterator[Block]:
-    """Yield the wanted cells of records; raises `DataError` for one of another width."""
+    """Yield the wanted cells of records; raises `DataError` for one of another width.
+
+    decimal_commas: numbers may have them, all or none; they become points.
+    """
+    marks: set[str] = set()
     while rows := list(islice(records, _ROWS)):
         for number, cells in rows:
             if len(cells) != width:
@@ -318,7 +336,29 @@ def _carefully(
                 remedy = "give one for every column, even if it is empty, separated as the header's are"
                 raise Place(path, number).error("empty line; delete it" if cells == [""] else f"{count}; {remedy}")
         columns = list(zip(*(cells for _, cells in rows), strict=True))
-        yield Block([line for line, _ in rows], [columns[place] for place in wanted.places])
+        lines, found = [line for line, _ in rows], list[Sequence[str]](columns[place] for place in wanted.places)
+        for number in wanted.numbers if decimal_commas else ():
+            found[number] = _with_points(found[number], lines, marks, path)
+        yield Block(lines, found)
+
+
+_DECIMAL = re.compile(r"[-+]?\d*([.,]?)\d*(?:e[-+]?\d+)?|nan|[-+]?inf", re.IGNORECASE)
+
+
+def _with_points(cells: Sequence[str], lines: Sequence[int], marks: set[str], path: str | Path) -> Sequence[str]:
+    """Return the cells of a column of numbers with points for decimal commas; marks: those found so far.
+
+    Raises `DataError` where both occur, as a comma may then separate thousands.
+    """
+    found = [_DECIMAL.fullmatch(cell) for cell in cells]
+    if not all(found):
+        return cells
+    for line, match in zip(lines, found, strict=True):
+        marks.update((match and match[1]) or "")
+        if match and len(marks) > 1:
+            trouble = f"{quoted(match[0])}: decimal commas and points in one file"
+            raise Place(path, line).error(f"{trouble}; write all numbers with the same one, and no other marks")
+    return [cell.replace(",", ".") for cell in cells]
 
 
 def seekable(stream: io.BufferedReader, path: str | Path) -> Any:

@@ -136,9 +136,17 @@ class _Table:
                 error.trouble = str(trouble)
         costs = self._wanted.counted is not None
         found = suggested(cells, error.said, textual=self._textual, costs=costs)
-        asked = [*error.missing, *(("gain", "statistics", "metric") if "loss" in error.missing else ())]
+        asked = [
+            *error.missing,
+            *(() if self._group else ("group",)),
+            *(("gain", "statistics", "metric") if "loss" in error.missing else ()),
+        ]
         error.suggestion = {option: value for option, value in found.options.items() if option in asked}
         error.no_features = found.no_features if "features" in asked else {}
+        likely = ", ".join(
+            f"{option}={value or True!r}" for option, value in error.suggestion.items() if option != "metric"
+        )
+        error.add_note(f"For example: lpmert.read(..., {likely})")
 
     def choose(self, head: Head) -> Columns:
         self._head = head

@@ -55,8 +55,8 @@ def metric_of(metric: str | Metric | None, names: Sequence[str]) -> Metric:
     found = metric_of_columns(names)
     if found is None:
         raise MetricError(
-            f"the lists have the statistics {listed(names)}: choose one with --loss, or a --metric of all (in Python "
-            "loss= of the reader, or metric=)"
+            f"the lists have the statistics {listed(names)}: name their --metric, such as wer, or choose one with "
+            "--loss (in Python metric=, or loss= of the reader)"
         )
     return found
 

@@ -242,7 +242,9 @@ def tuned_notes(content: Content) -> list[str]:
         drawn = f"{estimate['folds']}-fold cross-validation of lists from the same source"
         found.append(f"intervals of 95 %, {drawn}{groups}")
     if content["optimism"] is not None:
-        found.append(f"optimism hides {100 * content['optimism']:.1f} % of what to expect of the optimum")
+        found.append(
+            f"the optimum's loss is {100 * content['optimism']:.1f} % smaller here than expected on unseen lists"
+        )
     if averaged["agreement"] is not None:
         found.append(f"{averaged['chains']} chains of averages agree to {averaged['agreement']:.3f}")
     return [*found, *content["notes"]]

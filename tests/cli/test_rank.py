@@ -96,8 +96,8 @@ def test_every_engine_can_be_named() -> None:
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--metric", "bpref@10"], 1, "one of ndcg, ndcg-exp, mrr, map, recall, precision, success, not 'bpref'"),
-        (["--metric", "ndcg"], 1, "the metric must be like 'ndcg@10', not 'ndcg'"),
+        (["--metric", "bpref@10"], 2, "one of ndcg, ndcg-exp, mrr, map, recall, precision, success, not 'bpref'"),
+        (["--metric", "ndcg"], 2, "the metric must be like 'ndcg@10', not 'ndcg'"),
         (["--normalise", "l2"], 2, "'l2' is not one of 'none', 'minmax', 'z', 'rank'"),
         (["--missing", "mean"], 2, "'mean' is not one of 'minimum', 'zero'"),
         (["--features", "keyword"], 1, "give the runs that are wanted"),

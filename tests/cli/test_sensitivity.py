@@ -130,7 +130,7 @@ def test_leave_one_out_says_what_time_left_open(table: Path, monkeypatch: pytest
     monkeypatch.setattr("lpmert.unseen.leave_one_out._Search.without", lambda *_: None)
     done = run("leave-one-out", table, *OPTIONS, "-q")
     assert done.exit_code == 3, done.output
-    assert "lists are open; more time would tell" in done.stdout
+    assert "lists are open: the search was stopped" in done.stdout
     assert " to " in done.stdout
 
 

@@ -56,7 +56,7 @@ def test_statistics_without_a_metric_ask_for_one(tmp_path: Path) -> None:
     outcome = run("solve", tmp_path / "x.tsv")
     assert outcome.exit_code == 1
     said = " ".join(outcome.stderr.split())
-    assert "x.tsv: the lists have the statistics judge, length: choose one with --loss, or a --metric" in said
+    assert "x.tsv: the lists have the statistics judge, length: name their --metric, such as wer, or choose" in said
     assert loss_of("solve", tmp_path / "x.tsv", "--loss", "length", "--features", "am_0,lm_0") == 2
     write(small(statistics=np.ones((6, 2)), statistic_names=["judge", "length"]), tmp_path / "x.npz")
     assert loss_of("solve", tmp_path / "x.npz", "--loss", "judge") == 2

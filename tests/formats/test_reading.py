@@ -366,7 +366,14 @@ def test_asr_example_has_the_numbers_of_its_readme() -> None:
     assert [len(text.split()) for text in nbest.texts] == nbest.dense_features()[:, 2].tolist()
 
 
-def test_ctm_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    (tmp_path / "ref.ctm").write_text("u1 1 0.00 0.24 GOOD 1.00\nu1 1 0.24 0.48 MORNING, 1.00\n")
-    with pytest.raises(DataError, match="CTM has a line for each word; give one for each utterance"):
-        read_transcripts(tmp_path / "ref.ctm")
+@pytest.mark.parametrize(
+    ("lines", "trouble"),
+    [
+        ("u1 1 0.00 0.24 GOOD 1.00\nu1 1 0.24 0.48 MORNING, 1.00\n", "CTM has a line for each word"),
+        (";; NIST\ns1 A s1_A 0.00 1.24 <o,f0> good\ns1 A inter 1.24 2.5\n", "STM has times in place of ids"),
+    ],
+)
+def test_references_by_time_are_refused_with_the_remedy(tmp_path: Path, lines: str, trouble: str) -> None:
+    (tmp_path / "ref").write_text(lines)
+    with pytest.raises(DataError, match=f"{trouble}; give a line for each utterance: its id and all words"):
+        read_transcripts(tmp_path / "ref")

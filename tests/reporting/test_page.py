@@ -404,7 +404,7 @@ def test_check_comparison_and_tuning_stand_on_one_page(tmp_path: Path) -> None:
     checked, tuned, compared = (json.loads(file.read_text()) for file in files)
     told = f"The weights checked have loss {checked['loss']:g}: there are better weights: loss"
     assert f"{told} {checked['optimum']['loss']:g}" in page.all_text
-    assert f"{100 * tuned['optimism']:.1f} % of what to expect of the optimum" in page.all_text
+    assert f"{100 * tuned['optimism']:.1f} % smaller here than expected on unseen lists" in page.all_text
     for entry in compared["methods"]:
         assert f"{entry['loss']['mean']:.4g}" in page.texts["td"]
     assert "best of grid" in page.all_text

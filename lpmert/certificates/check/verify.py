@@ -62,7 +62,7 @@ class Verified(Header):
     def __str__(self) -> str:
         """Return one sentence."""
         parts = ((len(self.limits), "limits"), (len(self.equations), "equations"))
-        named = [f"{count} {what}" for count, what in parts if count]
+        named = [f"{count} {what if count > 1 else what[:-1]}" for count, what in parts if count]
         named += [f"a cosine of {float(self.cosine):g}"] if self.cosine else []
         named += [f"{name} of at most {float(most):.10g}" for name, most in self.budget.items()]
         within = f" within {' and '.join(named)}" if named else ""
