@@ -1,5 +1,6 @@
 """The sum of the groups' optima never exceeds the optimum, only rises, and ends in a proof."""
 
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -98,16 +99,15 @@ def test_the_optima_of_independent_parts_add_up_to_a_proved_optimum(size: int) -
 
 @needs_shared
 @pytest.mark.slow
-def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_after_two_minutes(
+def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_in_half_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And weights within a thousandth of those of a descent from twenty starts, whose own luck varies by as much."""
+    """And better weights than descents from twenty starts; the time is the processor's."""
     monkeypatch.setattr("lpmert.search.incumbent.DEFAULT_BUDGET", DEFAULT_BUDGET)
-    nbest = swahili()
-    result = lpmert.minimize(nbest, method="groups", time_limit=120)
+    nbest, begin = swahili(), time.process_time()
+    result = lpmert.minimize(nbest, method="groups", callback=lambda _: time.process_time() - begin >= 30.0)
     oracle = float(np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum())
     assert oracle + 2.0 < result.lower_bound < result.loss
-    problem = Problem(nbest)
-    form = problem.canonical
-    cost, _ = descend(form.features, form.offsets, form.costs, starts=20, patience=200, budget=10**10)
-    assert result.loss <= 1.001 * form.loss_of(cost)
+    form = Problem(nbest).canonical
+    cost, _ = descend(form.features, form.offsets, form.costs, starts=20, budget=10**10)
+    assert result.loss < form.loss_of(cost)
