@@ -8,20 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 from rankings import METRICS, Exact, no_multiples, primitive, random_lists, value
-from scipy.optimize import linprog
 from shared import lambdarank, needs_shared
 
 import lpmert
 from lpmert import DataError, MethodError, MetricError, Status, core
-from lpmert.certificates.check.ranking import Cones, Measure
 from lpmert.errors import FloatArray
-from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, metrics, search
+from lpmert.ranking import Curve, Judged, RankingMetric, evaluate, maximize, metrics, search
 from lpmert.system.deadline import Deadline
 
 
 def twenty_queries() -> Judged:
     random = np.random.default_rng(8)
     return Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
+
+
+def middles(curve: Curve) -> list[list[float]]:
+    """Weights between those at which the value changes."""
+    return (curve.begins[:-1] + curve.begins[1:]).tolist()
 
 
 # Against all orders
@@ -41,6 +44,17 @@ def test_no_order_of_the_documents_is_better(metric: str, nonnegative: bool, dim
         weights = tuple(Fraction(w) for w in result.weights.tolist())
         assert result.score == pytest.approx(exact.worst(metric, weights), abs=1e-12)
         assert not nonnegative or min(weights) >= 0
+
+
+def test_ties_of_coarse_features_leave_nothing_to_tolerance() -> None:
+    # many documents tie on each of few planes, and cells are wide: doubles hold weights of all of them
+    random = np.random.default_rng(15)
+    features = random.integers(0, 5, size=(18, 3))
+    relevance = random.integers(0, 3, size=18) * (random.random(18) < 0.5) + (np.arange(18) == 0)
+    lists = Judged(features, [0, 6, 12, 18], relevance)
+    result = maximize(lists, "recall@3", nonnegative=False)
+    assert result.status is Status.OPTIMAL
+    assert result.score == pytest.approx(Exact(lists).best("recall@3", nonnegative=False), abs=1e-12)
 
 
 def test_the_search_and_the_sweep_agree() -> None:
@@ -65,7 +79,7 @@ def test_the_curve_has_the_value_of_every_cell() -> None:
     for nonnegative in (True, False):
         curve = maximize(lists, "ndcg-exp@4", nonnegative=nonnegative).curve
         exact = Exact(lists)
-        for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
+        for weights, found in zip(middles(curve), curve.values.tolist(), strict=True):
             assert found == pytest.approx(exact.worst("ndcg-exp@4", tuple(map(Fraction, weights))), abs=1e-11)
         inside = {exact.worst("ndcg-exp@4", w) for w in exact.points() if not nonnegative or min(w) > 0}
         assert {round(v, 9) for v in inside} == {round(v, 9) for v in curve.values.tolist()}
@@ -82,7 +96,7 @@ def test_long_lists_have_the_value_of_every_cell() -> None:
     lists = Judged(features, np.array([0, 60, 90]), np.arange(90) % 4 * (random.random(90) < 0.3))
     curve = maximize(lists, "ndcg-exp@3").curve
     exact = Exact(lists)
-    for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
+    for weights, found in zip(middles(curve), curve.values.tolist(), strict=True):
         assert found == pytest.approx(exact.worst("ndcg-exp@3", tuple(map(Fraction, weights))), abs=1e-11)
     # the axes and the directions of all ties are in order, as are the values between any two of them
     ties = {primitive((abs(n[1]), abs(n[0]))) for n in exact.normals() if n[0] * n[1] <= 0}
@@ -103,32 +117,6 @@ def test_directions_that_rounding_cannot_tell_apart_are_told_apart() -> None:
         assert len(curve.values) == cells
 
 
-def test_every_cell_of_whole_numbers_holds_weights_with_clear_leads() -> None:
-    for seed in range(3):
-        random = np.random.default_rng(seed)
-        lists = Judged(random.integers(0, 4, size=(5, 3)) * [1.0, 0.5, 2.0] / 8, [0, 5], [1, 0, 0, 1, 0])
-        least = search._least_lead(lists.features)
-        checked = Cones(lists, Measure(lists, "mrr@3"), [0, 0, 0]).least
-        exact = Exact(lists)
-        normals = np.array(exact.normals()[3:], dtype=float)
-        assert 0 < least <= checked < 1  # the checker's own, in fractions
-        for point in exact.points():
-            if min(point) <= 0:
-                continue
-            # the largest lead that some weights of the cell, which sum to 1, have in all pairs
-            sides = normals * np.sign(normals @ np.array(point, dtype=float))[:, None]
-            found = linprog(
-                [0, 0, 0, -1],
-                A_ub=np.column_stack([-sides, np.ones(len(sides))]),
-                b_ub=np.zeros(len(sides)),
-                A_eq=[[1, 1, 1, 0]],
-                b_eq=[1],
-                bounds=[(0, None)] * 4,
-            )
-            assert -found.fun >= float(checked) * (1 - 1e-12)
-    assert search._least_lead(np.array([[1 / 3, 0.1, 0.2]])) == 0
-
-
 @pytest.mark.parametrize("name", ["ndcg@1", "mrr@1"])
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dimensions: int) -> None:
@@ -147,7 +135,7 @@ def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dime
 
 def bounding(lists: Judged, parts: metrics.Parts) -> core.Ranking:
     rows = np.zeros((len(lists.relevance), 1))
-    return core.Ranking(rows, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, 0.0)
+    return core.Ranking(rows, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -408,6 +396,28 @@ def test_ties_count_in_the_worst_order() -> None:
             worst = min(value(metric, [grades[d] for d in order]) or 0.0 for order in orders)
             found = evaluate(Judged(features, [0, 5], grades), [1.0, 1.0], metric)
             assert found == pytest.approx(worst, abs=1e-14)
+
+
+def test_other_orders_of_ties_are_worth_more_than_the_worst_one() -> None:
+    random = np.random.default_rng(7)
+    for metric in METRICS:
+        for _ in range(10):
+            features = random.integers(0, 2, size=(6, 2)) / 10
+            grades = random.integers(0, 3, size=6).astype(float)
+            grades[0] = 2
+            scores = [Fraction(repr(a)) + Fraction(repr(b)) for a, b in features.tolist()]
+            orders = [p for p in permutations(range(6)) if all(scores[a] >= scores[b] for a, b in pairwise(p))]
+            lists = Judged(features, [0, 6], grades)
+            best = max(value(metric, [grades[d] for d in order]) or 0.0 for order in orders)
+            given = value(metric, [grades[d] for d in min(orders)]) or 0.0
+            assert evaluate(lists, [1.0, 1.0], metric, ties="best") == pytest.approx(best, abs=1e-14)
+            assert evaluate(lists, [1.0, 1.0], metric, ties="given") == pytest.approx(given, abs=1e-14)
+    # two queries that no weights rank right, but for those with which all documents tie
+    lists = Judged([[1, 0], [0, 1], [0, 1], [1, 0]], [0, 2, 4], [1, 0, 1, 0])
+    assert maximize(lists, "mrr@2").bound < 0.75 + 1e-11
+    assert evaluate(lists, [0.5, 0.5], "mrr@2", ties="given") == 1.0
+    with pytest.raises(DataError, match="ties must be one of worst, best, given, not 'name'"):
+        evaluate(lists, [0.5, 0.5], "mrr@2", ties="name")
 
 
 def test_a_tie_of_decimals_is_a_tie() -> None:

@@ -517,8 +517,7 @@ class Ranking:
 
     features [M, D] of size at most 1, offsets [Q + 1], gains [M], discounts [k], merits [k] of the first, second, ...
     document with a gain, a factor for each query [Q], 0 where it does not count. Values are in units of 2**-40, rounded
-    up. Only documents of different gains in a query are compared. All cells hold weights, absolute values
-    summing to 1, at which any two documents of different features differ by at least `least`; 0 if that is not known.
+    up. Only documents of different gains in a query are compared.
     """
 
     def __init__(
@@ -529,7 +528,6 @@ class Ranking:
         discounts: FloatArray,
         merits: FloatArray,
         scales: FloatArray,
-        least: float,
     ) -> None: ...
     relevant: IntArray
     """Rows [R] of the documents with a gain in queries that count, query by query, by falling gain."""
@@ -570,9 +568,6 @@ class Ranking:
         queries without such pairs; its number. A ray without parents (-1) is that of an axis j, or against it where the
         axis is -1 - j.
         """
-
-    def record(self) -> None:
-        """Record how nodes are divided from now on."""
 
     def recorded(self) -> tuple[IntArray, FloatArray]:
         """Return the number of a node, that of its first part, and the rays above and below [n, 4]; shares [n].

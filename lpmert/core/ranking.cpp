@@ -1,7 +1,7 @@
 // How well weights rank judged documents: DCG, average precision and their kin at k, along the events of the plane and
 // over cones of weights.
 //
-// Lemmas O1 to O6 of proofs/ranking.md. A document's rank is at least the number of those that lead it everywhere in a
+// Lemmas O1 to O5 of proofs/ranking.md. A document's rank is at least the number of those that lead it everywhere in a
 // cone; positions are filled with the largest gain that these ranks allow. A cone is cut on an edge where a pair
 // changes places, at a share of its two rays that is a double: the new ray is that exact mixture, and its weights are
 // rounded within a bound that is counted in levels.
@@ -65,7 +65,6 @@ class Ranking {
     Span<const double> gains, discounts, merits, scales;
     Span<const Index> offsets;
     Index dimensions, k;
-    double least;
     Indices rows, starts;    // relevant documents of each query that counts, by falling gain
     std::vector<Row> query;  // of each of these
     std::multimap<Index, Node> open_by_bound;
@@ -73,7 +72,7 @@ class Ranking {
     Index best = -1, proposed = -1, counted = 0;
     Reals candidate;
     Node leaf_node, part;  // what is left to exact arithmetic; what is being opened, in memory that is used again
-    bool has_leaf = false, recording = false;
+    bool has_leaf = false;
     Matrix<Index> splits{{}, 4};
     Reals split_shares;
 
@@ -82,7 +81,7 @@ class Ranking {
 
     // The n-th document with a gain, from the first place on, counts merits [k] [n] times its gain and its discount.
     Ranking(Rows<const double> features_, Span<const Index> offsets_, Span<const double> gains_,
-            Span<const double> discounts_, Span<const double> merits_, Span<const double> scales_, double least_)
+            Span<const double> discounts_, Span<const double> merits_, Span<const double> scales_)
         : features(features_),
           gains(gains_),
           discounts(discounts_),
@@ -91,7 +90,6 @@ class Ranking {
           offsets(offsets_),
           dimensions(features_.columns()),
           k(discounts_.size()),
-          least(least_),
           starts(1, 0) {
         check_offsets(offsets_, features_.rows(), "offsets");
         check_size(gains_.size(), features_.rows(), "gains");
@@ -206,8 +204,12 @@ class Ranking {
         node.ahead.resize(rows.size());
         node.bounds.resize(scales.size());
         std::vector<float> leads(dimensions);
+        Index last = -1;
+        std::size_t first = 0;  // of the pairs of this document
         for_pairs([&](Index document, Index rival) {
             const Pair pair{static_cast<Row>(document), static_cast<Row>(rival)};
+            if (document != last) first = node.pairs.size();
+            last = document;
             if (node.ahead[document] >= k) return;
             for (Index j = 0; j < dimensions; ++j) leads[j] = rounded_lead(*node.rays[j], pair);
             const bool leading = std::all_of(leads.begin(), leads.end(), [](float lead) { return lead >= 0; });
@@ -220,10 +222,12 @@ class Ranking {
                 node.pairs.push_back(pair);
                 node.leads.insert(node.leads.end(), leads.begin(), leads.end());
             }
+            if (node.ahead[document] < k) return;
+            node.pairs.resize(first);  // out of reach (O5): most of them in long lists
+            node.leads.resize(first * static_cast<std::size_t>(dimensions));
         });
         for (Index q = 0; q < scales.size(); ++q) node.total += node.bounds[q] = worth(q, node.ahead);
         node.number = nodes++;
-        drop_out_of_reach(node);
         push(std::move(node));
     }
 
@@ -255,9 +259,8 @@ class Ranking {
 
     bool needs_exact() const { return has_leaf; }
 
-    // From now on, record how nodes are divided: a node's number, the first of the two that it becomes, and the rays
-    // above and below, each with the share of the former. In the first part the new ray takes the place of the latter.
-    void record() { recording = true; }
+    // How nodes were divided: a node's number, the first of the two that it became, and the rays above and below, each
+    // with the share of the former. In the first part the new ray takes the place of the latter.
     std::tuple<Matrix<Index>, Reals> recorded() const { return {splits, split_shares}; }
 
     // The node that doubles cannot decide: rays as parents, axis and share, in an order in which parents come first;
@@ -398,10 +401,8 @@ class Ranking {
         for (Index j = 0; j < dimensions; ++j) sum += ray.weights[j] * (rival[j] - document[j]);
         return sum;
     }
-    // A lead that is too small for the cells in a cone (O6) is none, and counts for both.
     float rounded_lead(const Ray& ray, const Pair& pair) const {
         const double found = lead(ray, pair), unsure = doubt(ray.level);
-        if (std::abs(found) + unsure < least) return 0.0F;
         if (std::abs(found) < unsure) return std::numeric_limits<float>::quiet_NaN();
         const float rounded = static_cast<float>(found);
         return rounded == 0.0F && found != 0.0 ? std::copysign(FLT_MIN, rounded) : rounded;
@@ -453,7 +454,6 @@ class Ranking {
                 leading = leading && known[j] >= 0;
                 trailing = trailing && known[j] <= 0;
             }
-            if (leading && trailing) return;  // no cell has weights here (O6)
             const Pair pair = node.pairs[i];
             if (leading) {
                 settle(query[pair.document]);
@@ -484,10 +484,8 @@ class Ranking {
             return;
         }
         const Pair pair = node.pairs[chosen];
-        Reals leads;  // those that count as none (O6) are no ends of an edge to cut
-        for (Index j = 0; j < dimensions; ++j)
-            leads.push_back(
-                node.leads[static_cast<Index>(chosen) * dimensions + j] == 0.0F ? 0.0 : lead(*node.rays[j], pair));
+        Reals leads;
+        for (const auto& ray : node.rays) leads.push_back(lead(*ray, pair));
         const double unsure = next_doubt(node);
         Index above = -1, below = -1;
         double widest = -1.0, tie = 0.0;
@@ -511,10 +509,8 @@ class Ranking {
         std::vector<float> fresh;
         fresh.reserve(node.pairs.size());
         for (const Pair& one : node.pairs) fresh.push_back(rounded_lead(*ray, one));
-        if (recording) {
-            splits.append({node.number, nodes, above, below});
-            split_shares.push_back(share);
-        }
+        splits.append({node.number, nodes, above, below});
+        split_shares.push_back(share);
         open_part(node, below, ray, fresh);
         open_part(node, above, ray, fresh);
     }
@@ -593,8 +589,7 @@ class Ranking {
 void bind_ranking(nb::module_& module) {
     nb::class_<Ranking> ranking(module, "Ranking");
     define_init<Rows<const double>, Span<const Index>, Span<const double>, Span<const double>, Span<const double>,
-                Span<const double>, double>(ranking, "features", "offsets", "gains", "discounts", "merits", "scales",
-                                            "least");
+                Span<const double>>(ranking, "features", "offsets", "gains", "discounts", "merits", "scales");
     define(ranking, "worth", &Ranking::worth_of, "query", "ahead");
     define(ranking, "value", &Ranking::value, "weights");
     define(ranking, "compared", &Ranking::compared);
@@ -603,7 +598,6 @@ void bind_ranking(nb::module_& module) {
     define(ranking, "raise_to", &Ranking::raise, "units");
     define(ranking, "advance", &Ranking::advance, "budget", "bytes");
     define(ranking, "take_leaf", &Ranking::take_leaf);
-    define(ranking, "record", &Ranking::record);
     define(ranking, "recorded", &Ranking::recorded);
     define_attribute(ranking, "relevant", &Ranking::relevant);
     define_attribute(ranking, "needs_exact", &Ranking::needs_exact);

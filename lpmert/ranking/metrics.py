@@ -13,12 +13,13 @@ import numpy as np
 from lpmert.errors import DataError, FloatArray, IntArray, MetricError
 from lpmert.model.judged import Judged, rows_by_query
 from lpmert.numeric.rounding import in_decimals
-from lpmert.quoting import quoted
+from lpmert.quoting import listed, quoted
 from lpmert.values import whole_number
 
 MOST_POSITIONS = 4096
 """Largest k: up to it, the rounding of a query's value stays within the units that the core adds."""
 
+TIES = ("worst", "best", "given")
 NAMES = ("ndcg", "ndcg-exp", "mrr", "map", "recall", "precision", "success")
 _FORM = re.compile(r"(?P<name>.+?)(-l(?P<least>\d+))?@(?P<k>\d{1,9})", re.ASCII)
 
@@ -130,8 +131,27 @@ class Parts:
         return int(np.count_nonzero(self.scales))
 
 
-def evaluate(lists: Judged, weights: Sequence[float] | FloatArray, metric: RankingMetric | str) -> float:
-    """Return the mean over the queries with a relevant document; orders are exact, ties count in the worst order.
+def evaluate(
+    lists: Judged, weights: Sequence[float] | FloatArray, metric: RankingMetric | str, *, ties: str = "worst"
+) -> float:
+    """Return the mean over the queries with a relevant document, with documents in exact order.
+
+    Parameters
+    ----------
+    lists : Judged
+        Documents with features and grades.
+    weights : array [D]
+        One for each feature.
+    metric : RankingMetric or str
+        See `maximize`.
+    ties : {"worst", "best", "given"}
+        The order of documents with equal scores. In the given one of `read_judged`, runs are ranked as by trec_eval: by
+        falling name.
+
+    Raises
+    ------
+    DataError, MetricError
+        For weights that are no finite numbers, what is no metric or order, and lists without a relevant document.
 
     Examples
     --------
@@ -139,8 +159,10 @@ def evaluate(lists: Judged, weights: Sequence[float] | FloatArray, metric: Ranki
     >>> evaluate(lists, [1.0], "mrr@3"), evaluate(lists, [-1.0], "mrr@3")
     (0.5, 1.0)
     """
+    if ties not in TIES:
+        raise DataError(f"ties must be one of {listed(TIES)}, not {quoted(ties)}")
     parts = RankingMetric.of(metric).parts(lists)
-    return summed(in_decimals(lists.features), lists.offsets, _checked(lists, weights), parts) / parts.n_queries
+    return summed(in_decimals(lists.features), lists.offsets, _checked(lists, weights), parts, ties) / parts.n_queries
 
 
 def per_query(
@@ -168,14 +190,14 @@ def _checked(lists: Judged, weights: Sequence[float] | FloatArray) -> FloatArray
     return given
 
 
-def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts) -> float:
-    """Return the sum over the queries, each in units of its best value, ties in the worst order."""
-    return fsum(value for value, _ in by_query(features, offsets, weights, parts).values())
+def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts, ties: str = "worst") -> float:
+    """Return the sum over the queries, each in units of its best value."""
+    return fsum(value for value, _ in by_query(features, offsets, weights, parts, ties).values())
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def by_query(
-    features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts
+    features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts, ties: str = "worst"
 ) -> dict[int, tuple[float, list[int]]]:
     """Return what each query that counts is worth, and the ranks from 1 on of the documents that make it so."""
     terms = features * weights  # each term and sum is rounded by itself: equal documents have equal scores
@@ -183,6 +205,7 @@ def by_query(
     for column in terms.T:
         scores = scores + column
         sizes = sizes + np.abs(column)
+    later = {"worst": parts.gains, "best": -parts.gains, "given": np.arange(len(terms))}[ties]
     errors = sizes * (len(weights) + 2) * 2.0**-52 + 1e-300
     found = {}
     for q, own in enumerate(rows_by_query(offsets)):
@@ -191,14 +214,14 @@ def by_query(
         k, reached, doubt = len(parts.discounts), scores[own], 2 * errors[own].max()
         lowest = np.partition(reached, -k)[-k] if k < len(reached) else -np.inf
         near = own.start + np.flatnonzero(~(reached < lowest - doubt))  # all of them after an overflow
-        order = near[np.lexsort((parts.gains[near], -scores[near]))]
+        order = near[np.lexsort((later[near], -scores[near]))]
         clear = scores[order[:-1]] - scores[order[1:]] > doubt
         doubtful = np.flatnonzero(~clear & (features[order[:-1]] != features[order[1:]]).any(axis=1))
         starts = np.concatenate([[0], 1 + np.flatnonzero(clear), [len(order)]])
         for run in np.unique(np.searchsorted(starts, doubtful, side="right")).tolist():
             own = slice(starts[run - 1], starts[run])  # no clear lead within, and one before and after it
             exact = {d: _dot(weights, features[d]) for d in order[own].tolist()}
-            order[own] = sorted(exact, key=lambda d: (-exact[d], parts.gains[d]))
+            order[own] = sorted(exact, key=lambda d: (-exact[d], later[d]))
         gains = parts.gains[order[:k]]
         places = np.flatnonzero(gains)
         value = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)]) * parts.scales[q]

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from rankings import METRICS, Exact, no_multiples, random_lists, value
 
-from lpmert import CertificateError, DataError, LimitError, MethodError, Status
+from lpmert import CertificateError, DataError, LimitError, Status
 from lpmert.certificates.check.ranking import Cone, Cones, Measure
 from lpmert.ranking import Judged, certify, evaluate, maximize, verify
 
 
 def written(path: Path, lists: Judged, metric: str, **settings: Any) -> Path:
-    certify(lists, metric, maximize(lists, metric, keep_tree=True, **settings), path)
+    certify(maximize(lists, metric, **settings), path)
     return path
 
 
@@ -27,9 +27,9 @@ def test_every_optimum_is_certified(tmp_path: Path, metric: str, dimensions: int
     for seed in range(3):
         lists = random_lists(seed, dimensions, decimals=seed % 2 == 1)
         lists = no_multiples(lists) if seed == 2 else lists
-        result = maximize(lists, metric, nonnegative=seed != 1, keep_tree=True)
+        result = maximize(lists, metric, nonnegative=seed != 1)
         path = tmp_path / f"{seed}.json"
-        certify(lists, metric, result, path)
+        certify(result, path)
         found = verify(path, lists, metric)
         assert found.proved
         assert float(found.score) == pytest.approx(result.score, abs=1e-14)
@@ -61,20 +61,13 @@ def test_no_ranking_is_worth_more_than_the_best(tmp_path: Path) -> None:
     assert claim.bound == 1
 
 
-def test_a_sweep_and_a_sweep_with_a_certificate_find_the_same() -> None:
-    for seed in range(6):
-        lists = random_lists(seed, 2, decimals=seed % 2 == 1)
-        plain, kept = (maximize(lists, "ndcg@3", keep_tree=keep) for keep in (False, True))
-        assert (plain.score, plain.bound, plain.status) == (kept.score, kept.bound, kept.status)
-
-
 def test_a_stopped_search_certifies_its_bound(tmp_path: Path) -> None:
     random = np.random.default_rng(8)
     lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
     best = maximize(lists, "ndcg@5")
-    result = maximize(lists, "ndcg@5", time_limit=0.0, keep_tree=True)
+    result = maximize(lists, "ndcg@5", time_limit=0.0)
     assert result.status is Status.TIME_LIMIT
-    certify(lists, "ndcg@5", result, tmp_path / "proof.json.gz")
+    certify(result, tmp_path / "proof.json.gz")
     found = verify(tmp_path / "proof.json.gz", lists)
     assert not found.proved
     assert found.score <= best.score <= found.bound
@@ -216,8 +209,6 @@ def test_other_documents_and_metrics_are_refused(tmp_path: Path) -> None:
         verify(path, lists, time_limit=0.0)
     with pytest.raises(DataError, match="no such file"):
         verify(tmp_path / "none.json", lists)
-    with pytest.raises(MethodError, match="call maximize with keep_tree=True"):
-        certify(lists, "ndcg@3", maximize(lists, "ndcg@3"), path)
 
 
 # The checker's own arithmetic
@@ -275,32 +266,4 @@ def test_signs_of_leads_are_those_of_fractions() -> None:
             for i, sign in enumerate(cones._signs(cone, ray).tolist()):
                 a, b = cones.features[cones.rows[rows[i]]].tolist(), cones.features[rivals[i]].tolist()
                 lead = sum(v * (Fraction(y) - Fraction(x)) for v, x, y in zip(ray, a, b, strict=True)) / sum(ray)
-                assert sign == (0 if abs(lead) < cones.least else 1 if lead > 0 else -1)
-
-
-def test_leads_count_from_what_every_cell_holds() -> None:
-    # differences of 0 to 3 in two features: 1 / 12, as 2 sqrt(1) 3^2 (1/3 + 1/3) = 12
-    lists = Judged([[0, 2], [3, 0], [0, 3], [1, 1]], [0, 4], [1, 0, 0, 0])
-    cones = Cones(lists, Measure(lists, "mrr@3"), [1, 1])
-    assert cones.least == Fraction(1, 24)  # of the features divided by 2
-    for ray, sign in (
-        ((20838, 29162), 1),
-        ((5, 7), 1),
-        ((21, 29), 1),
-        ((52, 73), 0),
-        ((2, 3), 0),
-        ((1, 1), 1),
-        ((1, 2), -1),
-    ):  # .1, .08, 0, .5, -.33
-        cone = Cone((ray,), np.array([0]), np.array([1]), np.zeros((1, 1)), np.zeros(1), {}, 0)
-        assert cones._signs(cone, ray).tolist() == [sign]
-    # between leads of .08 and 0 there is no cell; everywhere else there is
-    whole = cones.whole_cone((1, 1))
-    near = Cone(((52, 73), (0, 1)), np.array([0]), np.array([1]), np.array([[0, -1]]), whole.ahead, whole.bounds, 0)
-    parts = [cones._part(near, 1, ray, np.array([sign])) for ray, sign in (((2, 3), 0), ((1, 2), -1), ((1, 1), 1))]
-    assert [cone.empty for cone in (whole, *parts)] == [False, True, False, False]
-    assert [len(cone.ranked) for cone in parts] == [0, 0, 0]
-    assert parts[2].ahead[0] == parts[1].ahead[0] + 1
-    # differences of up to 2, 3 and 1 in three: 3 sqrt(2)^2 2 3 1 (1/2 + 1/3 + 1) = 66
-    lists = Judged([[0, 0, 0], [1, 1, 1], [2, 3, 1]], [0, 3], [1, 0, 0])
-    assert Cones(lists, Measure(lists, "mrr@3"), [1, 1, 1]).least == Fraction(1, 132)
+                assert sign == (lead > 0) - (lead < 0)

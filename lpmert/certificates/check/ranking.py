@@ -1,7 +1,7 @@
 """Check the certificate of a ranking: that weights reach a value, and that no weights reach more.
 
 Leads at rays are decided in whole numbers wherever floating point leaves doubt; positions are filled in rationals that
-enclose logarithms. Lemmas O1, O2, O4 to O6 of proofs/ranking.md; no code of the search is used.
+enclose logarithms. Lemmas O1, O2, O4 and O5 of proofs/ranking.md; no code of the search is used.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
 from itertools import product
-from math import ceil, floor, gcd, isqrt, lcm, prod
+from math import ceil, floor, gcd, lcm
+from operator import mul
 from pathlib import Path
 
 import numpy as np
@@ -168,10 +168,19 @@ class Measure:
         ratios = [weight.as_integer_ratio() for weight in weights.values()]
         common = lcm(*(whole for _, whole in ratios))
         factors = [part * (common // whole) for part, whole in ratios]
-        rows, total = whole_rows(in_decimals(self.lists.features)), 0
+        features, total = in_decimals(self.lists.features), 0
+        scale, rounded = _scale(features), np.array(list(weights.values()))
         for query in self.factors:
             begin, end = self.lists.offsets[query : query + 2].tolist()
-            scores = {d: sum(w * x for w, x in zip(factors, rows[d], strict=True)) for d in range(begin, end)}
+            scores = dict.fromkeys(range(begin, end), 0)
+            if end - begin > self.k:  # those behind the k-th by more than rounding errors are out of reach
+                with np.errstate(over="ignore", invalid="ignore"):
+                    leads = features[begin:end] @ rounded
+                    doubt = (len(rounded) + 2) * 2.0**-50 * (np.abs(features[begin:end]) @ np.abs(rounded)).max()
+                    behind = leads < np.partition(leads, -self.k)[-self.k] - doubt - 1e-300
+                scores = dict.fromkeys((begin + np.flatnonzero(~behind)).tolist(), 0)
+            for d in scores:
+                scores[d] = sum(map(mul, factors, _whole(features[d], scale)))
             order = sorted(scores, key=lambda d: (-scores[d], self.gains[d]))[: self.k]
             found = [(place, self.gains[d]) for place, d in enumerate(order) if self.gains[d][0]]
             total += self.worth(query, found, 0)
@@ -223,11 +232,15 @@ def _around(value: Decimal) -> Enclosed:
     return exact * (1 - off), exact * (1 + off)
 
 
-def whole_rows(features: FloatArray) -> list[Ray]:
-    """Return features times one power of two that makes them whole."""
-    ratios = [[x.as_integer_ratio() for x in row] for row in features.tolist()]
-    scale = max(whole for row in ratios for _, whole in row)
-    return [tuple(part * (scale // whole) for part, whole in row) for row in ratios]
+def _scale(features: FloatArray) -> int:
+    """Return a power of two that makes all features whole."""
+    used = features[features != 0]
+    return 1 << max(0, 53 - int(np.frexp(used)[1].min())) if used.size else 1
+
+
+def _whole(row: FloatArray, scale: int) -> Ray:
+    """Return a row of features times a power of two that makes them whole."""
+    return tuple(part * (scale // whole) for part, whole in (x.as_integer_ratio() for x in row.tolist()))
 
 
 def roots(dimensions: int, nonnegative: bool) -> list[tuple[int, ...]]:
@@ -240,8 +253,7 @@ class Cone:
     """A cone, and what is known in it.
 
     rays [D]; open pairs of relevant documents and rivals as numbers [P] and rows [P], with the sign of the rival's lead
-    at each ray [P, D]; ahead [R]: how many documents surely lead each relevant one; bounds of queries, and their sum;
-    empty: whether no cell has weights here.
+    at each ray [P, D]; ahead [R]: how many documents surely lead each relevant one; bounds of queries, and their sum.
     """
 
     rays: tuple[Ray, ...]
@@ -251,7 +263,6 @@ class Cone:
     ahead: IntArray
     bounds: dict[int, int]
     total: int
-    empty: bool = False
 
 
 class Cones:
@@ -267,6 +278,7 @@ class Cones:
         if not (np.abs(self.features) <= 2).all() or (back != in_decimals(lists.features)).any():
             raise CertificateError("the exponents bring features beyond 2, or to where doubles do not hold them")
         self.dimensions = self.features.shape[1]
+        self.scale = _scale(self.features)
         self.known: dict[tuple[int, bytes], int] = {}
         rows: list[int] = []
         self.of_query: dict[int, slice] = {}
@@ -277,29 +289,6 @@ class Cones:
             rows += sorted(own, key=lambda d: -measure.gains[d][0])
         self.rows = np.array(rows, dtype=np.int64)
         self.queries = np.repeat(list(self.of_query), [own.stop - own.start for own in self.of_query.values()])
-
-    @cached_property
-    def whole(self) -> list[Ray]:
-        """Features as whole numbers."""
-        return whole_rows(self.features)
-
-    @cached_property
-    def unit(self) -> Fraction:
-        """By what `whole` is larger than the features."""
-        place = np.unravel_index(np.abs(self.features).argmax(), self.features.shape)
-        return Fraction(self.whole[place[0]][int(place[1])]) / (Fraction(float(self.features[place])) or 1)
-
-    @cached_property
-    def least(self) -> Fraction:
-        """What some weights of each cell, absolute values summing to 1, tell apart all documents by (O6)."""
-        columns = list(zip(*self.whole, strict=True))
-        units = [gcd(*(x - column[0] for x in column)) or 1 for column in columns]
-        spans = [max((max(column) - min(column)) // unit, 1) for column, unit in zip(columns, units, strict=True)]
-        d = self.dimensions
-        power = max(d - 1, 1) ** (d - 1)
-        root = isqrt(power) + (isqrt(power) ** 2 < power)
-        inverse = d * root * prod(spans) * sum(Fraction(1, c * u) for c, u in zip(spans, units, strict=True))
-        return Fraction(1 / inverse / (self.unit or 1))
 
     def whole_cone(self, signs: tuple[int, ...]) -> Cone:
         """Return the orthant with these signs."""
@@ -318,6 +307,8 @@ class Cones:
                 leads = ((others > values).astype(np.int8) - (others < values)) * np.array(signs, dtype=np.int8)
                 leading, trailing = (leads >= 0).all(axis=1), (leads <= 0).all(axis=1)
                 ahead[ranked] = np.count_nonzero(leading & (~trailing | (levels_of[rivals] < levels_of[row])))
+                if ahead[ranked] >= self.measure.k:  # (O5)
+                    continue
                 rest = ~leading & ~trailing
                 pairs.append((np.full(np.count_nonzero(rest), ranked), rivals[rest], leads[rest]))
             checkpoint()
@@ -360,8 +351,9 @@ class Cones:
         np.add.at(ahead, led, 1)
         rest &= ahead[cone.ranked] < self.measure.k  # (O5)
         rays = (*cone.rays[:replaced], ray, *cone.rays[replaced + 1 :])
-        part = replace(cone, rays=rays, ranked=cone.ranked[rest], rivals=cone.rivals[rest], signs=signs[rest],
-                       ahead=ahead, empty=bool((leading & trailing).any()))  # fmt: skip
+        part = replace(
+            cone, rays=rays, ranked=cone.ranked[rest], rivals=cone.rivals[rest], signs=signs[rest], ahead=ahead
+        )
         return self._bounded(part, np.unique(self.queries[led]).tolist())
 
     def _bounded(self, cone: Cone, changed: list[int]) -> Cone:
@@ -393,23 +385,22 @@ class Cones:
         return self.measure.worth(query, found, 1)
 
     def _lead(self, document: int, rival: int, ray: Ray) -> int:
-        a, b = self.whole[document], self.whole[rival]
+        a, b = (_whole(self.features[row], self.scale) for row in (document, rival))
         return sum(v * (y - x) for v, x, y in zip(ray, a, b, strict=True))
 
     def _signs(self, cone: Cone, ray: Ray) -> IntArray:
-        """Return the sign of the lead of each rival at a ray, 0 where it is less than `least` (O6)."""
-        length = _length(ray)
-        rounded = np.array([x / length for x in ray])
+        """Return the sign of the lead of each rival at a ray."""
+        rounded = np.array([x / _length(ray) for x in ray])
         found: IntArray = np.empty(len(cone.ranked), dtype=np.int8)
         for begin in range(0, len(found), 1 << 16):
             some = slice(begin, begin + (1 << 16))
             differences = self.features[cone.rivals[some]] - self.features[self.rows[cone.ranked[some]]]
             leads = differences @ rounded
             doubt = (self.dimensions + 8) * 2.0**-50 * (np.abs(differences) @ np.abs(rounded)) + 1e-300
-            found[some] = np.where(np.abs(leads) > doubt + 1.01 * float(self.least), np.sign(leads), 2)
+            found[some] = np.where(np.abs(leads) > doubt, np.sign(leads), 2)
         for i in np.flatnonzero(found == 2).tolist():
             lead = self._lead(int(self.rows[cone.ranked[i]]), int(cone.rivals[i]), ray)
-            found[i] = 0 if abs(lead) < self.least * self.unit * length else 1 if lead > 0 else -1
+            found[i] = (lead > 0) - (lead < 0)
         return found
 
 
@@ -429,7 +420,7 @@ def _largest(reader: CertificateReader, cones: Cones, nonnegative: bool) -> Frac
         record = reader.record()
         if record:
             waiting.append(iter(cones.parts(cone, record)))
-        elif not cone.empty:
+        else:
             largest = max(largest, cone.total)
     reader.end()
     return Fraction(largest, len(cones.measure.factors) * _ONE**2)
