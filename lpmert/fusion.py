@@ -165,7 +165,7 @@ def fuse(
     (1.0, {'1': 0.5, '2': 0.75}, 'proved: no weights do better')
     """
     of = RankingMetric.of(metric)
-    counted = np.flatnonzero(of.parts(lists).scales)
+    counted = np.array(sorted(of.parts(lists).factors))
     if folds is not None and not 2 <= folds <= len(counted):
         raise DataError(f"cross-validation in {folds} parts needs as many queries that count, not {len(counted)}")
     dimensions = len(lists.names)

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rankings import METRICS, Exact, no_multiples, primitive, random_lists, value
+from rankings import METRICS, Exact, coarse_lists, no_multiples, primitive, random_lists, value
+from scipy.optimize import linprog
 from shared import lambdarank, needs_shared
 
 import lpmert
 from lpmert import DataError, MethodError, MetricError, Status, core
+from lpmert.certificates.check.ranking import least_lead
 from lpmert.errors import FloatArray
-from lpmert.ranking import Curve, Judged, RankingMetric, evaluate, maximize, metrics, search
+from lpmert.model.judged import Parts
+from lpmert.ranking import Curve, Judged, RankingMetric, evaluate, maximize, search
 from lpmert.system.deadline import Deadline
 
 
@@ -48,10 +51,7 @@ def test_no_order_of_the_documents_is_better(metric: str, nonnegative: bool, dim
 
 def test_ties_of_coarse_features_leave_nothing_to_tolerance() -> None:
     # many documents tie on each of few planes, and cells are wide: doubles hold weights of all of them
-    random = np.random.default_rng(15)
-    features = random.integers(0, 5, size=(18, 3))
-    relevance = random.integers(0, 3, size=18) * (random.random(18) < 0.5) + (np.arange(18) == 0)
-    lists = Judged(features, [0, 6, 12, 18], relevance)
+    lists = coarse_lists()
     result = maximize(lists, "recall@3", nonnegative=False)
     assert result.status is Status.OPTIMAL
     assert result.score == pytest.approx(Exact(lists).best("recall@3", nonnegative=False), abs=1e-12)
@@ -117,6 +117,31 @@ def test_directions_that_rounding_cannot_tell_apart_are_told_apart() -> None:
         assert len(curve.values) == cells
 
 
+def test_every_cell_of_whole_numbers_holds_weights_with_clear_leads() -> None:
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        lists = Judged(random.integers(0, 4, size=(5, 3)) * [1.0, 0.5, 2.0] / 8, [0, 5], [1, 0, 0, 1, 0])
+        least = least_lead(lists.features)
+        exact = Exact(lists)
+        normals = np.array(exact.normals()[3:], dtype=float)
+        assert 0 < least < 1
+        for point in exact.points():
+            if min(point) <= 0:
+                continue
+            # the largest lead that some weights of the cell, which sum to 1, have in all pairs
+            sides = normals * np.sign(normals @ np.array(point, dtype=float))[:, None]
+            found = linprog(
+                [0, 0, 0, -1],
+                A_ub=np.column_stack([-sides, np.ones(len(sides))]),
+                b_ub=np.zeros(len(sides)),
+                A_eq=[[1, 1, 1, 0]],
+                b_eq=[1],
+                bounds=[(0, None)] * 4,
+            )
+            assert -found.fun >= float(least) * (1 - 1e-12)
+    assert least_lead(np.array([[1 / 3, 0.1, 0.2]])) == 0
+
+
 @pytest.mark.parametrize("name", ["ndcg@1", "mrr@1"])
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dimensions: int) -> None:
@@ -133,9 +158,9 @@ def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dime
 # The bound
 
 
-def bounding(lists: Judged, parts: metrics.Parts) -> core.Ranking:
+def bounding(lists: Judged, parts: Parts) -> core.Ranking:
     rows = np.zeros((len(lists.relevance), 1))
-    return core.Ranking(rows, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales)
+    return core.Ranking(rows, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales(1), 0.0)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -163,14 +188,14 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
         assert bounds.worth(0, least[bounds.relevant]) / 2**40 > max(reached)
 
 
-def assigned(parts: metrics.Parts, ranks: list[int]) -> float:
+def assigned(parts: Parts, ranks: list[int]) -> float:
     """The largest sum where every document takes a place of its own, not before its rank, or none."""
     k, best = len(parts.discounts), 0.0
     for places in product(range(-1, k), repeat=len(ranks)):
         taken = [p for p in places if p >= 0]
         if len(set(taken)) == len(taken) and all(p < 0 or p >= r for p, r in zip(places, ranks, strict=True)):
             best = max(best, sum(g * parts.discounts[p] for g, p in zip(parts.gains, places, strict=True) if p >= 0))
-    return best * parts.scales[0]
+    return best * float(parts.factors[0][0])
 
 
 def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:

@@ -517,7 +517,8 @@ class Ranking:
 
     features [M, D] of size at most 1, offsets [Q + 1], gains [M], discounts [k], merits [k] of the first, second, ...
     document with a gain, a factor for each query [Q], 0 where it does not count. Values are in units of 2**-40, rounded
-    up. Only documents of different gains in a query are compared.
+    up. Only documents of different gains in a query are compared. All cells hold weights, absolute values
+    summing to 1, at which any two documents of different features differ by at least `least`; 0 if that is not known.
     """
 
     def __init__(
@@ -528,6 +529,7 @@ class Ranking:
         discounts: FloatArray,
         merits: FloatArray,
         scales: FloatArray,
+        least: float,
     ) -> None: ...
     relevant: IntArray
     """Rows [R] of the documents with a gain in queries that count, query by query, by falling gain."""

@@ -1,7 +1,7 @@
 // How well weights rank judged documents: DCG, average precision and their kin at k, along the events of the plane and
 // over cones of weights.
 //
-// Lemmas O1 to O5 of proofs/ranking.md. A document's rank is at least the number of those that lead it everywhere in a
+// Lemmas O1 to O6 of proofs/ranking.md. A document's rank is at least the number of those that lead it everywhere in a
 // cone; positions are filled with the largest gain that these ranks allow. A cone is cut on an edge where a pair
 // changes places, at a share of its two rays that is a double: the new ray is that exact mixture, and its weights are
 // rounded within a bound that is counted in levels.
@@ -65,6 +65,7 @@ class Ranking {
     Span<const double> gains, discounts, merits, scales;
     Span<const Index> offsets;
     Index dimensions, k;
+    double least;
     Indices rows, starts;    // relevant documents of each query that counts, by falling gain
     std::vector<Row> query;  // of each of these
     std::multimap<Index, Node> open_by_bound;
@@ -81,7 +82,7 @@ class Ranking {
 
     // The n-th document with a gain, from the first place on, counts merits [k] [n] times its gain and its discount.
     Ranking(Rows<const double> features_, Span<const Index> offsets_, Span<const double> gains_,
-            Span<const double> discounts_, Span<const double> merits_, Span<const double> scales_)
+            Span<const double> discounts_, Span<const double> merits_, Span<const double> scales_, double least_)
         : features(features_),
           gains(gains_),
           discounts(discounts_),
@@ -90,6 +91,7 @@ class Ranking {
           offsets(offsets_),
           dimensions(features_.columns()),
           k(discounts_.size()),
+          least(least_),
           starts(1, 0) {
         check_offsets(offsets_, features_.rows(), "offsets");
         check_size(gains_.size(), features_.rows(), "gains");
@@ -401,8 +403,10 @@ class Ranking {
         for (Index j = 0; j < dimensions; ++j) sum += ray.weights[j] * (rival[j] - document[j]);
         return sum;
     }
+    // A lead that is too small for the cells in a cone (O6) is none, and counts for both.
     float rounded_lead(const Ray& ray, const Pair& pair) const {
         const double found = lead(ray, pair), unsure = doubt(ray.level);
+        if (std::abs(found) + unsure < least) return 0.0F;
         if (std::abs(found) < unsure) return std::numeric_limits<float>::quiet_NaN();
         const float rounded = static_cast<float>(found);
         return rounded == 0.0F && found != 0.0 ? std::copysign(FLT_MIN, rounded) : rounded;
@@ -454,6 +458,7 @@ class Ranking {
                 leading = leading && known[j] >= 0;
                 trailing = trailing && known[j] <= 0;
             }
+            if (leading && trailing) return;  // no cell has weights here (O6)
             const Pair pair = node.pairs[i];
             if (leading) {
                 settle(query[pair.document]);
@@ -484,8 +489,10 @@ class Ranking {
             return;
         }
         const Pair pair = node.pairs[chosen];
-        Reals leads;
-        for (const auto& ray : node.rays) leads.push_back(lead(*ray, pair));
+        Reals leads;  // those that count as none (O6) are no ends of an edge to cut
+        for (Index j = 0; j < dimensions; ++j)
+            leads.push_back(
+                node.leads[static_cast<Index>(chosen) * dimensions + j] == 0.0F ? 0.0 : lead(*node.rays[j], pair));
         const double unsure = next_doubt(node);
         Index above = -1, below = -1;
         double widest = -1.0, tie = 0.0;
@@ -589,7 +596,8 @@ class Ranking {
 void bind_ranking(nb::module_& module) {
     nb::class_<Ranking> ranking(module, "Ranking");
     define_init<Rows<const double>, Span<const Index>, Span<const double>, Span<const double>, Span<const double>,
-                Span<const double>>(ranking, "features", "offsets", "gains", "discounts", "merits", "scales");
+                Span<const double>, double>(ranking, "features", "offsets", "gains", "discounts", "merits", "scales",
+                                            "least");
     define(ranking, "worth", &Ranking::worth_of, "query", "ahead");
     define(ranking, "value", &Ranking::value, "weights");
     define(ranking, "compared", &Ranking::compared);

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.model.judged import Judged
-from lpmert.ranking.metrics import RankingMetric, evaluate
+from lpmert.model.judged import Judged, RankingMetric
+from lpmert.ranking.evaluation import evaluate
 from lpmert.ranking.search import Maximizing
 from lpmert.search.evolution import Draws
 from lpmert.system.deadline import Deadline, within

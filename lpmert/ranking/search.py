@@ -2,7 +2,7 @@
 
 The value depends on the order of a query's documents, not on the first one alone. With two features one sweep over the
 directions where documents change places gives the whole curve; with more, cones of weights are searched by branch and
-bound, best first. Lemmas O1 to O5 of proofs/ranking.md.
+bound, best first. Lemmas O1 to O6 of proofs/ranking.md.
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from itertools import islice, pairwise, product
 from math import gcd, nextafter
-from operator import mul, sub
+from operator import mul
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from lpmert import core
-from lpmert.certificates.check.ranking import Measure, roots
+from lpmert.certificates.check.ranking import Measure, difference, least_lead, roots, scale_of
 from lpmert.certificates.format import RankingHeader, Record
 from lpmert.certificates.write.certify import certificate_writer
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.judged import Judged
+from lpmert.model.judged import Judged, RankingMetric
 from lpmert.numeric.lp import MarginProgram
 from lpmert.numeric.rounding import in_decimals
-from lpmert.ranking.metrics import RankingMetric, summed
+from lpmert.ranking.evaluation import summed
 from lpmert.result import Status
 from lpmert.system.deadline import within
 from lpmert.values import checked_limits, whole_number
@@ -43,6 +42,8 @@ _SAMPLES = 200
 _STARTS = 5
 _NODES_A_START = 4000
 """Cones after which another of the random weights is improved: a tenth of the time, where a proof takes long."""
+_UNCLEAR = 1e-12
+"""Leads below it are computed in whole numbers."""
 _SHARES = (0.5, 0.382, 0.61)
 """Where weights of a cell are looked for, between its ends."""
 OnProgress = Callable[[float, float, int], object]
@@ -199,7 +200,7 @@ def certify(result: RankingResult, path: str | Path) -> None:
         search.raise_to(result.score * search.parts.n_queries)
         search.divide()
     lists, name, exponents = search.lists, str(search.metric), search.exponents.tolist()
-    score = Measure(lists, name).reached(result.by_name)
+    score = Measure(lists, search.metric).reached(result.by_name)
     bound = max(Fraction(search.bound), score)
     named = dict(zip(result.names, exponents, strict=True))
     header = RankingHeader(name, lists.fingerprint, score, bound, search.nonnegative, result.by_name, named)
@@ -247,7 +248,10 @@ class Maximizing:
         if (np.abs(self.scaled[self.scaled != 0]) < _LEAST).any():
             raise DataError("a feature spans more than 132 orders of magnitude: set the tiny values to 0")
         parts = self.parts
-        self.core = core.Ranking(self.scaled, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales)
+        scales = parts.scales(len(lists.offsets) - 1)
+        self.scale, self.least = scale_of(self.scaled), least_lead(self.scaled)
+        least = 0.99 * float(self.least)
+        self.core = core.Ranking(self.scaled, lists.offsets, parts.gains, parts.discounts, parts.merits, scales, least)
         self.closing = _TOLERANCE * parts.n_queries
         self.units = -1
         self.best = -1.0
@@ -419,22 +423,38 @@ class Maximizing:
                 weights, value, unchanged = mixed[0] * others + mixed[1] * axis, int(units[best]), 0
         return weights
 
-    @cached_property
-    def _whole(self) -> list[list[int]]:
-        """All features times one power of 2 that makes them whole."""
-        ratios = [[x.as_integer_ratio() for x in row] for row in self.scaled.tolist()]
-        scale = max(whole for row in ratios for _, whole in row)
-        return [[part * (scale // whole) for part, whole in row] for row in ratios]
-
     def _plane(self, document: int, rival: int) -> tuple[tuple[int, ...], int]:
         """Return the plane on which two documents tie, and the side where the rival is before the document."""
         found = self._planes.get((document, rival))
         if found is None:
-            normal = tuple(map(sub, self._whole[rival], self._whole[document]))
+            normal = difference(self.scaled, document, rival, self.scale)
             side = 1 if normal > (0,) * len(normal) else -1
             shared = side * gcd(*normal)
             found = self._planes[document, rival] = tuple(x // shared for x in normal), side
         return found
+
+    def _is_empty(self, document: int, rival: int, rays: list[list[int]]) -> bool:
+        """Whether two documents are so close at all rays of a cone that no cell has weights in it (O6)."""
+        normal = difference(self.scaled, document, rival, self.scale)
+        return all(abs(_product(normal, ray)) < self.least * self.scale * sum(map(abs, ray)) for ray in rays)
+
+    def _leads(self, rays: list[list[int]]) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Return pairs of compared documents [P, 2], their differences [P, D] and leads at rays [P, D], rounded."""
+        rows = self.core.compared()
+        normals = self.scaled[rows[:, 1]] - self.scaled[rows[:, 0]]
+        shares = np.array([[x / sum(map(abs, ray)) for x in ray] for ray in rays])
+        return rows, normals, normals @ shares.T
+
+    def _crossing(self, rays: list[list[int]]) -> tuple[tuple[int, ...], tuple[int, int]] | None:
+        """Return a plane through a cone and documents that tie on it, which only O6 has decided; `None` without any."""
+        rows, _, leads = self._leads(rays)
+        near = (leads.min(axis=1) < _UNCLEAR) & (leads.max(axis=1) > -_UNCLEAR)
+        for document, rival in rows[near].tolist() if self.least else []:
+            normal, side = self._plane(document, rival)
+            found = [_product(normal, ray) for ray in rays]
+            if min(found) < 0 < max(found):
+                return normal, (document, rival) if side > 0 else (rival, document)
+        return None
 
     def _settle(self, dimensions: int) -> bool:
         """Search a cone that doubles cannot decide in whole numbers (O4); false if time is over."""
@@ -447,7 +467,7 @@ class Maximizing:
         for _, ranked, document, rival in undecided.tolist():
             normal, side = self._plane(document, rival)
             planes.setdefault(normal, []).append((ranked, side))
-            tied[normal] = document, rival
+            tied[normal] = (document, rival) if side > 0 else (rival, document)
         leading = [([_product(normal, ray) for ray in rays], normal) for normal in planes]
         stack = [(rays, leading, ahead)]
         while stack:
@@ -455,6 +475,11 @@ class Maximizing:
                 return False
             self.exact_nodes += 1
             rays, leading, known = stack.pop()
+            crossed = (tied[normal] for _, normal in leading if not planes[normal])
+            empty = next((documents for documents in crossed if self._is_empty(*documents, rays)), None)
+            if empty is not None:
+                records.append({"empty": [*empty]})
+                continue
             known = known.copy()
             open_planes = []
             for leads, normal in leading:
@@ -466,7 +491,12 @@ class Maximizing:
             total = rest + sum(self.core.worth(query, known) for query in queries)
             if total > self.units + self.closing and not open_planes:
                 self._consider_inside(rays)
-                if total > self.units + self.closing:
+                crossing = self._crossing(rays) if total > self.units + self.closing else None
+                if crossing is not None:
+                    normal, tied[normal] = crossing
+                    planes[normal] = []
+                    open_planes = [([_product(normal, ray) for ray in rays], normal)]
+                elif total > self.units + self.closing:
                     self.unreached = max(self.unreached, total)
                     records.append(_CLOSED)
                     continue
@@ -495,12 +525,13 @@ class Maximizing:
 
         The cone may be thinner than doubles can hold, while the cell around it is not.
         """
+        rows, normals, leads = self._leads(rays)
+        largest = np.take_along_axis(leads, np.abs(leads).argmax(axis=1)[:, None], axis=1)
         middle = [sum(column) for column in zip(*rays, strict=True)]
-        rows = self.core.compared()
-        normals = self.scaled[rows[:, 1]] - self.scaled[rows[:, 0]]
-        planes = [self._plane(d, e) for d, e in rows.tolist()]
-        sides = [side if _product(normal, middle) > 0 else -side for normal, side in planes]
-        normals *= (np.array(sides) / np.linalg.norm(normals, axis=1))[:, None]
+        for i in np.flatnonzero(np.abs(largest) < _UNCLEAR).tolist():
+            normal, side = self._plane(*rows[i].tolist())
+            largest[i] = side * (1 if _product(normal, middle) > 0 else -1)
+        normals *= np.sign(largest) / np.linalg.norm(normals, axis=1)[:, None]
         if self.nonnegative:
             normals = np.vstack([normals, np.eye(normals.shape[1])])
         program = MarginProgram(normals.shape[1])

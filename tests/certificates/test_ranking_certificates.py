@@ -1,6 +1,7 @@
 """Certificates of rankings hold where exact arithmetic says so, and no edited one proves what is false."""
 
 import json
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import permutations, product
@@ -9,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rankings import METRICS, Exact, no_multiples, random_lists, value
+from rankings import METRICS, Exact, coarse_lists, no_multiples, random_lists, value
 
 from lpmert import CertificateError, DataError, LimitError, Status
 from lpmert.certificates.check.ranking import Cone, Cones, Measure
-from lpmert.ranking import Judged, certify, evaluate, maximize, verify
+from lpmert.ranking import Judged, RankingMetric, certify, evaluate, maximize, verify
 
 
 def written(path: Path, lists: Judged, metric: str, **settings: Any) -> Path:
@@ -37,6 +38,30 @@ def test_every_optimum_is_certified(tmp_path: Path, metric: str, dimensions: int
         assert str(found).startswith(f"certificate holds: {metric} {float(found.score):.10g} is the largest")
 
 
+def test_cones_that_are_cut_in_whole_numbers_are_certified(tmp_path: Path) -> None:
+    ties = 0
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        lists = Judged(random.integers(0, 4, size=(36, 3)), np.arange(0, 37, 6), random.random(36) < 0.4)
+        lists = no_multiples(lists)
+        path = written(tmp_path / "proof.json", lists, "ndcg@3", nonnegative=False)
+        assert verify(path, lists).proved
+        ties += path.read_text().count("tie")
+    assert ties > 30
+
+
+def test_cones_without_cells_are_certified(tmp_path: Path) -> None:
+    lists = coarse_lists()
+    path = written(tmp_path / "proof.json", lists, "recall@3", nonnegative=False)
+    assert verify(path, lists).proved
+    text = path.read_text()
+    assert '{"empty":' in text
+    for record in set(re.findall(r'\{"empty":\[\d+,\d+\]\}', text)):
+        path.write_text(text.replace(record, "{}"))
+        with pytest.raises(CertificateError, match="by the tree, weights may reach"):
+            verify(path, lists)
+
+
 def test_relevant_documents_that_no_weights_reach_are_certified(tmp_path: Path) -> None:
     for relevance, best in (([0, 0, 0], 0), ([0, 1, 0], Fraction(1, 2))):
         lists = Judged([[1, 2], [2, 1], [3, 3]], [0, 3], relevance, unretrieved=([1.0],))
@@ -51,7 +76,7 @@ def test_twins_count_in_the_order_of_rising_gain(tmp_path: Path) -> None:
     best = value("ndcg@3", [0, 1, 2])
     assert float(claim.score) == pytest.approx(best, abs=1e-15)
     assert 0 <= claim.bound - claim.score < 1e-11
-    cones = Cones(lists, Measure(lists, "ndcg@3"), [1])
+    cones = Cones(lists, Measure(lists, RankingMetric.of("ndcg@3")), [1])
     assert cones.whole_cone((1,)).total / 2**160 == pytest.approx(best, abs=1e-15)
 
 
@@ -145,7 +170,7 @@ def test_no_edited_certificate_proves_what_is_false(tmp_path: Path) -> None:
     [
         ({"score": "1"}, "the weights reach "),
         ({"bound": "1/2"}, "by the tree, weights may reach "),
-        ({"ranking": "bpref@3"}, "no metric 'bpref@3' is known"),
+        ({"ranking": "bpref@3"}, "the metric must be one of ndcg, ndcg-exp"),
         ({"fingerprint": "0"}, "fingerprint of the documents: 0 in the certificate"),
         ({"weights": {"1": (-0.5).hex(), "2": (0.5).hex()}}, "a weight is negative"),
         ({"weights": {"a": (0.5).hex(), "2": (0.5).hex()}}, "features: ['a', '2'] in the certificate"),
@@ -171,8 +196,13 @@ def test_what_is_wrong_is_said(tmp_path: Path, change: dict[str, Any], said: str
         (['{"split":[0,2,1,1]}'], "no edge of this cone is split"),
         (['{"split":[0,1,1,0]}'], "a new ray must be between two of the cone"),
         (['{"split":[0,1,1]}'], "4 whole numbers expected"),
-        (['{"tie":[0,1,0,99]}'], "there is no such document"),
-        (['{"tie":[0,1,0,0]}'], "a new ray must be between two of the cone"),
+        (['{"tie":[0,1,0,99]}'], "there are no such documents in a query"),
+        (['{"tie":[0,1,8,9]}'], "there are no such documents in a query"),
+        (['{"tie":[0,1,0,0]}'], "documents with equal features tie everywhere"),
+        (['{"tie":[0,1,2,3]}'], "a new ray must be between two of the cone"),
+        (['{"empty":[0,1]}'], "documents with equal features tie everywhere"),
+        (['{"empty":[0,9]}'], "there are no such documents in a query"),
+        (['{"empty":[0,2]}'], "some cell may have weights in this cone"),
         (['{"corners":[1]}'], "no cone is divided by {'corners'"),
         ([f'{{"split":[0,1,1,{"9" * 5000}]}}'], "no record in the layout of a certificate"),
         ([f'{{"split":[0,1,1,{1 << 14000}]}}'] * 3, "a ray has too many digits"),
@@ -221,19 +251,19 @@ def test_the_checker_bounds_every_order_and_reaches_decided_ones(metric: str) ->
         grades = random.integers(0, 3, size=5).astype(float)
         grades[0] = 2
         lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
-        measure = Measure(lists, metric)
+        measure = Measure(lists, RankingMetric.of(metric))
         cones = Cones(lists, measure, [2])
         least = random.integers(0, 3, size=5)
         reached = Fraction(-1)
         for order in permutations(range(5)):
-            gains = [measure.gains[d] for d in order]
+            gains = [measure.parts.exact[level] for level in measure.parts.levels[list(order)]]
             before = np.zeros(5, dtype=np.int64)
             for place, d in enumerate(order):
                 before[d] = sum(gain != gains[place] for gain in gains[:place])
             own = Fraction(value(metric, [grades[d] for d in order]) or 0.0)
             found = Fraction(cones._filled(0, before[cones.rows].tolist()), 1 << 160)
             assert abs(found - own) < 1e-14
-            if all(before[d] >= least[d] for d in range(5) if measure.gains[d][0]):
+            if all(before[d] >= least[d] for d in range(5) if measure.parts.levels[d]):
                 reached = max(reached, own)
         assert Fraction(cones._filled(0, least[cones.rows].tolist()), 1 << 160) > reached - Fraction(1, 10**15)
 
@@ -243,12 +273,12 @@ def test_what_weights_reach_is_enclosed_from_below() -> None:
         for seed in range(4):
             lists = random_lists(seed, 3, decimals=seed % 2 == 1)
             weights = np.random.default_rng(seed).integers(-2, 3, size=3) / 4
-            reached = Measure(lists, metric).reached(dict(zip("abc", weights.tolist(), strict=True)))
+            reached = Measure(lists, RankingMetric.of(metric)).reached(dict(zip("abc", weights.tolist(), strict=True)))
             assert reached == pytest.approx(evaluate(lists, weights, metric), abs=1e-14)
     # exact: one half; the sum of two logarithms' inverses is below its double
     half = Judged([[1.0], [2.0]], [0, 2], [1, 0])
-    assert Measure(half, "mrr@2").reached({"a": 1.0}) == Fraction(1, 2)
-    assert Measure(half, "recall@1").reached({"a": 1.0}) == 0
+    assert Measure(half, RankingMetric.of("mrr@2")).reached({"a": 1.0}) == Fraction(1, 2)
+    assert Measure(half, RankingMetric.of("recall@1")).reached({"a": 1.0}) == 0
 
 
 def test_signs_of_leads_are_those_of_fractions() -> None:
@@ -259,11 +289,39 @@ def test_signs_of_leads_are_those_of_fractions() -> None:
         features[6:9] = features[0] + [[7, -3, 0], [11, 0, -3], [0, 11, -7]]  # ties that rounding hides
         features[9:] = features[0] + [[17, -13, 0], [29, 0, -13], [0, 29, -17]]
         lists = Judged(features, [0, 12], np.arange(12) % 2)
-        cones = Cones(lists, Measure(lists, "ndcg@5"), [6, 6, 6])
+        cones = Cones(lists, Measure(lists, RankingMetric.of("ndcg@5")), [6, 6, 6])
         rows, rivals = (np.ravel(some) for some in np.meshgrid(np.arange(len(cones.rows)), np.arange(12)))
         for ray in ((1, 1, 1), (3, 7, 11), (13, 17, 29), (3, 2**60, 2**60 - 1), (2**70 + 1, 2**70, 2**70)):
             cone = Cone((ray,), rows, rivals, np.zeros((len(rows), 1)), np.zeros(len(cones.rows)), {}, 0)
             for i, sign in enumerate(cones._signs(cone, ray).tolist()):
                 a, b = cones.features[cones.rows[rows[i]]].tolist(), cones.features[rivals[i]].tolist()
                 lead = sum(v * (Fraction(y) - Fraction(x)) for v, x, y in zip(ray, a, b, strict=True)) / sum(ray)
-                assert sign == (lead > 0) - (lead < 0)
+                assert sign == (0 if abs(lead) < cones.least else (lead > 0) - (lead < 0))
+
+
+def test_leads_count_from_what_every_cell_holds() -> None:
+    # differences of 0 to 3 in two features: 1 / 12, as 2 sqrt(1) 3^2 (1/3 + 1/3) = 12
+    lists = Judged([[0, 2], [3, 0], [0, 3], [1, 1]], [0, 4], [1, 0, 0, 0])
+    cones = Cones(lists, Measure(lists, RankingMetric.of("mrr@3")), [1, 1])
+    assert cones.least == Fraction(1, 24)  # of the features divided by 2
+    for ray, sign in (
+        ((20838, 29162), 1),
+        ((5, 7), 1),
+        ((21, 29), 1),
+        ((52, 73), 0),
+        ((2, 3), 0),
+        ((1, 1), 1),
+        ((1, 2), -1),
+    ):  # .1, .08, 0, .5, -.33
+        cone = Cone((ray,), np.array([0]), np.array([1]), np.zeros((1, 1)), np.zeros(1), {}, 0)
+        assert cones._signs(cone, ray).tolist() == [sign]
+    # between leads of .08 and 0 there is no cell; everywhere else there is
+    whole = cones.whole_cone((1, 1))
+    near = Cone(((52, 73), (0, 1)), np.array([0]), np.array([1]), np.array([[0, -1]]), whole.ahead, whole.bounds, 0)
+    parts = [cones._part(near, 1, ray, np.array([sign])) for ray, sign in (((2, 3), 0), ((1, 2), -1), ((1, 1), 1))]
+    assert [cone.empty for cone in (whole, *parts)] == [False, True, False, False]
+    assert [len(cone.ranked) for cone in parts] == [0, 0, 0]
+    assert parts[2].ahead[0] == parts[1].ahead[0] + 1
+    # differences of up to 2, 3 and 1 in three: 3 sqrt(2)^2 2 3 1 (1/2 + 1/3 + 1) = 66
+    lists = Judged([[0, 0, 0], [1, 1, 1], [2, 3, 1]], [0, 3], [1, 0, 0])
+    assert Cones(lists, Measure(lists, RankingMetric.of("mrr@3")), [1, 1, 1]).least == Fraction(1, 132)
