@@ -106,7 +106,7 @@ class Fused(Outcome):
         if self.result.status is Status.OPTIMAL:
             return "proved: no weights do better"
         if self.result.status is Status.OPTIMAL_TO_TOLERANCE:
-            return f"optimal to tolerance: more, up to {bound}, needs weights with more digits than doubles have"
+            return f"optimal to tolerance: no weights were found for more, which may be up to {bound}"
         ended = "interrupted" if self.result.status is Status.INTERRUPTED else "stopped at the time limit"
         return f"{ended}: no weights reach more than {bound}"
 

@@ -337,7 +337,7 @@ def test_weaviate_takes_two_scores() -> None:
 def test_a_result_to_tolerance_is_not_called_proved() -> None:
     result = replace(maximize(lists_of(1, 1), "ndcg-exp@5"), bound=0.6, status=Status.OPTIMAL_TO_TOLERANCE)
     found = Fused(result, "ndcg-exp@5", {}, {}, None, 1, 1, ())
-    assert found.message.startswith("optimal to tolerance: more, up to 0.600000")
+    assert found.message == "optimal to tolerance: no weights were found for more, which may be up to 0.600000"
 
 
 # Heuristics, and searches that are stopped

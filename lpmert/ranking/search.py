@@ -90,8 +90,8 @@ class RankingResult:
     bound : float
         No weights of the region reach more.
     status : Status
-        `OPTIMAL` where score and bound differ by at most 1e-11, `OPTIMAL_TO_TOLERANCE` where what is between them needs
-        weights that double precision cannot hold, else what ended the search.
+        `OPTIMAL` where score and bound differ by at most 1e-11, `OPTIMAL_TO_TOLERANCE` where no weights in double
+        precision were found for what is between them, else what ended the search.
     nodes, exact_nodes : int
         Cones searched, and those left to rational arithmetic.
     seconds : float
@@ -249,8 +249,8 @@ class Maximizing:
             raise DataError("a feature spans more than 132 orders of magnitude: set the tiny values to 0")
         parts = self.parts
         scales = parts.scales(len(lists.offsets) - 1)
-        self.scale, self.least = scale_of(self.scaled), least_lead(self.scaled)
-        least = 0.99 * float(self.least)
+        self.scale = scale_of(self.scaled)
+        least = 0.99 * float(least_lead(self.scaled))
         self.core = core.Ranking(self.scaled, lists.offsets, parts.gains, parts.discounts, parts.merits, scales, least)
         self.closing = _TOLERANCE * parts.n_queries
         self.units = -1
@@ -433,29 +433,6 @@ class Maximizing:
             found = self._planes[document, rival] = tuple(x // shared for x in normal), side
         return found
 
-    def _is_empty(self, document: int, rival: int, rays: list[list[int]]) -> bool:
-        """Whether two documents are so close at all rays of a cone that no cell has weights in it (O6)."""
-        normal = difference(self.scaled, document, rival, self.scale)
-        return all(abs(_product(normal, ray)) < self.least * self.scale * sum(map(abs, ray)) for ray in rays)
-
-    def _leads(self, rays: list[list[int]]) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Return pairs of compared documents [P, 2], their differences [P, D] and leads at rays [P, D], rounded."""
-        rows = self.core.compared()
-        normals = self.scaled[rows[:, 1]] - self.scaled[rows[:, 0]]
-        shares = np.array([[x / sum(map(abs, ray)) for x in ray] for ray in rays])
-        return rows, normals, normals @ shares.T
-
-    def _crossing(self, rays: list[list[int]]) -> tuple[tuple[int, ...], tuple[int, int]] | None:
-        """Return a plane through a cone and documents that tie on it, which only O6 has decided; `None` without any."""
-        rows, _, leads = self._leads(rays)
-        near = (leads.min(axis=1) < _UNCLEAR) & (leads.max(axis=1) > -_UNCLEAR)
-        for document, rival in rows[near].tolist() if self.least else []:
-            normal, side = self._plane(document, rival)
-            found = [_product(normal, ray) for ray in rays]
-            if min(found) < 0 < max(found):
-                return normal, (document, rival) if side > 0 else (rival, document)
-        return None
-
     def _settle(self, dimensions: int) -> bool:
         """Search a cone that doubles cannot decide in whole numbers (O4); false if time is over."""
         links, shares, own, undecided, ahead, rest, number = self.core.take_leaf()
@@ -475,11 +452,6 @@ class Maximizing:
                 return False
             self.exact_nodes += 1
             rays, leading, known = stack.pop()
-            crossed = (tied[normal] for _, normal in leading if not planes[normal])
-            empty = next((documents for documents in crossed if self._is_empty(*documents, rays)), None)
-            if empty is not None:
-                records.append({"empty": [*empty]})
-                continue
             known = known.copy()
             open_planes = []
             for leads, normal in leading:
@@ -491,12 +463,7 @@ class Maximizing:
             total = rest + sum(self.core.worth(query, known) for query in queries)
             if total > self.units + self.closing and not open_planes:
                 self._consider_inside(rays)
-                crossing = self._crossing(rays) if total > self.units + self.closing else None
-                if crossing is not None:
-                    normal, tied[normal] = crossing
-                    planes[normal] = []
-                    open_planes = [([_product(normal, ray) for ray in rays], normal)]
-                elif total > self.units + self.closing:
+                if total > self.units + self.closing:
                     self.unreached = max(self.unreached, total)
                     records.append(_CLOSED)
                     continue
@@ -523,9 +490,12 @@ class Maximizing:
     def _consider_inside(self, rays: list[list[int]]) -> None:
         """Consider weights that rank as those inside a cone do, as far as possible from where documents change places.
 
-        The cone may be thinner than doubles can hold, while the cell around it is not.
+        The cone may be thinner than doubles can hold, while the cell around it is not. Of a pair that O6 decides, the
+        larger lead says who is ahead.
         """
-        rows, normals, leads = self._leads(rays)
+        rows = self.core.compared()
+        normals = self.scaled[rows[:, 1]] - self.scaled[rows[:, 0]]
+        leads = normals @ np.array([[x / sum(map(abs, ray)) for x in ray] for ray in rays]).T
         largest = np.take_along_axis(leads, np.abs(leads).argmax(axis=1)[:, None], axis=1)
         middle = [sum(column) for column in zip(*rays, strict=True)]
         for i in np.flatnonzero(np.abs(largest) < _UNCLEAR).tolist():

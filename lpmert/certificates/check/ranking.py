@@ -281,17 +281,12 @@ class Cones:
 
     def parts(self, cone: Cone, record: Record) -> list[Cone]:
         """Return the two cones into which a record divides one; they cover it (O4)."""
-        if set(record) == {"empty"}:
-            document, rival = integers(record["empty"], 2)
-            self._check_documents(document, rival)
-            if any(abs(self._lead(document, rival, ray)) >= self._least(ray) for ray in cone.rays):
-                raise CertificateError("some cell may have weights in this cone")
-            return []
         if set(record) == {"split"}:
             p, q, share, rest = integers(record["split"], 4)
         elif set(record) == {"tie"}:
             p, q, document, rival = integers(record["tie"], 4)
-            self._check_documents(document, rival)
+            if not {document, rival} <= set(range(len(self.features))):
+                raise CertificateError("there is no such document")
         else:
             raise CertificateError(f"no cone is divided by {record!r:.40}")
         if p == q or not {p, q} <= set(range(self.dimensions)):
@@ -310,14 +305,6 @@ class Cones:
             raise CertificateError("a ray has too many digits")
         fresh = self._signs(cone, ray)
         return [self._part(cone, replaced, ray, fresh) for replaced in (q, p)]
-
-    def _check_documents(self, document: int, rival: int) -> None:
-        """Raise `CertificateError` unless these are documents of one query that weights tell apart."""
-        query = np.searchsorted(self.lists.offsets, [document, rival], side="right")
-        if query[0] != query[1] or not 0 <= document < len(self.features):
-            raise CertificateError("there are no such documents in a query")
-        if (self.features[document] == self.features[rival]).all():
-            raise CertificateError("documents with equal features tie everywhere")
 
     def _part(self, cone: Cone, replaced: int, ray: Ray, fresh: IntArray) -> Cone:
         signs = cone.signs.copy()
@@ -370,10 +357,6 @@ class Cones:
     def _lead(self, document: int, rival: int, ray: Ray) -> int:
         return sum(map(mul, ray, difference(self.features, document, rival, self.scale)))
 
-    def _least(self, ray: Ray) -> Fraction:
-        """Return what leads at a ray must reach to count (O6)."""
-        return self.least * self.scale * _length(ray)
-
     def _signs(self, cone: Cone, ray: Ray) -> IntArray:
         """Return the sign of the lead of each rival at a ray, 0 where it is less than `least`."""
         rounded = np.array([x / _length(ray) for x in ray])
@@ -386,7 +369,7 @@ class Cones:
             found[some] = np.where(np.abs(leads) > doubt + 1.01 * float(self.least), np.sign(leads), 2)
         for i in np.flatnonzero(found == 2).tolist():
             lead = self._lead(int(self.rows[cone.ranked[i]]), int(cone.rivals[i]), ray)
-            found[i] = 0 if abs(lead) < self._least(ray) else (lead > 0) - (lead < 0)
+            found[i] = 0 if abs(lead) < self.least * self.scale * _length(ray) else (lead > 0) - (lead < 0)
         return found
 
 
