@@ -160,7 +160,7 @@ def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dime
 
 def bounding(lists: Judged, parts: Parts) -> core.Ranking:
     rows = np.zeros((len(lists.relevance), 1))
-    return core.Ranking(rows, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales(1), 0.0)
+    return core.Ranking(rows, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, 0.0)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -195,7 +195,7 @@ def assigned(parts: Parts, ranks: list[int]) -> float:
         taken = [p for p in places if p >= 0]
         if len(set(taken)) == len(taken) and all(p < 0 or p >= r for p, r in zip(places, ranks, strict=True)):
             best = max(best, sum(g * parts.discounts[p] for g, p in zip(parts.gains, places, strict=True) if p >= 0))
-    return best * float(parts.factors[0][0])
+    return best * parts.scales[0]
 
 
 def test_filling_places_with_the_largest_gain_is_the_best_assignment() -> None:

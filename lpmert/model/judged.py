@@ -223,13 +223,21 @@ class RankingMetric:
 
         factors = {}
         for query, own in enumerate(rows_by_query(lists.offsets)):
-            relevant = [*levels[own].tolist(), *(level_of[grade] for grade in lists.unretrieved[query].tolist())]
-            if any(relevant):
-                factors[query] = factor(tuple(sorted(filter(None, relevant), reverse=True)))
+            found, elsewhere = levels[own], lists.unretrieved[query].tolist()
+            relevant = [*found[found > 0].tolist(), *(level_of[grade] for grade in elsewhere if level_of[grade])]
+            if relevant:
+                factors[query] = factor(tuple(sorted(relevant, reverse=True)))
         if not factors:
             raise DataError("no query has a relevant document")
-        merits = {"map": range(1, self.k + 1), "mrr": [1], "success": [1]}.get(self.name, [1] * self.k)
-        return Parts(levels, exact, discounts, [*merits, *[0] * (self.k - len(merits))], factors)
+        merits = np.ones(self.k)
+        if self.name == "map":
+            merits = np.arange(1.0, self.k + 1)
+        elif self.name in ("mrr", "success"):
+            merits[1:] = 0.0
+        scales = np.zeros(len(lists.offsets) - 1)
+        scales[list(factors)] = [float(low) for low, _ in factors.values()]
+        rounded, places = (np.array([float(low) for low, _ in some]) for some in (exact, discounts))
+        return Parts(rounded[levels], places, merits, scales, levels, exact, discounts, factors)
 
     def _gain(self, grade: Fraction) -> Enclosed:
         if not self._graded:
@@ -262,38 +270,20 @@ def _around(value: Decimal) -> Enclosed:
 class Parts:
     """A metric on lists: the sum of products of gain, discount, and merit, times a factor of the query.
 
-    levels [M] of documents in `exact`, their gains, which rise from 0; what places are worth; merits [k] of the first,
-    second, ... document with a gain; factors of the queries that count. Where merits differ, gains are 0 or 1.
+    gains [M] of documents, discounts [k] of places, merits [k] of the first, second, ... document with a gain, scales
+    [Q]: 0 for queries that do not count; all rounded. Exactly: documents have the gains at their levels [M], which rise
+    from 0; factors are of the queries that count. Where merits differ, gains are 0 or 1.
     """
 
+    gains: FloatArray
+    discounts: FloatArray
+    merits: FloatArray
+    scales: FloatArray
     levels: IntArray
-    exact: list[Enclosed]
+    exact_gains: list[Enclosed]
     exact_discounts: list[Enclosed]
-    exact_merits: list[int]
     factors: dict[int, Enclosed]
-
-    @cached_property
-    def gains(self) -> FloatArray:
-        """Of documents [M], rounded."""
-        return np.array([float(low) for low, _ in self.exact])[self.levels]
-
-    @cached_property
-    def discounts(self) -> FloatArray:
-        """Of places [k], rounded."""
-        return np.array([float(low) for low, _ in self.exact_discounts])
-
-    @cached_property
-    def merits(self) -> FloatArray:
-        """Of documents with a gain [k]."""
-        return np.array(self.exact_merits, dtype=np.float64)
-
-    def scales(self, n_queries: int) -> FloatArray:
-        """Return factors of queries [Q], rounded: 0 for those that do not count."""
-        found = np.zeros(n_queries)
-        found[list(self.factors)] = [float(low) for low, _ in self.factors.values()]
-        return found
 
     @property
     def n_queries(self) -> int:
-        """How many count."""
         return len(self.factors)

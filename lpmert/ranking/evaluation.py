@@ -91,12 +91,11 @@ def by_query(
     for column in terms.T:
         scores = scores + column
         sizes = sizes + np.abs(column)
-    scales = parts.scales(len(offsets) - 1)
-    later = {"worst": parts.gains, "best": -parts.gains, "given": np.arange(len(terms))}[ties]
+    later = np.arange(len(terms)) if ties == "given" else parts.gains if ties == "worst" else -parts.gains
     errors = sizes * (len(weights) + 2) * 2.0**-52 + 1e-300
     found = {}
     for q, own in enumerate(rows_by_query(offsets)):
-        if scales[q] == 0:
+        if parts.scales[q] == 0:
             continue
         k, reached, doubt = len(parts.discounts), scores[own], 2 * errors[own].max()
         lowest = np.partition(reached, -k)[-k] if k < len(reached) else -np.inf
@@ -111,7 +110,7 @@ def by_query(
             order[own] = sorted(exact, key=lambda d: (-exact[d], later[d]))
         gains = parts.gains[order[:k]]
         places = np.flatnonzero(gains)
-        value = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)]) * scales[q]
+        value = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)]) * parts.scales[q]
         found[q] = value, (places + 1).tolist()
     return found
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice, pairwise, product
 from math import gcd, nextafter
 from operator import mul
@@ -248,10 +249,10 @@ class Maximizing:
         if (np.abs(self.scaled[self.scaled != 0]) < _LEAST).any():
             raise DataError("a feature spans more than 132 orders of magnitude: set the tiny values to 0")
         parts = self.parts
-        scales = parts.scales(len(lists.offsets) - 1)
-        self.scale = scale_of(self.scaled)
-        least = 0.99 * float(least_lead(self.scaled))
-        self.core = core.Ranking(self.scaled, lists.offsets, parts.gains, parts.discounts, parts.merits, scales, least)
+        least = 0.99 * float(least_lead(self.scaled)) if len(self.exponents) != 2 else 0.0  # a sweep needs none
+        self.core = core.Ranking(
+            self.scaled, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, least
+        )
         self.closing = _TOLERANCE * parts.n_queries
         self.units = -1
         self.best = -1.0
@@ -422,6 +423,11 @@ class Maximizing:
                 mixed = shares[best] + shares[best + 1]
                 weights, value, unchanged = mixed[0] * others + mixed[1] * axis, int(units[best]), 0
         return weights
+
+    @cached_property
+    def scale(self) -> int:
+        """By what scaled features are multiplied to be whole."""
+        return scale_of(self.scaled)
 
     def _plane(self, document: int, rival: int) -> tuple[tuple[int, ...], int]:
         """Return the plane on which two documents tie, and the side where the rival is before the document."""

@@ -12,7 +12,7 @@ import pytest
 from rankings import METRICS, Exact, no_multiples, random_lists, value
 
 from lpmert import CertificateError, DataError, LimitError, Status
-from lpmert.certificates.check.ranking import Cone, Cones, Measure
+from lpmert.certificates.check.ranking import Cone, Cones, Measure, least_lead
 from lpmert.ranking import Judged, RankingMetric, certify, evaluate, maximize, verify
 
 
@@ -238,7 +238,7 @@ def test_the_checker_bounds_every_order_and_reaches_decided_ones(metric: str) ->
         least = random.integers(0, 3, size=5)
         reached = Fraction(-1)
         for order in permutations(range(5)):
-            gains = [measure.parts.exact[level] for level in measure.parts.levels[list(order)]]
+            gains = [measure.parts.exact_gains[level] for level in measure.parts.levels[list(order)]]
             before = np.zeros(5, dtype=np.int64)
             for place, d in enumerate(order):
                 before[d] = sum(gain != gains[place] for gain in gains[:place])
@@ -307,3 +307,8 @@ def test_leads_count_from_what_every_cell_holds() -> None:
     # differences of up to 2, 3 and 1 in three: 3 sqrt(2)^2 2 3 1 (1/2 + 1/3 + 1) = 66
     lists = Judged([[0, 0, 0], [1, 1, 1], [2, 3, 1]], [0, 3], [1, 0, 0])
     assert Cones(lists, Measure(lists, RankingMetric.of("mrr@3")), [1, 1, 1]).least == Fraction(1, 132)
+    # the difference of the first two is odd, and no double
+    features = [[2 - 2.0**-52, 0], [-2 + 2.0**-51, 2.0**-52], [0, 2.0**-51]]
+    assert least_lead(np.array(features)) == 1 / (
+        2 * (2**54 - 3) * 2 * (Fraction(1, 2**54 - 3) + Fraction(1, 2)) * 2**52
+    )

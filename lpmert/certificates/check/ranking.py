@@ -167,8 +167,8 @@ class Measure:
     def worth(self, query: int, found: list[tuple[int, int]], side: int) -> int:
         """Return what a query is worth with places and levels of its relevant documents, in units, as enclosed."""
         rounded, factor, total = (floor, ceil)[side], self.parts.factors[query][side], 0
-        for (place, level), merit in zip(found, self.parts.exact_merits, strict=False):
-            total += rounded(self.parts.exact[level][side] * factor * _ONE) * self.places[side][place] * merit
+        for (place, level), merit in zip(found, map(int, self.parts.merits), strict=False):
+            total += rounded(self.parts.exact_gains[level][side] * factor * _ONE) * self.places[side][place] * merit
         return min(total, _ONE**2)  # no ranking is worth more than the best one
 
 
@@ -196,13 +196,16 @@ def least_lead(features: FloatArray) -> Fraction:
     whole = features * 2.0**52
     if (whole != np.rint(whole)).any():
         return Fraction(0)
-    columns = (whole - whole.min(axis=0)).astype(np.int64)
+    columns = whole.astype(np.int64)
+    columns -= columns.min(axis=0)
     units = [max(unit, 1) for unit in np.gcd.reduce(columns, axis=0).tolist()]
     spans = [max(most // unit, 1) for most, unit in zip(columns.max(axis=0).tolist(), units, strict=True)]
     d = len(units)
     power = max(d - 1, 1) ** (d - 1)
     root = isqrt(power) + (isqrt(power) ** 2 < power)
-    inverse = d * root * prod(spans) * sum(Fraction(1 << 52, c * u) for c, u in zip(spans, units, strict=True))
+    inverse: Fraction = (
+        d * root * prod(spans) * sum(Fraction(1 << 52, c * u) for c, u in zip(spans, units, strict=True))
+    )
     return 1 / inverse
 
 
