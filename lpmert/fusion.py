@@ -178,7 +178,7 @@ def fuse(
     found = maximize(lists, of, on_progress=on_progress, **how)
 
     def judged(weights: FloatArray) -> Found:
-        return Found(weights.tolist(), _worth(lists, weights, of))
+        return Found(weights.tolist(), evaluate(lists, weights, of))
 
     alone = {name: judged(one) for name, one in zip(lists.names, np.eye(dimensions), strict=True)}
     others = {} if other is None else {"these weights": judged(other)}
@@ -202,7 +202,7 @@ def fuse(
         str(of),
         {name: one.score for name, one in alone.items()},
         others,
-        None if folds is None else _cross_validated(lists, of, counted, folds, nonnegative, time_limit, seed, on_stage),
+        None if folds is None else _cross_validated(lists, of, counted, folds, how, on_stage),
         len(counted),
         int(np.diff(lists.offsets)[counted].sum()),
         (*lists.notes, *_ties_told(lists, of, best), *_gains_told(lists, of)),
@@ -216,9 +216,10 @@ def rounded_up(bound: float) -> str:
 
 def _ties_told(lists: Judged, metric: RankingMetric, found: RankingResult) -> list[str]:
     """Return what other orders of documents with equal scores are worth, if they differ: tools do not agree."""
-    given, best = (evaluate(lists, found.weights, metric, ties=ties) for ties in ("given", "best"))
+    best = evaluate(lists, found.weights, metric, ties="best")
     if best - found.score <= _PROVED:
         return []
+    given = evaluate(lists, found.weights, metric, ties="given")
     return [f"documents with equal scores count in the worst order; as they come {given:.6f}, at best {best:.6f}"]
 
 
@@ -231,19 +232,10 @@ def _gains_told(lists: Judged, metric: RankingMetric) -> list[str]:
     return [told[metric.name]] if metric.name in told and (lists.relevance > 1).any() else []
 
 
-def _worth(lists: Judged, weights: FloatArray, metric: RankingMetric) -> float:
-    """Return the exact value of weights, without features of weight 0: what they tell apart is no tie to look into."""
-    used = np.flatnonzero(weights)
-    if not len(used):
-        return evaluate(lists, weights, metric)
-    some = replace(lists, features=lists.features[:, used], names=tuple(lists.names[j] for j in used))
-    return evaluate(some, weights[used], metric)
-
-
 def _at_least(lists: Judged, metric: RankingMetric, result: RankingResult, weights: FloatArray) -> RankingResult:
     """Return a result, with other weights where these score better than those that a search stopped early found."""
     own = weights / np.abs(weights).sum()
-    score = _worth(lists, own, metric)
+    score = evaluate(lists, own, metric)
     if score <= result.score:
         return result
     bound = max(result.bound, score)
@@ -263,7 +255,7 @@ def _with_few_digits(lists: Judged, metric: RankingMetric, result: RankingResult
         weights = np.array([float(f"{weight:.{digits}f}") for weight in result.weights.tolist()])
         if nonnegative:
             weights[largest] = float(f"{1.0 - fsum(np.delete(weights, largest)):.{digits}f}")
-        score = _worth(lists, weights, metric)
+        score = evaluate(lists, weights, metric)
         if score >= result.score:
             return replace(result, weights=weights, score=score, bound=max(result.bound, score))
     return result
@@ -284,27 +276,26 @@ def _cross_validated(
     metric: RankingMetric,
     counted: IntArray,
     folds: int,
-    nonnegative: bool,
-    time_limit: float | None,
-    seed: int,
+    how: Mapping[str, Any],
     on_stage: OnStage | None,
 ) -> Unseen | None:
     """Return what weights and equal ones are worth on each part of the queries, fitted to the others.
 
     Nothing if the deadline of the running call is reached before the end.
     """
-    limit = _FOLD_SECONDS if time_limit is None else min(_FOLD_SECONDS, time_limit)
-    parts = np.array_split(np.random.default_rng(seed).permutation(counted), folds)
+    limit = how["time_limit"]
+    how = {**how, "time_limit": _FOLD_SECONDS if limit is None else min(_FOLD_SECONDS, limit)}
+    parts = np.array_split(np.random.default_rng(how["seed"]).permutation(counted), folds)
     values = []
     for number, part in enumerate(parts):
         if on_stage is not None:
             on_stage("cross-validation", number, folds)
         others = lists.of_queries(np.setdiff1d(counted, part))
-        weights = maximize(others, metric, nonnegative=nonnegative, time_limit=limit, seed=seed).weights
+        weights = maximize(others, metric, **how).weights
         if out_of_time():
             return None
         held_out = lists.of_queries(part)
-        values.append([_worth(held_out, one, metric) for one in (weights, np.ones(len(weights)))])
+        values.append([evaluate(held_out, one, metric) for one in (weights, np.ones(len(weights)))])
     best, equal = np.average(values, axis=0, weights=[len(part) for part in parts])
     differences = np.array([one - other for one, other in values])
     return Unseen(float(best), float(equal), corrected_reach(differences, 1 / (folds - 1)), folds)

@@ -86,6 +86,8 @@ def by_query(
     features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts, ties: str = "worst"
 ) -> dict[int, tuple[float, list[int]]]:
     """Return what each query that counts is worth, and the ranks from 1 on of the documents that make it so."""
+    if not weights.all():  # what only features of weight 0 tell apart is no tie to look into
+        features, weights = features[:, weights != 0.0], weights[weights != 0.0]
     terms = features * weights  # each term and sum is rounded by itself: equal documents have equal scores
     scores, sizes = np.zeros(len(terms)), np.zeros(len(terms))
     for column in terms.T:
