@@ -85,7 +85,7 @@ def read_judged(
     >>> runs = {"bm25": {"q": {"a": 9.5, "b": 7.0}}, "dense": {"q": {"b": 0.8, "c": 0.2}}}
     >>> lists = lpmert.read_judged(runs, qrels={"q": {"b": 1}}, normalise="minmax")
     >>> lists.features.tolist(), lists.notes
-    ([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], ('missing scores: 2 of 6; zero takes their place',))
+    ([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]], ('missing scores: 2 of 6; zero takes their place',))
     """
     if normalise not in (None, *NORMALISATIONS):
         known = listed(NORMALISATIONS)
