@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
 from math import comb, fsum
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -65,23 +65,6 @@ class Unseen:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """The best of weights that are multiples of 0.1 and sum to 1.
-
-    Parameters
-    ----------
-    score : float
-        What they are worth.
-    points, of : int
-        How many were tried, and how many there are.
-    """
-
-    score: float
-    points: int
-    of: int
-
-
-@dataclass(frozen=True)
 class Fused(Outcome):
     """The best weights for a metric, and what others are worth.
 
@@ -93,14 +76,9 @@ class Fused(Outcome):
         Such as "ndcg@10".
     alone : dict
         What each feature alone is worth.
-    equal : float
-        What equal weights are worth.
-    grid : Grid
-        The best weights of a grid.
-    other : float or None
-        What the weights to compare with are worth.
-    heuristics : dict
-        What line searches, coordinate ascent and CMA-ES find, if they were compared.
+    others : dict
+        Other weights by what they are: those to compare with, equal ones, the best of a grid of multiples of 0.1 that
+        sum to 1, and those of heuristics, if they were compared.
     unseen : Unseen or None
         Unless there was no cross-validation.
     queries, documents : int
@@ -115,10 +93,7 @@ class Fused(Outcome):
     result: RankingResult = field(repr=False)
     metric: str
     alone: Mapping[str, float]
-    equal: float
-    grid: Grid
-    other: float | None
-    heuristics: Mapping[str, Found]
+    others: Mapping[str, Found]
     unseen: Unseen | None
     queries: int
     documents: int
@@ -131,17 +106,9 @@ class Fused(Outcome):
         if self.result.status is Status.OPTIMAL:
             return "proved: no weights do better"
         if self.result.status is Status.OPTIMAL_TO_TOLERANCE:
-            return f"optimal to tolerance: more, up to {bound}, needs weights with more digits than doubles have"
+            return f"optimal to tolerance: no weights were found for more, which may be up to {bound}"
         ended = "interrupted" if self.result.status is Status.INTERRUPTED else "stopped at the time limit"
         return f"{ended}: no weights reach more than {bound}"
-
-    def others(self) -> dict[str, float]:
-        """Return what other weights reach, by what they are; each feature alone is apart."""
-        grid = self.grid
-        tried = "" if grid.points == grid.of else f" of {grid.of:,}; then time was over"
-        found = {} if self.other is None else {"these weights": self.other}
-        found |= {"equal weights": self.equal, f"grid of {grid.points:,}{tried}": grid.score}
-        return found | {name: one.score for name, one in self.heuristics.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, strings, lists and dictionaries, ready for JSON."""
@@ -158,7 +125,6 @@ def fuse(
     other: FloatArray | None = None,
     compare: bool = False,
     folds: int | None = None,
-    keep_tree: bool = False,
     on_stage: OnStage | None = None,
 ) -> Fused:
     """Return the best weights beside what usual ones are worth.
@@ -169,7 +135,7 @@ def fuse(
         Documents with features and grades, such as `lpmert.read_judged` returns.
     metric : RankingMetric or str
         See `lpmert.ranking.maximize`.
-    nonnegative, time_limit, seed, keep_tree
+    nonnegative, time_limit, seed
         As for `lpmert.ranking.maximize`. The grid and each heuristic may take 20 seconds besides, and each part of
         cross-validation 10.
     other : array [D], optional
@@ -199,7 +165,7 @@ def fuse(
     (1.0, {'1': 0.5, '2': 0.75}, 'proved: no weights do better')
     """
     of = RankingMetric.of(metric)
-    counted = np.flatnonzero(of.parts(lists).scales)
+    counted = np.array(sorted(of.parts(lists).factors))
     if folds is not None and not 2 <= folds <= len(counted):
         raise DataError(f"cross-validation in {folds} parts needs as many queries that count, not {len(counted)}")
     dimensions = len(lists.names)
@@ -208,47 +174,53 @@ def fuse(
         if on_stage is not None:
             on_stage(f"{of} {score:.{_SHOWN}f}, at most {rounded_up(bound)}; cones", nodes, None)
 
-    found = maximize(
-        lists,
-        of,
-        nonnegative=nonnegative,
-        time_limit=time_limit,
-        seed=seed,
-        on_progress=on_progress,
-        keep_tree=keep_tree,
-    )
-    alone = [(_worth(lists, one, of), one) for one in np.eye(dimensions)]
-    equal = evaluate(lists, np.ones(dimensions), of), np.ones(dimensions)
-    grid: list[tuple[float, FloatArray]] = []
-    size = comb(_STEPS + dimensions - 1, dimensions - 1)
+    how: dict[str, Any] = {"nonnegative": nonnegative, "time_limit": time_limit, "seed": seed}
+    found = maximize(lists, of, on_progress=on_progress, **how)
+
+    def judged(weights: FloatArray) -> Found:
+        return Found(weights.tolist(), evaluate(lists, weights, of))
+
+    alone = {name: judged(one) for name, one in zip(lists.names, np.eye(dimensions), strict=True)}
+    others = {} if other is None else {"these weights": judged(other)}
+    others["equal weights"] = judged(np.ones(dimensions))
+    grid: list[Found] = []
     deadline = within(_GRID_SECONDS)
     for weights in _grid(dimensions):
-        grid.append((_worth(lists, weights, of), weights))
+        grid.append(judged(weights))
         if deadline.expired:
             break
-    tried = [] if other is None else [(_worth(lists, other, of), other)]
-    compared = heuristics(lists, of, nonnegative, seed, _GRID_SECONDS, on_stage) if compare else {}
-    allowed = [one for one in tried if not nonnegative or min(one[1]) >= 0]
-    others = [*alone, equal, *grid, *allowed, *((one.score, np.array(one.weights)) for one in compared.values())]
-    best = _at_least(lists, of, found, max(others, key=itemgetter(0))[1])
+    size = comb(_STEPS + dimensions - 1, dimensions - 1)
+    tried = "" if len(grid) == size else f" of {size:,}; then time was over"
+    others[f"grid of {len(grid):,}{tried}"] = max(grid, key=attrgetter("score"))
+    if compare:
+        others |= heuristics(lists, of, nonnegative, seed, _GRID_SECONDS, on_stage)
+    allowed = [one for one in [*alone.values(), *others.values()] if not nonnegative or min(one.weights) >= 0]
+    best = _at_least(lists, of, found, np.array(max(allowed, key=attrgetter("score")).weights))
+    best = _with_few_digits(lists, of, best, nonnegative)
     return Fused(
-        _with_few_digits(lists, of, best, nonnegative),
+        best,
         str(of),
-        {name: score for name, (score, _) in zip(lists.names, alone, strict=True)},
-        equal[0],
-        Grid(max(score for score, _ in grid), len(grid), size),
-        tried[0][0] if tried else None,
-        compared,
-        None if folds is None else _cross_validated(lists, of, counted, folds, nonnegative, time_limit, seed, on_stage),
+        {name: one.score for name, one in alone.items()},
+        others,
+        None if folds is None else _cross_validated(lists, of, counted, folds, how, on_stage),
         len(counted),
         int(np.diff(lists.offsets)[counted].sum()),
-        (*lists.notes, *_gains_told(lists, of)),
+        (*lists.notes, *_ties_told(lists, of, best), *_gains_told(lists, of)),
     )
 
 
 def rounded_up(bound: float) -> str:
     """Return a bound with six decimals that is still one."""
     return str(Decimal(bound).quantize(Decimal(10) ** -_SHOWN, ROUND_CEILING))
+
+
+def _ties_told(lists: Judged, metric: RankingMetric, found: RankingResult) -> list[str]:
+    """Return what other orders of documents with equal scores are worth, if they differ: tools do not agree."""
+    best = evaluate(lists, found.weights, metric, ties="best")
+    if best - found.score <= _PROVED:
+        return []
+    given = evaluate(lists, found.weights, metric, ties="given")
+    return [f"documents with equal scores count in the worst order; as they come {given:.6f}, at best {best:.6f}"]
 
 
 def _gains_told(lists: Judged, metric: RankingMetric) -> list[str]:
@@ -260,19 +232,10 @@ def _gains_told(lists: Judged, metric: RankingMetric) -> list[str]:
     return [told[metric.name]] if metric.name in told and (lists.relevance > 1).any() else []
 
 
-def _worth(lists: Judged, weights: FloatArray, metric: RankingMetric) -> float:
-    """Return the exact value of weights, without features of weight 0: what they tell apart is no tie to look into."""
-    used = np.flatnonzero(weights)
-    if not len(used):
-        return evaluate(lists, weights, metric)
-    some = replace(lists, features=lists.features[:, used], names=tuple(lists.names[j] for j in used))
-    return evaluate(some, weights[used], metric)
-
-
 def _at_least(lists: Judged, metric: RankingMetric, result: RankingResult, weights: FloatArray) -> RankingResult:
     """Return a result, with other weights where these score better than those that a search stopped early found."""
     own = weights / np.abs(weights).sum()
-    score = _worth(lists, own, metric)
+    score = evaluate(lists, own, metric)
     if score <= result.score:
         return result
     bound = max(result.bound, score)
@@ -292,7 +255,7 @@ def _with_few_digits(lists: Judged, metric: RankingMetric, result: RankingResult
         weights = np.array([float(f"{weight:.{digits}f}") for weight in result.weights.tolist()])
         if nonnegative:
             weights[largest] = float(f"{1.0 - fsum(np.delete(weights, largest)):.{digits}f}")
-        score = _worth(lists, weights, metric)
+        score = evaluate(lists, weights, metric)
         if score >= result.score:
             return replace(result, weights=weights, score=score, bound=max(result.bound, score))
     return result
@@ -313,27 +276,26 @@ def _cross_validated(
     metric: RankingMetric,
     counted: IntArray,
     folds: int,
-    nonnegative: bool,
-    time_limit: float | None,
-    seed: int,
+    how: Mapping[str, Any],
     on_stage: OnStage | None,
 ) -> Unseen | None:
     """Return what weights and equal ones are worth on each part of the queries, fitted to the others.
 
     Nothing if the deadline of the running call is reached before the end.
     """
-    limit = _FOLD_SECONDS if time_limit is None else min(_FOLD_SECONDS, time_limit)
-    parts = np.array_split(np.random.default_rng(seed).permutation(counted), folds)
+    limit = how["time_limit"]
+    how = {**how, "time_limit": _FOLD_SECONDS if limit is None else min(_FOLD_SECONDS, limit)}
+    parts = np.array_split(np.random.default_rng(how["seed"]).permutation(counted), folds)
     values = []
     for number, part in enumerate(parts):
         if on_stage is not None:
             on_stage("cross-validation", number, folds)
         others = lists.of_queries(np.setdiff1d(counted, part))
-        weights = maximize(others, metric, nonnegative=nonnegative, time_limit=limit, seed=seed).weights
+        weights = maximize(others, metric, **how).weights
         if out_of_time():
             return None
         held_out = lists.of_queries(part)
-        values.append([_worth(held_out, one, metric) for one in (weights, np.ones(len(weights)))])
+        values.append([evaluate(held_out, one, metric) for one in (weights, np.ones(len(weights)))])
     best, equal = np.average(values, axis=0, weights=[len(part) for part in parts])
     differences = np.array([one - other for one, other in values])
     return Unseen(float(best), float(equal), corrected_reach(differences, 1 / (folds - 1)), folds)

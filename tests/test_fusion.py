@@ -13,9 +13,9 @@ import pytest
 
 from lpmert import DataError, Status, fusion, read_judged
 from lpmert.formats.weights import ENGINES, engine_text
-from lpmert.fusion import Fused, Grid, Unseen, fuse, rounded_up
+from lpmert.fusion import Fused, Unseen, fuse, rounded_up
 from lpmert.model.judged import Judged
-from lpmert.ranking import RankingResult, evaluate, maximize, per_query
+from lpmert.ranking import evaluate, maximize, per_query
 from lpmert.ranking.search import along
 from lpmert.reporting.fusion_page import changes, write_fusion_page
 from lpmert.reporting.pictures import write_picture
@@ -54,8 +54,8 @@ def fused_by_hand(runs: dict[str, Scores], how: str | None) -> Scores:
     return found
 
 
-def trec_eval(run: Scores, qrels: Scores, metric: str) -> float:
-    """The mean over the queries as trec_eval counts, without the package; ties in the worst order, not by name."""
+def trec_eval(run: Scores, qrels: Scores, metric: str, *, by_name: bool = False) -> float:
+    """The mean over the queries as trec_eval counts, without the package; ties in the worst order, or by name."""
     name, _, places = metric.partition("@")
     name, _, least = name.partition("-l")
     k, values = int(places), []
@@ -63,7 +63,8 @@ def trec_eval(run: Scores, qrels: Scores, metric: str) -> float:
         grades = {d: g for d, g in own.items() if g >= float(least or 0)}
         if not any(grades.values()):
             continue
-        order = sorted(run[q], key=lambda d: (-run[q][d], grades.get(d, 0.0)))[:k]
+        named = sorted(run[q], reverse=True)
+        order = sorted(named, key=lambda d: (-run[q][d], 0.0 if by_name else grades.get(d, 0.0)))[:k]
         top = [grades.get(d, 0.0) for d in order]
         relevant = sum(g > 0 for g in grades.values())
         if name == "ndcg":
@@ -91,6 +92,29 @@ def test_what_weights_are_worth_is_what_trec_eval_counts(metric: str, how: str |
         assert evaluate(lists, WEIGHTS, metric) == pytest.approx(
             trec_eval(fused_by_hand(runs, how), qrels, metric), abs=1e-12
         )
+
+
+def test_ties_are_ordered_as_by_trec_eval() -> None:
+    runs, qrels = collection(3)
+    coarse = {name: {q: {d: round(s) for d, s in own.items()} for q, own in run.items()} for name, run in runs.items()}
+    weights, lists = (0.5, 0.25, 0.25), read_judged(coarse, qrels=qrels, missing="zero")
+    combined: Scores = {}
+    for weight, run in zip(weights, coarse.values(), strict=True):
+        for q, d in ((q, d) for q, own in run.items() for d in own):
+            own = combined.setdefault(q, {})
+            own[d] = own.get(d, 0.0) + weight * run[q][d]
+    for metric in METRICS:
+        found = [evaluate(lists, weights, metric, ties=ties) for ties in ("worst", "given", "best")]
+        expected = [trec_eval(combined, qrels, metric, by_name=by_name) for by_name in (False, True)]
+        assert found[:2] == pytest.approx(expected, abs=1e-12)
+        assert found == sorted(found)
+        assert found[0] < found[2]
+    fused = fuse(lists, "ndcg@5", time_limit=0.0, other=np.array(weights))
+    notes = [note for note in fused.notes if note.startswith("documents with equal scores count in the worst order")]
+    given, best = (evaluate(lists, fused.result.weights, "ndcg@5", ties=ties) for ties in ("given", "best"))
+    assert notes == [
+        f"documents with equal scores count in the worst order; as they come {given:.6f}, at best {best:.6f}"
+    ]
 
 
 OF_PYTREC_EVAL = {"ndcg": "ndcg_cut", "recall": "recall", "precision": "P", "map": "map_cut", "success": "success"}
@@ -145,14 +169,16 @@ def test_the_best_weights_stand_beside_usual_ones(dimensions: int, nonnegative: 
     found = fuse(lists, "ndcg-exp@5", nonnegative=nonnegative, other=np.arange(1.0, dimensions + 1))
     best = maximize(lists, "ndcg-exp@5", nonnegative=nonnegative)
     grid = [w for w in product(range(11), repeat=dimensions) if sum(w) == 10]
-    assert (found.grid.points, found.grid.of) == (len(grid), len(grid))
-    assert found.grid.score == max(evaluate(lists, [x / 10 for x in w], "ndcg-exp@5") for w in grid)
-    assert found.equal == evaluate(lists, [1.0] * dimensions, "ndcg-exp@5")
-    assert found.other == evaluate(lists, list(range(1, dimensions + 1)), "ndcg-exp@5")
+    others = {name: one.score for name, one in found.others.items()}
+    assert others == {
+        "these weights": evaluate(lists, list(range(1, dimensions + 1)), "ndcg-exp@5"),
+        "equal weights": evaluate(lists, [1.0] * dimensions, "ndcg-exp@5"),
+        f"grid of {len(grid)}": max(evaluate(lists, [x / 10 for x in w], "ndcg-exp@5") for w in grid),
+    }
     assert list(found.alone.values()) == [evaluate(lists, one, "ndcg-exp@5") for one in np.eye(dimensions)]
     assert found.result.score == evaluate(lists, found.result.weights, "ndcg-exp@5") >= best.score
     assert found.result.score <= found.result.bound
-    assert found.result.score >= max(found.grid.score, found.equal, *found.alone.values()) - 1e-12
+    assert found.result.score >= max(*others.values(), *found.alone.values()) - 1e-12
     assert found.message == "proved: no weights do better"
 
 
@@ -222,8 +248,7 @@ def test_what_is_stopped_says_what_no_weights_exceed(monkeypatch: pytest.MonkeyP
     assert found.result.score <= fuse(lists, "ndcg-exp@5").result.score <= found.result.bound
     monkeypatch.setattr(fusion, "_GRID_SECONDS", 0.0)
     short = fuse(lists, "ndcg-exp@5")
-    assert (short.grid.points, short.grid.of) == (1, 66)
-    assert short.grid.score == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
+    assert short.others["grid of 1 of 66; then time was over"].score == evaluate(lists, [0, 0, 1], "ndcg-exp@5")
 
 
 def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
@@ -236,7 +261,7 @@ def test_weights_that_were_found_when_the_stop_came_are_not_shortened() -> None:
         stopped = fuse(lists, "ndcg-exp@5", other=long)
     assert stopped.result.weights.tolist() == (long / long.sum()).tolist()
     assert stopped.result.weights.tolist() != stopped.result.weights.round(6).tolist()
-    assert stopped.grid.points == 1
+    assert "grid of 1 of 66; then time was over" in stopped.others
 
 
 def test_a_bound_that_is_shown_is_still_one() -> None:
@@ -253,7 +278,12 @@ def test_json_holds_all_of_it() -> None:
     assert plain["weights"] == found.result.by_name
     assert (plain["score"], plain["bound"], plain["status"]) == (found.result.score, found.result.bound, "optimal")
     assert plain["alone"] == found.alone
-    assert plain["grid"] == {"score": found.grid.score, "points": 11, "of": 11}
+    grid = found.others["grid of 11"]
+    assert plain["others"]["grid of 11"] == {
+        "weights": grid.weights,
+        "score": grid.score,
+        "seconds": None,
+    }
     assert plain["unseen"]["best"] == found.unseen.best
 
 
@@ -305,9 +335,9 @@ def test_weaviate_takes_two_scores() -> None:
 
 
 def test_a_result_to_tolerance_is_not_called_proved() -> None:
-    result = RankingResult(np.ones(1), ("a",), 0.5, 0.6, Status.OPTIMAL_TO_TOLERANCE, 0, 0, 0.0, ())
-    found = Fused(result, "ndcg-exp@5", {"a": 0.5}, 0.5, Grid(0.5, 1, 1), None, {}, None, 1, 1, ())
-    assert found.message.startswith("optimal to tolerance: more, up to 0.600000")
+    result = replace(maximize(lists_of(1, 1), "ndcg-exp@5"), bound=0.6, status=Status.OPTIMAL_TO_TOLERANCE)
+    found = Fused(result, "ndcg-exp@5", {}, {}, None, 1, 1, ())
+    assert found.message == "optimal to tolerance: no weights were found for more, which may be up to 0.600000"
 
 
 # Heuristics, and searches that are stopped
@@ -320,16 +350,17 @@ def test_heuristics_find_no_more_than_what_is_proved(dimensions: int, nonnegativ
     for seed in range(4):
         lists = lists_of(seed, dimensions)
         found = fuse(lists, "ndcg@5", nonnegative=nonnegative, compare=True)
-        assert list(found.heuristics) == ["line searches", "coordinate ascent", "CMA-ES"]
-        for one in found.heuristics.values():
+        searched = {name: one for name, one in found.others.items() if one.seconds is not None}
+        assert list(searched) == ["line searches", "coordinate ascent", "CMA-ES"]
+        for one in searched.values():
             assert one.score == evaluate(lists, one.weights, "ndcg@5") <= found.result.bound
             assert found.result.score >= one.score - 1e-12
             assert not nonnegative or min(one.weights) >= 0
             missed += one.score < found.result.score - 1e-9
         # where one line has all weights, a line search over all events is the sweep
         if dimensions == 2 and nonnegative:
-            assert found.heuristics["line searches"].score >= found.result.score - 1e-12
-        assert found.heuristics["coordinate ascent"].score >= found.equal - 1e-12
+            assert searched["line searches"].score >= found.result.score - 1e-12
+        assert searched["coordinate ascent"].score >= found.others["equal weights"].score - 1e-12
     assert missed or dimensions == 1
 
 
@@ -345,7 +376,7 @@ def test_a_stopped_search_returns_the_best_of_all_that_it_is_compared_with(monke
     signed = fuse(lists, "ndcg@5", time_limit=0.0, other=np.array([1.0, -1.0, 1.0]))
     assert min(signed.result.weights) >= 0
     plain = fuse(lists, "ndcg@5", time_limit=0.0)
-    assert plain.result.score >= max(plain.grid.score, plain.equal, *plain.alone.values()) - 1e-12
+    assert plain.result.score >= max(*(one.score for one in plain.others.values()), *plain.alone.values()) - 1e-12
     # what reaches the bound is proved, however it was found
     known = replace(maximize(lists, "ndcg@5", time_limit=0.0), bound=best.score)
     monkeypatch.setattr(fusion, "maximize", lambda *_, **__: known)
@@ -359,12 +390,13 @@ def test_the_page_shows_what_the_report_does_and_the_queries_that_change(tmp_pat
         write_fusion_page(found, lists, tmp_path / "page.html")
         text = (tmp_path / "page.html").read_text()
         assert text.count("<img") == {1: 0, 2: 1, 3: 3}[dimensions]
-        for score in (found.result.score, found.equal, found.grid.score, *found.alone.values()):
+        equal = found.others["equal weights"].score
+        for score in (found.result.score, *(one.score for one in found.others.values()), *found.alone.values()):
             assert f">{score:.6f}<" in text
         assert f"{metric} {found.result.score:.6f}, proved: no weights do better" in text
         moved = changes(lists, metric, found.result.weights.tolist())
         differences = [after[0] - before[0] for _, before, after in moved]
-        assert fsum(differences) / found.queries == pytest.approx(found.result.score - found.equal, abs=1e-12)
+        assert fsum(differences) / found.queries == pytest.approx(found.result.score - equal, abs=1e-12)
         assert differences == sorted(differences, reverse=True)
         assert f"{sum(d > 0 for d in differences)} queries gain, {sum(d < 0 for d in differences)} lose" in text
         for name, before, after in moved:

@@ -7,21 +7,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rankings import METRICS, Exact, no_multiples, primitive, random_lists, value
+from rankings import METRICS, Exact, coarse_lists, no_multiples, primitive, random_lists, value
 from scipy.optimize import linprog
 from shared import lambdarank, needs_shared
 
 import lpmert
 from lpmert import DataError, MethodError, MetricError, Status, core
-from lpmert.certificates.check.ranking import Cones, Measure
+from lpmert.certificates.check.ranking import least_lead
 from lpmert.errors import FloatArray
-from lpmert.ranking import Judged, RankingMetric, evaluate, maximize, metrics, search
+from lpmert.model.judged import Parts
+from lpmert.ranking import Curve, Judged, RankingMetric, evaluate, maximize, search
 from lpmert.system.deadline import Deadline
 
 
 def twenty_queries() -> Judged:
     random = np.random.default_rng(8)
     return Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
+
+
+def middles(curve: Curve) -> list[list[float]]:
+    """Weights between those at which the value changes."""
+    return (curve.begins[:-1] + curve.begins[1:]).tolist()
 
 
 # Against all orders
@@ -41,6 +47,14 @@ def test_no_order_of_the_documents_is_better(metric: str, nonnegative: bool, dim
         weights = tuple(Fraction(w) for w in result.weights.tolist())
         assert result.score == pytest.approx(exact.worst(metric, weights), abs=1e-12)
         assert not nonnegative or min(weights) >= 0
+
+
+def test_ties_of_coarse_features_leave_nothing_to_tolerance() -> None:
+    # many documents tie on each of few planes, and cells are wide: doubles hold weights of all of them
+    lists = coarse_lists()
+    result = maximize(lists, "recall@3", nonnegative=False)
+    assert result.status is Status.OPTIMAL
+    assert result.score == pytest.approx(Exact(lists).best("recall@3", nonnegative=False), abs=1e-12)
 
 
 def test_the_search_and_the_sweep_agree() -> None:
@@ -65,7 +79,7 @@ def test_the_curve_has_the_value_of_every_cell() -> None:
     for nonnegative in (True, False):
         curve = maximize(lists, "ndcg-exp@4", nonnegative=nonnegative).curve
         exact = Exact(lists)
-        for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
+        for weights, found in zip(middles(curve), curve.values.tolist(), strict=True):
             assert found == pytest.approx(exact.worst("ndcg-exp@4", tuple(map(Fraction, weights))), abs=1e-11)
         inside = {exact.worst("ndcg-exp@4", w) for w in exact.points() if not nonnegative or min(w) > 0}
         assert {round(v, 9) for v in inside} == {round(v, 9) for v in curve.values.tolist()}
@@ -82,7 +96,7 @@ def test_long_lists_have_the_value_of_every_cell() -> None:
     lists = Judged(features, np.array([0, 60, 90]), np.arange(90) % 4 * (random.random(90) < 0.3))
     curve = maximize(lists, "ndcg-exp@3").curve
     exact = Exact(lists)
-    for weights, found in zip(curve.middles.tolist(), curve.values.tolist(), strict=True):
+    for weights, found in zip(middles(curve), curve.values.tolist(), strict=True):
         assert found == pytest.approx(exact.worst("ndcg-exp@3", tuple(map(Fraction, weights))), abs=1e-11)
     # the axes and the directions of all ties are in order, as are the values between any two of them
     ties = {primitive((abs(n[1]), abs(n[0]))) for n in exact.normals() if n[0] * n[1] <= 0}
@@ -107,11 +121,10 @@ def test_every_cell_of_whole_numbers_holds_weights_with_clear_leads() -> None:
     for seed in range(3):
         random = np.random.default_rng(seed)
         lists = Judged(random.integers(0, 4, size=(5, 3)) * [1.0, 0.5, 2.0] / 8, [0, 5], [1, 0, 0, 1, 0])
-        least = search._least_lead(lists.features)
-        checked = Cones(lists, Measure(lists, "mrr@3"), [0, 0, 0]).least
+        least = least_lead(lists.features)
         exact = Exact(lists)
         normals = np.array(exact.normals()[3:], dtype=float)
-        assert 0 < least <= checked < 1  # the checker's own, in fractions
+        assert 0 < least < 1
         for point in exact.points():
             if min(point) <= 0:
                 continue
@@ -125,8 +138,8 @@ def test_every_cell_of_whole_numbers_holds_weights_with_clear_leads() -> None:
                 b_eq=[1],
                 bounds=[(0, None)] * 4,
             )
-            assert -found.fun >= float(checked) * (1 - 1e-12)
-    assert search._least_lead(np.array([[1 / 3, 0.1, 0.2]])) == 0
+            assert -found.fun >= float(least) * (1 - 1e-12)
+    assert least_lead(np.array([[1 / 3, 0.1, 0.2]])) == 0
 
 
 @pytest.mark.parametrize("name", ["ndcg@1", "mrr@1"])
@@ -145,7 +158,7 @@ def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dime
 # The bound
 
 
-def bounding(lists: Judged, parts: metrics.Parts) -> core.Ranking:
+def bounding(lists: Judged, parts: Parts) -> core.Ranking:
     rows = np.zeros((len(lists.relevance), 1))
     return core.Ranking(rows, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, 0.0)
 
@@ -175,7 +188,7 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
         assert bounds.worth(0, least[bounds.relevant]) / 2**40 > max(reached)
 
 
-def assigned(parts: metrics.Parts, ranks: list[int]) -> float:
+def assigned(parts: Parts, ranks: list[int]) -> float:
     """The largest sum where every document takes a place of its own, not before its rank, or none."""
     k, best = len(parts.discounts), 0.0
     for places in product(range(-1, k), repeat=len(ranks)):
@@ -408,6 +421,28 @@ def test_ties_count_in_the_worst_order() -> None:
             worst = min(value(metric, [grades[d] for d in order]) or 0.0 for order in orders)
             found = evaluate(Judged(features, [0, 5], grades), [1.0, 1.0], metric)
             assert found == pytest.approx(worst, abs=1e-14)
+
+
+def test_other_orders_of_ties_are_worth_more_than_the_worst_one() -> None:
+    random = np.random.default_rng(7)
+    for metric in METRICS:
+        for _ in range(10):
+            features = random.integers(0, 2, size=(6, 2)) / 10
+            grades = random.integers(0, 3, size=6).astype(float)
+            grades[0] = 2
+            scores = [Fraction(repr(a)) + Fraction(repr(b)) for a, b in features.tolist()]
+            orders = [p for p in permutations(range(6)) if all(scores[a] >= scores[b] for a, b in pairwise(p))]
+            lists = Judged(features, [0, 6], grades)
+            best = max(value(metric, [grades[d] for d in order]) or 0.0 for order in orders)
+            given = value(metric, [grades[d] for d in min(orders)]) or 0.0
+            assert evaluate(lists, [1.0, 1.0], metric, ties="best") == pytest.approx(best, abs=1e-14)
+            assert evaluate(lists, [1.0, 1.0], metric, ties="given") == pytest.approx(given, abs=1e-14)
+    # two queries that no weights rank right, but for those with which all documents tie
+    lists = Judged([[1, 0], [0, 1], [0, 1], [1, 0]], [0, 2, 4], [1, 0, 1, 0])
+    assert maximize(lists, "mrr@2").bound < 0.75 + 1e-11
+    assert evaluate(lists, [0.5, 0.5], "mrr@2", ties="given") == 1.0
+    with pytest.raises(DataError, match="ties must be one of worst, best, given, not 'name'"):
+        evaluate(lists, [0.5, 0.5], "mrr@2", ties="name")
 
 
 def test_a_tie_of_decimals_is_a_tie() -> None:

@@ -23,6 +23,7 @@ from lpmert.system.interrupts import Interrupts
 if TYPE_CHECKING:
     from lpmert.fusion import Fused, Unseen
     from lpmert.ranking import VerifiedRanking
+    from lpmert.ranking.heuristics import Found
 
 _NONE = "none"
 _DECIMALS = 6
@@ -183,7 +184,6 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
                 other=None if other is None else other.of_features(lists.names),
                 compare=best.compare,
                 folds=best.cv,
-                keep_tree=settings.certificate is not None,
                 on_stage=None if out.quiet else Stages(),
             )
         if stop.pressed and found.result.status is Status.TIME_LIMIT:
@@ -198,13 +198,12 @@ def rank(documents: _Documents, best: _Best, settings: _Settings, drawn: Picture
 
             write_fusion_page(found, lists, page.report)
         if settings.certificate is not None:
-            certify(lists, metric, found.result, settings.certificate)
+            certify(found.result, settings.certificate)
     return exit_code(found.result.status, stop)
 
 
 def _report(found: Fused) -> str:
     from lpmert.fusion import rounded_up
-    from lpmert.quoting import duration
 
     result = found.result
     table = [
@@ -212,17 +211,10 @@ def _report(found: Fused) -> str:
         ["weight", *(repr(weight).removesuffix(".0") for weight in result.weights.tolist())],
         column("alone", list(found.alone.values()), _DECIMALS),
     ]
-    tried = "" if found.grid.points == found.grid.of else f": {found.grid.points:,} tried, then time was over"
     told = [
         (found.metric, f"{result.score:.{_DECIMALS}f}"),
         ("at most", "" if result.status.proved else rounded_up(result.bound)),
-        ("these weights", "" if found.other is None else _beside(found.other, result.score)),
-        ("equal weights", _beside(found.equal, result.score)),
-        ("grid", f"{_beside(found.grid.score, result.score)}, the best of {found.grid.of:,} weights{tried}"),
-        *(
-            (name, f"{_beside(one.score, result.score)}, {duration(one.seconds)}")
-            for name, one in found.heuristics.items()
-        ),
+        *((name, _beside(one, result.score)) for name, one in found.others.items()),
         ("on unseen", "" if found.unseen is None else _expected(found.unseen)),
         ("counted", f"{found.queries:,} queries, {found.documents:,} documents"),
         *(("", note) for note in found.notes),
@@ -244,8 +236,11 @@ def _verified_report(found: VerifiedRanking) -> str:
     return joined(table, verdict_line(str(found), found.proved))
 
 
-def _beside(value: float, best: float) -> str:
-    return f"{value:.{_DECIMALS}f} ({value - best:+.{_DECIMALS}f})"
+def _beside(one: Found, best: float) -> str:
+    from lpmert.quoting import duration
+
+    seconds = "" if one.seconds is None else f", {duration(one.seconds)}"
+    return f"{one.score:.{_DECIMALS}f} ({one.score - best:+.{_DECIMALS}f}){seconds}"
 
 
 def _expected(found: Unseen) -> str:

@@ -571,9 +571,6 @@ class Ranking:
         axis is -1 - j.
         """
 
-    def record(self) -> None:
-        """Record how nodes are divided from now on."""
-
     def recorded(self) -> tuple[IntArray, FloatArray]:
         """Return the number of a node, that of its first part, and the rays above and below [n, 4]; shares [n].
 

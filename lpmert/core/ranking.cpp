@@ -73,7 +73,7 @@ class Ranking {
     Index best = -1, proposed = -1, counted = 0;
     Reals candidate;
     Node leaf_node, part;  // what is left to exact arithmetic; what is being opened, in memory that is used again
-    bool has_leaf = false, recording = false;
+    bool has_leaf = false;
     Matrix<Index> splits{{}, 4};
     Reals split_shares;
 
@@ -206,8 +206,12 @@ class Ranking {
         node.ahead.resize(rows.size());
         node.bounds.resize(scales.size());
         std::vector<float> leads(dimensions);
+        Index last = -1;
+        std::size_t first = 0;  // of the pairs of this document
         for_pairs([&](Index document, Index rival) {
             const Pair pair{static_cast<Row>(document), static_cast<Row>(rival)};
+            if (document != last) first = node.pairs.size();
+            last = document;
             if (node.ahead[document] >= k) return;
             for (Index j = 0; j < dimensions; ++j) leads[j] = rounded_lead(*node.rays[j], pair);
             const bool leading = std::all_of(leads.begin(), leads.end(), [](float lead) { return lead >= 0; });
@@ -220,10 +224,12 @@ class Ranking {
                 node.pairs.push_back(pair);
                 node.leads.insert(node.leads.end(), leads.begin(), leads.end());
             }
+            if (node.ahead[document] < k) return;
+            node.pairs.resize(first);  // out of reach (O5): most of them in long lists
+            node.leads.resize(first * static_cast<std::size_t>(dimensions));
         });
         for (Index q = 0; q < scales.size(); ++q) node.total += node.bounds[q] = worth(q, node.ahead);
         node.number = nodes++;
-        drop_out_of_reach(node);
         push(std::move(node));
     }
 
@@ -255,9 +261,8 @@ class Ranking {
 
     bool needs_exact() const { return has_leaf; }
 
-    // From now on, record how nodes are divided: a node's number, the first of the two that it becomes, and the rays
-    // above and below, each with the share of the former. In the first part the new ray takes the place of the latter.
-    void record() { recording = true; }
+    // How nodes were divided: a node's number, the first of the two that it became, and the rays above and below, each
+    // with the share of the former. In the first part the new ray takes the place of the latter.
     std::tuple<Matrix<Index>, Reals> recorded() const { return {splits, split_shares}; }
 
     // The node that doubles cannot decide: rays as parents, axis and share, in an order in which parents come first;
@@ -511,10 +516,8 @@ class Ranking {
         std::vector<float> fresh;
         fresh.reserve(node.pairs.size());
         for (const Pair& one : node.pairs) fresh.push_back(rounded_lead(*ray, one));
-        if (recording) {
-            splits.append({node.number, nodes, above, below});
-            split_shares.push_back(share);
-        }
+        splits.append({node.number, nodes, above, below});
+        split_shares.push_back(share);
         open_part(node, below, ray, fresh);
         open_part(node, above, ray, fresh);
     }
@@ -603,7 +606,6 @@ void bind_ranking(nb::module_& module) {
     define(ranking, "raise_to", &Ranking::raise, "units");
     define(ranking, "advance", &Ranking::advance, "budget", "bytes");
     define(ranking, "take_leaf", &Ranking::take_leaf);
-    define(ranking, "record", &Ranking::record);
     define(ranking, "recorded", &Ranking::recorded);
     define_attribute(ranking, "relevant", &Ranking::relevant);
     define_attribute(ranking, "needs_exact", &Ranking::needs_exact);

@@ -47,7 +47,7 @@ def read_judged(
     """Read judged documents with the scores to be weighted.
 
     Each run is a feature, named by its file. The documents of a query are those of all runs together; those that are
-    not in the qrels, or with a negative grade, are not relevant.
+    not in the qrels, or with a negative grade, are not relevant. They come by falling name, as in trec_eval.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def read_judged(
     >>> runs = {"bm25": {"q": {"a": 9.5, "b": 7.0}}, "dense": {"q": {"b": 0.8, "c": 0.2}}}
     >>> lists = lpmert.read_judged(runs, qrels={"q": {"b": 1}}, normalise="minmax")
     >>> lists.features.tolist(), lists.notes
-    ([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], ('missing scores: 2 of 6; zero takes their place',))
+    ([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]], ('missing scores: 2 of 6; zero takes their place',))
     """
     if normalise not in (None, *NORMALISATIONS):
         known = listed(NORMALISATIONS)
@@ -144,7 +144,7 @@ def _joined(runs: Mapping[str, Any], qrels: str | Path | Scores, normalise: str 
     offsets, relevance, unretrieved, blocks = [0], list[float](), list[list[float]](), list[list[float]]()
     for query in queries:
         own = [run.get(query, {}) for run in ranked.values()]
-        documents = dict.fromkeys(document for scores in own for document in scores)
+        documents = sorted({document for scores in own for document in scores}, reverse=True)
         judged = grades[query]
         relevance += [max(0.0, judged.get(document, 0.0)) for document in documents]
         unretrieved.append([grade for document, grade in judged.items() if grade > 0 and document not in documents])

@@ -1,22 +1,46 @@
-"""Judged documents of queries: what a search for weights that rank well takes."""
+"""Judged documents of queries, and what their rankings are worth at k: NDCG, MRR, average precision, recall and others.
+
+Metrics are stated once and exactly; searches round them, and certificates are checked with them.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.errors import DataError, FloatArray, IntArray, MetricError
 from lpmert.model.arrays import checked_offsets, fingerprint_of
 from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import listed, quoted, repeated
+from lpmert.values import whole_number
 
+MOST_POSITIONS = 4096
+"""Largest k: up to it, the rounding of a query's value stays within the units that the core adds."""
+
+NAMES = ("ndcg", "ndcg-exp", "mrr", "map", "recall", "precision", "success")
+_FORM = re.compile(r"(?P<name>.+?)(-l(?P<least>\d+))?@(?P<k>\d{1,9})", re.ASCII)
 _LARGEST = 1e100
 """Of grades."""
+
+_LEAST_EXPONENT, _MOST_EXPONENT = Fraction(1, 10**9), 50
+"""Of 2, where grades are exponents."""
+
+_DIGITS = 60
+_ALMOST = Decimal(10) ** -50
+"""By what share a logarithm or power of `_DIGITS` digits may be off."""
+
+Enclosed = tuple[Fraction, Fraction]
+"""A number that is at least the first and at most the second."""
+
+_NOTHING: Enclosed = Fraction(0), Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -121,3 +145,145 @@ def _numbers(values: Any, what: str) -> FloatArray:
 
 def rows_by_query(offsets: IntArray) -> Iterator[slice]:
     return (slice(int(a), int(b)) for a, b in pairwise(offsets))
+
+
+@dataclass(frozen=True)
+class RankingMetric:
+    """What a ranking is worth at k: the mean over all queries that have a relevant document.
+
+    Documents with equal scores count in the worst order.
+
+    Parameters
+    ----------
+    name : str
+        "ndcg", "ndcg-exp", "mrr" (the inverse rank of the first relevant document), "map" (average precision),
+        "recall", "precision" or "success" (whether there is a relevant document).
+    k : int
+        How many places count.
+    relevant_from : int
+        The least grade that is relevant; 0 stands for all above 0. NDCG has none but 0.
+
+    Notes
+    -----
+    In "ndcg" a grade g gains g, as by Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS
+    2002, and in trec_eval; in "ndcg-exp" 2**g - 1, as by Burges and others, Learning to rank using gradient descent,
+    ICML 2005.
+    """
+
+    name: str
+    k: int
+    relevant_from: int = 0
+
+    def __post_init__(self) -> None:
+        if self.name not in NAMES:
+            raise MetricError(f"the metric must be one of {', '.join(NAMES)}, not {quoted(self.name)}")
+        if self.relevant_from and self._graded:
+            raise MetricError(f"{self.name} takes grades as they are; leave out -l{self.relevant_from}")
+        if whole_number(self.k, "k", 1, MetricError) > MOST_POSITIONS:
+            raise MetricError(f"k must be from 1 to {MOST_POSITIONS}, not {self.k}")
+
+    @classmethod
+    def of(cls, given: RankingMetric | str) -> RankingMetric:
+        """Return the metric that a text such as "ndcg@10" means; in "recall-l2@10" grades from 2 on are relevant."""
+        if isinstance(given, RankingMetric):
+            return given
+        found = _FORM.fullmatch(given) if isinstance(given, str) else None
+        if found is None:
+            raise MetricError(f"the metric must be like 'ndcg@10', not {quoted(given)}")
+        return cls(found["name"], int(found["k"]), int(found["least"] or 0))
+
+    def __str__(self) -> str:
+        return f"{self.name}{f'-l{self.relevant_from}' if self.relevant_from else ''}@{self.k}"
+
+    @property
+    def _graded(self) -> bool:
+        return self.name.startswith("ndcg")
+
+    def parts(self, lists: Judged) -> Parts:
+        """Return gains, discounts and factors on these lists; raises `DataError` where no query counts."""
+        retrieved = np.flatnonzero(lists.relevance)
+        grades = np.unique(np.concatenate([lists.relevance[retrieved], *lists.unretrieved]))
+        gains = {grade: self._gain(Fraction(grade)) for grade in grades.tolist()}
+        exact = sorted({_NOTHING, *gains.values()})
+        level_of = {grade: exact.index(gain) for grade, gain in gains.items()}
+        levels = np.zeros(len(lists.relevance), dtype=np.int64)
+        levels[retrieved] = [level_of[grade] for grade in lists.relevance[retrieved].tolist()]
+        discounts = [self._discount(place) for place in range(self.k)]
+
+        @cache
+        def factor(every: tuple[int, ...]) -> Enclosed:
+            if not self._graded:
+                whole = {"recall": len(every), "map": len(every), "precision": self.k}.get(self.name, 1)
+                return Fraction(1, whole), Fraction(1, whole)
+            low, high = (
+                sum((exact[level][i] * place[i] for level, place in zip(every, discounts, strict=False)), Fraction(0))
+                for i in (0, 1)
+            )
+            return 1 / high, 1 / low
+
+        factors = {}
+        for query, own in enumerate(rows_by_query(lists.offsets)):
+            found, elsewhere = levels[own], lists.unretrieved[query].tolist()
+            relevant = [*found[found > 0].tolist(), *(level_of[grade] for grade in elsewhere if level_of[grade])]
+            if relevant:
+                factors[query] = factor(tuple(sorted(relevant, reverse=True)))
+        if not factors:
+            raise DataError("no query has a relevant document")
+        merits = np.ones(self.k)
+        if self.name == "map":
+            merits = np.arange(1.0, self.k + 1)
+        elif self.name in ("mrr", "success"):
+            merits[1:] = 0.0
+        scales = np.zeros(len(lists.offsets) - 1)
+        scales[list(factors)] = [float(low) for low, _ in factors.values()]
+        rounded, places = (np.array([float(low) for low, _ in some]) for some in (exact, discounts))
+        return Parts(rounded[levels], places, merits, scales, levels, exact, discounts, factors)
+
+    def _gain(self, grade: Fraction) -> Enclosed:
+        if not self._graded:
+            return (Fraction(1), Fraction(1)) if grade and grade >= self.relevant_from else _NOTHING
+        if self.name == "ndcg" or not grade:
+            return grade, grade
+        if not _LEAST_EXPONENT <= grade <= _MOST_EXPONENT:
+            ends = f"from {float(_LEAST_EXPONENT):g} to {_MOST_EXPONENT}"
+            raise DataError(f"relevance must be 0, or {ends}, where a grade g gains 2**g - 1; try ndcg")
+        if grade.denominator == 1:
+            return Fraction(2**grade.numerator - 1), Fraction(2**grade.numerator - 1)
+        with localcontext(Context(_DIGITS)):
+            low, high = _around(Decimal(2) ** (Decimal(grade.numerator) / Decimal(grade.denominator)))
+        return low - 1, high - 1
+
+    def _discount(self, place: int) -> Enclosed:
+        if not self._graded:
+            exact = Fraction(1, place + 1 if self.name in ("mrr", "map") else 1)
+            return exact, exact
+        with localcontext(Context(_DIGITS)):
+            return _around(Decimal(2).ln() / Decimal(place + 2).ln())
+
+
+def _around(value: Decimal) -> Enclosed:
+    exact, off = Fraction(value), Fraction(_ALMOST)
+    return exact * (1 - off), exact * (1 + off)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A metric on lists: the sum of products of gain, discount, and merit, times a factor of the query.
+
+    gains [M] of documents, discounts [k] of places, merits [k] of the first, second, ... document with a gain, scales
+    [Q]: 0 for queries that do not count; all rounded. Exactly: documents have the gains at their levels [M], which rise
+    from 0; factors are of the queries that count. Where merits differ, gains are 0 or 1.
+    """
+
+    gains: FloatArray
+    discounts: FloatArray
+    merits: FloatArray
+    scales: FloatArray
+    levels: IntArray
+    exact_gains: list[Enclosed]
+    exact_discounts: list[Enclosed]
+    factors: dict[int, Enclosed]
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.factors)

@@ -3,9 +3,9 @@
 from lpmert.certificates.check.ranking import VerifiedRanking as VerifiedRanking
 from lpmert.certificates.check.ranking import verify as verify
 from lpmert.model.judged import Judged as Judged
-from lpmert.ranking.metrics import RankingMetric as RankingMetric
-from lpmert.ranking.metrics import evaluate as evaluate
-from lpmert.ranking.metrics import per_query as per_query
+from lpmert.model.judged import RankingMetric as RankingMetric
+from lpmert.ranking.evaluation import evaluate as evaluate
+from lpmert.ranking.evaluation import per_query as per_query
 from lpmert.ranking.search import Curve as Curve
 from lpmert.ranking.search import RankingResult as RankingResult
 from lpmert.ranking.search import certify as certify

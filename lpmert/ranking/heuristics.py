@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lpmert.errors import FloatArray
-from lpmert.model.judged import Judged
-from lpmert.ranking.metrics import RankingMetric, evaluate
+from lpmert.model.judged import Judged, RankingMetric
+from lpmert.ranking.evaluation import evaluate
 from lpmert.ranking.search import Maximizing
 from lpmert.search.evolution import Draws
 from lpmert.system.deadline import Deadline, within
@@ -30,7 +30,7 @@ Finder = Callable[[Value, Maximizing, np.random.Generator, Deadline], FloatArray
 
 @dataclass(frozen=True)
 class Found:
-    """What a heuristic finds.
+    """Weights that some rule or heuristic gives.
 
     Parameters
     ----------
@@ -38,13 +38,13 @@ class Found:
         One for each feature.
     score : float
         What exact arithmetic says of them.
-    seconds : float
-        Wall time.
+    seconds : float or None
+        Wall time of a heuristic.
     """
 
     weights: list[float]
     score: float
-    seconds: float
+    seconds: float | None = None
 
 
 def heuristics(

@@ -8,26 +8,26 @@ bound, best first. Lemmas O1 to O6 of proofs/ranking.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice, pairwise, product
 from math import gcd, nextafter
-from operator import mul, sub
+from operator import mul
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from lpmert import core
-from lpmert.certificates.check.ranking import Measure, roots
+from lpmert.certificates.check.ranking import Measure, difference, least_lead, roots, scale_of
 from lpmert.certificates.format import RankingHeader, Record
 from lpmert.certificates.write.certify import certificate_writer
-from lpmert.errors import DataError, FloatArray, IntArray, MethodError
-from lpmert.model.judged import Judged
+from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.model.judged import Judged, RankingMetric
 from lpmert.numeric.lp import MarginProgram
 from lpmert.numeric.rounding import in_decimals
-from lpmert.ranking.metrics import RankingMetric, summed
+from lpmert.ranking.evaluation import summed
 from lpmert.result import Status
 from lpmert.system.deadline import within
 from lpmert.values import checked_limits, whole_number
@@ -43,6 +43,8 @@ _SAMPLES = 200
 _STARTS = 5
 _NODES_A_START = 4000
 """Cones after which another of the random weights is improved: a tenth of the time, where a proof takes long."""
+_UNCLEAR = 1e-12
+"""Leads below it are computed in whole numbers."""
 _SHARES = (0.5, 0.382, 0.61)
 """Where weights of a cell are looked for, between its ends."""
 OnProgress = Callable[[float, float, int], object]
@@ -60,14 +62,11 @@ class Curve:
     ----------
     begins : array [C + 1, 2]
         Weights at which the value changes, and the axes, in the order of their angle.
-    middles : array [C, 2]
-        Weights between two of these.
     values : array [C]
         To within 1e-11.
     """
 
     begins: FloatArray
-    middles: FloatArray
     values: FloatArray
 
     @property
@@ -75,37 +74,6 @@ class Curve:
         """The share of the second weight at each of `begins`, where no weight is negative."""
         share: FloatArray = self.begins[:, 1] / self.begins.sum(axis=1)
         return share
-
-
-@dataclass(frozen=True)
-class Tree:
-    """How a search divided cones of weights for features divided by powers of two, the `exponents`.
-
-    bound: what no weights exceed, by this tree. splits [n, 4]: the number of a cone, that of the first of its parts,
-    and the rays above and below; shares [n] of the former in the new ray, which takes the place of the latter in the
-    first part. leaves: records of what is below a cone that was divided in exact arithmetic.
-    """
-
-    nonnegative: bool
-    exponents: dict[str, int]
-    bound: float
-    splits: IntArray
-    shares: FloatArray
-    leaves: dict[int, list[Record]]
-
-    def records(self) -> Iterator[Record]:
-        """Yield the records of the tree, each before those of its parts."""
-        rows = {row[0]: i for i, row in enumerate(self.splits.tolist())}
-        waiting = list(range(len(roots(len(self.exponents), self.nonnegative))))[::-1]
-        while waiting:
-            number = waiting.pop()
-            if number not in rows:
-                yield from self.leaves.get(number, [_CLOSED])
-                continue
-            _, first, above, below = self.splits[rows[number]].tolist()
-            share, whole = float(self.shares[rows[number]]).as_integer_ratio()
-            yield {"split": [above, below, share, whole - share]}
-            waiting += [first + 1, first]
 
 
 @dataclass(frozen=True)
@@ -123,21 +91,19 @@ class RankingResult:
     bound : float
         No weights of the region reach more.
     status : Status
-        `OPTIMAL` where score and bound differ by at most 1e-11, `OPTIMAL_TO_TOLERANCE` where what is between them needs
-        weights that double precision cannot hold, else what ended the search.
+        `OPTIMAL` where score and bound differ by at most 1e-11, `OPTIMAL_TO_TOLERANCE` where no weights in double
+        precision were found for what is between them, else what ended the search.
     nodes, exact_nodes : int
         Cones searched, and those left to rational arithmetic.
     seconds : float
         Wall time.
-    trace : tuple of (float, float)
-        When each better score was found.
     curve : Curve or None
         With two features.
-    tree : Tree or None
-        What `certify` writes, if it was to be kept.
+    search : Maximizing
+        What `certify` writes a proof of.
     """
 
-    untold = ("exact_nodes", "trace", "curve", "tree")
+    untold = ("exact_nodes", "curve", "search")
 
     weights: FloatArray
     names: tuple[str, ...]
@@ -147,9 +113,8 @@ class RankingResult:
     nodes: int
     exact_nodes: int
     seconds: float
-    trace: tuple[tuple[float, float], ...]
-    curve: Curve | None = field(default=None, repr=False)
-    tree: Tree | None = field(default=None, repr=False)
+    curve: Curve | None = field(repr=False)
+    search: Maximizing = field(repr=False)
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -165,7 +130,6 @@ def maximize(
     time_limit: float | None = None,
     seed: int = 0,
     on_progress: OnProgress | None = None,
-    keep_tree: bool = False,
 ) -> RankingResult:
     """Return weights that rank best, with a bound that no weights exceed.
 
@@ -184,8 +148,6 @@ def maximize(
         Of the random weights that the search begins with.
     on_progress : callable, optional
         Gets the best score so far, a bound, and the number of cones searched, again and again.
-    keep_tree : bool
-        Keep how cones were divided, some 50 bytes each, for `certify`.
 
     Returns
     -------
@@ -205,27 +167,23 @@ def maximize(
     >>> result.score, result.bound - result.score < 1e-11
     (1.0, True)
     """
-    return Maximizing(lists, RankingMetric.of(metric), nonnegative, time_limit, seed, on_progress, keep_tree).run()
+    return Maximizing(lists, RankingMetric.of(metric), nonnegative, time_limit, seed, on_progress).run()
 
 
-def certify(lists: Judged, metric: RankingMetric | str, result: RankingResult, path: str | Path) -> None:
+def certify(result: RankingResult, path: str | Path) -> None:
     """Write a proof of a result that `verify` checks without any search.
 
     Parameters
     ----------
-    lists : Judged
-        The documents of the search.
-    metric : RankingMetric or str
-        Its metric.
     result : RankingResult
-        Found with ``keep_tree=True``. It may have been stopped: the proof is then of its bound.
+        Where the search was stopped, the proof is of its bound. With two features cones are searched first.
     path : str or Path
         Where the file goes; compressed if its name ends in .gz, .xz or .zst.
 
     Raises
     ------
-    MethodError, DataError
-        If the search kept no tree; if the file cannot be written.
+    DataError
+        If the file cannot be written.
 
     Examples
     --------
@@ -233,19 +191,22 @@ def certify(lists: Judged, metric: RankingMetric | str, result: RankingResult, p
     >>> from lpmert.ranking import verify
     >>> lists = Judged([[3, 0], [2, 2], [0, 3], [1, 1], [0, 2]], [0, 3, 5], [0, 1, 0, 0, 1])
     >>> path = tempfile.mkdtemp() + "/proof.json.gz"
-    >>> certify(lists, "mrr@10", maximize(lists, "mrr@10", keep_tree=True), path)
+    >>> certify(maximize(lists, "mrr@10"), path)
     >>> verify(path, lists).proved
     True
     """
-    tree = result.tree
-    if tree is None:
-        raise MethodError("the search kept no tree; call maximize with keep_tree=True")
-    name = str(RankingMetric.of(metric))
-    score = Measure(lists, name).reached(result.by_name)
-    bound = max(Fraction(tree.bound), score)
-    header = RankingHeader(name, lists.fingerprint, score, bound, tree.nonnegative, result.by_name, tree.exponents)
+    search = result.search
+    if result.curve is not None:  # a sweep divides no cones
+        search = replace(search)
+        search.raise_to(result.score * search.parts.n_queries)
+        search.divide()
+    lists, name, exponents = search.lists, str(search.metric), search.exponents.tolist()
+    score = Measure(lists, search.metric).reached(result.by_name)
+    bound = max(Fraction(search.bound), score)
+    named = dict(zip(result.names, exponents, strict=True))
+    header = RankingHeader(name, lists.fingerprint, score, bound, search.nonnegative, result.by_name, named)
     with certificate_writer(path, header) as write:
-        for record in tree.records():
+        for record in search.records():
             write(record)
 
 
@@ -275,10 +236,9 @@ class Maximizing:
     time_limit: float | None = None
     seed: int = 0
     on_progress: OnProgress | None = None
-    keep_tree: bool = False
 
     def __post_init__(self) -> None:
-        lists, keep_tree = self.lists, self.keep_tree
+        lists = self.lists
         whole_number(self.seed, "seed", 0)
         self.deadline = within(checked_limits(self.time_limit, None, None, None, None).time_limit)
         self.parts = self.metric.parts(lists)
@@ -289,20 +249,14 @@ class Maximizing:
         if (np.abs(self.scaled[self.scaled != 0]) < _LEAST).any():
             raise DataError("a feature spans more than 132 orders of magnitude: set the tiny values to 0")
         parts = self.parts
+        least = 0.99 * float(least_lead(self.scaled)) if len(self.exponents) != 2 else 0.0  # a sweep needs none
         self.core = core.Ranking(
-            self.scaled,
-            lists.offsets,
-            parts.gains,
-            parts.discounts,
-            parts.merits,
-            parts.scales,
-            0.0 if lists.features.shape[1] == 2 and not keep_tree else _least_lead(self.scaled),
+            self.scaled, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, least
         )
         self.closing = _TOLERANCE * parts.n_queries
         self.units = -1
         self.best = -1.0
         self.weights = np.zeros(lists.features.shape[1])
-        self.trace: list[tuple[float, float]] = []
         self._planes: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
         self.pending = self.unreached = self.settled = self.exact_nodes = 0
         self.starts: Iterator[tuple[FloatArray, int]] = iter(())
@@ -317,30 +271,28 @@ class Maximizing:
         else:
             for weights in [*np.eye(dimensions), np.ones(dimensions)]:
                 self._consider(weights)
-            ended = self._search(dimensions)
+            ended = self.divide()
         unproved = self._bound_units() > self.units + self.closing
         status = ended or (Status.OPTIMAL_TO_TOLERANCE if unproved else Status.OPTIMAL)
         score, bound = self._reached()
-        if self.keep_tree and dimensions == 2:
-            self._search(dimensions)
-        return RankingResult(
-            self.weights,
-            self.lists.names,
-            score,
-            bound,
-            status,
-            self.core.nodes,
-            self.exact_nodes,
-            self.deadline.seconds,
-            tuple(self.trace),
-            curve,
-            self._tree() if self.keep_tree else None,
-        )
+        nodes, seconds = self.core.nodes, self.deadline.seconds
+        del self.core  # open cones take much memory
+        names, exact_nodes = self.lists.names, self.exact_nodes
+        return RankingResult(self.weights, names, score, bound, status, nodes, exact_nodes, seconds, curve, self)
 
-    def _tree(self) -> Tree:
-        splits, shares = self.core.recorded()
-        exponents = dict(zip(self.lists.names, self.exponents.tolist(), strict=True))
-        return Tree(self.nonnegative, exponents, self._reached()[1], splits, shares, self.leaves)
+    def records(self) -> Iterator[Record]:
+        """Yield the records of the tree into which cones were divided, each before those of its parts."""
+        rows = {row[0]: i for i, row in enumerate(self.splits.tolist())}
+        waiting = list(range(len(roots(len(self.exponents), self.nonnegative))))[::-1]
+        while waiting:
+            number = waiting.pop()
+            if number not in rows:
+                yield from self.leaves.get(number, [_CLOSED])
+                continue
+            _, first, above, below = self.splits[rows[number]].tolist()
+            share, whole = float(self.shares[rows[number]]).as_integer_ratio()
+            yield {"split": [above, below, share, whole - share]}
+            waiting += [first + 1, first]
 
     def _bound_units(self) -> int:
         return max(self.settled, self.unreached, self.pending, self.core.closed, self.core.open_bound, self.units)
@@ -357,10 +309,13 @@ class Maximizing:
         weights = weights / np.abs(weights).sum()
         value = summed(self.features, self.lists.offsets, weights, self.parts)
         if value > self.best:
-            self.best, self.weights = value, weights
-            self.units = int(value * _UNIT)
-            self.core.raise_to(self.units)
-            self.trace.append((self.deadline.seconds, value / self.parts.n_queries))
+            self.weights = weights
+            self.raise_to(value)
+
+    def raise_to(self, value: float) -> None:
+        """Search only for what is worth more than this sum over the queries."""
+        self.best, self.units = value, int(value * _UNIT)
+        self.core.raise_to(self.units)
 
     # Two features, and lines between two weights
 
@@ -381,7 +336,6 @@ class Maximizing:
         axes = np.array([[1.0, 0.0], [0.0, 1.0]] if self.nonnegative else [[1, 0], [0, 1], [-1, 0], [0, -1], [1.0, 0]])
         arcs = [self.arc(*quadrant) for quadrant in pairwise(axes)]
         begins = np.vstack([shares[:-1] @ axes[i : i + 2] for i, (shares, _) in enumerate(arcs)] + [axes[-1]])
-        middles = begins[:-1] + begins[1:]
         units = np.concatenate([units for _, units in arcs])
         self.settled = int(units.max())
         best = np.flatnonzero(units == self.settled)
@@ -391,15 +345,19 @@ class Maximizing:
             self._consider(share * begins[cell] + (1.0 - share) * begins[cell + 1])
             if self.units >= self.settled - self.closing:
                 break
-        begins, middles = (np.ldexp(some, self.exponents.min() - self.exponents) for some in (begins, middles))
-        return Curve(begins, middles, units / _UNIT / self.parts.n_queries)
+        begins = np.ldexp(begins, self.exponents.min() - self.exponents)
+        return Curve(begins, units / _UNIT / self.parts.n_queries)
 
     # Other numbers of features
 
-    def _search(self, dimensions: int) -> Status | None:
+    def divide(self) -> Status | None:
         """Search all cones; return what ended the search early."""
-        if self.keep_tree:
-            self.core.record()
+        ended = self._search(len(self.exponents))
+        self.bound = self._reached()[1]
+        self.splits, self.shares = self.core.recorded()
+        return ended
+
+    def _search(self, dimensions: int) -> Status | None:
         self.unreached = int(self.parts.n_queries * _UNIT)  # until all cones are open
         try:
             for signs in product((1.0, -1.0), repeat=dimensions):
@@ -467,17 +425,15 @@ class Maximizing:
         return weights
 
     @cached_property
-    def _whole(self) -> list[list[int]]:
-        """All features times one power of 2 that makes them whole."""
-        ratios = [[x.as_integer_ratio() for x in row] for row in self.scaled.tolist()]
-        scale = max(whole for row in ratios for _, whole in row)
-        return [[part * (scale // whole) for part, whole in row] for row in ratios]
+    def scale(self) -> int:
+        """By what scaled features are multiplied to be whole."""
+        return scale_of(self.scaled)
 
     def _plane(self, document: int, rival: int) -> tuple[tuple[int, ...], int]:
         """Return the plane on which two documents tie, and the side where the rival is before the document."""
         found = self._planes.get((document, rival))
         if found is None:
-            normal = tuple(map(sub, self._whole[rival], self._whole[document]))
+            normal = difference(self.scaled, document, rival, self.scale)
             side = 1 if normal > (0,) * len(normal) else -1
             shared = side * gcd(*normal)
             found = self._planes[document, rival] = tuple(x // shared for x in normal), side
@@ -494,7 +450,7 @@ class Maximizing:
         for _, ranked, document, rival in undecided.tolist():
             normal, side = self._plane(document, rival)
             planes.setdefault(normal, []).append((ranked, side))
-            tied[normal] = document, rival
+            tied[normal] = (document, rival) if side > 0 else (rival, document)
         leading = [([_product(normal, ray) for ray in rays], normal) for normal in planes]
         stack = [(rays, leading, ahead)]
         while stack:
@@ -540,14 +496,18 @@ class Maximizing:
     def _consider_inside(self, rays: list[list[int]]) -> None:
         """Consider weights that rank as those inside a cone do, as far as possible from where documents change places.
 
-        The cone may be thinner than doubles can hold, while the cell around it is not.
+        The cone may be thinner than doubles can hold, while the cell around it is not. Of a pair that O6 decides, the
+        larger lead says who is ahead.
         """
-        middle = [sum(column) for column in zip(*rays, strict=True)]
         rows = self.core.compared()
         normals = self.scaled[rows[:, 1]] - self.scaled[rows[:, 0]]
-        planes = [self._plane(d, e) for d, e in rows.tolist()]
-        sides = [side if _product(normal, middle) > 0 else -side for normal, side in planes]
-        normals *= (np.array(sides) / np.linalg.norm(normals, axis=1))[:, None]
+        leads = normals @ np.array([[x / sum(map(abs, ray)) for x in ray] for ray in rays]).T
+        largest = np.take_along_axis(leads, np.abs(leads).argmax(axis=1)[:, None], axis=1)
+        middle = [sum(column) for column in zip(*rays, strict=True)]
+        for i in np.flatnonzero(np.abs(largest) < _UNCLEAR).tolist():
+            normal, side = self._plane(*rows[i].tolist())
+            largest[i] = side * (1 if _product(normal, middle) > 0 else -1)
+        normals *= np.sign(largest) / np.linalg.norm(normals, axis=1)[:, None]
         if self.nonnegative:
             normals = np.vstack([normals, np.eye(normals.shape[1])])
         program = MarginProgram(normals.shape[1])
@@ -556,22 +516,6 @@ class Maximizing:
         solved = program.run()
         if solved is not None and solved[1] > 0:
             self._consider(solved[0])
-
-
-def _least_lead(scaled: FloatArray) -> float:
-    """Return by how much some weights in every cell tell documents apart, as a share of their sum (O6).
-
-    0 where features [M, D], at most 1, are no multiples of 2**-52; units are what they are multiples of.
-    """
-    dimensions = scaled.shape[1]
-    whole = scaled * 2.0**52
-    if (whole != np.rint(whole)).any():
-        return 0.0
-    whole = (whole - whole.min(axis=0)).astype(np.int64)
-    units = np.maximum(np.gcd.reduce(whole, axis=0), 1)
-    spans = np.maximum(whole.max(axis=0) // units, 1).astype(np.float64)
-    minor = spans.prod() * max(dimensions - 1.0, 1.0) ** ((dimensions - 1) / 2)
-    return float(0.99 / (dimensions * minor * (2.0**52 / (spans * units)).sum()))
 
 
 def _exact_rays(links: IntArray, shares: FloatArray, own: IntArray, dimensions: int) -> list[list[int]]:

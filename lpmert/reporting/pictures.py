@@ -385,9 +385,8 @@ def fusion(found: Fused) -> Figure:
     with _drawn(7.0, 4.0, label, found.metric, legend=3) as (figure, axes):
         axes.stairs(curve.values, places, baseline=None, color=_LOSS)
         axes.plot(chosen, result.score, "o", color=_BOUND, label=f"best: {result.score:.4f}")
-        axes.axhline(found.equal, color=_FAINT, linewidth=1.0, linestyle=":", label=f"equal weights: {found.equal:.4f}")
-        grid = found.grid
-        axes.axhline(grid.score, color=_FAINT, linewidth=1.0, label=f"grid of {grid.of}: {grid.score:.4f}")
+        for style, (name, one) in zip((":", "-", "--", "-."), found.others.items(), strict=False):
+            axes.axhline(one.score, color=_FAINT, linewidth=1.0, linestyle=style, label=f"{name}: {one.score:.4f}")
     return figure
 
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from rankings import METRICS, Exact, no_multiples, random_lists, value
 
-from lpmert import CertificateError, DataError, LimitError, MethodError, Status
-from lpmert.certificates.check.ranking import Cone, Cones, Measure
-from lpmert.ranking import Judged, certify, evaluate, maximize, verify
+from lpmert import CertificateError, DataError, LimitError, Status
+from lpmert.certificates.check.ranking import Cone, Cones, Measure, least_lead
+from lpmert.ranking import Judged, RankingMetric, certify, evaluate, maximize, verify
 
 
 def written(path: Path, lists: Judged, metric: str, **settings: Any) -> Path:
-    certify(lists, metric, maximize(lists, metric, keep_tree=True, **settings), path)
+    certify(maximize(lists, metric, **settings), path)
     return path
 
 
@@ -27,14 +27,26 @@ def test_every_optimum_is_certified(tmp_path: Path, metric: str, dimensions: int
     for seed in range(3):
         lists = random_lists(seed, dimensions, decimals=seed % 2 == 1)
         lists = no_multiples(lists) if seed == 2 else lists
-        result = maximize(lists, metric, nonnegative=seed != 1, keep_tree=True)
+        result = maximize(lists, metric, nonnegative=seed != 1)
         path = tmp_path / f"{seed}.json"
-        certify(lists, metric, result, path)
+        certify(result, path)
         found = verify(path, lists, metric)
         assert found.proved
         assert float(found.score) == pytest.approx(result.score, abs=1e-14)
         assert found.nonnegative == (seed != 1)
         assert str(found).startswith(f"certificate holds: {metric} {float(found.score):.10g} is the largest")
+
+
+def test_cones_that_are_cut_in_whole_numbers_are_certified(tmp_path: Path) -> None:
+    ties = 0
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        lists = Judged(random.integers(0, 4, size=(36, 3)), np.arange(0, 37, 6), random.random(36) < 0.4)
+        lists = no_multiples(lists)
+        path = written(tmp_path / "proof.json", lists, "ndcg@3", nonnegative=False)
+        assert verify(path, lists).proved
+        ties += path.read_text().count("tie")
+    assert ties > 30
 
 
 def test_relevant_documents_that_no_weights_reach_are_certified(tmp_path: Path) -> None:
@@ -51,7 +63,7 @@ def test_twins_count_in_the_order_of_rising_gain(tmp_path: Path) -> None:
     best = value("ndcg@3", [0, 1, 2])
     assert float(claim.score) == pytest.approx(best, abs=1e-15)
     assert 0 <= claim.bound - claim.score < 1e-11
-    cones = Cones(lists, Measure(lists, "ndcg@3"), [1])
+    cones = Cones(lists, Measure(lists, RankingMetric.of("ndcg@3")), [1])
     assert cones.whole_cone((1,)).total / 2**160 == pytest.approx(best, abs=1e-15)
 
 
@@ -61,20 +73,13 @@ def test_no_ranking_is_worth_more_than_the_best(tmp_path: Path) -> None:
     assert claim.bound == 1
 
 
-def test_a_sweep_and_a_sweep_with_a_certificate_find_the_same() -> None:
-    for seed in range(6):
-        lists = random_lists(seed, 2, decimals=seed % 2 == 1)
-        plain, kept = (maximize(lists, "ndcg@3", keep_tree=keep) for keep in (False, True))
-        assert (plain.score, plain.bound, plain.status) == (kept.score, kept.bound, kept.status)
-
-
 def test_a_stopped_search_certifies_its_bound(tmp_path: Path) -> None:
     random = np.random.default_rng(8)
     lists = Judged(random.normal(size=(200, 3)), np.arange(0, 201, 10), random.random(200) < 0.2)
     best = maximize(lists, "ndcg@5")
-    result = maximize(lists, "ndcg@5", time_limit=0.0, keep_tree=True)
+    result = maximize(lists, "ndcg@5", time_limit=0.0)
     assert result.status is Status.TIME_LIMIT
-    certify(lists, "ndcg@5", result, tmp_path / "proof.json.gz")
+    certify(result, tmp_path / "proof.json.gz")
     found = verify(tmp_path / "proof.json.gz", lists)
     assert not found.proved
     assert found.score <= best.score <= found.bound
@@ -152,7 +157,7 @@ def test_no_edited_certificate_proves_what_is_false(tmp_path: Path) -> None:
     [
         ({"score": "1"}, "the weights reach "),
         ({"bound": "1/2"}, "by the tree, weights may reach "),
-        ({"ranking": "bpref@3"}, "no metric 'bpref@3' is known"),
+        ({"ranking": "bpref@3"}, "the metric must be one of ndcg, ndcg-exp"),
         ({"fingerprint": "0"}, "fingerprint of the documents: 0 in the certificate"),
         ({"weights": {"1": (-0.5).hex(), "2": (0.5).hex()}}, "a weight is negative"),
         ({"weights": {"a": (0.5).hex(), "2": (0.5).hex()}}, "features: ['a', '2'] in the certificate"),
@@ -216,8 +221,6 @@ def test_other_documents_and_metrics_are_refused(tmp_path: Path) -> None:
         verify(path, lists, time_limit=0.0)
     with pytest.raises(DataError, match="no such file"):
         verify(tmp_path / "none.json", lists)
-    with pytest.raises(MethodError, match="call maximize with keep_tree=True"):
-        certify(lists, "ndcg@3", maximize(lists, "ndcg@3"), path)
 
 
 # The checker's own arithmetic
@@ -230,19 +233,19 @@ def test_the_checker_bounds_every_order_and_reaches_decided_ones(metric: str) ->
         grades = random.integers(0, 3, size=5).astype(float)
         grades[0] = 2
         lists = Judged(random.normal(size=(5, 1)), [0, 5], grades)
-        measure = Measure(lists, metric)
+        measure = Measure(lists, RankingMetric.of(metric))
         cones = Cones(lists, measure, [2])
         least = random.integers(0, 3, size=5)
         reached = Fraction(-1)
         for order in permutations(range(5)):
-            gains = [measure.gains[d] for d in order]
+            gains = [measure.parts.exact_gains[level] for level in measure.parts.levels[list(order)]]
             before = np.zeros(5, dtype=np.int64)
             for place, d in enumerate(order):
                 before[d] = sum(gain != gains[place] for gain in gains[:place])
             own = Fraction(value(metric, [grades[d] for d in order]) or 0.0)
             found = Fraction(cones._filled(0, before[cones.rows].tolist()), 1 << 160)
             assert abs(found - own) < 1e-14
-            if all(before[d] >= least[d] for d in range(5) if measure.gains[d][0]):
+            if all(before[d] >= least[d] for d in range(5) if measure.parts.levels[d]):
                 reached = max(reached, own)
         assert Fraction(cones._filled(0, least[cones.rows].tolist()), 1 << 160) > reached - Fraction(1, 10**15)
 
@@ -252,12 +255,12 @@ def test_what_weights_reach_is_enclosed_from_below() -> None:
         for seed in range(4):
             lists = random_lists(seed, 3, decimals=seed % 2 == 1)
             weights = np.random.default_rng(seed).integers(-2, 3, size=3) / 4
-            reached = Measure(lists, metric).reached(dict(zip("abc", weights.tolist(), strict=True)))
+            reached = Measure(lists, RankingMetric.of(metric)).reached(dict(zip("abc", weights.tolist(), strict=True)))
             assert reached == pytest.approx(evaluate(lists, weights, metric), abs=1e-14)
     # exact: one half; the sum of two logarithms' inverses is below its double
     half = Judged([[1.0], [2.0]], [0, 2], [1, 0])
-    assert Measure(half, "mrr@2").reached({"a": 1.0}) == Fraction(1, 2)
-    assert Measure(half, "recall@1").reached({"a": 1.0}) == 0
+    assert Measure(half, RankingMetric.of("mrr@2")).reached({"a": 1.0}) == Fraction(1, 2)
+    assert Measure(half, RankingMetric.of("recall@1")).reached({"a": 1.0}) == 0
 
 
 def test_signs_of_leads_are_those_of_fractions() -> None:
@@ -268,20 +271,20 @@ def test_signs_of_leads_are_those_of_fractions() -> None:
         features[6:9] = features[0] + [[7, -3, 0], [11, 0, -3], [0, 11, -7]]  # ties that rounding hides
         features[9:] = features[0] + [[17, -13, 0], [29, 0, -13], [0, 29, -17]]
         lists = Judged(features, [0, 12], np.arange(12) % 2)
-        cones = Cones(lists, Measure(lists, "ndcg@5"), [6, 6, 6])
+        cones = Cones(lists, Measure(lists, RankingMetric.of("ndcg@5")), [6, 6, 6])
         rows, rivals = (np.ravel(some) for some in np.meshgrid(np.arange(len(cones.rows)), np.arange(12)))
         for ray in ((1, 1, 1), (3, 7, 11), (13, 17, 29), (3, 2**60, 2**60 - 1), (2**70 + 1, 2**70, 2**70)):
             cone = Cone((ray,), rows, rivals, np.zeros((len(rows), 1)), np.zeros(len(cones.rows)), {}, 0)
             for i, sign in enumerate(cones._signs(cone, ray).tolist()):
                 a, b = cones.features[cones.rows[rows[i]]].tolist(), cones.features[rivals[i]].tolist()
                 lead = sum(v * (Fraction(y) - Fraction(x)) for v, x, y in zip(ray, a, b, strict=True)) / sum(ray)
-                assert sign == (0 if abs(lead) < cones.least else 1 if lead > 0 else -1)
+                assert sign == (0 if abs(lead) < cones.least else (lead > 0) - (lead < 0))
 
 
 def test_leads_count_from_what_every_cell_holds() -> None:
     # differences of 0 to 3 in two features: 1 / 12, as 2 sqrt(1) 3^2 (1/3 + 1/3) = 12
     lists = Judged([[0, 2], [3, 0], [0, 3], [1, 1]], [0, 4], [1, 0, 0, 0])
-    cones = Cones(lists, Measure(lists, "mrr@3"), [1, 1])
+    cones = Cones(lists, Measure(lists, RankingMetric.of("mrr@3")), [1, 1])
     assert cones.least == Fraction(1, 24)  # of the features divided by 2
     for ray, sign in (
         ((20838, 29162), 1),
@@ -303,4 +306,9 @@ def test_leads_count_from_what_every_cell_holds() -> None:
     assert parts[2].ahead[0] == parts[1].ahead[0] + 1
     # differences of up to 2, 3 and 1 in three: 3 sqrt(2)^2 2 3 1 (1/2 + 1/3 + 1) = 66
     lists = Judged([[0, 0, 0], [1, 1, 1], [2, 3, 1]], [0, 3], [1, 0, 0])
-    assert Cones(lists, Measure(lists, "mrr@3"), [1, 1, 1]).least == Fraction(1, 132)
+    assert Cones(lists, Measure(lists, RankingMetric.of("mrr@3")), [1, 1, 1]).least == Fraction(1, 132)
+    # the difference of the first two is odd, and no double
+    features = [[2 - 2.0**-52, 0], [-2 + 2.0**-51, 2.0**-52], [0, 2.0**-51]]
+    assert least_lead(np.array(features)) == 1 / (
+        2 * (2**54 - 3) * 2 * (Fraction(1, 2**54 - 3) + Fraction(1, 2)) * 2**52
+    )

@@ -35,9 +35,9 @@ def test_the_report_has_weights_values_bound_and_verdict_in_a_few_lines() -> Non
         assert line.split() == [name, repr(found.result.by_name[name]), f"{found.alone[name]:.6f}"]
     best = found.result.score
     assert f"recall@5      {best:.6f}" in lines
-    others = ("these weights", found.other), ("equal weights", found.equal), ("grid         ", found.grid.score)
-    for label, value in others:
-        assert f"{label} {value:.6f} ({value - best:+.6f})" in done.stdout
+    assert list(found.others) == ["these weights", "equal weights", "grid of 11"]
+    for label, one in found.others.items():
+        assert f"{label:13} {one.score:.6f} ({one.score - best:+.6f})" in done.stdout
     assert f"about {found.unseen.best:.4f}, equal weights {found.unseen.equal:.4f}" in done.stdout
     assert "a grade gains" not in done.stdout
     assert (
@@ -54,8 +54,8 @@ def test_the_json_is_written_and_its_weights_are_read_again(tmp_path: Path) -> N
     assert (done.exit_code, done.stdout) == (0, "")
     plain = json.loads(weights.read_text())
     again = json_of("rank", *RUNS, *QRELS, "--weights", weights)
-    assert again["other"] == again["score"] == plain["score"]
-    assert {**again, "other": None, "seconds": 0} == {**plain, "seconds": 0}
+    assert again["others"].pop("these weights")["score"] == again["score"] == plain["score"]
+    assert {**again, "seconds": 0} == {**plain, "seconds": 0}
 
 
 def test_one_run_leaves_nothing_to_choose_and_a_warning_says_so() -> None:

@@ -56,9 +56,9 @@ def test_runs_and_grades_are_the_same_in_every_format(tmp_path: Path, form: str)
 
 def test_the_documents_are_those_of_all_runs_and_without_a_grade_not_relevant() -> None:
     lists = read_judged(RUNS, qrels=QRELS, missing="minimum")
-    # a, b, c of the keywords, then x; of the second query no document is in the other run
-    assert lists.features.tolist() == [[9, 0.5], [7, 0.9], [3, 0.5], [3, 0.5], [2, 0], [2, 0]]
-    assert lists.relevance.tolist() == [0, 1, 0, 2, 0, 1]
+    # x, c, b, a by falling name, then d, a; of the second query no document is in the other run
+    assert lists.features.tolist() == [[3, 0.5], [3, 0.5], [7, 0.9], [9, 0.5], [2, 0], [2, 0]]
+    assert lists.relevance.tolist() == [2, 0, 1, 0, 1, 0]
     assert [grades.tolist() for grades in lists.unretrieved] == [[1], []]
     assert lists.notes == (
         "missing scores: 5 of 12; the least score of the query in the run, or 0 without one, takes their place",
@@ -82,7 +82,8 @@ def test_the_documents_are_those_of_all_runs_and_without_a_grade_not_relevant() 
 )
 def test_scores_are_normalised_first_and_then_completed(how: str | None, missing: str | None, features: Any) -> None:
     lists = read_judged(RUNS, qrels=QRELS, normalise=how, missing=missing)
-    assert lists.features == pytest.approx(np.array(features), abs=1e-8)
+    by_name = np.array(features)[[3, 2, 1, 0, 5, 4]]
+    assert lists.features == pytest.approx(by_name, abs=1e-8)
     rule = "zero" if missing == "zero" or (missing is None and how in ("minmax", "rank")) else "the least score"
     assert lists.notes[0].startswith(f"missing scores: 5 of 12; {rule}")
 
@@ -90,7 +91,7 @@ def test_scores_are_normalised_first_and_then_completed(how: str | None, missing
 def test_equal_scores_stay_equal_and_share_the_first_rank() -> None:
     run = {"q": {"a": 3.0, "b": 5.0, "c": 3.0, "d": 1.0}}
     ranks = read_judged({"run": run}, qrels={"q": {"a": 1}}, normalise="rank").features[:, 0]
-    assert ranks.tolist() == [1 / 62, 1 / 61, 1 / 62, 1 / 64]
+    assert ranks[::-1].tolist() == [1 / 62, 1 / 61, 1 / 62, 1 / 64]
 
 
 def test_relevant_documents_that_are_in_no_run_count_in_what_can_be_reached() -> None:
@@ -111,8 +112,9 @@ def test_relevant_documents_elsewhere_are_grades_for_each_query() -> None:
         Judged([[1], [2]], [0, 1, 2], [0, 1], unretrieved=([1],))
     with pytest.raises(DataError, match="relevance must be finite and not negative"):
         Judged([[1]], [0, 1], [0], unretrieved=([-1],))
-    with pytest.raises(DataError, match=r"relevance must be at most 50 .* try ndcg"):
-        evaluate(Judged([[1]], [0, 1], [0], unretrieved=([51],)), [1], "ndcg-exp@1")
+    for grade in (51, 1e-12):
+        with pytest.raises(DataError, match=r"relevance must be 0, or from 1e-09 to 50, .* try ndcg"):
+            evaluate(Judged([[1]], [0, 1], [0], unretrieved=([grade],)), [1], "ndcg-exp@1")
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "pandas", "columns"])

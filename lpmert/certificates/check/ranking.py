@@ -6,30 +6,24 @@ enclose logarithms. Lemmas O1, O2, O4 to O6 of proofs/ranking.md; no code of the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
 from itertools import product
 from math import ceil, floor, gcd, isqrt, lcm, prod
+from operator import mul, sub
 from pathlib import Path
 
 import numpy as np
 
 from lpmert.certificates.format import CertificateReader, RankingHeader, Record, integers
-from lpmert.errors import CertificateError, FloatArray, IntArray
-from lpmert.model.judged import Judged, rows_by_query
+from lpmert.errors import CertificateError, DataError, FloatArray, IntArray, MetricError
+from lpmert.model.judged import Judged, RankingMetric
 from lpmert.numeric.rounding import in_decimals
 from lpmert.system.deadline import checkpoint
 
 _ONE = 1 << 80
 """Factors of terms are multiples of its inverse, rounded up or down."""
-
-_DIGITS = 60
-_ALMOST = Decimal(10) ** -50
-"""By what share a logarithm or power of `_DIGITS` digits may be off."""
 
 _MOST_BITS = 1 << 15
 """Of a ray."""
@@ -38,8 +32,6 @@ _PROVED = Fraction(1, 10**11)
 """By how much the bound may exceed the score of weights that are called best."""
 
 Ray = tuple[int, ...]
-Enclosed = tuple[Fraction, Fraction]
-"""A number that is at least the first and at most the second."""
 
 
 @dataclass(frozen=True)
@@ -128,106 +120,93 @@ def _verified(reader: CertificateReader, lists: Judged, metric: str | None) -> V
             raise CertificateError(f"{what}: {stated} in the certificate, {own} here")
     if header.nonnegative and min(header.weights.values()) < 0:
         raise CertificateError("a weight is negative, but the claim is about weights that are not")
-    measure = Measure(lists, header.ranking)
+    try:
+        measure = Measure(lists, RankingMetric.of(header.ranking))
+    except (MetricError, DataError) as error:
+        raise CertificateError(str(error)) from error
     reached = measure.reached(header.weights)
     if reached < header.score:
         raise CertificateError(f"the weights reach {float(reached):.10g}, not {float(header.score):.10g}")
     largest = _largest(reader, Cones(lists, measure, list(header.exponents.values())), header.nonnegative)
     if largest > header.bound:
         raise CertificateError(f"by the tree, weights may reach {float(largest):.10g}, not {float(header.bound):.10g}")
-    return VerifiedRanking(**vars(header), queries=len(measure.factors), records=reader.line - 2)
+    return VerifiedRanking(**vars(header), queries=measure.parts.n_queries, records=reader.line - 2)
 
 
 class Measure:
     """A metric on documents: what places are worth, enclosed by whole numbers, and what weights reach."""
 
-    def __init__(self, lists: Judged, metric: str) -> None:
-        found = re.fullmatch(r"(ndcg|ndcg-exp|mrr|map|recall|precision|success)(?:-l(\d{1,9}))?@(\d{1,4})", metric)
-        if found is None or not 1 <= int(found[3]) <= 4096:
-            raise CertificateError(f"no metric {metric!r:.40} is known")
-        self.lists, self.name, self.k = lists, found[1], int(found[3])
-        self.least = int(found[2] or 0)
-        self.graded = self.name.startswith("ndcg")
-        self.discounts = [self._discount(place) for place in range(self.k)]
-        low, high = zip(*self.discounts, strict=True)
+    def __init__(self, lists: Judged, metric: RankingMetric) -> None:
+        self.lists, self.k, self.parts = lists, metric.k, metric.parts(lists)
+        low, high = zip(*self.parts.exact_discounts, strict=True)
         self.places = [floor(x * _ONE) for x in low], [ceil(x * _ONE) for x in high]
-        self.merits = [1] + [place + 1 if self.name == "map" else self.name not in ("mrr", "success") for place in
-                             range(1, self.k)]  # fmt: skip
-        self.gains = [self._gain(grade) for grade in lists.relevance.tolist()]
-        self.factors: dict[int, Enclosed] = {}
-        for query, own in enumerate(rows_by_query(lists.offsets)):
-            every = self.gains[own] + [self._gain(grade) for grade in lists.unretrieved[query].tolist()]
-            ideal = self._ideal(sorted(every, reverse=True))
-            if ideal is not None:
-                self.factors[query] = 1 / ideal[1], 1 / ideal[0]
-        if not self.factors:
-            raise CertificateError("no query has a relevant document")
 
     def reached(self, weights: dict[str, float]) -> Fraction:
         """Return what weights reach at least, ties in the worst order."""
         ratios = [weight.as_integer_ratio() for weight in weights.values()]
         common = lcm(*(whole for _, whole in ratios))
         factors = [part * (common // whole) for part, whole in ratios]
-        rows, total = whole_rows(in_decimals(self.lists.features)), 0
-        for query in self.factors:
+        features, levels, total = in_decimals(self.lists.features), self.parts.levels, 0
+        scale, rounded = scale_of(features), np.array(list(weights.values()))
+        for query in self.parts.factors:
             begin, end = self.lists.offsets[query : query + 2].tolist()
-            scores = {d: sum(w * x for w, x in zip(factors, rows[d], strict=True)) for d in range(begin, end)}
-            order = sorted(scores, key=lambda d: (-scores[d], self.gains[d]))[: self.k]
-            found = [(place, self.gains[d]) for place, d in enumerate(order) if self.gains[d][0]]
-            total += self.worth(query, found, 0)
+            scores = dict.fromkeys(range(begin, end), 0)
+            if end - begin > self.k:  # those behind the k-th by more than rounding errors are out of reach
+                with np.errstate(over="ignore", invalid="ignore"):
+                    leads = features[begin:end] @ rounded
+                    doubt = (len(rounded) + 2) * 2.0**-50 * (np.abs(features[begin:end]) @ np.abs(rounded)).max()
+                    behind = leads < np.partition(leads, -self.k)[-self.k] - doubt - 1e-300
+                scores = dict.fromkeys((begin + np.flatnonzero(~behind)).tolist(), 0)
+            for d in scores:
+                scores[d] = sum(map(mul, factors, _whole(features[d], scale)))
+            order = sorted(scores, key=lambda d: (-scores[d], levels[d]))[: self.k]
+            total += self.worth(query, [(place, levels[d]) for place, d in enumerate(order) if levels[d]], 0)
             checkpoint()
-        return Fraction(total, len(self.factors) * _ONE**2)
+        return Fraction(total, self.parts.n_queries * _ONE**2)
 
-    def worth(self, query: int, found: list[tuple[int, Enclosed]], side: int) -> int:
-        """Return what a query is worth with places and gains of its relevant documents, in units, as enclosed."""
-        rounded, total = (floor, ceil)[side], 0
-        for (place, gain), merit in zip(found, self.merits, strict=False):
-            total += rounded(gain[side] * self.factors[query][side] * _ONE) * self.places[side][place] * merit
+    def worth(self, query: int, found: list[tuple[int, int]], side: int) -> int:
+        """Return what a query is worth with places and levels of its relevant documents, in units, as enclosed."""
+        rounded, factor, total = (floor, ceil)[side], self.parts.factors[query][side], 0
+        for (place, level), merit in zip(found, map(int, self.parts.merits), strict=False):
+            total += rounded(self.parts.exact_gains[level][side] * factor * _ONE) * self.places[side][place] * merit
         return min(total, _ONE**2)  # no ranking is worth more than the best one
 
-    def _ideal(self, gains: list[Enclosed]) -> Enclosed | None:
-        """Return what the best ranking of gains, the largest first, is worth; `None` where there is no gain."""
-        relevant = sum(gain[0] > 0 for gain in gains)
-        if not relevant:
-            return None
-        if not self.graded:
-            one = Fraction({"recall": relevant, "map": relevant, "precision": self.k}.get(self.name, 1))
-            return one, one
-        sums = [sum(gain[i] * place[i] for gain, place in zip(gains, self.discounts, strict=False)) for i in (0, 1)]
-        return Fraction(sums[0]), Fraction(sums[1])
 
-    def _discount(self, place: int) -> Enclosed:
-        if not self.graded:
-            exact = Fraction(1, place + 1 if self.name in ("mrr", "map") else 1)
-            return exact, exact
-        with localcontext(Context(_DIGITS)):
-            return _around(Decimal(2).ln() / Decimal(place + 2).ln())
-
-    def _gain(self, grade: float) -> Enclosed:
-        exact = Fraction(grade)
-        if not self.graded:
-            exact = Fraction(grade > 0 and grade >= self.least)
-        elif self.name == "ndcg-exp" and grade == int(grade):
-            if grade > 50:
-                raise CertificateError("relevance must be at most 50 where a grade g gains 2**g - 1")
-            exact = Fraction(2 ** int(grade) - 1)
-        elif self.name == "ndcg-exp":
-            with localcontext(Context(_DIGITS)):
-                low, high = _around(Decimal(2) ** Decimal(grade))
-            return low - 1, high - 1
-        return exact, exact
+def scale_of(features: FloatArray) -> int:
+    """Return a power of two that makes all features whole."""
+    used = features[features != 0]
+    return 1 << max(0, 53 - int(np.frexp(used)[1].min())) if used.size else 1
 
 
-def _around(value: Decimal) -> Enclosed:
-    exact, off = Fraction(value), Fraction(_ALMOST)
-    return exact * (1 - off), exact * (1 + off)
+def _whole(row: FloatArray, scale: int) -> Ray:
+    """Return a row of features times a power of two that makes them whole."""
+    return tuple(part * (scale // whole) for part, whole in (x.as_integer_ratio() for x in row.tolist()))
 
 
-def whole_rows(features: FloatArray) -> list[Ray]:
-    """Return features times one power of two that makes them whole."""
-    ratios = [[x.as_integer_ratio() for x in row] for row in features.tolist()]
-    scale = max(whole for row in ratios for _, whole in row)
-    return [tuple(part * (scale // whole) for part, whole in row) for row in ratios]
+def difference(features: FloatArray, document: int, rival: int, scale: int) -> Ray:
+    """Return what a rival has more than a document, in whole numbers."""
+    return tuple(map(sub, _whole(features[rival], scale), _whole(features[document], scale)))
+
+
+def least_lead(features: FloatArray) -> Fraction:
+    """Return by how much some weights of each cell, absolute values summing to 1, tell all documents apart (O6).
+
+    0 where features [M, D], at most 2, are no multiples of 2^-52.
+    """
+    whole = features * 2.0**52
+    if (whole != np.rint(whole)).any():
+        return Fraction(0)
+    columns = whole.astype(np.int64)
+    columns -= columns.min(axis=0)
+    units = [max(unit, 1) for unit in np.gcd.reduce(columns, axis=0).tolist()]
+    spans = [max(most // unit, 1) for most, unit in zip(columns.max(axis=0).tolist(), units, strict=True)]
+    d = len(units)
+    power = max(d - 1, 1) ** (d - 1)
+    root = isqrt(power) + (isqrt(power) ** 2 < power)
+    inverse: Fraction = (
+        d * root * prod(spans) * sum(Fraction(1 << 52, c * u) for c, u in zip(spans, units, strict=True))
+    )
+    return 1 / inverse
 
 
 def roots(dimensions: int, nonnegative: bool) -> list[tuple[int, ...]]:
@@ -267,39 +246,18 @@ class Cones:
         if not (np.abs(self.features) <= 2).all() or (back != in_decimals(lists.features)).any():
             raise CertificateError("the exponents bring features beyond 2, or to where doubles do not hold them")
         self.dimensions = self.features.shape[1]
+        self.scale, self.least = scale_of(self.features), least_lead(self.features)
         self.known: dict[tuple[int, bytes], int] = {}
         rows: list[int] = []
         self.of_query: dict[int, slice] = {}
-        for query in measure.factors:
+        self.levels = measure.parts.levels
+        for query in measure.parts.factors:
             begin, end = lists.offsets[query : query + 2].tolist()
-            own = [d for d in range(begin, end) if measure.gains[d][0] > 0]
+            own = begin + np.flatnonzero(self.levels[begin:end])
             self.of_query[query] = slice(len(rows), len(rows) + len(own))
-            rows += sorted(own, key=lambda d: -measure.gains[d][0])
+            rows += own[np.argsort(-self.levels[own], kind="stable")].tolist()
         self.rows = np.array(rows, dtype=np.int64)
         self.queries = np.repeat(list(self.of_query), [own.stop - own.start for own in self.of_query.values()])
-
-    @cached_property
-    def whole(self) -> list[Ray]:
-        """Features as whole numbers."""
-        return whole_rows(self.features)
-
-    @cached_property
-    def unit(self) -> Fraction:
-        """By what `whole` is larger than the features."""
-        place = np.unravel_index(np.abs(self.features).argmax(), self.features.shape)
-        return Fraction(self.whole[place[0]][int(place[1])]) / (Fraction(float(self.features[place])) or 1)
-
-    @cached_property
-    def least(self) -> Fraction:
-        """What some weights of each cell, absolute values summing to 1, tell apart all documents by (O6)."""
-        columns = list(zip(*self.whole, strict=True))
-        units = [gcd(*(x - column[0] for x in column)) or 1 for column in columns]
-        spans = [max((max(column) - min(column)) // unit, 1) for column, unit in zip(columns, units, strict=True)]
-        d = self.dimensions
-        power = max(d - 1, 1) ** (d - 1)
-        root = isqrt(power) + (isqrt(power) ** 2 < power)
-        inverse = d * root * prod(spans) * sum(Fraction(1, c * u) for c, u in zip(spans, units, strict=True))
-        return Fraction(1 / inverse / (self.unit or 1))
 
     def whole_cone(self, signs: tuple[int, ...]) -> Cone:
         """Return the orthant with these signs."""
@@ -307,17 +265,17 @@ class Cones:
         ahead = np.zeros(len(self.rows), dtype=np.int64)
         none = np.zeros(0, dtype=np.int64)
         pairs: list[tuple[IntArray, IntArray, IntArray]] = [(none, none, none.reshape(0, self.dimensions))]
-        levels = {gain: level for level, gain in enumerate(sorted(set(self.measure.gains)))}
-        levels_of = np.array([levels[gain] for gain in self.measure.gains])
         for query, own in self.of_query.items():
             begin, end = self.lists.offsets[query : query + 2].tolist()
             for ranked in range(own.start, own.stop):
                 row = int(self.rows[ranked])
-                rivals = begin + np.flatnonzero(levels_of[begin:end] != levels_of[row])
+                rivals = begin + np.flatnonzero(self.levels[begin:end] != self.levels[row])
                 others, values = self.features[rivals], self.features[row]
                 leads = ((others > values).astype(np.int8) - (others < values)) * np.array(signs, dtype=np.int8)
                 leading, trailing = (leads >= 0).all(axis=1), (leads <= 0).all(axis=1)
-                ahead[ranked] = np.count_nonzero(leading & (~trailing | (levels_of[rivals] < levels_of[row])))
+                ahead[ranked] = np.count_nonzero(leading & (~trailing | (self.levels[rivals] < self.levels[row])))
+                if ahead[ranked] >= self.measure.k:  # (O5)
+                    continue
                 rest = ~leading & ~trailing
                 pairs.append((np.full(np.count_nonzero(rest), ranked), rivals[rest], leads[rest]))
             checkpoint()
@@ -360,8 +318,15 @@ class Cones:
         np.add.at(ahead, led, 1)
         rest &= ahead[cone.ranked] < self.measure.k  # (O5)
         rays = (*cone.rays[:replaced], ray, *cone.rays[replaced + 1 :])
-        part = replace(cone, rays=rays, ranked=cone.ranked[rest], rivals=cone.rivals[rest], signs=signs[rest],
-                       ahead=ahead, empty=bool((leading & trailing).any()))  # fmt: skip
+        part = replace(
+            cone,
+            rays=rays,
+            ranked=cone.ranked[rest],
+            rivals=cone.rivals[rest],
+            signs=signs[rest],
+            ahead=ahead,
+            empty=cone.empty or bool((leading & trailing).any()),
+        )
         return self._bounded(part, np.unique(self.queries[led]).tolist())
 
     def _bounded(self, cone: Cone, changed: list[int]) -> Cone:
@@ -378,28 +343,26 @@ class Cones:
 
     def _filled(self, query: int, ahead: list[int]) -> int:
         """Return the most that a query is worth where at least so many others lead its relevant documents (O1)."""
-        gains = [self.measure.gains[row] for row in self.rows[self.of_query[query]].tolist()]
-        releases: dict[Enclosed, list[int]] = {gain: [] for gain in gains}  # the largest gain first
-        for gain, least in zip(gains, ahead, strict=True):
-            releases[gain].append(least)
+        levels = self.levels[self.rows[self.of_query[query]]].tolist()
+        releases: dict[int, list[int]] = {level: [] for level in levels}  # the largest gain first
+        for level, least in zip(levels, ahead, strict=True):
+            releases[level].append(least)
         for own in releases.values():
             own[:] = [least + j for j, least in enumerate(sorted(own))][::-1]
         found = []
         for place in range(self.measure.k):
-            gain = next((gain for gain, own in releases.items() if own and own[-1] <= place), None)
-            if gain is not None:
-                releases[gain].pop()
-                found.append((place, gain))
+            level = next((level for level, own in releases.items() if own and own[-1] <= place), None)
+            if level is not None:
+                releases[level].pop()
+                found.append((place, level))
         return self.measure.worth(query, found, 1)
 
     def _lead(self, document: int, rival: int, ray: Ray) -> int:
-        a, b = self.whole[document], self.whole[rival]
-        return sum(v * (y - x) for v, x, y in zip(ray, a, b, strict=True))
+        return sum(map(mul, ray, difference(self.features, document, rival, self.scale)))
 
     def _signs(self, cone: Cone, ray: Ray) -> IntArray:
-        """Return the sign of the lead of each rival at a ray, 0 where it is less than `least` (O6)."""
-        length = _length(ray)
-        rounded = np.array([x / length for x in ray])
+        """Return the sign of the lead of each rival at a ray, 0 where it is less than `least`."""
+        rounded = np.array([x / _length(ray) for x in ray])
         found: IntArray = np.empty(len(cone.ranked), dtype=np.int8)
         for begin in range(0, len(found), 1 << 16):
             some = slice(begin, begin + (1 << 16))
@@ -409,7 +372,7 @@ class Cones:
             found[some] = np.where(np.abs(leads) > doubt + 1.01 * float(self.least), np.sign(leads), 2)
         for i in np.flatnonzero(found == 2).tolist():
             lead = self._lead(int(self.rows[cone.ranked[i]]), int(cone.rivals[i]), ray)
-            found[i] = 0 if abs(lead) < self.least * self.unit * length else 1 if lead > 0 else -1
+            found[i] = 0 if abs(lead) < self.least * self.scale * _length(ray) else (lead > 0) - (lead < 0)
         return found
 
 
@@ -432,4 +395,4 @@ def _largest(reader: CertificateReader, cones: Cones, nonnegative: bool) -> Frac
         elif not cone.empty:
             largest = max(largest, cone.total)
     reader.end()
-    return Fraction(largest, len(cones.measure.factors) * _ONE**2)
+    return Fraction(largest, cones.measure.parts.n_queries * _ONE**2)

@@ -1,0 +1,121 @@
+"""What weights are worth on judged documents, whose order is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import fsum
+
+import numpy as np
+
+from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.model.judged import Judged, Parts, RankingMetric, rows_by_query
+from lpmert.numeric.rounding import in_decimals
+from lpmert.quoting import listed, quoted
+
+TIES = ("worst", "best", "given")
+"""In which documents with equal scores may come."""
+
+
+def evaluate(
+    lists: Judged, weights: Sequence[float] | FloatArray, metric: RankingMetric | str, *, ties: str = "worst"
+) -> float:
+    """Return the mean over the queries with a relevant document, with documents in exact order.
+
+    Parameters
+    ----------
+    lists : Judged
+        Documents with features and grades.
+    weights : array [D]
+        One for each feature.
+    metric : RankingMetric or str
+        See `maximize`.
+    ties : {"worst", "best", "given"}
+        The order of documents with equal scores. In the given one of `read_judged`, runs are ranked as by trec_eval: by
+        falling name.
+
+    Raises
+    ------
+    DataError, MetricError
+        For weights that are no finite numbers, what is no metric or order, and lists without a relevant document.
+
+    Examples
+    --------
+    >>> lists = Judged([[1.0], [1.0], [0.0]], [0, 3], [1, 0, 1])
+    >>> evaluate(lists, [1.0], "mrr@3"), evaluate(lists, [-1.0], "mrr@3")
+    (0.5, 1.0)
+    """
+    if ties not in TIES:
+        raise DataError(f"ties must be one of {listed(TIES)}, not {quoted(ties)}")
+    parts = RankingMetric.of(metric).parts(lists)
+    return summed(in_decimals(lists.features), lists.offsets, _checked(lists, weights), parts, ties) / parts.n_queries
+
+
+def per_query(
+    lists: Judged, weights: Sequence[float] | FloatArray, metric: RankingMetric | str
+) -> dict[str, tuple[float, list[int]]]:
+    """Return for each query with a relevant document, by name, its value and the ranks of the documents that count.
+
+    Raises `DataError` as `evaluate` does.
+
+    Examples
+    --------
+    >>> lists = Judged([[1.0], [1.0], [0.0]], [0, 3], [1, 0, 1], queries=("cats",))
+    >>> per_query(lists, [1.0], "recall@2")
+    {'cats': (0.5, [2])}
+    """
+    parts = RankingMetric.of(metric).parts(lists)
+    found = by_query(in_decimals(lists.features), lists.offsets, _checked(lists, weights), parts)
+    return {lists.queries[q]: one for q, one in found.items()}
+
+
+def _checked(lists: Judged, weights: Sequence[float] | FloatArray) -> FloatArray:
+    given = np.asarray(weights, dtype=np.float64)
+    if given.shape != lists.features.shape[1:] or not np.isfinite(given).all():
+        raise DataError(f"weights must be {lists.features.shape[1]} finite numbers")
+    return given
+
+
+def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts, ties: str = "worst") -> float:
+    """Return the sum over the queries, each in units of its best value."""
+    return fsum(value for value, _ in by_query(features, offsets, weights, parts, ties).values())
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def by_query(
+    features: FloatArray, offsets: IntArray, weights: FloatArray, parts: Parts, ties: str = "worst"
+) -> dict[int, tuple[float, list[int]]]:
+    """Return what each query that counts is worth, and the ranks from 1 on of the documents that make it so."""
+    if not weights.all():  # what only features of weight 0 tell apart is no tie to look into
+        features, weights = features[:, weights != 0.0], weights[weights != 0.0]
+    terms = features * weights  # each term and sum is rounded by itself: equal documents have equal scores
+    scores, sizes = np.zeros(len(terms)), np.zeros(len(terms))
+    for column in terms.T:
+        scores = scores + column
+        sizes = sizes + np.abs(column)
+    later = np.arange(len(terms)) if ties == "given" else parts.gains if ties == "worst" else -parts.gains
+    errors = sizes * (len(weights) + 2) * 2.0**-52 + 1e-300
+    found = {}
+    for q, own in enumerate(rows_by_query(offsets)):
+        if parts.scales[q] == 0:
+            continue
+        k, reached, doubt = len(parts.discounts), scores[own], 2 * errors[own].max()
+        lowest = np.partition(reached, -k)[-k] if k < len(reached) else -np.inf
+        near = own.start + np.flatnonzero(~(reached < lowest - doubt))  # all of them after an overflow
+        order = near[np.lexsort((later[near], -scores[near]))]
+        clear = scores[order[:-1]] - scores[order[1:]] > doubt
+        doubtful = np.flatnonzero(~clear & (features[order[:-1]] != features[order[1:]]).any(axis=1))
+        starts = np.concatenate([[0], 1 + np.flatnonzero(clear), [len(order)]])
+        for run in np.unique(np.searchsorted(starts, doubtful, side="right")).tolist():
+            own = slice(starts[run - 1], starts[run])  # no clear lead within, and one before and after it
+            exact = {d: _dot(weights, features[d]) for d in order[own].tolist()}
+            order[own] = sorted(exact, key=lambda d: (-exact[d], later[d]))
+        gains = parts.gains[order[:k]]
+        places = np.flatnonzero(gains)
+        value = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)]) * parts.scales[q]
+        found[q] = value, (places + 1).tolist()
+    return found
+
+
+def _dot(weights: FloatArray, row: FloatArray) -> Fraction:
+    return sum((Fraction(w) * Fraction(x) for w, x in zip(weights.tolist(), row.tolist(), strict=True)), Fraction(0))
