@@ -403,9 +403,6 @@ THREADED = [
     *((name, {}, metric) for name in ("choices", "groups") for metric in ("bleu", "chrf")),
     ("cells", {}, "f1"),
     *(("cells", {"shape": shape}, metric) for shape in ("simplices", "boxes") for metric in ("bleu", "chrf")),
-    ("lp-mert", {"units": "1"}, ""),
-    ("lp-mert", {"look_ahead": "no"}, ""),
-    ("lp-mert", {"use_witnesses": "no"}, ""),
     *(("groups", {"size": size}, "") for size in ("2", "5", "8")),
 ]
 """Searches that go on in units of work: methods, options and metrics."""

@@ -255,11 +255,6 @@ class Method(Configurable, ABC):
         return not self.proves
 
     @property
-    def parallel(self) -> bool:
-        """Whether its searches go on in units of work with these options."""
-        return self.takes_jobs
-
-    @property
     def remembers(self) -> bool:
         """Whether a search goes on from what earlier ones left behind."""
         return False
