@@ -61,9 +61,10 @@ def attainable_selections(
 ) -> Iterator[tuple[IntArray, FloatArray | None]]:
     """Yield every attainable selection once, with weights that make it strictly best.
 
-    No list of the optimizer's may hold a feature vector twice. allowed [M]: hypotheses that may be chosen, by default all. A selection [S] counts from 0 within each list. The weights [D] are
-    `None` where the selection is attainable but no float64 weights show it. Depth first over the lists, so the time is
-    about that of one verdict per list, hypothesis and attainable choice of the lists before.
+    No list of the optimizer's may hold a feature vector twice. allowed [M]: hypotheses that may be chosen, by default
+    all. A selection [S] counts from 0 within each list. The weights [D] are `None` where the selection is attainable
+    but no float64 weights show it. Depth first over the lists, so the time is about that of one verdict per list,
+    hypothesis and attainable choice of the lists before.
     """
     heads = optimizer.offsets
     rows = np.arange(len(optimizer.features)) if allowed is None else np.flatnonzero(allowed)

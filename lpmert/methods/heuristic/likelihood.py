@@ -20,7 +20,7 @@ from lpmert.metrics.ratio import Bleu
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.lattice_problem import AnyProblem
 from lpmert.model.problem import Problem
-from lpmert.numeric.lists import first_best, list_numbers, rows_of_lists, standardised
+from lpmert.numeric.lists import first_best, list_numbers, rows_of_lists, units
 from lpmert.search.method import Comparator, Found
 
 _ITERATIONS = 10_000
@@ -157,7 +157,7 @@ def fitted_by_folds(
 
 def _path(lists: AllHypotheses, weights: FloatArray, fit: Fit, count: int = len(VARIANCES)) -> list[FloatArray]:
     """Return the weights [d] of each variance, the first `count` of them, each begun at those before."""
-    spread = standardised(lists.features, lists.offsets)[1]
+    spread = units([(lists.features, lists.offsets)])
     found = []
     for variance in VARIANCES[:count]:
         weights = fit(lists, spread**2 / variance, weights)
