@@ -277,7 +277,6 @@ def _searched(
 
 def _deliver(problem: Problem, result: Result, given: Mapping[str, float]) -> None:
     """Write the weights, to stdout if the file cannot be written, and report their score."""
-    import numpy as np
 
     from lpmert.errors import DataError
     from lpmert.formats.text import number_text
