@@ -130,8 +130,6 @@ def minimize_smooth(
 VARIANCES = (0.03, 0.3, 3.0, 30.0, 300.0)
 """Those tried, for weights of features in units of their spread within the lists; the narrowest prior comes first."""
 
-HELP = "parts of a cross-validation that chooses the variance, for features of equal spread; none: variance as given"
-
 Fit = Callable[[AllHypotheses, FloatArray, FloatArray], FloatArray]
 """Returns the weights [d] that a precision [d] gives on some lists, begun at weights [d]."""
 
@@ -186,7 +184,11 @@ class Likelihood(Comparator):
     """
 
     variance: float = option(1.0, "of the Gaussian prior; inf for none", above=0)
-    folds: int | None = option(None, HELP, least=2)
+    folds: int | None = option(
+        None,
+        "parts of a cross-validation that chooses the variance, for features of equal spread; none: variance as given",
+        least=2,
+    )
 
     name: ClassVar[str] = "likelihood"
     minimises = False
