@@ -439,17 +439,6 @@ class Links:
         For lattices. Source: Myers and Miller, Approximate matching of regular expressions, 1989.
         """
 
-    def most_matches(
-        self, words: Nodes, reader: tuple[IntArray, IntArray, IntArray, IntArray], n_orders: int
-    ) -> IntArray:
-        """Return for each order [N] the most n-grams of references on a path of a lattice.
-
-        words [L]: of the links, below 0 for none. reader: tokens, ends, follow and depth; word w has
-        tokens[ends[w]:ends[w + 1]]. The automaton of Aho and Corasick has as its state the longest end of what was read
-        that occurs in a reference, at most N tokens: follow [Q, A] leads from a state and a token to the next state,
-        depth [Q] is the length.
-        """
-
 class PathFinder:
     """Finds, lattice by lattice, the hypotheses that may win in a cone, and the links that these use.
 
