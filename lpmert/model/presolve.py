@@ -293,7 +293,9 @@ def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     dropped = [
         suspect
         for suspect, own in zip(pivots[rank:].tolist(), factors.T, strict=True)
-        if _is_combination(features, offsets, suspect, dict(zip(pivots[:rank].tolist(), own, strict=True)), exponents)
+        if _is_combination(
+            features, offsets, suspect, dict(zip(pivots[:rank].tolist(), own.tolist(), strict=True)), exponents
+        )
     ]
     return np.setdiff1d(np.arange(n_columns), dropped)
 

@@ -53,8 +53,7 @@ class Och(Comparator):
     takes_lattices: ClassVar[bool] = True
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        lattices = isinstance(problem, LatticeProblem)
-        search = LatticeLineSearch(problem) if lattices else LineSearch(problem.canonical)
+        search = LatticeLineSearch(problem) if isinstance(problem, LatticeProblem) else LineSearch(problem.canonical)
         lines = LineDescents(search, DESCENTS[self.directions])
         restarts = Restarts(self.restarts, self.stopping, self.walk_share)
         optima = local_optima(problem, lines, restarts, start, seed, clock)

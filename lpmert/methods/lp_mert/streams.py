@@ -101,7 +101,7 @@ class TwoHalves:
 
     def __init__(self, left: Stream, right: Stream, test: CombinationTest, *, lazy: bool) -> None:
         self.left, self.right = left, right
-        self.lists = np.concatenate([left.lists, right.lists])
+        self.lists: IntArray = np.concatenate([left.lists, right.lists])
         self.found: list[Combination] = []
         self._test = test
         self._lazy = lazy
