@@ -287,33 +287,34 @@ def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     triangle, pivots = qr(differences, mode="r", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
     rank = int(np.sum(diagonal > _SUSPICIOUS * diagonal[0]))
-    factors = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
-    factors *= np.frexp(largest[pivots[rank:]])[0] / np.frexp(largest[pivots[:rank]])[0][:, None]
-    exponents = np.frexp(largest)[1].tolist()
+    factors: FloatArray = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
+    sizes, exponents = np.frexp(largest)
+    factors = factors * (sizes[pivots[rank:]] / sizes[pivots[:rank], None])
+    clear, suspects = np.split(pivots, [rank])
     dropped = [
         suspect
-        for suspect, own in zip(pivots[rank:].tolist(), factors.T, strict=True)
+        for k, suspect in enumerate(suspects.tolist())
         if _is_combination(
-            features, offsets, suspect, dict(zip(pivots[:rank].tolist(), own.tolist(), strict=True)), exponents
+            features, offsets, suspect, dict(zip(clear.tolist(), factors[:, k].tolist(), strict=True)), exponents
         )
     ]
     return np.setdiff1d(np.arange(n_columns), dropped)
 
 
 def _is_combination(
-    features: FloatArray, offsets: IntArray, suspect: int, factors: Mapping[int, float], exponents: Sequence[int]
+    features: FloatArray, offsets: IntArray, suspect: int, factors: Mapping[int, float], exponents: IntArray
 ) -> bool:
     """Whether a column is exactly the combination of others, within lists, that rounded factors suggest.
 
     factors: of columns divided by two to the power of their exponents.
     """
-    column = {suspect: Fraction(-1) / Fraction(2) ** exponents[suspect]}
+    column = {suspect: Fraction(-1) / Fraction(2) ** int(exponents[suspect])}
     for other, factor in factors.items():
         guess = Fraction(factor).limit_denominator(_LARGEST_DENOMINATOR)
         if abs(factor - guess) > _FACTOR_ERROR:
             return False
         if guess:
-            column[other] = guess / Fraction(2) ** exponents[other]
+            column[other] = guess / Fraction(2) ** int(exponents[other])
     for begin, end in blocks_of_lists(offsets):
         if out_of_time():
             return False
