@@ -485,7 +485,7 @@ def settings_of(
     jobs = whole_number(jobs, "jobs", 1)
     checked_backend(backend)
     solver = method_of(method)
-    if jobs > 1 and not solver.parallel:
+    if jobs > 1 and not solver.takes_jobs:
         logger.warning("jobs=%d: method %r searches in one thread", jobs, solver.name)
     limits = checked_limits(time_limit, node_limit, gap, target, memory_limit)
     return solver, limits, whole_number(seed, "seed", 0)

@@ -133,7 +133,6 @@ METHODS = Registry(
         "exhaustive": "lpmert.methods.exhaustive:Exhaustive",
         "mip": "lpmert.methods.mip:Mip",
         "groups": "lpmert.methods.groups:Groups",
-        "subspace": "lpmert.methods.subspace:Subspace",
         "beam": "lpmert.methods.lp_mert.beam:Beam",
         "och": "lpmert.methods.heuristic.och:Och",
         "stabilised": "lpmert.methods.heuristic.och:Stabilised",

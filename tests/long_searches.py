@@ -18,7 +18,6 @@ from lpmert.methods.cells import cells
 from lpmert.methods.choices import choices
 from lpmert.methods.lattice import nodes
 from lpmert.methods.lattice import search as lattice_search
-from lpmert.methods.lp_mert import method as lp_mert
 from lpmert.model.graphs import Lattices
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.checkpoint import CheckpointFile
@@ -45,9 +44,7 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         patch.setattr(groups, "_BEGINNING", 0)
         patch.setattr(groups, "_TURN", 4 * SLICE)
         patch.setattr(groups, "_DESCENT_BUDGET", 500)
-        patch.setattr(lp_mert, "_ALONE", 0)
-        patch.setattr(lp_mert, "_UNIT", 1)
-        patch.setattr(lp_mert, "SLICE_STEPS", 8)
+        patch.setattr("lpmert.methods.lp_mert.method.SLICE_STEPS", 8)
         patch.setattr(lattice_search, "_ALONE", 0)
         patch.setattr(lattice_search, "_LOCAL_WORK", 0)
         patch.setattr(nodes, "_UNIT", 1)

@@ -34,8 +34,7 @@ def short_descent(*, one: bool = False) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lpmert.search.incumbent.DEFAULT_BUDGET", 200)
         if one:
-            patch.setattr("lpmert.search.incumbent._FEWEST", 1)
-            patch.setattr("lpmert.search.incumbent._MOST", 1)
+            patch.setattr("lpmert.search.incumbent._RATIO_BUDGET", (0, 1, 1))
         yield
 
 

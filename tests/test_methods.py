@@ -403,9 +403,6 @@ THREADED = [
     *((name, {}, metric) for name in ("choices", "groups") for metric in ("bleu", "chrf")),
     ("cells", {}, "f1"),
     *(("cells", {"shape": shape}, metric) for shape in ("simplices", "boxes") for metric in ("bleu", "chrf")),
-    ("lp-mert", {"units": "1"}, ""),
-    ("lp-mert", {"look_ahead": "no"}, ""),
-    ("lp-mert", {"use_witnesses": "no"}, ""),
     *(("groups", {"size": size}, "") for size in ("2", "5", "8")),
 ]
 """Searches that go on in units of work: methods, options and metrics."""
@@ -530,7 +527,6 @@ CHEAP = {
     "och": {"restarts": "2"},
     "random": {"draws": "40"},
     "stabilised": {"restarts": "2"},
-    "subspace": {"patience": "3"},
     "tpe": {"trials": "8"},
 }
 """Options with which heuristics take little time."""
@@ -634,10 +630,9 @@ def test_line_searches_of_lattices_end_no_lower_than_the_least_loss(directions: 
     [
         ("annealing", {"held_out": "0.5"}),
         ("mira", {}),
-        ("och", {"directions": "random", "restarts": "2"}),
+        ("och", {"restarts": "2"}),
         ("pro", {}),
         ("random", {"draws": "40"}),
-        ("subspace", {"patience": "3"}),
     ],
     ids=described,
 )

@@ -24,7 +24,6 @@ import lpmert
 from lpmert import Status
 from lpmert.errors import MethodError
 from lpmert.methods.heuristic.och import Och
-from lpmert.methods.lp_mert.method import LpMert
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
 from lpmert.system.files import scratch_folder
 from lpmert.workers import (
@@ -196,7 +195,6 @@ KINDS = (
     ("cells", "loss"),
     ("choices", "loss"),
     ("groups", "loss"),
-    ("lp-mert", "loss"),
     ("cells", "bleu"),
     ("choices", "bleu"),
     ("choices", "chrf"),
@@ -275,8 +273,7 @@ def test_an_interrupt_ends_a_comparison_whose_runs_are_in_threads() -> None:
 def test_methods_that_hand_no_work_out_say_so(caplog: pytest.LogCaptureFixture) -> None:
     for method, told in (
         ("grid", True),
-        (LpMert(chain=False), True),
-        (LpMert(), False),
+        ("lp-mert", True),
         ("groups", False),
         ("cells", False),
         ("och", True),

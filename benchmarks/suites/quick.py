@@ -22,7 +22,6 @@ from lpmert.methods.heuristic.och import Och
 from lpmert.methods.lp_mert.beam import Beam
 from lpmert.methods.lp_mert.method import LpMert
 from lpmert.methods.mip import Mip
-from lpmert.methods.subspace import Subspace
 from lpmert.methods.sweep import Sweep
 from lpmert.model.region import Region
 
@@ -34,12 +33,12 @@ NEAR = Loss(region=Region(cosine=0.999, around=RECOGNISER), label="cosine 0.999"
 
 CASES: tuple[tuple[Dataset, Loss, float, tuple[Solve, ...]], ...] = (
     (datasets.asr(2), LOSS, 979, (Solve(Sweep()), Solve(Cells()), Solve(Choices()))),
-    (datasets.asr(3), LOSS, 912, (Solve(Auto()), Solve(Cells()), Solve(Choices()), Solve(Och()), Solve(Subspace()))),
+    (datasets.asr(3), LOSS, 912, (Solve(Auto()), Solve(Cells()), Solve(Choices()), Solve(Och()))),
     (datasets.asr(3), POSITIVE, 976, (Solve(Auto()), Solve(Choices()))),
     (datasets.asr(3), NEAR, 969, (Solve(Cells()), Solve(Choices()))),
     (datasets.asr(5, slice(0, 12)), LOSS, 31, (Solve(Auto()), Solve(LpMert()), Solve(Och()), Solve(Beam()))),
     (datasets.generated(2000, 30, 2), LOSS, 4362, (Solve(Sweep()), Solve(Cells()))),
-    (datasets.generated(300, 20, 3), LOSS, 734, (Solve(Auto()), Solve(Choices()), Solve(Subspace()))),
+    (datasets.generated(300, 20, 3), LOSS, 734, (Solve(Auto()), Solve(Choices()))),
     (datasets.generated(8, 30, 8), LOSS, 13, (Solve(Cells()), Solve(Choices()), Solve(LpMert()), Solve(Beam()))),
     (
         datasets.generated(6, 6, 4),

@@ -277,12 +277,10 @@ def _searched(
 
 def _deliver(problem: Problem, result: Result, given: Mapping[str, float]) -> None:
     """Write the weights, to stdout if the file cannot be written, and report their score."""
-    import numpy as np
 
     from lpmert.errors import DataError
     from lpmert.formats.text import number_text
     from lpmert.formats.weights import keeps_loss, weights_text
-    from lpmert.search.decimals import few_decimals
     from lpmert.system.files import write_text
 
     names = problem.nbest.names
@@ -294,7 +292,6 @@ def _deliver(problem: Problem, result: Result, given: Mapping[str, float]) -> No
             names,
             weights,
             lambda given: keeps(given) and all(given[d] == fixed[d] for d in fixed),
-            shorten=partial(few_decimals, problem, fixed=np.isin(np.arange(len(names)), list(fixed))),
             path=WEIGHTS_FILE,
         )
         write_text(WEIGHTS_FILE, text)

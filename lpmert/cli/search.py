@@ -301,22 +301,13 @@ class WeightsOut:
         if self.like is not None:
             self.like.of_features(names)
 
-    def text(
-        self,
-        names: Sequence[str],
-        weights: FloatArray,
-        problem: AnyProblem | None,
-        *,
-        shorten: bool = False,
-    ) -> str:
+    def text(self, names: Sequence[str], weights: FloatArray, problem: AnyProblem | None) -> str:
         """Return weights [D] as text: in full as JSON, else with six decimals, or more where these change the loss of
-        a problem; without one, where they change the weights. shorten: to the fewest, where it takes more than six.
+        a problem; without one, where they change the weights.
         """
         import numpy as np
 
         from lpmert.formats.weights import TOOLKITS, WeightsFile, keeps_loss, settings_text, weights_text
-        from lpmert.model.problem import Problem
-        from lpmert.search.decimals import few_decimals
 
         keeps = partial(np.array_equal, weights) if problem is None else keeps_loss(problem, weights)
         if self.form == JSON:
@@ -324,10 +315,8 @@ class WeightsOut:
         if self.form in TOOLKITS:
             return settings_text(self.form, names, weights, keeps, self.roles or {})
         like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
-        own: dict[str, Any] = {"like": like, "scaled": self.form == UPDATE, "path": self.weights_out}
-        if shorten and isinstance(problem, Problem):
-            own["shorten"] = partial(few_decimals, problem)
-        return weights_text(names, weights, keeps, **own)[0]
+        scaled = self.form == UPDATE
+        return weights_text(names, weights, keeps, like=like, scaled=scaled, path=self.weights_out)[0]
 
     def save(self, text: Callable[[], str], out: Output) -> None:
         """Write a text to the file for weights, if there is one, or to stdout if no report went there."""

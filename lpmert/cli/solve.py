@@ -79,7 +79,7 @@ def solve(
 
     The progress column src says what found the best weights so far: I given weights, L line searches, C a cell of the
     weight space, S a selection, X exact arithmetic, W the sweep, E full enumeration, G parts solved separately, D and B
-    combinations of LP-MERT and of its beam, M the mixed-integer program, U a subspace.
+    combinations of LP-MERT and of its beam, M the mixed-integer program.
 
     For weights to use on unseen lists, see `lpmert tune`.
 
@@ -117,7 +117,7 @@ def solve(
         if search.wide:  # where rounding could leave the region
             return weights.text(result.names, result.weights, None)
         problem = problem_of(data, search.summed_metric(data), search.ties, search.region(data.names))
-        return weights.text(result.names, result.weights, problem, shorten=True)
+        return weights.text(result.names, result.weights, problem)
 
     def finish(data: Data, result: Result, stop: Interrupts) -> None:
         weights.save(partial(text, data, result), out)

@@ -20,12 +20,6 @@ Nodes = NDArray[np.int32]
 Losses = tuple[int, FloatArray, IntArray, FloatArray, FloatArray]
 """What hypotheses cost, as `lpmert.lines.line_search.LossInCore` has it; what is not needed is empty."""
 
-Choice = tuple[int, float]
-"""Which interval of a line is taken, and smoothing. Of those with the least level, 0 is the one nearest to 0 and 1 the
-widest in the angle atan(t / scale), in which its middle is taken; 2 is that around whose middle the mean level over
-`smoothing` units on each side is least. Intervals narrower than 1e-12 radians count only if there is no other.
-"""
-
 SphereRegion = tuple[FloatArray, FloatArray, FloatArray, float]
 """Where circles may go: limits [k, d], which weights must not make negative; and a cap of this cosine around a unit
 vector [D], in coordinates to which a basis [D, d] leads; no cap where it is empty: limits, basis, unit, cosine.
@@ -344,12 +338,16 @@ class LineSearch:
         """Return the level of decoding with weights [D], the first hypothesis of a list on ties."""
 
     def along(
-        self, weights: FloatArray, direction: FloatArray, low: float, high: float, scale: float, choice: Choice
+        self, weights: FloatArray, direction: FloatArray, low: float, high: float, scale: float
     ) -> tuple[float, float]:
-        """Return the level of the best interval of a line within low..high, and its middle; scale: the unit of t."""
+        """Return the least level on a line within low..high, and the middle of the nearest interval that has it.
+
+        The middle is taken in the angle atan(t / scale). Intervals narrower than 1e-12 radians count only if there is
+        no other.
+        """
 
     def best_coordinate(
-        self, weights: FloatArray, coordinates: IntArray, ranges: FloatArray, scale: float, choice: Choice
+        self, weights: FloatArray, coordinates: IntArray, ranges: FloatArray, scale: float
     ) -> tuple[int, float, float]:
         """Return which of some coordinates has the best step, the first of equals, its level, and its t.
 
@@ -439,17 +437,6 @@ class Links:
         """Return the least edits that turn the words [L] of a path into a reference [R]; words below 0 are silent.
 
         For lattices. Source: Myers and Miller, Approximate matching of regular expressions, 1989.
-        """
-
-    def most_matches(
-        self, words: Nodes, reader: tuple[IntArray, IntArray, IntArray, IntArray], n_orders: int
-    ) -> IntArray:
-        """Return for each order [N] the most n-grams of references on a path of a lattice.
-
-        words [L]: of the links, below 0 for none. reader: tokens, ends, follow and depth; word w has
-        tokens[ends[w]:ends[w + 1]]. The automaton of Aho and Corasick has as its state the longest end of what was read
-        that occurs in a reference, at most N tokens: follow [Q, A] leads from a state and a token to the next state,
-        depth [Q] is the length.
         """
 
 class PathFinder:

@@ -77,58 +77,6 @@ Index least_edits(const Links& links, Span<const Node> words, Span<const Node> r
     return all.back();
 }
 
-struct Reader {
-    Span<const Index> spelled, ends;
-    Rows<const Index> follow;
-    Span<const Index> depth;
-
-    static constexpr std::array members{"spelled", "ends", "follow", "depth"};
-};
-
-// Lemma L5 of proofs/lattices.md.
-Indices most_matches(const Links& links, Span<const Node> words, Reader reader, Index n_orders) {
-    const auto& [spelled, ends, follow, depth] = reader;
-    check_size(words.size(), links.size(), "words");
-    check_size(follow.rows(), depth.size(), "follow");
-    if (depth.size() < 1 || n_orders < 1) throw std::invalid_argument("depth must have an item, n_orders be positive");
-    check_within(depth, n_orders + 1, "depth");
-    for (Index state = 0; state < follow.rows(); ++state) check_within(follow[state], depth.size(), "follow");
-    check_within(spelled, follow.columns(), "spelled");
-    check_within(ends, spelled.size() + 1, "ends");
-    if (std::any_of(words.begin(), words.end(), [n_words = ends.size() - 1](Node word) { return word >= n_words; }))
-        throw std::invalid_argument("words must be below the number of words that are spelled");
-    // Of each node from first[node] on: states of the automaton that paths lead to, and the most n-grams on these.
-    Indices states{0}, counts(n_orders), first{0, 1}, best(n_orders), most(n_orders);
-    Indices place(depth.size(), -1);  // of a state at the node at hand
-    Index k = 0;
-    for (Index v = 1; v < links.nodes; ++v) {
-        for (; k < links.size() && links.targets[k] == v; ++k) {
-            const Node word = words[k];
-            const Index end = first[links.sources[k] + 1];
-            for (Index i = first[links.sources[k]]; i < end; ++i) {
-                Index state = states[i];
-                std::copy_n(counts.begin() + i * n_orders, n_orders, best.begin());
-                for (Index t = word < 0 ? 0 : ends[word]; word >= 0 && t < ends[word + 1]; ++t) {
-                    state = follow[state][spelled[t]];
-                    for (Index o = 0; o < depth[state]; ++o) best[o] += 1;
-                }
-                if (place[state] < 0) {
-                    place[state] = count(states);
-                    states.push_back(state);
-                    counts.resize(counts.size() + best.size());
-                }
-                Index* const own = counts.data() + place[state] * n_orders;
-                for (Index o = 0; o < n_orders; ++o) own[o] = std::max(own[o], best[o]);
-            }
-        }
-        for (Index i = first.back(); i < count(states); ++i) place[states[i]] = -1;
-        first.push_back(count(states));
-    }
-    for (Index i = first[links.nodes - 1] * n_orders; i < count(counts); ++i)
-        most[i % n_orders] = std::max(most[i % n_orders], counts[i]);
-    return most;
-}
-
 }  // namespace
 
 void bind_lattice(nb::module_& module) {
@@ -139,7 +87,6 @@ void bind_lattice(nb::module_& module) {
     define(links, "best_through", &best_through, "scores");
     define(links, "log10_paths", &log10_paths);
     define(links, "least_edits", &least_edits, "words", "reference");
-    define(links, "most_matches", &most_matches, "words", "reader", "n_orders");
 }
 
 }  // namespace lpmert::lattices

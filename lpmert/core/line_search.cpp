@@ -71,10 +71,6 @@ std::variant<LineSearch<SumOfCosts>, LineSearch<LossOfSums>> new_search(Lists li
     return LineSearch<LossOfSums>(lists, LossOfSums(losses));
 }
 
-void check_choice(Choice choice) {
-    if (choice.interval < 0 || choice.interval > SMOOTHED) throw std::invalid_argument("no such interval");
-}
-
 using Level = std::variant<Cost, double>;
 
 Level at(AnyLineSearch& self, Span<const double> weights) {
@@ -85,20 +81,18 @@ Level at(AnyLineSearch& self, Span<const double> weights) {
 }
 
 std::tuple<Level, double> along(AnyLineSearch& self, Span<const double> weights, Span<const double> direction,
-                                double low, double high, double scale, Choice choice) {
-    check_choice(choice);
+                                double low, double high, double scale) {
     return self.with([&](auto& search) -> std::tuple<Level, double> {
         search.score(weights);
         search.turn_to(direction);
-        const auto found = search.step(low, high, scale, choice);
+        const auto found = search.step(low, high, scale);
         return {found.level, found.at};
     });
 }
 
 std::tuple<Index, Level, double> best_coordinate(AnyLineSearch& self, Span<const double> weights,
-                                                 Span<const Index> coordinates, Rows<const double> ranges, double scale,
-                                                 Choice choice) {
-    check_choice(choice);
+                                                 Span<const Index> coordinates, Rows<const double> ranges,
+                                                 double scale) {
     check_size(ranges.rows(), self.lists.dimension(), "ranges");
     check_size(ranges.columns(), 2, "the rows of ranges");
     check_within(coordinates, ranges.rows(), "coordinates");
@@ -107,9 +101,9 @@ std::tuple<Index, Level, double> best_coordinate(AnyLineSearch& self, Span<const
         search.score(weights);
         search.prepare_coordinates();
         Index best = -1;
-        decltype(search.step(0.0, 0.0, 0.0, choice)) least{};
+        decltype(search.step(0.0, 0.0, 0.0)) least{};
         for (const Index d : coordinates) {
-            const auto step = search.coordinate_step(d, ranges[d][0], ranges[d][1], scale, choice);
+            const auto step = search.coordinate_step(d, ranges[d][0], ranges[d][1], scale);
             if (best < 0 || step.level < least.level) best = d, least = step;
         }
         return {best, least.level, least.at};
@@ -240,7 +234,7 @@ class Descent {
             const auto [low, high] = near.bounded() ? across(weights) : std::pair(-INF, INF);
             if (!(low < high)) continue;
             search.turn_to(direction);
-            const auto promised = search.step(low, high, length / norm(direction), {WIDEST, 0.0});
+            const auto promised = search.step(low, high, length / norm(direction), true);
             if (promised.level > cost) continue;
             for (std::size_t d = 0; d < trial.size(); ++d) trial[d] = weights[d] + promised.at * direction[d];
             length = near.bounded() ? 1.0 : norm(trial);
@@ -307,8 +301,8 @@ void bind_line_search(nb::module_& module) {
     nb::class_<AnyLineSearch> search(module, "LineSearch");
     define_init<Rows<const double>, Span<const Index>, Losses>(search, "columns", "offsets", "losses");
     define(search, "at", &at, "weights");
-    define(search, "along", &along, "weights", "direction", "low", "high", "scale", "choice");
-    define(search, "best_coordinate", &best_coordinate, "weights", "coordinates", "ranges", "scale", "choice");
+    define(search, "along", &along, "weights", "direction", "low", "high", "scale");
+    define(search, "best_coordinate", &best_coordinate, "weights", "coordinates", "ranges", "scale");
     define(search, "events", &events, "weights", "direction");
     define(module, "descend", &descend, "search", "weights", "near", "draws", "turns", "patience", "searches");
     define(module, "find_reaches", &find_reaches, "search", "centre");

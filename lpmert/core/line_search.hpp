@@ -39,15 +39,6 @@ double norm(Span<const double> vector);
 // Return the first of the rows begin..end - 1 with the best score.
 Index best_row(Span<const double> scores, Index begin, Index end);
 
-enum Interval { MIDPOINT, WIDEST, SMOOTHED };
-
-struct Choice {
-    int interval;
-    double smoothing;
-
-    static constexpr std::array members{"interval", "smoothing"};
-};
-
 struct Losses {
     Index kind;
     Span<const double> parameters;
@@ -166,11 +157,12 @@ class LineSearch {
         }
     }
 
-    // Return the best step on the line intercepts + t slopes.
-    Found<Level> step(double low, double high, double scale, Choice choice) {
+    // Return the best step on the line intercepts + t slopes; of equal ones the nearest, or that in the widest
+    // interval.
+    Found<Level> step(double low, double high, double scale, bool widest = false) {
         right.clear();
         each_event([&](Index row) { right.choose(row); }, [&](double t, Index a, Index b) { right.add(t, a, b); });
-        return chosen(low, high, scale, choice);
+        return right.finish().best(low, high, scale, widest);
     }
 
     // Make ready for steps along coordinates from these intercepts; the first time, the rows are sorted by each
@@ -192,7 +184,7 @@ class LineSearch {
             tops.push_back(*std::max_element(intercepts.begin() + lists.begin(s), intercepts.begin() + lists.end(s)));
     }
 
-    Found<Level> coordinate_step(Index d, double low, double high, double scale, Choice choice) {
+    Found<Level> coordinate_step(Index d, double low, double high, double scale) {
         const RoundedPoints points{intercepts.data(), lists.columns[d].data()};
         const Span<const Row> order = Span<const Row>(orders).part(d * lists.rows(), (d + 1) * lists.rows());
         right.clear();
@@ -200,7 +192,7 @@ class LineSearch {
             envelope.sorted_upper(
                 points, order.part(lists.begin(s), lists.end(s)), tops[s], [&](Row row) { right.choose(row); },
                 [&](double t, Row a, Row b) { right.add(t, a, b); });
-        return chosen(low, high, scale, choice);
+        return right.finish().best(low, high, scale, false);
     }
 
     // Find the pieces, within low..high, -pi <= low <= 0 <= high <= pi, of the circle cos(t) intercepts + sin(t)
@@ -240,12 +232,6 @@ class LineSearch {
     }
 
   private:
-    Found<Level> chosen(double low, double high, double scale, Choice choice) {
-        const Surface<Level>& surface = right.finish();
-        if (choice.interval == SMOOTHED) return surface.smoothest(low, high, scale, choice.smoothing);
-        return surface.best(low, high, scale, choice.interval == WIDEST);
-    }
-
     Reals scored;
     std::vector<Row> orders;  // [D, M]: the rows of each list, sorted by each feature
     Reals tops;               // [S]: the greatest intercept of each list

@@ -11,9 +11,6 @@ namespace lpmert::lines {
 // Intervals of a line that are narrower, in radians, than this are skipped: floating point cannot hold them.
 inline constexpr double LEAST_ANGLE = 1e-12;
 
-// Thresholds further than this times the scale count as if they were there, where no sum of them blurs the others.
-inline constexpr double FAR = 1e6;
-
 template <class Change>
 struct Event {
     double at;
@@ -96,41 +93,6 @@ struct Surface {
             if (any) break;
         }
         found.at = std::clamp(found.at, low, high);
-        return found;
-    }
-
-    // Return the level at that middle of an interval around which the mean level is least, and the middle. The mean is
-    // over t - radius..t + radius, the radius `smoothing` times the scale; the middle of an unbounded interval lies a
-    // radius beyond its end. Source: Gao, Yu, Yuan and Xu, HLT/EMNLP 2005 (smoothed sample risk).
-    Found<Level> smoothest(double low, double high, double scale, double smoothing) const {
-        const double radius = smoothing * scale;
-        Found<Level> found{levels[0], std::clamp(0.0, low, high)};
-        const std::size_t last = thresholds.size();
-        if (last == 0) return found;
-        Reals at(thresholds), sums(last);
-        for (double& t : at) t = std::clamp(t, -FAR * scale, FAR * scale);
-        for (std::size_t e = 1; e < last; ++e)
-            sums[e] = sums[e - 1] + (at[e] - at[e - 1]) * static_cast<double>(levels[e]);
-        // the integral of the levels from the first threshold to t, which lies in interval e
-        const auto integral = [&](double t, std::size_t e) {
-            if (e == 0) return (t - at[0]) * static_cast<double>(levels[0]);
-            return sums[e - 1] + (t - at[e - 1]) * static_cast<double>(levels[e]);
-        };
-        double least = INF;
-        std::size_t before = 0, after = 0;
-        for (std::size_t e = 0; e <= last; ++e) {
-            const double from = std::max(e == 0 ? at[0] - 2 * radius : at[e - 1], low);
-            const double to = std::min(e == last ? at[last - 1] + 2 * radius : at[e], high);
-            if (!(to > from)) continue;
-            const double step = from + (to - from) / 2;
-            while (before < last && at[before] <= step - radius) ++before;
-            while (after < last && at[after] <= step + radius) ++after;
-            const double mean = integral(step + radius, after) - integral(step - radius, before);
-            if (mean < least) {
-                least = mean;
-                found = {levels[e], step};
-            }
-        }
         return found;
     }
 };

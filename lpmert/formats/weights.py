@@ -100,9 +100,6 @@ DECIMALS = 6
 Keeps = Callable[[FloatArray], bool]
 """Whether weights [D] decode as well as others do."""
 
-Shorten = Callable[[FloatArray, int], FloatArray]
-"""From weights [D] and a number of decimals to others that decode as well, with so many decimals if there are any."""
-
 _FULL_DIGITS = 17
 _JSON = "json"
 _ENDINGS = (".json", ".ini", ".txt", ".opt", ".config", ".weights")
@@ -224,23 +221,21 @@ def weights_text(
     *,
     like: WeightsFile | None = None,
     scaled: bool = False,
-    shorten: Shorten | None = None,
     path: str | Path | None = None,
 ) -> tuple[str, FloatArray]:
     """Return a text with weights [D] of the features `names`, with as few digits as `keeps` allows, and what it says.
 
     The form is that of `like`, whose other content stays, or numbers on one line, as Moses writes weights.txt. With
     `scaled`, a positive factor gives them the L1 norm that those in `like` have. At least six decimals are written, and
-    as many more as it takes until the text, read again, is such that `keeps` is true of its weights; `shorten` may find
-    other weights that need no more. Raises `DataError` if that is not so for all 17 digits.
+    as many more as it takes until the text, read again, is such that `keeps` is true of its weights. Raises `DataError`
+    if that is not so for all 17 digits.
     """
     place = path if path is not None else "weights" if like is None else like.path
     template = _parse(" ".join(["0"] * len(names)) + " \n", place) if like is None else like
     old = template.of_features(names)
     norm = np.abs(old).sum()
     factor = norm / np.abs(weights).sum() if scaled and norm else 1.0
-    weights = weights * factor if shorten is None else shorten(weights * factor, DECIMALS)
-    for texts in _texts(weights):
+    for texts in _texts(weights * factor):
         content = template.with_weights(names, texts)
         written = _parse(content, place).of_features(names)
         if written.any() and keeps(written):

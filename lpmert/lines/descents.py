@@ -18,7 +18,7 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import lists_with_costs
-from lpmert.numeric.lists import reach_of, standardised
+from lpmert.numeric.lists import correlations, reach_of
 from lpmert.system.deadline import checkpoint, out_of_time
 
 
@@ -150,9 +150,9 @@ def even_basis(features: FloatArray, offsets: IntArray, ridge: float = _RIDGE) -
     Directions in which they vary less than this share (`ridge`) of the widest are not stretched further.
     """
     checkpoint()
-    alike, spread = standardised(features, offsets)
+    alike, spread = correlations(lambda: [(features, offsets)])
     checkpoint()
-    values, vectors = np.linalg.eigh(alike.T @ alike / len(alike))
+    values, vectors = np.linalg.eigh(alike)
     stretch = 1 / np.sqrt(np.maximum(values, 0) + ridge * (values[-1] if values[-1] > 0 else 1.0))
     return np.ascontiguousarray(vectors * stretch / spread[:, None])
 

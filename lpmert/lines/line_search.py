@@ -5,7 +5,6 @@ hypergraphs.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from functools import cached_property
 from math import inf
 from typing import NamedTuple
@@ -18,18 +17,9 @@ from lpmert.metrics.base import Metric, RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
-from lpmert.numeric.lists import standardised
+from lpmert.numeric.lists import units
 from lpmert.quoting import quoted
 from lpmert.system.deadline import out_of_time
-
-MIDPOINT, WIDEST, SMOOTHED = range(3)
-
-INTERVALS: Mapping[str, int] = {"midpoint": MIDPOINT, "widest": WIDEST, "smoothed": SMOOTHED}
-"""Which interval of a line is taken: of those with the least level the nearest or the widest, or the one around which
-the mean level is least (smoothed sample risk of Gao, Yu, Yuan and Xu, HLT/EMNLP 2005)."""
-
-SMOOTHING = 0.06
-"""Half the width of that mean, in units of |weights| / |direction|."""
 
 _PIECE = 1_000_000
 """Coordinates times hypotheses searched between two looks at the clock."""
@@ -84,7 +74,7 @@ class Space:
     @cached_property
     def spread(self) -> FloatArray:
         """Standard deviation [D] of each feature within the lists: random weights are drawn in units of its inverse."""
-        return standardised(self._features, self._offsets)[1]
+        return units([(self._features, self._offsets)])
 
     def range(self, weights: FloatArray, direction: FloatArray) -> tuple[float, float]:
         """Return the ends of the part of a line, around t = 0, that keeps to the limits."""
@@ -112,16 +102,7 @@ class Space:
 
 
 class LineSearcher(Space):
-    """Line searches in a space: what descents need of them.
-
-    interval: one of `INTERVALS`. Raises `MethodError` for another interval.
-    """
-
-    def __init__(self, canonical: Canonical, interval: str) -> None:
-        super().__init__(canonical)
-        if interval not in INTERVALS:
-            raise MethodError(f"interval={quoted(interval)} is none of {', '.join(INTERVALS)}")
-        self._choice = INTERVALS[interval], SMOOTHING
+    """Line searches in a space: what descents need of them."""
 
     @abstractmethod
     def at(self, weights: FloatArray) -> float:
@@ -135,11 +116,14 @@ class LineSearcher(Space):
     def _lists_on(self, weights: FloatArray, direction: FloatArray) -> OnLine: ...
 
     def along(self, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf) -> Step:
-        """Return the best step on the line weights + t direction, low <= t <= high, within the limits."""
+        """Return the best step on the line weights + t direction, low <= t <= high, within the limits.
+
+        It leads to the middle, as an angle, of the nearest of the intervals with the least level.
+        """
         lists, line = self._lists_on(weights, direction)
         least, most = self.range(weights, direction)
         low, high, scale = max(low, least), min(high, most), unit_of(weights, direction)
-        return Step(*lists.along(*line, low, high, scale, self._choice))
+        return Step(*lists.along(*line, low, high, scale))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray | None = None) -> tuple[int, Step]:
         """Return the coordinate whose line from weights [D] has the best step, and that step.
@@ -163,8 +147,8 @@ class LineSearch(LineSearcher):
     Not for use by several threads at a time. Raises `MethodError` for a metric that the core cannot compute.
     """
 
-    def __init__(self, canonical: Canonical, interval: str = "midpoint") -> None:
-        super().__init__(canonical, interval)
+    def __init__(self, canonical: Canonical) -> None:
+        super().__init__(canonical)
         self._lists = core.LineSearch(np.ascontiguousarray(self._features.T), self._offsets, loss_of_form(canonical))
 
     def at(self, weights: FloatArray) -> float:
@@ -193,7 +177,7 @@ class LineSearch(LineSearcher):
             if begin and out_of_time():
                 break
             some, scale = tried[begin : begin + piece], unit_of(weights, np.ones(1))
-            coordinate, *found = self._lists.best_coordinate(weights, some, ranges, scale, self._choice)
+            coordinate, *found = self._lists.best_coordinate(weights, some, ranges, scale)
             if found[0] < step.level:
                 best, step = coordinate, Step(*found)
         return best, step
@@ -202,21 +186,6 @@ class LineSearch(LineSearcher):
 def lists_with_costs(features: FloatArray, offsets: IntArray, costs: IntArray) -> core.LineSearch:
     """Return line searches on features [M, D] of lists offsets [S + 1] whose costs [M] add up."""
     return core.LineSearch(np.ascontiguousarray(features.T), offsets, _sum_of(costs))
-
-
-def line_search(
-    lists: core.LineSearch, weights: FloatArray, direction: FloatArray, *, low: float = -inf, high: float = inf
-) -> tuple[int, float]:
-    """Return the least cost on the line weights + t direction [D], and a t in the middle of an interval that has it.
-
-    low <= t <= high. The middle is taken in the angle, with |weights| / |direction| as the unit of t; the widest of
-    intervals with the same cost counts. The cost holds up to the rounding of scores: decode at the step to be sure.
-    Raises `ValueError` if low is not below high. Source: Och 2003.
-    """
-    if not low < high:
-        raise ValueError(f"the interval of a line search must have low < high, not {low} and {high}")
-    cost, step = lists.along(weights, direction, low, high, unit_of(weights, direction), (WIDEST, 0.0))
-    return int(cost), step
 
 
 def unit_of(weights: FloatArray, direction: FloatArray) -> float:
@@ -264,8 +233,8 @@ class LatticeLineSearch(LineSearcher):
     ACL 2009. Not for use by several threads at a time. Raises `MethodError` for a metric whose formula is not known.
     """
 
-    def __init__(self, problem: LatticeProblem, interval: str = "midpoint") -> None:
-        super().__init__(problem.canonical, interval)
+    def __init__(self, problem: LatticeProblem) -> None:
+        super().__init__(problem.canonical)
         self._problem = problem
         self._width = len(problem.settings.columns)
         self._loss(np.zeros((0, self._width)))

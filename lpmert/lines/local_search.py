@@ -164,13 +164,6 @@ def random_weights(space: Space, rng: np.random.Generator) -> FloatArray:
     return np.asarray(inside + scale * tan(rng.uniform(low, high)) * direction)
 
 
-DIRECTIONS = ("greedy", "cyclic", "powell", "random")
-
-
-PATIENCE = 3
-"""Random directions in a row, times the number of features, that may fail to help."""
-
-
 def local_optima(
     problem: Problem | LatticeProblem,
     lines: LineDescents,
@@ -202,31 +195,6 @@ def greedy(search: LineSearcher, weights: FloatArray, _rng: np.random.Generator,
             break
         weights, level = moved
         left = every[every != coordinate]  # the line just searched has nothing better
-    return weights, level
-
-
-def cyclic(search: LineSearcher, weights: FloatArray, _rng: np.random.Generator, clock: Clock) -> Optimum:
-    """Move along one coordinate after the other, until a round of all of them has not lowered the level."""
-    level = search.at(weights)
-    coordinate = failures = 0
-    while failures < search.dimension and not clock.expired():
-        _, step = search.best_coordinate(weights, np.array([coordinate]))
-        moved = _moved(search, weights, level, np.eye(search.dimension)[coordinate], step)
-        failures = failures + 1 if moved is None else 0
-        weights, level = moved or (weights, level)
-        coordinate = (coordinate + 1) % search.dimension
-    return weights, level
-
-
-def random_directions(search: LineSearcher, weights: FloatArray, rng: np.random.Generator, clock: Clock) -> Optimum:
-    """Move along random directions, until `PATIENCE` times D of them in a row have not lowered the level."""
-    level = search.at(weights)
-    failures = 0
-    while failures < PATIENCE * search.dimension and not clock.expired():
-        direction: FloatArray = rng.normal(size=search.dimension) / search.spread
-        moved = _moved(search, weights, level, direction, search.along(weights, direction))
-        failures = failures + 1 if moved is None else 0
-        weights, level = moved or (weights, level)
     return weights, level
 
 
@@ -262,7 +230,7 @@ def powell(search: LineSearcher, weights: FloatArray, _rng: np.random.Generator,
             directions[-1] = way / np.linalg.norm(way)
 
 
-DESCENTS: Mapping[str, Descent] = dict(zip(DIRECTIONS, (greedy, cyclic, powell, random_directions), strict=True))
+DESCENTS: Mapping[str, Descent] = {"greedy": greedy, "powell": powell}
 
 
 def _moved(

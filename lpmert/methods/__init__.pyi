@@ -28,5 +28,4 @@ from .heuristic.sparse import Perceptron as Perceptron
 from .lp_mert.beam import Beam as Beam
 from .lp_mert.method import LpMert as LpMert
 from .mip import Mip as Mip
-from .subspace import Subspace as Subspace
 from .sweep import Sweep as Sweep

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,27 +35,10 @@ class ExhaustiveSearch(UnboundedSearch):
         super().__init__(incumbent)
         self.finished = canonical.n_lists == 0
         self._canonical, self._heads = canonical, canonical.offsets[:-1]
-        self._known = incumbent.cost
-        self._last: IntArray | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        """Go through all selections, or all that come after the last one."""
-        form = self._canonical
-        # What alone costs more than the incumbent did is in no better selection: so are the far sides of limits.
-        allowed = form.costs <= self._known if len(form.limits) else None
-        optimizer = LinOptimizer(form.features, form.offsets, rounding=form.rounding)
-        found = attainable_selections(optimizer, allowed=allowed, after=self._last)
-        self._selections = iter(()) if self.finished else found
-
-    def state(self) -> Mapping[str, Any]:
-        kept = {"known": self._known, "last": self._last, "finished": self.finished}
-        return {**kept, "nodes": self.nodes, "unsettled": self.unsettled}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._known, self._last, self.finished = state["known"], state["last"], state["finished"]
-        self.nodes, self._unsettled = state["nodes"], state["unsettled"]
-        self._begin()
+        # What alone costs more than the incumbent is in no better selection: so are the far sides of limits.
+        allowed = canonical.costs <= incumbent.cost if len(canonical.limits) else None
+        optimizer = LinOptimizer(canonical.features, canonical.offsets, rounding=canonical.rounding)
+        self._selections = attainable_selections(optimizer, allowed=allowed)
 
     def advance(self) -> None:
         for _ in range(_SELECTIONS_A_SLICE):
@@ -72,23 +54,17 @@ class ExhaustiveSearch(UnboundedSearch):
                 self.incumbent.improve(cost, weights, "E")
             else:
                 self._leave_unsettled(cost)
-            self._last = selection
 
 
 def attainable_selections(
-    optimizer: LinOptimizer,
-    *,
-    start: FloatArray | None = None,
-    allowed: NDArray[np.bool_] | None = None,
-    after: IntArray | None = None,
+    optimizer: LinOptimizer, *, allowed: NDArray[np.bool_] | None = None
 ) -> Iterator[tuple[IntArray, FloatArray | None]]:
     """Yield every attainable selection once, with weights that make it strictly best.
 
-    No list of the optimizer's may hold a feature vector twice. start [D] are weights to try first. allowed [M]:
-    hypotheses that may be chosen, by default all. after [S]: begin behind this attainable selection. A selection [S]
-    counts from 0 within each list. The weights [D] are `None` where the selection is attainable but no float64 weights
-    show it. Depth first over the lists, so the time is about that of one verdict per list, hypothesis and attainable
-    choice of the lists before.
+    No list of the optimizer's may hold a feature vector twice. allowed [M]: hypotheses that may be chosen, by default
+    all. A selection [S] counts from 0 within each list. The weights [D] are `None` where the selection is attainable
+    but no float64 weights show it. Depth first over the lists, so the time is about that of one verdict per list,
+    hypothesis and attainable choice of the lists before.
     """
     heads = optimizer.offsets
     rows = np.arange(len(optimizer.features)) if allowed is None else np.flatnonzero(allowed)
@@ -97,9 +73,8 @@ def attainable_selections(
     order = (
         np.arange(len(candidates)) if allowed is None else np.argsort([len(c) != 1 for c in candidates], kind="stable")
     )
-    path = [] if after is None else (heads[:-1] + after)[order].tolist()
     chosen: list[int] = []
-    stack = [_children(optimizer, order, candidates, chosen, optimizer.solve({}, start=start), path)]
+    stack = [_children(optimizer, order, candidates, chosen, optimizer.solve({}))]
     while stack:
         found = next(stack[-1], None)
         if found is None:
@@ -109,7 +84,7 @@ def attainable_selections(
         row, verdict = found
         if len(stack) < len(order):
             chosen.append(row)
-            stack.append(_children(optimizer, order, candidates, chosen, verdict, path))
+            stack.append(_children(optimizer, order, candidates, chosen, verdict))
         else:
             selection = np.empty(len(order), dtype=np.int64)
             selection[order] = [*chosen, row]
@@ -122,18 +97,10 @@ def _children(
     candidates: list[IntArray],
     chosen: list[int],
     parent: Verdict,
-    path: list[int],
 ) -> Iterator[tuple[int, Verdict]]:
-    """Yield the rows of the next list that are attainable together with the chosen ones, with their verdicts.
-
-    Where the chosen ones are the beginning of the path, which is done, only what comes after it.
-    """
+    """Yield the rows of the next list that are attainable together with the chosen ones, with their verdicts."""
     decided = len(chosen)
-    rows_left = candidates[order[decided]]
-    if path and chosen == path[:decided]:
-        last = decided + 1 == len(order)
-        rows_left = rows_left[np.searchsorted(rows_left, path[decided], side="right" if last else "left") :]
-    for row in rows_left.tolist():
+    for row in candidates[order[decided]].tolist():
         rows = np.array([*chosen, row], dtype=np.int64)
         verdict = optimizer.solve((order[: decided + 1], rows), start=parent.weights, rows=parent.rows)
         if verdict.attainable:

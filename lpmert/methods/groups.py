@@ -26,9 +26,8 @@ from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.descents import Descents, descend
 from lpmert.methods.choices.choices import ROUNDS, SLICE, Choices, Common, SharedChoices, SumChoicesSearch
 from lpmert.methods.choices.ratio import close_oracle_height, cost_of_height, oracle_height, ratio_lists
-from lpmert.methods.subspace import improve, random_numbers
 from lpmert.model.canonical import Canonical, CanonicalWeights
-from lpmert.numeric.lists import columns_of, standardised
+from lpmert.numeric.lists import columns_of, units
 from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Answer
 from lpmert.system.deadline import checkpoint
@@ -349,14 +348,9 @@ _MOST_SAMPLED, _SAMPLED_A_SLICE = 600, 15
 _DESCENT_BUDGET = 10_000_000
 """Work of descents on all lists between two looks at the bound, as in `descend`."""
 
-_DESCENTS = 5
-"""Descents for each search of a subspace."""
-
 _DESCENT_SHARE = 10
 """Work in groups for each piece of a descent, which takes about five times as long: the bound is what is hard to raise.
 """
-
-_SUBSPACE_SLICES = 40
 
 _SAMPLING, _IMPROVING = 0.06, 5.0
 """The effort of one weights in the sample, and of descents between two looks at the bound."""
@@ -394,7 +388,8 @@ class GroupedSearch(Combined):
         super().__init__(incumbent)
         self._settings = settings
         self._canonical = canonical
-        self._rng = random_numbers(incumbent)
+        # through the weights on the seed with which these were found
+        self._rng = np.random.default_rng(np.frombuffer(incumbent.weights.tobytes(), dtype=np.uint32))
         work = max(1, canonical.features.size, CANDIDATES * canonical.n_lists)
         self._sample = np.empty((canonical.n_lists, int(np.clip(_SAMPLE_WORK // work, 50, _MOST_SAMPLED))))
         self._sampled = 0
@@ -407,7 +402,6 @@ class GroupedSearch(Combined):
         self._later = current_workers()  # once it is long
         self._field = SERIAL.share(Common(settings.selections, canonical))
         self._worked = 0
-        self._improvements = 0
         self._descent_budget = 0
         self._counted["groups"] = 0
 
@@ -448,7 +442,7 @@ class GroupedSearch(Combined):
             "to_begin": [number[group] for group in to_begin],
             "open": [number[group] for group in self._open],
             "counted": dict(self._counted),
-            "other": [self._worked, self._improvements, self._descent_budget],
+            "other": [self._worked, self._descent_budget],
             "random": self._rng.bit_generator.state,
         }
 
@@ -469,7 +463,7 @@ class GroupedSearch(Combined):
         elif self._sampled or self._to_begin or self._open or self._root.closed:
             self._sample = np.empty((0, 0))
         self._counted = Counter(state["counted"])
-        self._worked, self._improvements, self._descent_budget = state["other"]
+        self._worked, self._descent_budget = state["other"]
         self._rng.bit_generator.state = state["random"]
 
     def advance(self) -> None:
@@ -485,7 +479,7 @@ class GroupedSearch(Combined):
 
     @cached_property
     def _spread(self) -> FloatArray:
-        return standardised(self._canonical.features, self._canonical.offsets)[1]
+        return units([(self._canonical.features, self._canonical.offsets)])
 
     @cached_property
     def _descents(self) -> Descents:
@@ -518,10 +512,6 @@ class GroupedSearch(Combined):
         return cheap_for_few(self._canonical, weights, large, size, self._rng)
 
     def _improve(self) -> None:
-        self._improvements += 1
-        if self._improvements % (_DESCENTS + 1) == 0:
-            improve(self._canonical, self.incumbent, self._rng, slices=_SUBSPACE_SLICES)
-            return
         self._descents.offer(self.incumbent.weights)
         self._descents.run(_DESCENT_BUDGET)
         self._offer(CanonicalWeights(self._descents.best[1]), "L")

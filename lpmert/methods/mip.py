@@ -74,7 +74,6 @@ class MipSearch(Search):
         self._closed = False
         self._programs = 0
         self._cores = 0
-        self._forbidden: list[list[int]] = []
 
     @property
     def finished(self) -> bool:
@@ -93,20 +92,9 @@ class MipSearch(Search):
         rows = 0 if self._program is None else self._program.n_rows
         return {"nodes": self.nodes, "programs": self._programs, "rows": rows, "cores": self._cores}
 
-    def state(self) -> Mapping[str, Any]:
-        own = {"bound": self._bound, "closed": self._closed, "unsettled": self.unsettled}
-        return {**own, "forbidden": self._forbidden, "counts": [self.nodes, self._programs, self._cores]}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._bound, self._closed, self._unsettled = state["bound"], state["closed"], state["unsettled"]
-        self._forbidden = [list(rows) for rows in state["forbidden"]]
-        self.nodes, self._programs, self._cores = state["counts"]
-
     def advance(self) -> None:
         if self._program is None:
             self._program = _Program(self._canonical, self._unit)
-            for rows in self._forbidden:
-                self._program.forbid(rows)
         checkpoint()
         left = _time_left()
         # PuLP takes about as long to hand the program over as building it took.
@@ -143,11 +131,10 @@ class MipSearch(Search):
             return True
         if verdict.attainable:
             self._leave_unsettled(int(self._canonical.costs[selection].sum()))
-            self._forbidden.append(selection.tolist())
+            program.forbid(selection.tolist())
         else:
-            self._forbidden.append(sorted({row for _, row, _ in verdict.core}))
+            program.forbid(sorted({row for _, row, _ in verdict.core}))
             self._cores += 1
-        program.forbid(self._forbidden[-1])
         return False
 
 

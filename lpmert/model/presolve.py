@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,7 +16,6 @@ from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights, with_limits
 from lpmert.model.nbest import NBest
 from lpmert.model.reduction import Reduction
-from lpmert.numeric import modular
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import (
     Array,
@@ -28,7 +28,7 @@ from lpmert.numeric.lists import (
     take_rows,
     varying_columns,
 )
-from lpmert.numeric.rounding import Decimals, Rounding, exact_differences
+from lpmert.numeric.rounding import Decimals, Rounding, exact_differences, sums_of_columns
 from lpmert.system.deadline import out_of_time
 from lpmert.system.mapped import Spool, released
 from lpmert.system.memory import room_for
@@ -37,6 +37,9 @@ _COST_BITS = 60
 """Searches add up costs in 64 bits, beside `INFINITE_COST`: all selections, even outside the limits, stay below it."""
 
 _SUSPICIOUS = 1e-10
+
+_LARGEST_DENOMINATOR, _FACTOR_ERROR = 1000, 1e-9
+"""Of the coefficients of columns that are combinations of others, and what these may be off in floating point."""
 
 _SAMPLED_ROWS = 40
 """Rows for each column that mostly show already that no column is a combination of others."""
@@ -266,8 +269,8 @@ def _spread(column: FloatArray, first: FloatArray) -> float:
 def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     """Return columns that span all columns within lists, dropping only exact linear combinations of others.
 
-    Rank-revealing QR names the suspects; exact arithmetic confirms each on every row before it is dropped. A suspect
-    whose case takes too long stays: dropping it would only save time.
+    Rank-revealing QR names the suspects, and of which others each is a combination. Where the coefficients are small
+    fractions, exact arithmetic confirms that on every row; all other suspects stay: dropping them would only save time.
     """
     n_columns = features.shape[1]
     first = np.repeat(offsets[:-1], np.diff(offsets))
@@ -276,30 +279,66 @@ def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
     # Columns that are independent on some rows are so on all.
     if n_columns < 2 or out_of_time() or any(_clearly_independent(features, first, few) for few in (sample, rows)):
         return np.arange(n_columns)
-    from scipy.linalg import qr
+    from scipy.linalg import qr, solve_triangular
 
-    differences = _scaled_differences(features, first, rows)
+    differences, largest = _scaled_differences(features, first, rows)
     if differences.size * n_columns > _LARGEST_QR:  # the columns of R are in the same position to each other
         differences = np.asarray(np.linalg.qr(differences, mode="r"))
     triangle, pivots = qr(differences, mode="r", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
     rank = int(np.sum(diagonal > _SUSPICIOUS * diagonal[0]))
-    suspects = np.sort(pivots[rank:])
-    clear = np.setdiff1d(np.arange(n_columns), suspects)
-    dropped = modular.combinations(features, first, np.concatenate([clear, suspects]), len(clear))
+    factors: FloatArray = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
+    sizes, exponents = np.frexp(largest)
+    factors = factors * (sizes[pivots[rank:]] / sizes[pivots[:rank], None])
+    clear, suspects = np.split(pivots, [rank])
+    dropped = [
+        suspect
+        for k, suspect in enumerate(suspects.tolist())
+        if _is_combination(
+            features, offsets, suspect, dict(zip(clear.tolist(), factors[:, k].tolist(), strict=True)), exponents
+        )
+    ]
     return np.setdiff1d(np.arange(n_columns), dropped)
 
 
-def _scaled_differences(features: FloatArray, first: IntArray, rows: IntArray) -> FloatArray:
-    """Return what these rows of features [M, D] differ by from the rows `first` [M], in columns of largest entry 1."""
+def _is_combination(
+    features: FloatArray, offsets: IntArray, suspect: int, factors: Mapping[int, float], exponents: IntArray
+) -> bool:
+    """Whether a column is exactly the combination of others, within lists, that rounded factors suggest.
+
+    factors: of columns divided by two to the power of their exponents.
+    """
+    column = {suspect: Fraction(-1) / Fraction(2) ** int(exponents[suspect])}
+    for other, factor in factors.items():
+        guess = Fraction(factor).limit_denominator(_LARGEST_DENOMINATOR)
+        if abs(factor - guess) > _FACTOR_ERROR:
+            return False
+        if guess:
+            column[other] = guess / Fraction(2) ** int(exponents[other])
+    for begin, end in blocks_of_lists(offsets):
+        if out_of_time():
+            return False
+        own = offsets[begin : end + 1] - offsets[begin]
+        some = features[offsets[begin] : offsets[end]]
+        codes = sums_of_columns(some, own, column)[1]
+        if (codes != np.repeat(codes[own[:-1]], np.diff(own))).any():
+            return False
+    return True
+
+
+def _scaled_differences(features: FloatArray, first: IntArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return what these rows of features [M, D] differ by from the rows `first` [M], in columns of largest entry 1, and
+    these entries [D] before.
+    """
     differences = features[rows] - features[first[rows]]
     largest = np.abs(differences).max(axis=0)
-    return np.asarray(differences / np.where(largest > 0, largest, 1.0))
+    largest = np.where(largest > 0, largest, 1.0)
+    return differences / largest, largest
 
 
 def _clearly_independent(features: FloatArray, first: IntArray, rows: IntArray) -> bool:
     """Whether the columns of these rows are so far from dependent that rounding cannot make the difference."""
-    differences = _scaled_differences(features, first, rows)
+    differences, _ = _scaled_differences(features, first, rows)
     eigenvalues = np.linalg.eigvalsh(differences.T @ differences)
     return bool(eigenvalues[0] > _SUSPICIOUS * eigenvalues[-1])
 

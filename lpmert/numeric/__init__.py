@@ -1,1 +1,1 @@
-"""Numbers without a metric: rational and modular arithmetic, cones, least norm and linear programs."""
+"""Numbers without a metric: rational arithmetic, cones, least norm and linear programs."""

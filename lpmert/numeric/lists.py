@@ -97,17 +97,6 @@ def centred(features: FloatArray, offsets: IntArray) -> FloatArray:
     return np.asarray(features - means[list_numbers(offsets)])
 
 
-def standardised(features: FloatArray, offsets: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return centred features [M, D] in units of their standard deviation within the lists, and these units [D].
-
-    The unit of a feature that does not vary is 1.
-    """
-    alike = centred(features, offsets)
-    deviation = np.sqrt(np.einsum("ij,ij->j", alike, alike) / len(alike))  # their means are 0
-    spread = np.where(deviation > 0.0, deviation, 1.0)
-    return alike / spread, spread
-
-
 def mean_difference(values: FloatArray, offsets: IntArray) -> float:
     """Return the mean over lists, offsets [S + 1], of |a - b| for two values [m] of a list drawn with replacement."""
     lists = list_numbers(offsets)

@@ -1,8 +1,8 @@
 """Good weights: first ones for a search to begin with, and better ones while it runs.
 
-First weights come from descents on sums of losses, line searches or evolution on a ratio, and chords of a cap. While a
-search goes on, evolution takes turns with descents, which begin near the best weights, or, for metrics that do not add
-up and within regions, go by Powell's method from where steps at a temperature lead.
+First weights come from descents on sums of losses, and from line searches or evolution on a ratio or within a cap.
+While a search goes on, evolution takes turns with descents, which begin near the best weights, or, for metrics that do
+not add up and within regions, go by Powell's method from where steps at a temperature lead.
 
 Sources: Press and others, Numerical Recipes, section on direction set methods; Kirkpatrick, Gelatt and Vecchi,
 Optimization by simulated annealing, Science 1983 (here with exact steps along circles, see lpmert/core/circle.cpp).
@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
-from math import sqrt
 
 import numpy as np
 
 from lpmert.errors import FloatArray
 from lpmert.lines.descents import DEFAULT_BUDGET, OVERHEAD, Descents, descend
-from lpmert.lines.line_search import LineSearch, line_search, lists_with_costs
+from lpmert.lines.line_search import LineSearch
 from lpmert.lines.local_search import (
     Clock,
     LineDescents,
@@ -37,7 +36,7 @@ from lpmert.model.catalogue import Catalogue
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
-from lpmert.numeric.cone import Cap, cones_of_region
+from lpmert.numeric.cone import cones_of_region
 from lpmert.search.evolution import Evolution
 from lpmert.search.method import Incumbent, Task
 from lpmert.system.deadline import OutOfTime, heeding, out_of_time
@@ -89,57 +88,11 @@ def moved(
         yield weights + (way / (np.abs(step).max(initial=0.0) or 1.0) if alike else way)
 
 
-_BUDGET = 3_000_000
-"""Hypotheses times line searches."""
-
-_MOST_SEARCHES = 400
-_INWARD = 1e-9
-
-
-def descend_in_cap(canonical: Canonical, start: CanonicalWeights, rng: np.random.Generator) -> Incumbent:
-    """Return the best weights that line searches in random directions find from a start inside the problem's cap."""
-    if canonical.cap is None:
-        raise ValueError("the problem has no cap")
-    _, _, costs = canonical.lists
-    best = Incumbent(canonical.clear_cost(start)[0], start, "L")
-    if not len(costs):
-        return best
-    lists = lists_with_costs(*canonical.lists)
-    for _ in range(min(_MOST_SEARCHES, _BUDGET // len(costs) + 20)):
-        weights = best.weights / np.linalg.norm(best.weights)
-        direction = rng.normal(size=len(weights))
-        direction -= (direction @ canonical.cap.unit) * canonical.cap.unit
-        ends = _chord(canonical.cap, weights, direction)
-        if ends is None:
-            continue
-        _, step = line_search(lists, weights, direction, low=ends[0], high=ends[1])
-        candidate = CanonicalWeights(weights + step * direction)
-        cost, clear = canonical.clear_cost(candidate)
-        if clear and cost < best.cost and canonical.cap.contains(candidate):
-            best.improve(cost, candidate, "L")
-    return best
-
-
-def _chord(cap: Cap, weights: FloatArray, direction: FloatArray) -> tuple[float, float] | None:
-    """Return the interval of t in which weights + t direction, with the direction across the cap, is in the cap."""
-    along = float(weights @ cap.unit)
-    across = weights - along * cap.unit
-    reach = along * sqrt(1.0 / cap.cosine**2 - 1.0) * (1.0 - _INWARD)
-    a, b = float(direction @ direction), float(across @ direction)
-    root = b * b - a * (float(across @ across) - reach * reach)
-    if a == 0.0 or root <= 0.0:
-        return None
-    return (-b - sqrt(root)) / a, (-b + sqrt(root)) / a
-
-
 _USUAL_FEATURES = 6
 """With fewer features the search that follows is shorter, and good weights are fewer."""
 
-_RATIO_BUDGET = 30_000_000
-"""Hypotheses times line searches on a ratio."""
-
-_FEWEST, _MOST = 200, 3000
-"""Such line searches."""
+_CAP_BUDGET, _RATIO_BUDGET = (3_000_000, 20, 400), (30_000_000, 200, 3000)
+"""Hypotheses times line searches on a sum within a cap and on a ratio; fewest and most such line searches."""
 
 _EVALUATIONS = 4
 """Weights that can be decoded in the time of one line search."""
@@ -158,10 +111,8 @@ def first_incumbent(problem: Problem, seed: int, initial: CanonicalWeights | Non
         return Incumbent(0, CanonicalWeights(np.zeros(0)), "")
     inside = canonical.interior
     rng = np.random.default_rng(seed)
-    if canonical.additive and canonical.cap is not None and inside is not None:
-        first = inside if initial is None or not canonical.cap.contains(initial) else initial
-        return descend_in_cap(canonical, first, rng)
-    weights = _descended(canonical, seed, initial) if canonical.additive else _searched(problem, seed, initial)
+    descends = canonical.additive and canonical.cap is None
+    weights = _descended(canonical, seed, initial) if descends else _searched(problem, seed, initial)
     candidates = [one for one in (weights, initial, inside) if one is not None]
     sizes = [10.0 ** (-8 + k / 3) for k in range(_PERTURBATIONS)]
     beside = [moved(one, sizes, lambda: rng.normal(size=n)) for one in (weights, inside) if one is not None]
@@ -259,10 +210,12 @@ def _descended(canonical: Canonical, seed: int, initial: CanonicalWeights | None
 
 def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
     canonical = problem.canonical
-    if not isinstance(problem.metric, RatioMetric) or not canonical.n_lists or out_of_time():
+    known = canonical.additive or isinstance(problem.metric, RatioMetric)
+    if not known or not canonical.n_lists or out_of_time():
         return start_weights(canonical, None)
-    searches = int(np.clip(_RATIO_BUDGET // len(canonical.features), _FEWEST, _MOST))
-    if canonical.n_features >= _USUAL_FEATURES:
+    budget, fewest, most = _CAP_BUDGET if canonical.additive else _RATIO_BUDGET
+    searches = int(np.clip(budget // len(canonical.features), fewest, most))
+    if canonical.n_features >= _USUAL_FEATURES and not canonical.additive:
         clock = Clock(problem, _EVALUATIONS * searches)
         evolution = Evolution(problem, initial, np.random.default_rng(seed))
         while not clock.expired(0):

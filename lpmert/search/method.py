@@ -178,19 +178,9 @@ class DirectSearch(UnboundedSearch):
         return super().lower_bound if self._proves else None
 
     def advance(self) -> None:
-        self._end(self._settle())
-
-    def _end(self, unsettled: int | None) -> None:
-        self._unsettled = unsettled
+        self._unsettled = self._settle()
         self.nodes = 1
         self.finished = True
-
-    def state(self) -> Mapping[str, Any]:
-        return {"unsettled": self.unsettled} if self.finished else {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        if state:
-            self._end(state["unsettled"])
 
 
 class Watch:
@@ -253,11 +243,6 @@ class Method(Configurable, ABC):
     def random(self) -> bool:
         """Whether a comparison runs it with several seeds: other seeds find other weights."""
         return not self.proves
-
-    @property
-    def parallel(self) -> bool:
-        """Whether its searches go on in units of work with these options."""
-        return self.takes_jobs
 
     @property
     def remembers(self) -> bool:

@@ -1,4 +1,4 @@
-"""The open nodes of a long search, and the searches that work through them in units.
+"""The open nodes of a long search, which goes on in units of work.
 
 A search begins alone and goes on in units of work once it has turned out to be long. The number of batches that are out
 at once does not depend on the number of workers; each begins with the incumbent as it was when the batch went out, and
@@ -8,15 +8,12 @@ answers are taken in that order. So each unit begins alike for any number of wor
 from __future__ import annotations
 
 import heapq
-from abc import abstractmethod
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from lpmert.errors import FloatArray
-from lpmert.search.checkpoint import plain
-from lpmert.search.method import Incumbent, Search
 from lpmert.workers import SERIAL, Pending, Shared, Unit, Workers, current_workers
 
 _GROWTH, _SMALLEST, _LARGEST = 2, 0.5, 8
@@ -173,117 +170,3 @@ class NodeQueue(Generic[A]):
 
     def _batches(self) -> list[list[OpenNode]]:
         return [out.nodes for out in self._out] + list(self._staying)
-
-
-class Divisible(Search):
-    """A search that can say what is open in it, for others to go on with."""
-
-    @property
-    @abstractmethod
-    def granularity(self) -> int:
-        """What an improvement is at least."""
-
-    @abstractmethod
-    def open_parts(self) -> list[OpenNode]:
-        """Return what is open, the coarsest first."""
-
-
-class ParallelSearch(Search):
-    """A resumable search that begins as another one; the numbers are those of `NodeQueue`."""
-
-    def __init__(self, alone: Divisible, places: int, batch: int, unit: int, local_units: int = 0) -> None:
-        self.incumbent: Incumbent = alone.incumbent
-        self._beginning = alone
-        self._queue: NodeQueue[Answer] = NodeQueue(places, batch, unit, local_units)
-        self._counted: Counter[str] = Counter()
-
-    @property
-    @abstractmethod
-    def _long(self) -> bool:
-        """Whether the search alone has taken long enough, and can be left as it is now."""
-
-    @abstractmethod
-    def _common(self) -> object:
-        """Return what all units share."""
-
-    @abstractmethod
-    def _call(self, nodes: list[OpenNode], work: int) -> Call[Answer]:
-        """Return the unit that searches these nodes, for so much work, below the incumbent's cost."""
-
-    def _count(self, answer: Answer) -> None:
-        """Count what a unit has done."""
-        self._counted.update(answer.counts)
-
-    @property
-    def unsettled(self) -> int | None:
-        met = [cost for cost in (self._beginning.unsettled, self._unsettled) if cost is not None]
-        return min(met, default=None)
-
-    @property
-    def finished(self) -> bool:
-        if not self._queue.shared:
-            return self._beginning.finished
-        return not len(self._queue) or self._least >= self.incumbent.cost
-
-    @property
-    def _least(self) -> int:
-        """The least cost of anything that is open or unsettled, once there are units."""
-        upper, least = self._upper, self._queue.least_bound
-        return upper if least is None or least > upper - self._beginning.granularity else least
-
-    @property
-    def nodes(self) -> int:
-        return self._beginning.nodes + self._counted["nodes"]
-
-    @property
-    def open_nodes(self) -> int:
-        return len(self._queue) if self._queue.shared else self._beginning.open_nodes
-
-    @property
-    def lps(self) -> int:
-        return self._beginning.lps + self._counted["lps"]
-
-    def counters(self) -> Mapping[str, int]:
-        total = Counter(self._beginning.counters())
-        total.update(self._counted)
-        return total
-
-    def state(self) -> Mapping[str, Any]:
-        alone = [] if self._queue.shared or self._beginning.finished else self._beginning.open_parts()
-        parts = [plain(node) for node in (*alone, *self._queue.nodes())]
-        return {"parts": parts, "counts": dict(self.counters()), "unsettled": self.unsettled}
-
-    def give_up(self) -> None:
-        """Cancel the units that are out."""
-        self._queue.give_up()
-
-    def advance(self) -> None:
-        """Search on for a slice, or take the answer to the unit that went out first."""
-        if self.finished:
-            return
-        if self._queue.shared:
-            self._take_answer()
-            return
-        self._beginning.advance()
-        if self._long and not self._beginning.finished:
-            self._share(self._beginning.open_parts())
-
-    def _go_on(self, nodes: Iterable[OpenNode], counts: Mapping[str, int], unsettled: int | None) -> None:
-        """Go on, before the first slice, with the open nodes and the counts of another search for the same."""
-        self._counted = Counter(counts) - Counter(self._beginning.counters())
-        self._unsettled = unsettled
-        self._share(nodes)
-
-    def _share(self, nodes: Iterable[OpenNode]) -> None:
-        self._queue.push(nodes)
-        self._queue.share(self._common())
-
-    def _take_answer(self) -> None:
-        answer = self._queue.take(self._call)
-        self.incumbent.improve(answer.cost, answer.weights, answer.source)
-        if answer.unsettled is not None:
-            self._leave_unsettled(answer.unsettled)
-        self._count(answer)
-        limit = self.incumbent.cost - self._beginning.granularity
-        self._queue.push(node for node in answer.nodes if node.bound <= limit)
-        self._queue.send(self._call)

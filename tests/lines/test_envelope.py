@@ -10,7 +10,7 @@ from oracle import decoded
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.descents import descend
-from lpmert.lines.line_search import line_search, lists_with_costs
+from lpmert.lines.line_search import lists_with_costs
 
 AXES = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 
@@ -105,12 +105,8 @@ def test_lists_without_a_choice_have_no_events():
     events = line_events(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1, 2]), *AXES)
     assert len(events.thresholds) == 0
     assert events.start.tolist() == [0, 1]
-    assert line_search(lists_with_costs(np.ones((1, 2)), np.array([0, 1]), np.array([7])), *AXES)[0] == 7
-
-
-def test_an_empty_interval_is_refused():
-    with pytest.raises(ValueError, match="low < high"):
-        line_search(lists_with_costs(np.ones((1, 2)), np.array([0, 1]), np.array([7])), *AXES, low=1.0, high=1.0)
+    lists = lists_with_costs(np.ones((1, 2)), np.array([0, 1]), np.array([7]))
+    assert lists.along(*AXES, -np.inf, np.inf, 1.0)[0] == 7
 
 
 @pytest.mark.parametrize(("lists", "dimension"), [(40, 3), (1500, 3)])

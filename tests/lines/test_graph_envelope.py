@@ -10,6 +10,7 @@ from graph_problems import DrawnHypergraphs, all_paths, edits, random_links
 import lpmert
 from lpmert import Lattices, Region, core
 from lpmert.lines.line_search import LatticeLineSearch
+from lpmert.lines.local_search import DESCENTS
 from lpmert.methods import Och
 from lpmert.model.converters import measure_texts
 from lpmert.model.graphs import Graph
@@ -144,8 +145,8 @@ def test_och_on_lattices_is_och_on_the_lists_of_all_paths() -> None:
         np.array([[float(x) for x in row] for row in rows]), offsets, [[c] for own in paths.rows for _, c in own]
     )
     start = [1.0, -0.5, 0.25]
-    for interval in ("midpoint", "widest", "smoothed"):
-        method = Och(restarts=0, interval=interval)
+    for directions in DESCENTS:
+        method = Och(restarts=0, directions=directions)
         on_graphs = lpmert.minimize(lattices, method=method, initial_weights=start)
         on_lists = lpmert.minimize(lists, method=method, initial_weights=start)
         assert on_graphs.loss == on_lists.loss

@@ -12,7 +12,7 @@ from test_envelope import AXES, TRAVATAR
 
 from lpmert.api import minimize
 from lpmert.errors import MethodError
-from lpmert.lines.line_search import SMOOTHING, LineSearch
+from lpmert.lines.line_search import LineSearch
 from lpmert.lines.local_search import DESCENTS, Clock, powell
 from lpmert.methods.heuristic.och import Och
 from lpmert.model.canonical import Canonical
@@ -93,13 +93,12 @@ def level_at(problem, scores):
     return problem.metric.loss(form.totals.constant + form.totals.statistics[chosen].sum(axis=0))
 
 
-@pytest.mark.parametrize("interval", ["midpoint", "widest"])
 @pytest.mark.parametrize(
     ("high", "score", "ends"), [(np.inf, 4, (1, 3)), (0.0, 3, (-np.inf, -1)), (-3.0, 3, (-np.inf, -3))]
 )
-def test_line_search_reaches_the_scores_that_travatar_asserts(interval, high, score, ends):
+def test_line_search_reaches_the_scores_that_travatar_asserts(high, score, ends):
     features, offsets, scores = lists_of(TRAVATAR)
-    search = search_of(features, offsets, 10 - scores, interval=interval)
+    search = search_of(features, offsets, 10 - scores)
     assert search.at(AXES[0]) == 20 - 2
     step = search.along(*AXES, high=high)
     assert step.level == 20 - score
@@ -119,15 +118,14 @@ def test_powell_reaches_the_score_that_portage_asserts():
 @given(
     seed=st.integers(0, 10**6),
     kind=st.sampled_from(["loss", "bleu", "f1"]),
-    interval=st.sampled_from(["midpoint", "widest"]),
     integers=st.booleans(),
 )
 @settings(deadline=None, max_examples=60)
-def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, interval, integers):
+def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, integers):
     problem = Problem(random_nbest(seed, kind=kind, integers=integers), kind)
     form = problem.canonical
     assume(form.n_features)
-    search = LineSearch(form, interval)
+    search = LineSearch(form)
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=form.n_features)
     axes = list(np.eye(form.n_features))
@@ -138,42 +136,12 @@ def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, interva
         assert step.level == pytest.approx(least, abs=1e-12)
         assert level_at(problem, form.features @ (weights + step.t * direction)) == pytest.approx(least, abs=1e-12)
         best = joined([(low, high) for low, high, level in surface if level <= least + 1e-12])
-        scale = np.linalg.norm(weights) / np.linalg.norm(direction)
-        merit = {
-            "midpoint": [-max(low, -high, 0.0) for low, high in best],
-            "widest": [np.arctan(high / scale) - np.arctan(low / scale) for low, high in best],
-        }[interval]
+        merit = [-max(low, -high, 0.0) for low, high in best]
         (chosen,) = (place for place, (low, high) in enumerate(best) if low < step.t < high)
         assert merit[chosen] == pytest.approx(max(merit))
     _, step = search.best_coordinate(weights)
     levels = [search.along(weights, axis).level for axis in axes]
     assert step.level == pytest.approx(min(levels), abs=1e-12)
-
-
-@given(seed=st.integers(0, 10**6), kind=st.sampled_from(["loss", "f1"]))
-@settings(deadline=None, max_examples=40)
-def test_smoothed_interval_has_the_least_mean_level_around_its_middle(seed, kind):
-    problem = Problem(random_nbest(seed, kind=kind, integers=False), kind)
-    assume(problem.canonical.n_features)
-    rng = np.random.default_rng(seed)
-    weights, direction = rng.normal(size=(2, problem.canonical.n_features))
-    search = LineSearch(problem.canonical, "smoothed")
-    radius = SMOOTHING * np.linalg.norm(weights) / np.linalg.norm(direction)
-    pieces = brute_force(problem, weights, direction)
-    thresholds, levels = np.array([low for low, _, _ in pieces[1:]]), np.array([level for *_, level in pieces])
-    changes = levels[1:] != levels[:-1]
-    thresholds, levels = thresholds[changes], np.concatenate([levels[:1], levels[1:][changes]])
-
-    def mean(middle):
-        cuts = np.concatenate([[middle - radius], thresholds, [middle + radius]]).clip(middle - radius, middle + radius)
-        return float(np.diff(cuts) @ levels) / (2 * radius)
-
-    middles = [(low + high) / 2 for low, high in pairwise(thresholds)]
-    middles += [thresholds[0] - radius, thresholds[-1] + radius] if len(thresholds) else [0.0]
-    step = search.along(weights, direction)
-    # a threshold is known to some digits of its size, and the interval ends that far from where it should
-    assert mean(step.t) == pytest.approx(min(map(mean, middles)), abs=1e-9 * max(1.0, abs(step.t)))
-    assert step.level == pytest.approx(levels[np.searchsorted(thresholds, step.t)], abs=1e-9)
 
 
 @given(

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import oracle
@@ -108,3 +110,19 @@ def test_without_additions_as_many_combinations_are_tested_as_by_another_program
     assert result.loss == pytest.approx(OPTIMA[name], abs=1e-6)
     for length, count in zip((1, 2, 4, 8), tested, strict=True):
         assert result.counters[f"tested_{length}"] == pytest.approx(count, rel=0.01)
+
+
+def test_a_cell_that_costs_more_than_its_bound_said_waits_for_its_turn() -> None:
+    def found(*costs: int) -> list[Any]:
+        return [SimpleNamespace(cost=cost) for cost in costs]
+
+    left: Any = SimpleNamespace(lists=np.array([0]), found=found(0, 3), bound=9)
+    right: Any = SimpleNamespace(lists=np.array([1]), found=found(0), bound=1)
+    nothing: Any = None
+    both = TwoHalves(left, right, nothing, lazy=True)
+    assert both.best_in_frontier() == (0, 0)
+    both.expand_frontier((0, 0))
+    right.found += found(5)  # for another cell, as it may be
+    assert both.bound == 1
+    assert both.best_in_frontier() == (1, 0)
+    assert both.best_in_frontier() == (0, 1)

@@ -18,7 +18,7 @@ from lpmert.formats.detect import write
 from lpmert.formats.tables import write_table
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.problem import Problem
-from lpmert.numeric.lists import standardised
+from lpmert.numeric.lists import units
 from lpmert.reporting.lines import ListLines
 from lpmert.system.mapped import is_mapped
 from lpmert.unseen.averaging import loss_unit
@@ -210,7 +210,7 @@ def test_units_lines_and_spread_are_those_of_all_hypotheses(metric: str, monkeyp
     assert np.array_equal(losses, others[3])
     for block, other in zip(blocks, others[4], strict=True):
         assert all(np.array_equal(one, another) for one, another in zip(block, other, strict=True))
-    shares = spread / standardised(nbest.dense_features(), nbest.offsets)[1]
+    shares = spread / units([(nbest.dense_features(), nbest.offsets)])
     assert shares == pytest.approx(np.full(3, shares[0]))  # features are what they mean times one factor
 
 

@@ -189,7 +189,7 @@ def test_limits_of_any_size_neither_overflow_nor_vanish(coefficient: float, valu
 
 def test_methods_that_cannot_keep_to_a_cosine_say_so() -> None:
     around = dict.fromkeys(NAMES, 1.0)
-    for method in ("exhaustive", "groups", "mip", "subspace"):
+    for method in ("exhaustive", "groups", "mip"):
         with pytest.raises(MethodError, match="cosine"):
             lpmert.minimize(grid_of_pairs(0).nbest, region=Region(cosine=0.9, around=around), method=method)
 

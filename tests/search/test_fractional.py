@@ -27,7 +27,7 @@ def larger(seed: int) -> NBest:
 
 
 def test_methods_that_need_a_sum_over_lists_say_so() -> None:
-    for method in ("mip", "subspace", "beam"):
+    for method in ("mip", "beam"):
         with pytest.raises(MethodError, match="additive"):
             lpmert.minimize(larger(0), metric="f1", method=method)
     with pytest.raises(MethodError, match="ties"):

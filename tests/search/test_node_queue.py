@@ -2,69 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from long_searches import problem_of
 
 import lpmert
 from lpmert import Status
 from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.choices.choices import Choices, Common, search_batch
+from lpmert.methods.choices import choices
+from lpmert.methods.choices.choices import Choices, Common, SharedChoices, search_batch
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.method import Incumbent
-from lpmert.search.node_queue import Answer, Call, Divisible, OpenNode, ParallelSearch
-
-WEIGHTS = CanonicalWeights(np.zeros(1))
-
-
-class _Beginning(Divisible):
-    """A search whose costs are multiples of 2, with one open node."""
-
-    granularity = 2
-    unsettled = None
-    finished = False
-    nodes = open_nodes = lps = lower_bound = 0
-
-    def __init__(self) -> None:
-        self.incumbent = Incumbent(10, WEIGHTS, "")
-
-    def open_parts(self) -> list[OpenNode]:
-        return [_node(0)]
-
-    def advance(self) -> None: ...
-
-    def counters(self) -> Mapping[str, int]:
-        return {}
-
-
-class _InUnits(ParallelSearch):
-    lower_bound = 0
-    _long = True
-
-    def _common(self) -> object:
-        return None
-
-    def _call(self, nodes: list[OpenNode], work: int) -> Call[Answer]:  # noqa: ARG002
-        return _divide, (nodes,)
+from lpmert.search.node_queue import Answer, OpenNode
 
 
 def _node(bound: int) -> OpenNode:
     return OpenNode(bound, np.zeros(1))
 
 
-def _divide(_: object, nodes: list[OpenNode]) -> Answer:
-    """Leave nodes of all bounds up to the incumbent's cost."""
-    bounds = range(11) if nodes[0].bound == 0 else ()
-    return Answer([_node(bound) for bound in bounds], 10, WEIGHTS, "", None, {})
+def test_nodes_that_an_improvement_fits_into_stay_open_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = replace(Problem(problem_of(1, 8, 3)).canonical, step=2)
+    assert form.granularity == 2
+    weights = CanonicalWeights(np.ones(3))
 
+    def divide(_: object, nodes: list[OpenNode], *known: object) -> Answer:  # noqa: ARG001
+        """Leave nodes of all bounds up to the incumbent's cost."""
+        bounds = range(11) if nodes[0].bound == 0 else ()
+        return Answer([_node(bound) for bound in bounds], 10, weights, "", None, {})
 
-def test_nodes_that_an_improvement_fits_into_stay_open_and_no_others() -> None:
-    search: Any = _InUnits(_Beginning(), places=1, batch=1, unit=1)
-    search.advance()  # begins units
-    search.advance()  # takes the answer to the first
+    monkeypatch.setattr(choices, "search_batch", divide)
+    search = SharedChoices(Choices(units=1), form, Incumbent(10, weights, ""))
+    search.go_on_from(Answer([_node(0)], 10, weights, "", None, {}))
+    search.advance()
     assert sorted(node.bound for node in search._queue.nodes()) == list(range(9))  # 8 is the next cost below 10
 
 

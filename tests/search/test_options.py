@@ -110,7 +110,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: str,
 @pytest.mark.parametrize(
     ("method", "sets", "words"),
     [
-        ("och", ["directions=up"], "one of greedy, cyclic, powell, random; got 'up'. See `lpmert methods och`"),
+        ("och", ["directions=up"], "one of greedy, powell; got 'up'. See `lpmert methods och`"),
         ("och", ["restarts=many"], "a whole number of at least 0; got 'many'"),
         ("och", ["walk_share=1.5"], "a number of at least 0 and at most 1; got 1.5"),
         ("och", ["starts=2"], "no option 'starts'; its options are directions, restarts"),

@@ -22,7 +22,7 @@ from lpmert.system.deadline import Deadline, OutOfTime, heeding
 SLACK = 1.5
 """Seconds: a second beyond the limit, and something for threads that wait."""
 
-HEURISTIC = ("subspace", "beam", "och", "annealing", "likelihood", "msr", "pro", "mira", "nelder-mead", "random")
+HEURISTIC = ("beam", "och", "annealing", "likelihood", "msr", "pro", "mira", "nelder-mead", "random")
 
 
 def timed(nbest: NBest, limit: float, **settings: Any) -> Result:

@@ -10,7 +10,8 @@ goes on in units: batches of open nodes for the workers.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -34,8 +35,9 @@ from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import SortedLists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import exact_differences
-from lpmert.search.method import Incumbent, Method, Task
-from lpmert.search.node_queue import Answer, Call, Divisible, OpenNode, ParallelSearch
+from lpmert.search.checkpoint import plain
+from lpmert.search.method import Incumbent, Method, Search, Task
+from lpmert.search.node_queue import Answer, Call, NodeQueue, OpenNode
 from lpmert.system.deadline import checkpoint
 
 WORKING, ASKING, DONE = range(3)
@@ -87,10 +89,11 @@ class Choices(Method):
         return SharedChoices(self, task.canonical, task.incumbent, least)
 
 
-class ChoicesSearch(Divisible):
+class ChoicesSearch(Search):
     """A resumable search over selections; subclasses say what is summed.
 
-    lists: as sorted, the last n_fixed of them half-spaces, decided for good.
+    granularity: what an improvement is at least. lists: as sorted, the last n_fixed of them half-spaces, decided for
+    good.
     """
 
     phase = "selections"
@@ -105,7 +108,7 @@ class ChoicesSearch(Divisible):
         incumbent: Incumbent,
         cap: Cap | None,
     ) -> None:
-        self.incumbent, self._granularity = incumbent, granularity
+        self.incumbent, self.granularity = incumbent, granularity
         self._lists, self._offsets, self._cap = lists, lists.offsets, cap
         self._settings = options.core_settings(granularity, cores=cores)
         self._state = WORKING
@@ -131,14 +134,6 @@ class ChoicesSearch(Divisible):
     def least(self) -> int | None:
         """A lower bound on all costs that needs no search, where there is one; computed on first use."""
         return None
-
-    @least.setter
-    def least(self, least: int | None) -> None:
-        """Take what another search over the same lists knows."""
-
-    @property
-    def granularity(self) -> int:
-        return self._granularity
 
     @property
     def work(self) -> int:
@@ -191,6 +186,7 @@ class ChoicesSearch(Divisible):
         return upper if least > upper - self.granularity else least
 
     def open_parts(self) -> list[OpenNode]:
+        """Return what is open, the coarsest first, for others to go on with."""
         return [OpenNode(self._cost_of_bound(bound), data) for bound, data in self._core.open_nodes()]
 
     def go_on_with(self, part: OpenNode) -> None:
@@ -327,10 +323,6 @@ class RatioChoicesSearch(ChoicesSearch):
             self._least = cost_of_height(self._canonical, ratio.kind, height)
         return self._least
 
-    @least.setter
-    def least(self, least: int | None) -> None:
-        self._least = least
-
     def _aim(self) -> None:
         self._core.aim(self._canonical.loss_of(self.incumbent.cost))
         self._known = self._core.cost
@@ -396,20 +388,57 @@ def search_batch(common: Common, parts: list[OpenNode], cost: int, weights: Floa
     return Answer(left, found.cost, found.weights, found.source, search.unsettled, counts, search.work)
 
 
-class SharedChoices(ParallelSearch):
-    """A resumable search over selections; least: a cost that nothing undercuts, for a ratio metric, where known."""
+class SharedChoices(Search):
+    """A resumable search over selections, which goes on in units of work once it has taken long.
+
+    least: a cost that nothing undercuts, for a ratio metric, where known.
+    """
 
     phase = "selections"
 
     def __init__(self, options: Choices, canonical: Canonical, incumbent: Incumbent, least: int | None = None) -> None:
-        self._alone = Common(options, canonical, least).search(incumbent)
-        super().__init__(self._alone, options.units, _BATCH, _UNIT, _LOCAL_UNITS)
+        self.incumbent = incumbent
         self._options, self._canonical = options, canonical
+        self._alone = Common(options, canonical, least).search(incumbent)
+        self._queue: NodeQueue[Answer] = NodeQueue(options.units, _BATCH, _UNIT, _LOCAL_UNITS)
+        self._counted: Counter[str] = Counter()
         self._work = 0
 
     @property
+    def unsettled(self) -> int | None:
+        met = [cost for cost in (self._alone.unsettled, self._unsettled) if cost is not None]
+        return min(met, default=None)
+
+    @property
+    def finished(self) -> bool:
+        if not self._queue.shared:
+            return self._alone.finished
+        return not len(self._queue) or self.lower_bound >= self.incumbent.cost
+
+    @property
     def lower_bound(self) -> int:
-        return self._alone.lower_bound if not self._queue.shared else self._least
+        """The least cost of anything that is open or unsettled."""
+        if not self._queue.shared:
+            return self._alone.lower_bound
+        upper, least = self._upper, self._queue.least_bound
+        return upper if least is None or least > upper - self._alone.granularity else least
+
+    @property
+    def nodes(self) -> int:
+        return self._alone.nodes + self._counted["nodes"]
+
+    @property
+    def open_nodes(self) -> int:
+        return len(self._queue) if self._queue.shared else self._alone.open_nodes
+
+    @property
+    def lps(self) -> int:
+        return self._alone.lps + self._counted["lps"]
+
+    def counters(self) -> Mapping[str, int]:
+        total = Counter(self._alone.counters())
+        total.update(self._counted)
+        return total
 
     @property
     def effort(self) -> float:
@@ -420,18 +449,12 @@ class SharedChoices(ParallelSearch):
         """Work whose outcome is known, in this process."""
         return self._alone.work + self._work
 
-    @property
-    def _long(self) -> bool:
-        return self._alone.work >= _ALONE and self._alone.between_nodes
-
-    def _common(self) -> Common:
-        return Common(self._options, self._canonical, self._alone.least)
-
     def state(self) -> Mapping[str, Any]:
-        return {**super().state(), "least": self._alone.least}
+        alone = [] if self._queue.shared or self._alone.finished else self._alone.open_parts()
+        parts = [plain(node) for node in (*alone, *self._queue.nodes())]
+        return {"parts": parts, "counts": dict(self.counters()), "unsettled": self.unsettled}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._alone.least = state["least"]
         self._go_on((OpenNode(**part) for part in state["parts"]), state["counts"], state["unsettled"])
 
     def go_on_from(self, searched: Answer) -> None:
@@ -439,10 +462,42 @@ class SharedChoices(ParallelSearch):
         self._work = searched.work
         self._go_on(searched.nodes, searched.counts, searched.unsettled)
 
-    def _count(self, answer: Answer) -> None:
-        super()._count(answer)
+    def _go_on(self, nodes: Iterable[OpenNode], counts: Mapping[str, int], unsettled: int | None) -> None:
+        self._counted = Counter(counts) - Counter(self._alone.counters())
+        self._unsettled = unsettled
+        self._share(nodes)
+
+    def give_up(self) -> None:
+        """Cancel the units that are out."""
+        self._queue.give_up()
+
+    def advance(self) -> None:
+        """Search on for a slice, or take the answer to the unit that went out first."""
+        if self.finished:
+            return
+        if self._queue.shared:
+            self._take_answer()
+            return
+        self._alone.advance()
+        if self._alone.work >= _ALONE and self._alone.between_nodes and not self._alone.finished:
+            self._share(self._alone.open_parts())
+
+    def _share(self, nodes: Iterable[OpenNode]) -> None:
+        self._queue.push(nodes)
+        self._queue.share(Common(self._options, self._canonical, self._alone.least))
+
+    def _take_answer(self) -> None:
+        answer = self._queue.take(self._call)
+        self.incumbent.improve(answer.cost, answer.weights, answer.source)
+        if answer.unsettled is not None:
+            self._leave_unsettled(answer.unsettled)
+        self._counted.update(answer.counts)
         self._work += answer.work
+        limit = self.incumbent.cost - self._alone.granularity
+        self._queue.push(node for node in answer.nodes if node.bound <= limit)
+        self._queue.send(self._call)
 
     def _call(self, nodes: list[OpenNode], work: int) -> Call[Answer]:
+        """Return the unit that searches these nodes, for so much work, below the incumbent's cost."""
         upper = self.incumbent
         return search_batch, (nodes, upper.cost, upper.weights, work)

@@ -20,7 +20,7 @@ from lpmert.metrics.ratio import Bleu
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.lattice_problem import AnyProblem
 from lpmert.model.problem import Problem
-from lpmert.numeric.lists import first_best, list_numbers, rows_of_lists, standardised
+from lpmert.numeric.lists import first_best, list_numbers, rows_of_lists, units
 from lpmert.search.method import Comparator, Found
 
 _ITERATIONS = 10_000
@@ -130,8 +130,6 @@ def minimize_smooth(
 VARIANCES = (0.03, 0.3, 3.0, 30.0, 300.0)
 """Those tried, for weights of features in units of their spread within the lists; the narrowest prior comes first."""
 
-HELP = "parts of a cross-validation that chooses the variance, for features of equal spread; none: variance as given"
-
 Fit = Callable[[AllHypotheses, FloatArray, FloatArray], FloatArray]
 """Returns the weights [d] that a precision [d] gives on some lists, begun at weights [d]."""
 
@@ -157,7 +155,7 @@ def fitted_by_folds(
 
 def _path(lists: AllHypotheses, weights: FloatArray, fit: Fit, count: int = len(VARIANCES)) -> list[FloatArray]:
     """Return the weights [d] of each variance, the first `count` of them, each begun at those before."""
-    spread = standardised(lists.features, lists.offsets)[1]
+    spread = units([(lists.features, lists.offsets)])
     found = []
     for variance in VARIANCES[:count]:
         weights = fit(lists, spread**2 / variance, weights)
@@ -186,7 +184,11 @@ class Likelihood(Comparator):
     """
 
     variance: float = option(1.0, "of the Gaussian prior; inf for none", above=0)
-    folds: int | None = option(None, HELP, least=2)
+    folds: int | None = option(
+        None,
+        "parts of a cross-validation that chooses the variance, for features of equal spread; none: variance as given",
+        least=2,
+    )
 
     name: ClassVar[str] = "likelihood"
     minimises = False

@@ -18,8 +18,8 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import DataError, FloatArray, MethodError
-from lpmert.lines.line_search import INTERVALS, LatticeLineSearch, LineSearch, LineSearcher
-from lpmert.lines.local_search import DESCENTS, DIRECTIONS, STOPPING, Clock, LineDescents, Restarts, local_optima
+from lpmert.lines.line_search import LatticeLineSearch, LineSearch
+from lpmert.lines.local_search import DESCENTS, STOPPING, Clock, LineDescents, Restarts, local_optima
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -40,27 +40,20 @@ class Och(Comparator):
 
     directions: str = option(
         "greedy",
-        "greedy: the best of all coordinates; cyclic: one after the other; powell: a set that adapts; random: drawn",
-        choices=DIRECTIONS,
+        "greedy: the best of all coordinates; powell: a set of directions that adapts",
+        choices=tuple(DESCENTS),
     )
     restarts: int = option(20, "random starts", least=0)
     stopping: str = option(
         "fixed", "foster-kuhn: as many starts as the best one so far needed, at least ten", choices=STOPPING
     )
     walk_share: float = option(0.9, "share of starts that step from the best weights so far", least=0, most=1)
-    interval: str = option(
-        "midpoint", "which of the best intervals of a line, see LineSearch", choices=tuple(INTERVALS)
-    )
 
     name: ClassVar[str] = "och"
     takes_lattices: ClassVar[bool] = True
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        search: LineSearcher
-        if isinstance(problem, LatticeProblem):
-            search = LatticeLineSearch(problem, self.interval)
-        else:
-            search = LineSearch(problem.canonical, self.interval)
+        search = LatticeLineSearch(problem) if isinstance(problem, LatticeProblem) else LineSearch(problem.canonical)
         lines = LineDescents(search, DESCENTS[self.directions])
         restarts = Restarts(self.restarts, self.stopping, self.walk_share)
         optima = local_optima(problem, lines, restarts, start, seed, clock)
@@ -112,7 +105,7 @@ class Stabilised(Method):
         parse=_selection,
     )
     regularised: bool = option(False, "quality is the mean over perturbed weights")
-    directions: str = option("powell", "see och", choices=DIRECTIONS)
+    directions: str = option("powell", "see och", choices=tuple(DESCENTS))
     stopping: str = option("foster-kuhn", "see och", choices=STOPPING)
     restarts: int = option(20, "see och", least=0)
     state: str | None = option(

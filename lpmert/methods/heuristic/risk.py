@@ -22,19 +22,11 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.local_search import Clock
-from lpmert.methods.heuristic.likelihood import (
-    HELP,
-    AllHypotheses,
-    basis_of,
-    fitted_by_folds,
-    lists_of,
-    minimize_smooth,
-)
+from lpmert.methods.heuristic.likelihood import AllHypotheses, basis_of, lists_of, minimize_smooth
 from lpmert.metrics.base import AdditiveMetric, Metric
 from lpmert.metrics.ratio import Bleu, LinearFraction
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
-from lpmert.numeric.lists import mean_difference
 from lpmert.quoting import quoted
 from lpmert.search.method import Comparator, Found
 
@@ -149,7 +141,7 @@ def risk_of(metric: Metric, lists: AllHypotheses) -> Risk:
     raise MethodError(f"no expected loss is known for metric {quoted(metric.name)}")
 
 
-SCHEDULES = ("entropy", "gamma", "fixed")
+SCHEDULES = ("entropy", "gamma")
 
 _MOST_DOUBLINGS = 40
 _FIRST_GAMMA = 0.1
@@ -175,9 +167,7 @@ class Annealing(Comparator):
     schedule "entropy": the objective is risk - T * entropy. T is halved from `first_temperature` (the paper takes 100,
     200 or 1000) to `last_temperature` (0.01 or 0.001); then the choice is quenched: T is 0 and gamma is doubled until
     the risk hardly changes. schedule "gamma": gamma is doubled from 0.1 on
-    until then, and T is 0. schedule "fixed": one step, T 0 and gamma 1; its `folds` choose the variance, and count
-    weights in units of the features' spread and risk in units of the mean difference between two hypotheses of a list:
-    see `fitted_by_folds`. Each objective has the term |w|^2 / (2 variance) on the caller's weights; `inf` means none,
+    until then, and T is 0. Each objective has the term |w|^2 / (2 variance) on the caller's weights; `inf` means none,
     and is what the schedule "entropy" takes unless told otherwise, "gamma" takes 1.
     The loss of a metric that is not additive counts once for every list, so that the same numbers serve.
 
@@ -187,36 +177,30 @@ class Annealing(Comparator):
     where a limit stops the run. The method starts from weights 0 unless others are given.
 
     Lattices and hypergraphs need losses of links, which add up: metric "loss". Then all paths count, each by itself,
-    also those with the same words. Neither `held_out` nor `folds` is for them.
+    also those with the same words. `held_out` is not for them.
     """
 
-    schedule: str = option("entropy", "what falls: the temperature, or the uncertainty, or nothing", choices=SCHEDULES)
+    schedule: str = option("entropy", "what falls: the temperature, or the uncertainty", choices=SCHEDULES)
     first_temperature: float = option(1000.0, "T0 of the schedule entropy; the paper takes 100, 200 or 1000", above=0)
     last_temperature: float = option(0.001, "where that schedule ends; the paper takes 0.01 or 0.001", above=0)
     variance: float | None = option(
         None, "of the Gaussian prior; inf for none, as in the schedule entropy by default; 1 in that of gamma", above=0
     )
     held_out: float = option(0.0, "share of the lists left out of the objective, to choose a step", least=0, below=1)
-    folds: int | None = option(None, f"in the schedule fixed: {HELP}", least=2)
 
     name: ClassVar[str] = "annealing"
     minimises = False
     takes_lattices: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.folds is not None and self.schedule != "fixed":
-            raise MethodError(f"folds choose the variance in the schedule fixed only, not in {self.schedule}")
-
     @property
     def random(self) -> bool:
-        return self.held_out > 0.0 or self.folds is not None
+        return self.held_out > 0.0
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         weights = np.zeros(problem.canonical.n_features) if start is None else start
         if isinstance(problem, LatticeProblem):
-            if self.held_out or self.folds is not None:
-                raise MethodError("annealing over all paths of lattices takes neither held_out nor folds; drop them")
+            if self.held_out:
+                raise MethodError("annealing over all paths of lattices takes no held_out; drop it")
             paths = AllPaths(problem)
             precision = self._precision(np.linalg.norm(basis_of(problem), axis=0))
             return self.anneal(lambda step: ObjectiveOfPaths(paths, step, precision), weights, clock)
@@ -227,39 +211,14 @@ class Annealing(Comparator):
             count = min(max(1, round(self.held_out * lists.n_lists)), lists.n_lists - 1)
             if count:
                 aside, lists = lists.take(np.sort(order[:count])), lists.take(np.sort(order[count:]))
-        if self.folds is not None:
-            return self._by_folds(lists, problem.metric, weights, self.folds, seed, clock)
-        risk, precision = self._risk(lists, problem.metric), self._precision(lists.scale)
+        share = 1.0 if isinstance(problem.metric, AdditiveMetric) else float(lists.n_lists)
+        risk, precision = sum_of_risks([(share, risk_of(problem.metric, lists))]), self._precision(lists.scale)
 
         def loss_aside(weights: FloatArray) -> float:
             return problem.metric.loss(aside.statistics[aside.chosen(weights)].sum(axis=0)) if aside else inf
 
         held_out = None if aside is None else loss_aside
         return self.anneal(lambda step: Objective(lists, risk, step, precision), weights, clock, held_out)
-
-    def _by_folds(
-        self, lists: AllHypotheses, metric: Metric, weights: FloatArray, folds: int, seed: int, clock: Clock
-    ) -> Found:
-        """Return the weights of least risk with the prior that costs least on parts left out."""
-        steps = 0
-
-        def fit(some: AllHypotheses, precision: FloatArray, begin: FloatArray) -> FloatArray:
-            nonlocal steps
-            risk = self._risk(some, metric)
-            slopes = risk(np.repeat(1.0 / np.diff(some.offsets), np.diff(some.offsets)))[1]
-            unit = mean_difference(slopes, some.offsets) or 1.0
-            objective = Objective(some, risk, Step(0.0, 1.0), unit * precision)
-            steps += 1
-            return minimize_smooth(objective, begin, clock, gradient=_GRADIENT, change=_CHANGE)[0]
-
-        found, _ = fitted_by_folds(lists, metric, weights, folds, seed, fit)
-        clock.keep(found)
-        return Found(found, {"schedule_steps": steps})
-
-    def _risk(self, lists: AllHypotheses, metric: Metric) -> Risk:
-        """Return the expected loss, times the lists where it is no sum over these."""
-        share = 1.0 if isinstance(metric, AdditiveMetric) else float(lists.n_lists)
-        return sum_of_risks([(share, risk_of(metric, lists))])
 
     def anneal(
         self,
@@ -291,9 +250,6 @@ class Annealing(Comparator):
         return Found(weights if held_out is None else best, {"schedule_steps": steps})
 
     def _steps(self) -> Iterator[Step]:
-        if self.schedule == "fixed":
-            yield Step(0.0, 1.0)
-            return
         gamma = _FIRST_GAMMA
         if self.schedule == "entropy":
             gamma = 1.0

@@ -1,14 +1,12 @@
 """Nodes of the search over lattices: cones, and what may win there of every lattice, its links or its hypotheses.
 
-Units of work look at some lattices in a cone, and the search takes their answers. Where the metric is a ratio, rows
-stand for lattices with too many hypotheses: the best that these attain.
+Units of work look at some lattices in a cone, and the search takes their answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,11 +15,7 @@ from numpy.typing import NDArray
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.choices.ratio import Ratio, best_height, cost_of_height
-from lpmert.metrics.base import RatioMetric
-from lpmert.metrics.text import Ideal, ideals, tokens_of_words
 from lpmert.model.catalogue import Catalogue, Lists, Way, checked_array
-from lpmert.model.graphs import SILENT, Hypergraphs
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.quoting import quoted
 from lpmert.search.checkpoint import State, plain
@@ -43,15 +37,13 @@ class OpenLattice:
     """A lattice with too many hypotheses that may win in the cone.
 
     marks: bits of the links of their paths, `count` of them; least: the least loss of these; needed: about how much
-    work it would be to list them. rows [P, K]: for a metric that is a ratio, what stands for them (see `ideals`),
-    `None` where nothing does.
+    work it would be to list them.
     """
 
     marks: NDArray[np.uint8]
     count: int
     least: int
     needed: float
-    rows: FloatArray | None = None
 
 
 MOST_KNOWN = 32
@@ -88,7 +80,6 @@ class Expander:
     def __init__(self, problem: LatticeProblem, labels: int) -> None:
         self._problem, self._labels = problem, labels
         self.longest = np.array([graph.links().largest_sums(np.abs(graph.features)) for graph in problem.exact_graphs])
-        self.ideals = Ideals(problem)
         self._finders: PerThread[core.PathFinder] = PerThread()
 
     def at_rays(self, rays: FloatArray) -> FloatArray:
@@ -99,7 +90,7 @@ class Expander:
         graph = self._problem.graphs[number]
         n_links = len(graph.sources)
         marks = np.packbits(np.ones(n_links, dtype=np.bool_))
-        return OpenLattice(marks, n_links, self._problem.least_loss(number), 0.0, self.ideals.rows(number))
+        return OpenLattice(marks, n_links, self._problem.least_loss(number), 0.0)
 
     def view(
         self, number: int, before: OpenLattice, known: Paths, rays: FloatArray, mixes: FloatArray, link_work: int
@@ -135,15 +126,14 @@ class Expander:
                 ways = [links[begin:stop] for begin, stop in pairwise(ends.tolist())]
                 return View(None, ways, features, middle, new, leading, work)
             needed = more * count / max(1, done)
-        least, rows, marks = before.least, before.rows, before.marks
+        least, marks = before.least, before.marks
         if narrower:
             chosen = np.zeros(len(graph.sources), dtype=np.bool_)
             chosen[left] = True
             marks = np.packbits(chosen)
             least = max(least, self._problem.least_loss(number, left))
-            rows = None if rows is None else self.ideals.rows(number, left)
             work += count
-        part = OpenLattice(marks, count, least, needed, rows)
+        part = OpenLattice(marks, count, least, needed)
         return View(part, [], rays[:0], middle, new, leading, work, crowded)
 
 
@@ -204,22 +194,10 @@ class Findings:
     """
 
     def __init__(self, problem: LatticeProblem, expander: Expander) -> None:
-        self._problem, self._longest, self._ideals = problem, expander.longest, expander.ideals
+        self._problem, self._longest = problem, expander.longest
         self.catalogue = Catalogue(problem)
         self._known: list[Paths] = [{} for _ in problem.graphs]
         self.work = self.expanded = self.failed = 0
-
-    def bound_of_ratio(self, lists: Lists, open: Mapping[int, OpenLattice], middle: FloatArray | None) -> int:
-        """Return a bound on the cost of a ratio metric, 0 where nothing stands for some open lattice, or none is open.
-
-        middle [K]: the sums of what is best somewhere.
-        """
-        rows = [lattice.rows for lattice in open.values()]
-        known = [own for own in rows if own is not None]
-        if not known or len(known) < len(rows):
-            return 0
-        listed = [self.catalogue.statistics[ids] for ids in lists.split().values()]
-        return self._ideals.bound([*listed, *known], middle)
 
     def narrowed(self, lists: Lists, rays: FloatArray) -> tuple[Lists, int, FloatArray, FloatArray]:
         """Return the hypotheses of lists that may win in a smaller cone of rays [d, d], their least losses, summed, the
@@ -342,7 +320,6 @@ class Expansion:
     def _conclude(self) -> None:
         self.lists = self.lists.joined(self._found)
         self._found = {}
-        self.bound = max(self.bound, self._findings.bound_of_ratio(self.lists, self.open, self.middle))
 
 
 def state_of_cones(cones: Sequence[Cone]) -> State:
@@ -357,7 +334,6 @@ def state_of_cones(cones: Sequence[Cone]) -> State:
             "count": np.array([one.count for one in lattices.values()], dtype=np.int64),
             "least": np.array([one.least for one in lattices.values()], dtype=np.int64),
             "needed": np.array([one.needed for one in lattices.values()], dtype=np.float64),
-            "rows": [one.rows for one in lattices.values()],
         },
         "cones": [
             {
@@ -374,10 +350,10 @@ def state_of_cones(cones: Sequence[Cone]) -> State:
 def cones_of(state: State, catalogue: Catalogue, problem: LatticeProblem) -> list[Cone]:
     """Return the cones of a state; they share what they shared; raises `ValueError` for what is none."""
     lists = [catalogue.lists_of(one) for one in state["lists"]]
-    columns = (state["lattices"][name] for name in ("marks", "count", "least", "needed", "rows"))
+    columns = (state["lattices"][name] for name in ("marks", "count", "least", "needed"))
     lattices = [
-        OpenLattice(marks, int(count), int(least), float(needed), rows)
-        for marks, count, least, needed, rows in zip(*columns, strict=True)
+        OpenLattice(marks, int(count), int(least), float(needed))
+        for marks, count, least, needed in zip(*columns, strict=True)
     ]
     width = problem.canonical.n_features
     most = len(all_mixes(width))
@@ -421,164 +397,9 @@ def _check(lattice: OpenLattice, problem: LatticeProblem, number: int) -> None:
         raise ValueError("marks of other links")
     if not np.isfinite(lattice.needed):
         raise ValueError("work without end")
-    if lattice.rows is not None:
-        checked_array(lattice.rows, np.float64, (len(lattice.rows), len(problem.settings.columns)))
     reached = np.zeros(graph.n_nodes, dtype=np.bool_)
     reached[0] = True
     for link in np.flatnonzero(kept).tolist():
         reached[graph.targets[link]] |= reached[graph.sources[link]] and reached[graph.seconds[link]]
     if not reached[-1]:
         raise ValueError("marks without a path")
-
-
-class _Automaton(NamedTuple):
-    """How to read tokens: alphabet [T] of all tokens, 0 for those of no reference; see `most_matches`."""
-
-    alphabet: IntArray
-    follow: IntArray
-    depth: IntArray
-
-
-class Spelling(NamedTuple):
-    """The tokens of all words of the vocabulary: word w has tokens[ends[w]:ends[w + 1]], by number."""
-
-    tokens: IntArray
-    ends: IntArray
-    places: dict[str, int]
-
-
-class Ideals:
-    """Rows for the lattices of a problem, and the bound that rows of all lattices give; none for additive metrics."""
-
-    def __init__(self, problem: LatticeProblem) -> None:
-        self._problem = problem
-        self._automata: dict[tuple[int, int], _Automaton] = {}
-        self._targets: dict[int, list[Ideal]] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What holds lattices against references has functions, and is made anew."""
-        return {"_problem": self._problem, "_automata": {}, "_targets": {}}
-
-    @cached_property
-    def spelling(self) -> Spelling | None:
-        """The words in tokens, `None` where the metric has none or a word is several."""
-        vocabulary = self._problem.lattices.vocabulary
-        split = None if self._problem.additive else tokens_of_words(self._problem.settings)
-        if split is None or any(word.split() != [word] for word in vocabulary):
-            return None
-        places: dict[str, int] = {}
-        tokens = [[places.setdefault(token, len(places)) for token in split(word)] for word in vocabulary]
-        ends = np.cumsum([0, *map(len, tokens)], dtype=np.int64)
-        return Spelling(np.array([one for own in tokens for one in own], dtype=np.int64), ends, places)
-
-    def rows(self, number: int, links: NDArray[np.integer] | None = None) -> FloatArray | None:
-        """Return rows [P, K] one of which is at least as good as any path of a lattice through some of its links.
-
-        `None` where nothing is known of such paths.
-        """
-        spelling = self.spelling
-        if spelling is None:
-            return None
-        graph = self._problem.graphs[number]
-        links = np.arange(len(graph.sources)) if links is None else links
-        place, words = self._spoken(number, links)
-        lengths = _sums(place, np.diff(spelling.ends)[words], len(links))
-        tokens = np.arange(-self._most(number, links, -lengths), self._most(number, links, lengths) + 1)
-        fewest = -self._most(number, links, -_sums(place, np.ones(len(place)), len(links)))
-        targets = self._targets.setdefault(
-            number, ideals(self._problem.settings, self._problem.lattices.references[number])
-        )
-        found = []
-        for which, target in enumerate(targets):
-            matches = np.minimum(target.most, self._matches(number, which, target, spelling, links))
-            found.append(target.rows(tokens, matches, fewest))
-        return np.concatenate(found)
-
-    def bound(self, rows: list[FloatArray], middle: FloatArray | None) -> int:
-        """Return a cost that no choice of a row [K] from each of several lists [P, K] undercuts.
-
-        middle [K]: sums near which the bound should be good.
-        """
-        metric, canonical = self._problem.metric, self._problem.canonical
-        if not isinstance(metric, RatioMetric):
-            raise TypeError("costs of an additive metric add up")
-        statistics = np.concatenate(rows)
-        offsets = np.cumsum([0, *map(len, rows)])
-        width = statistics.shape[1]
-        ratio = Ratio(
-            metric.kind,
-            metric.parameters,
-            statistics,
-            np.zeros(width),
-            statistics.max(axis=0),
-            np.zeros(len(statistics), dtype=np.int64),
-        )
-        at = np.sum([own.mean(axis=0) for own in rows], axis=0) if middle is None else np.asarray(middle, np.float64)
-        return cost_of_height(canonical, metric.kind, best_height(offsets, ratio, at)[0])
-
-    def _spoken(self, number: int, links: NDArray[np.integer]) -> tuple[IntArray, IntArray]:
-        """Return the places in `links` of those that add words, and these words, by their numbers."""
-        lattices = self._problem.lattices
-        first = int(lattices.offsets[number])
-        if isinstance(lattices, Hypergraphs):
-            begins, ends = (lattices.output_offsets[first + links + k] for k in (0, 1))
-            place = np.repeat(np.arange(len(links)), ends - begins)
-            inside = np.arange(len(place)) - np.repeat(np.cumsum(ends - begins) - (ends - begins), ends - begins)
-            words = lattices.outputs[np.repeat(begins, ends - begins) + inside]
-        else:
-            place, words = np.arange(len(links)), lattices.words[first + links]
-        spoken = words > SILENT
-        return place[spoken], words[spoken].astype(np.int64)
-
-    def _most(self, number: int, links: NDArray[np.integer], lengths: FloatArray) -> int:
-        """Return the largest sum of lengths [L] of links along a path."""
-        return int(self._problem.graphs[number].links(links).largest_sums(lengths[:, None])[0])
-
-    def _matches(
-        self, number: int, which: int, target: Ideal, spelling: Spelling, links: NDArray[np.integer]
-    ) -> IntArray:
-        """Return for each order [N] the most n-grams of references that a path may have."""
-        key = number, which
-        if key not in self._automata:
-            self._automata[key] = _automaton(target, spelling)
-        automaton, graph = self._automata[key], self._problem.graphs[number]
-        spelled = automaton.alphabet[spelling.tokens]
-        if graph.seconds.any() or isinstance(self._problem.lattices, Hypergraphs):
-            # n-grams cross edges; but no text matches more of them than tokens
-            place, words = self._spoken(number, links)
-            of_words = np.add.reduceat(np.append(spelled > 0, 0), spelling.ends)[:-1] * (np.diff(spelling.ends) > 0)
-            known = self._most(number, links, _sums(place, of_words[words], len(links)))
-            return np.full(len(target.most), known)
-        read = spelled, spelling.ends, automaton.follow, automaton.depth
-        return graph.links(links).most_matches(graph.words[links], read, len(target.most))
-
-
-def _sums(places: IntArray, values: NDArray[Any], count: int) -> FloatArray:
-    """Return the sums [count] of the values at each place."""
-    return np.bincount(places, values, count).astype(np.float64)
-
-
-def _automaton(target: Ideal, spelling: Spelling) -> _Automaton:
-    """Return the automaton of the n-grams of references, as Aho and Corasick build it."""
-    numbers = {token: k + 1 for k, token in enumerate(dict.fromkeys(one for own in target.references for one in own))}
-    alphabet = np.zeros(len(spelling.places) + 1, dtype=np.int64)
-    for token, number in numbers.items():
-        if token in spelling.places:
-            alphabet[spelling.places[token]] = number
-    texts = [[numbers[token] for token in own] for own in target.references]
-    states: dict[tuple[int, ...], int] = {(): 0}
-    for order in range(1, len(target.most) + 1):
-        for text in texts:
-            for i in range(len(text) - order + 1):
-                states.setdefault(tuple(text[i : i + order]), len(states))
-    follow = np.zeros((len(states), len(numbers) + 1), dtype=np.int64)
-    longer: dict[int, list[tuple[int, int]]] = {}
-    for gram, state in states.items():
-        if gram:
-            longer.setdefault(states[gram[:-1]], []).append((gram[-1], state))
-    for gram, state in states.items():  # shorter ones first
-        if gram:
-            follow[state] = follow[states[gram[1:]]]
-        for number, after in longer.get(state, []):
-            follow[state, number] = after
-    return _Automaton(alphabet, follow, np.array([len(gram) for gram in states], dtype=np.int64))

@@ -206,7 +206,6 @@ class LatticeSearch(Combined):
     def _begin(self) -> None:
         lattices = {number: self._expander.whole(number) for number in range(len(self.problem.graphs))}
         bound = sum(lattice.least for lattice in lattices.values())
-        bound = max(bound, self._findings.bound_of_ratio(no_lists(), lattices, None))
         mixes = all_mixes(self.problem.canonical.n_features)
         for rays in cones_of_region(self.problem.canonical.limits, self.problem.canonical.cap):
             self._push(Cone(rays, mixes, 0, bound, no_lists(), lattices))

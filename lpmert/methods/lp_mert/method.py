@@ -1,22 +1,16 @@
 """LP-MERT: divide the lists into halves, and combine the attainable combinations of both halves in order of cost.
 
-Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011. Every witness
-met is decoded on all lists, and may improve the incumbent; `published.py` is the algorithm of the paper to the letter.
-
-With these, a chain of streams combines one list after the other. Every attainable choice of its first lists is combined
-with the hypotheses of the next one in order; a prefix of choices is open as far as that has not been done, and can be
-searched anywhere else: a long run goes on in units, batches of open prefixes.
+Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 2011. Every witness met is decoded on
+all lists, and may improve the incumbent. By default a chain of streams combines one list after the other.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +26,8 @@ from lpmert.methods.lp_mert.attainability import (
     Witnesses,
 )
 from lpmert.methods.lp_mert.streams import Combination, Halves, OneList, Stream, TwoHalves, WarmStart, balanced_tree
-from lpmert.model.canonical import Canonical, CanonicalWeights
-from lpmert.search.checkpoint import plain
+from lpmert.model.canonical import Canonical
 from lpmert.search.method import Incumbent, Method, Search, Task
-from lpmert.search.node_queue import Answer, Call, Divisible, OpenNode, ParallelSearch
 from lpmert.system.deadline import checkpoint
 
 SLICE_STEPS = 3000
@@ -71,17 +63,11 @@ class LpMert(Method):
     look_ahead: bool = option(True, "bound what the other lists still cost")
     lazy: bool = option(True, "a neighbour waits in the frontier at a bound; off: it is found at once, as published")
     chain: bool = option(True, "combine one list after the other; off: a balanced tree, as published")
-    units: int = option(8, "units of work out at once in a long search; at most this many workers are busy", least=1)
     cosine_test: str = option("exact", "how a cosine is asked of a combination", choices=("exact", "published"))
 
     name = "lp-mert"
-    takes_jobs = True
     takes_fractions = True
     takes_caps = True
-
-    @property
-    def parallel(self) -> bool:
-        return self.chain and not self.published
 
     def start(self, task: Task) -> Search:
         """Return the search as one that can pause; raises `MethodError` for published=True and a ratio."""
@@ -90,8 +76,7 @@ class LpMert(Method):
                 metric = task.problem.metric.name
                 raise MethodError(f"published=True takes a sum of losses, and metric '{metric}' is none; leave it out")
             return PublishedSearch(task.canonical)
-        alone = LpMertSearch(self, task.canonical, task.incumbent)
-        return ParallelLpMert(self, task.canonical, alone) if self.parallel else alone
+        return LpMertSearch(self, task.canonical, task.incumbent)
 
 
 _WITNESS_BYTES = 1 << 26
@@ -240,26 +225,7 @@ class SavingTest:
         return made
 
 
-class Prefix(NamedTuple):
-    """All selections that begin with some choices, but those whose next list chooses before a position.
-
-    positions [k]: what the chain's first lists choose. following: the next list's first position. least [S]: for every
-    list the first position that may go with the choices. weights [d]: these make them; `None` where no double precision
-    weights are known to.
-    """
-
-    positions: IntArray
-    following: int
-    least: IntArray
-    weights: FloatArray | None
-
-    @property
-    def nbytes(self) -> int:
-        weights = 0 if self.weights is None else self.weights.nbytes
-        return self.positions.nbytes + self.least.nbytes + weights
-
-
-class LpMertSearch(Divisible):
+class LpMertSearch(Search):
     """A resumable run of LP-MERT: it builds the tree of streams, then asks the root for its first combination."""
 
     def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
@@ -274,11 +240,6 @@ class LpMertSearch(Divisible):
         self._streams: list[Stream] = [*self.lists]
         self._building = self._build()
         self._seen = 0
-        self.advances = 0
-
-    @property
-    def granularity(self) -> int:
-        return self._granularity
 
     @property
     def finished(self) -> bool:
@@ -314,11 +275,7 @@ class LpMertSearch(Divisible):
         total = {"combinations": everything} if everything < LARGEST_COUNT else {}
         return {**self.test.counters(), **total}
 
-    def open_parts(self) -> list[OpenNode]:
-        return [] if self.root is None else open_prefixes(self.root, self.lists, self.test, self._bound_found)
-
     def advance(self) -> None:
-        self.advances += 1
         stop = self.lps + SLICE_LPS[self._settings.lp]
         for _ in range(SLICE_STEPS):
             if self.finished or self.lps >= stop:
@@ -380,209 +337,3 @@ def fewest_candidates_first(
 
 def _least(stream: Stream) -> int:
     return stream.found[0].cost if stream.found else stream.bound
-
-
-class Alone(NamedTuple):
-    """What is known of a list alone: of its first hypotheses, so many, those that are attainable [F], and for each of
-    them the first position of every list that may go with it [F, S].
-    """
-
-    tested: int
-    positions: IntArray
-    least: IntArray
-
-    @classmethod
-    def of(cls, stream: OneList) -> Alone:
-        """Return what a stream has found out."""
-        found = stream.found
-        positions = np.array([combination.positions[0] for combination in found], dtype=np.int64)
-        least = np.array([combination.least for combination in found], dtype=np.int64)
-        return cls(stream.position, positions, least.reshape(len(found), -1 if len(found) else 0))
-
-    def put(self, stream: OneList, test: SavingTest, following: int = 0) -> OneList:
-        """Let a stream that has found nothing yet know it, from a position on; return the stream."""
-        stream.position = max(self.tested, following)
-        for position, least in zip(self.positions.tolist(), self.least, strict=True):
-            if position >= following:
-                stream.found.append(_combination(test, stream.lists, np.array([position]), least, None))
-        return stream
-
-
-def root_of(part: Prefix, order: IntArray, lists: Sequence[OneList], test: SavingTest, *, lazy: bool) -> Stream:
-    """Return the chain that searches an open prefix; order [S]: in which lists are combined."""
-    depth = len(part.positions)
-    branch = int(order[depth])
-    stream: Stream = Alone.of(lists[branch]).put(OneList(branch, test), test, part.following)
-    if depth:
-        prefix = _combination(test, order[:depth], part.positions, part.least, part.weights)
-        stream = TwoHalves(_Prefix(order[:depth], prefix), stream, test, lazy=lazy)
-    for s in order[depth + 1 :].tolist():
-        stream = TwoHalves(stream, lists[s], test, lazy=lazy)
-    return stream
-
-
-class _Prefix:
-    """The stream of one combination that is known."""
-
-    bound = INFINITE_COST
-
-    def __init__(self, part: IntArray, combination: Combination) -> None:
-        self.lists, self.found = part, [combination]
-
-    def get_next_best(self) -> None:
-        """There is no other one."""
-
-
-def _combination(
-    test: SavingTest, lists: IntArray, positions: IntArray, least: IntArray, weights: FloatArray | None
-) -> Combination:
-    return Combination(int(test.costs[lists, positions].sum()), positions, WarmStart(len(lists), weights), least)
-
-
-def open_prefixes(root: Stream, lists: Sequence[OneList], test: SavingTest, bound: int) -> list[OpenNode]:
-    """Return what is open in a chain of these lists, the coarsest first; nothing in it costs less than the bound."""
-    sizes = test.oracle.sizes
-    first = np.array([int(one.found[0].positions[0]) if one.found else one.position for one in lists])
-    found: list[OpenNode] = []
-
-    def add(begun: IntArray, branch: int, following: int, known: Combination | None) -> None:
-        """Add what begins with a combination, if anything is left there; begun: its lists."""
-        lowest = first.copy() if known is None else np.maximum(first, known.least)
-        lowest[branch] = max(following, 0 if known is None else int(known.least[branch]))
-        positions = np.zeros(0, dtype=np.int64) if known is None else known.positions
-        lowest[begun] = positions
-        if (lowest < sizes).all():
-            least = np.zeros(len(sizes), dtype=np.int64) if known is None else known.least
-            weights = None if known is None else known.start.weights
-            own = int(test.costs[np.arange(len(sizes)), lowest].sum())
-            found.append(OpenNode(max(bound, own), Prefix(positions, following, least, weights)))
-
-    stream = root
-    while isinstance(stream, TwoHalves):
-        left, right = stream.left, stream.right
-        if not isinstance(right, OneList):
-            raise TypeError("a chain combines one list after the other")
-        rows = {m: n for _, m, n in stream.frontier}
-        not_begun = min((m for m, n in rows.items() if n == 0), default=len(left.found))
-        for m in range(len(left.found)):
-            n = rows.get(m, 0 if m >= not_begun else None)
-            if n is not None:
-                following = int(right.found[n].positions[0]) if n < len(right.found) else right.position
-                add(left.lists, int(right.lists[0]), following, left.found[m])
-        stream = left
-    if isinstance(stream, OneList):
-        add(np.zeros(0, dtype=np.int64), int(stream.lists[0]), stream.position, None)
-    return found[::-1]
-
-
-_ALONE = 20
-"""Slices after which a run goes on in units."""
-
-_UNIT = 8
-"""Slices of a unit, some tenths of a second: what a unit learns is lost with it, so that short ones learn it often."""
-
-_BATCH = 64
-"""Most prefixes that a unit begins with."""
-
-
-class Common(NamedTuple):
-    """What all units share. order [S]: in which lists are combined; alone: what is known of each."""
-
-    settings: LpMert
-    canonical: Canonical
-    order: IntArray
-    alone: list[Alone]
-
-
-def combine_batch(
-    common: Common, parts: list[OpenNode], cost: int, weights: FloatArray, steps: int, lps: int
-) -> Answer:
-    """Combine open prefixes in order of cost for what costs less; weights [D] have this cost. steps, lps: at most."""
-    incumbent = Incumbent(cost, CanonicalWeights(weights), "")
-    test = SavingTest(common.settings, common.canonical, incumbent)
-    lists = [one.put(OneList(s, test), test) for s, one in enumerate(common.alone)]
-    granularity, counters = common.canonical.granularity, test.oracle.counters
-    bounds = [(part.bound, k) for k, part in enumerate(parts)]
-    heapq.heapify(bounds)
-    roots: dict[int, Stream] = {}
-    unsettled: int | None = None
-    while bounds and bounds[0][0] <= incumbent.cost - granularity and steps > 0 and counters["lps"] < lps:
-        checkpoint()
-        steps -= 1
-        bound, k = bounds[0]
-        if k not in roots:
-            roots[k] = root_of(parts[k].data, common.order, lists, test, lazy=common.settings.lazy)
-        root = roots[k]
-        seen = len(root.found)
-        root.get_next_best()
-        for combination in root.found[seen:]:
-            if combination.start.weights is not None:
-                incumbent.improve(combination.cost, combination.start.weights, "D")
-            elif unsettled is None or combination.cost < unsettled:
-                unsettled = combination.cost
-        if root.bound >= INFINITE_COST:
-            heapq.heappop(bounds)
-        else:
-            heapq.heapreplace(bounds, (max(bound, root.bound), k))
-    left: list[OpenNode] = []
-    for bound, k in sorted(bounds):
-        if bound <= incumbent.cost - granularity:
-            left += open_prefixes(roots[k], lists, test, bound) if k in roots else [parts[k]]
-    found = incumbent
-    return Answer(left, found.cost, found.weights, found.source, unsettled, test.counters())
-
-
-class ParallelLpMert(ParallelSearch):
-    """A resumable run of LP-MERT by a chain."""
-
-    def __init__(self, settings: LpMert, canonical: Canonical, alone: LpMertSearch) -> None:
-        super().__init__(alone, settings.units, _BATCH, _UNIT)
-        self._alone, self._settings, self._canonical = alone, settings, canonical
-        self._known: Common | None = None
-
-    @property
-    def lower_bound(self) -> int | None:
-        if not self._queue.shared:
-            return self._alone.lower_bound
-        return self._least if self._alone.proves else None
-
-    @property
-    def _long(self) -> bool:
-        return self._alone.advances >= _ALONE and self._alone.root is not None
-
-    def _common(self) -> Common:
-        self._known = self._as_known()
-        return self._known
-
-    def _as_known(self) -> Common:
-        if self._known is not None:
-            return self._known
-        root = self._alone.root
-        order = np.arange(len(self._alone.lists)) if root is None else root.lists
-        return Common(self._settings, self._canonical, order, [Alone.of(one) for one in self._alone.lists])
-
-    def state(self) -> Mapping[str, Any]:
-        """Return what is open; before the lists are in order, what is known of each."""
-        common = self._as_known()
-        planted = self._known is not None or self._alone.root is not None
-        order = common.order if planted else None
-        return {**super().state(), "order": order, "alone": [plain(one) for one in common.alone]}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        alone = [Alone(**one) for one in state["alone"]]
-        if state["order"] is None:
-            for one, stream in zip(alone, self._alone.lists, strict=True):
-                one.put(stream, self._alone.test)
-            self._counted = Counter(state["counts"]) - Counter(self._alone.counters())
-            return
-        self._known = Common(self._settings, self._canonical, state["order"], alone)
-        self._go_on(
-            (OpenNode(part["bound"], Prefix(**part["data"])) for part in state["parts"]),
-            state["counts"],
-            state["unsettled"],
-        )
-
-    def _call(self, nodes: list[OpenNode], work: int) -> Call[Answer]:
-        upper = self.incumbent
-        steps, lps = work * SLICE_STEPS, work * SLICE_LPS[self._settings.lp]
-        return combine_batch, (nodes, upper.cost, upper.weights, steps, lps)

@@ -61,23 +61,6 @@ class CombinationTest(Protocol):
         """Return the combination of these lists' positions if the stream is to hold it."""
 
 
-class Stream(Protocol):
-    """The attainable combinations of some lists in order of cost, found when they are asked for and kept."""
-
-    @property
-    def lists(self) -> IntArray: ...
-
-    @property
-    def found(self) -> list[Combination]: ...
-
-    @property
-    def bound(self) -> int:
-        """The least that the next combination can cost; `INFINITE_COST` when there is none left."""
-
-    def get_next_best(self) -> None:
-        """Do one piece of work for the next combination: at most one test."""
-
-
 class OneList:
     """Algorithm 1: the hypotheses of one list in order of cost, without those that are interior.
 
@@ -94,9 +77,11 @@ class OneList:
 
     @property
     def bound(self) -> int:
+        """The least that the next combination can cost; `INFINITE_COST` when there is none left."""
         return self._costs[self.position] if self.position < len(self._costs) else INFINITE_COST
 
     def get_next_best(self) -> None:
+        """Do one piece of work for the next combination: at most one test."""
         position = self.position
         combination = self._test.test(self.lists, self._costs[position], np.array([position], dtype=np.int64))
         self.position += 1
@@ -116,7 +101,7 @@ class TwoHalves:
 
     def __init__(self, left: Stream, right: Stream, test: CombinationTest, *, lazy: bool) -> None:
         self.left, self.right = left, right
-        self.lists = np.concatenate([left.lists, right.lists])
+        self.lists: IntArray = np.concatenate([left.lists, right.lists])
         self.found: list[Combination] = []
         self._test = test
         self._lazy = lazy
@@ -173,6 +158,10 @@ class TwoHalves:
         if not self._lazy and self._waiting(m, n) is not None:
             return -1
         return _cost_at(self.left, m) + _cost_at(self.right, n)
+
+
+Stream = OneList | TwoHalves
+"""The attainable combinations of some lists in order of cost, found when they are asked for and kept."""
 
 
 def combine(left: Combination, right: Combination) -> tuple[int, IntArray]:
