@@ -117,7 +117,6 @@ class CertificateReader:
             raise CertificateError(placed(shortened(str(error), LONGEST_REFUSAL))) from error
 
     def header(self, kind: type[Any] = Header) -> Any:
-        """Return the header of this kind, which comes first."""
         if not Path(self.path).exists() or Path(self.path).is_dir():
             raise DataError("there is no such file, or it is a folder", path=self.path)
         text = self._next()
@@ -133,7 +132,6 @@ class CertificateReader:
         return kind(**{name: _value(kinds[name], value) for name, value in found.items()})
 
     def record(self) -> Record:
-        """Return the next record."""
         text = self._next()
         if text == END:
             raise CertificateError("the tree ends while parts of it are open")

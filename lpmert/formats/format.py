@@ -124,7 +124,6 @@ class Pool:
         return sum(self._sizes)
 
     def add(self, list_id: str, size: int = 1) -> None:
-        """Note that so many hypotheses belong to a list."""
         number = self.numbers.setdefault(list_id, len(self.numbers))
         if self._runs and number == self._runs[-1]:
             self._sizes[-1] += size

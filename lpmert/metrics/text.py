@@ -96,7 +96,6 @@ class BleuTexts:
         return count
 
     def splitter(self) -> Callable[[str], list[str]]:
-        """Return what splits a text into tokens."""
         bleu = _sacrebleu_bleu(self.tokenize, self.lowercase)
         return lambda text: bleu._preprocess_segment(text).split()
 
@@ -291,7 +290,6 @@ class EditTexts(Summed):
         return count
 
     def length(self, reference: str) -> int:
-        """Return how many words or characters a reference has."""
         return len(self._units(reference))
 
     def _units(self, text: str) -> Sequence[str]:

@@ -36,7 +36,6 @@ class Price(NamedTuple):
     forbidden: int = 0
 
     def of(self, sums: Sums) -> int:
-        """Return the price of sums."""
         return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
 
 
@@ -59,7 +58,6 @@ class Claim:
         self.values = [(numerator * (denominator // own),) for numerator, own in ratios]
 
     def loss(self, sums: Sums) -> Fraction:
-        """Return the loss of sums."""
         return self.unit * sums[0]
 
     def compared(self, sums: Sums) -> int:

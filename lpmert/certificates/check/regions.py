@@ -33,7 +33,6 @@ class Box(NamedTuple):
 
     @property
     def points(self) -> FloatArray:
-        """The rays as doubles."""
         self._check_length()
         return self.rays.astype(np.float64)
 
@@ -83,7 +82,6 @@ def _half(rays: Whole, k: int, sign: int) -> Whole:
 
 
 def axes(n_features: int) -> Whole:
-    """Return the unit vectors."""
     return np.diag(np.array([1] * n_features, dtype=object))
 
 

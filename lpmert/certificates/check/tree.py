@@ -74,13 +74,11 @@ class Part(NamedTuple):
         return low, high
 
     def costs(self, lists: ProofLists) -> IntArray:
-        """Return what the survivors [n] cost."""
         slopes = self.price.slopes
         costs: IntArray = lists.worth[0, self.rows] if slopes == [1] else np.array(slopes) @ lists.worth[:, self.rows]
         return costs
 
     def ordered(self, lists: ProofLists, price: Price) -> Part:
-        """Return the part at other prices."""
         part = self._replace(price=price)
         order = np.lexsort((part.costs(lists), np.repeat(np.arange(len(self.starts)), self.sizes)))
         return part._replace(rows=self.rows[order])

@@ -337,7 +337,6 @@ def certificate_writer(
 
 
 def compact(record: Record) -> str:
-    """Return a record as it is written."""
     return json.dumps(record, separators=(",", ":"))
 
 

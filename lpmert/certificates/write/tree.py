@@ -235,7 +235,6 @@ class _Work:
         return may_undercut(lists, worth, worth)
 
     def _worth(self, cheapest: Choices) -> list[int]:
-        """Return what a selection is worth."""
         worth: list[int] = (self._part.fixed + self._tree.lists.worth[:, [*cheapest.values()]].sum(axis=1)).tolist()
         return worth
 
@@ -317,8 +316,6 @@ _LARGEST_STEPS = 1 << 60
 
 
 class BoxTree:
-    """A tree over boxes."""
-
     def __init__(self, lists: ProofLists, add: Callable[[Record], None]) -> None:
         self._lists = lists
         self._add = add
