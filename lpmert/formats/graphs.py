@@ -192,8 +192,9 @@ def _of_states(rows: Sequence[Row], file: GraphText, *, of_kaldi: bool) -> Links
     sources, targets, words, costs, lines = zip(*links, strict=True) if links else ((),) * 5
     vocabulary = {word: number for number, word in enumerate(dict.fromkeys(words))}
     scores = dict(zip(names, np.array(costs).reshape(-1, len(names)).T.copy(), strict=True))
-    places = [np.array(one, dtype=np.int64) for one in (sources, targets, [*map(vocabulary.get, words)], lines)]
-    return Links(*places[:3], [*vocabulary], scores, start, end, places[3])
+    numbers = [*map(vocabulary.__getitem__, words)]
+    begins, leads, said, at = (np.array(one, dtype=np.int64) for one in (sources, targets, numbers, lines))
+    return Links(begins, leads, said, [*vocabulary], scores, start, end, at)
 
 
 def _is_acceptor(arcs: Sequence[Row]) -> bool:
