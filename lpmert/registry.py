@@ -189,8 +189,6 @@ FORMATS = Registry(
         "slf": "lpmert.formats.lattices:SLF",
         "kaldi-lattice": "lpmert.formats.lattices:KALDI",
         "fst": "lpmert.formats.lattices:FST",
-        "moses-graph": "lpmert.formats.lattices:MOSES_GRAPH",
-        "hypergraph": "lpmert.formats.lattices:HYPERGRAPH",
         "scores": "lpmert.formats.speech_lists:SCORES",
         "espnet": "lpmert.formats.speech_lists:ESPNET",
     },

@@ -57,13 +57,13 @@ def random_counts(seed: int, worth: str, *, n_lists: int, n_features: int, longe
 
 
 BASES = {
-    "cones": (lambda: random_nbest(0, n_lists=14, n_features=3, longest=6), "cones"),
+    "few boxes": (lambda: random_nbest(0, n_lists=14, n_features=3, longest=6), "boxes"),
     "boxes": (lambda: random_nbest(1, n_lists=16, n_features=4, longest=4), "boxes"),
     "selections": (lambda: random_nbest(0, n_lists=8, n_features=5, longest=8), "selections"),
     "pairs": (lambda: random_pairs(0, n_lists=30, n_features=4), "selections"),
-    "bleu cones": (lambda: random_counts(0, "bleu", n_lists=6, n_features=2, longest=4), "cones"),
+    "bleu boxes": (lambda: random_counts(0, "bleu", n_lists=6, n_features=2, longest=4), "boxes"),
     "bleu selections": (lambda: random_counts(1, "bleu", n_lists=5, n_features=4, longest=5), "selections"),
-    "f1": (lambda: random_counts(2, "f1", n_lists=8, n_features=3, longest=5), "cones"),
+    "f1": (lambda: random_counts(2, "f1", n_lists=8, n_features=3, longest=5), "boxes"),
 }
 
 

@@ -22,7 +22,7 @@ from lpmert.system.deadline import checkpoint, limited
 from lpmert.system.files import lines
 
 SCHEMA = 2
-BOXES, CONES = "boxes", "cones"
+BOXES = "boxes"
 
 Record = dict[str, Any]
 Kind = TypeVar("Kind")
@@ -43,7 +43,7 @@ class Header:
     fingerprint of the lists; metric: its signature; ties: which of several hypotheses with identical features counts;
     found_by: the run that found the weights, for information. loss: what the weights lose; bound: what no weights
     undercut; both exact. weights: one for each feature. limits [R, D]: weights count if every limit has a positive
-    product with them. exponents: for the features that cones
+    product with them. exponents: for the features that boxes
     span, the powers of two by which they are multiplied first; all others depend on these. equations [E, D]: weights
     count if their product with each is 0; not in the file if there are none. sums: for a metric that is
     no sum over lists, those at which it is the bound; else empty, and not in the file. around [D], cosine: weights
@@ -117,7 +117,6 @@ class CertificateReader:
             raise CertificateError(placed(shortened(str(error), LONGEST_REFUSAL))) from error
 
     def header(self, kind: type[Any] = Header) -> Any:
-        """Return the header of this kind, which comes first."""
         if not Path(self.path).exists() or Path(self.path).is_dir():
             raise DataError("there is no such file, or it is a folder", path=self.path)
         text = self._next()
@@ -133,7 +132,6 @@ class CertificateReader:
         return kind(**{name: _value(kinds[name], value) for name, value in found.items()})
 
     def record(self) -> Record:
-        """Return the next record."""
         text = self._next()
         if text == END:
             raise CertificateError("the tree ends while parts of it are open")

@@ -70,7 +70,6 @@ class Columns:
 
     @property
     def statistic_names(self) -> list[str]:
-        """What the statistics are called."""
         return [name.removeprefix(_MARK) for name in self.statistics]
 
 
@@ -192,7 +191,6 @@ def _split(names: Names, what: str) -> tuple[str, ...] | None:
 
 
 def refuse_absent(wanted: Iterable[str], head: Head, path: str | Path) -> None:
-    """Raise `DataError` unless a table has all of these columns."""
     for name in wanted:
         if name not in head.names:
             trouble = f"no column {quoted(name)}; the columns are {listed(head.names)}"

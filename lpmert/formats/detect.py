@@ -139,7 +139,6 @@ def merged(parts: Sequence[NBest], places: Sequence[object]) -> NBest:
 def _selected(
     nbest: NBest, features: Names = None, loss: str | None = None, gain: str | None = None, statistics: Names = None
 ) -> NBest:
-    """Return the lists with only these features and statistics; raises `DataError` for others."""
     wanted = Wanted.of(features=features, loss=loss, statistics=statistics, gain=gain)
     if wanted.features is not None:
         nbest = nbest.select_features(matched(wanted.features, nbest.names, nbest.names))

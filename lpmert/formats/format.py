@@ -32,8 +32,8 @@ class Format:
     reader(source, **options) returns the lists; writer(lists, path, **options) writes them, `None` where the format is
     only read. pooled: several files are one set of lists. endings: of the names of such files, such as ".lists". fixed:
     options of both that are not the caller's to set. spoken: whether it holds texts without statistics, so that `read`
-    needs references. metric: on texts, by default. graphs: for a format of lattices or hypergraphs, what yields each
-    graph of a `lpmert.formats.graphs.GraphText`, whole, and its utterance if the text says it.
+    needs references. metric: on texts, by default. graphs: for a format of lattices, what yields each one of a
+    `lpmert.formats.graphs.GraphText`, whole, and its utterance if the text says it.
 
     The option `counted` of a reader says where statistics come from: false, the file; true, `read` counts them from the
     texts; `None`, there are none.
@@ -124,7 +124,6 @@ class Pool:
         return sum(self._sizes)
 
     def add(self, list_id: str, size: int = 1) -> None:
-        """Note that so many hypotheses belong to a list."""
         number = self.numbers.setdefault(list_id, len(self.numbers))
         if self._runs and number == self._runs[-1]:
             self._sizes[-1] += size

@@ -56,7 +56,6 @@ def json_blocks(stream: io.BufferedReader, path: str | Path, format: str, choose
 
 
 def _row_blocks(records: Iterator[tuple[Place, Record]], choose: Choose) -> Iterator[Block]:
-    """Yield the rows of records, parsed one by one."""
     place, record = next(records)
     if _is_of_lists(record):
         second = next(records, None)
@@ -168,7 +167,6 @@ def _by_list(place: Place, record: Record) -> Iterator[tuple[Place, Record]]:
 
 
 def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Yield the line and the wanted cells of each row."""
     number, place, names = 0, Place(None), columns.all
     for number, (place, record) in enumerate(records):
         try:

@@ -1,4 +1,4 @@
-"""Lattices and hypergraphs from files, with all their paths, and the n-best lists of these."""
+"""Lattices from files, with all their paths, and the n-best lists of these."""
 
 from __future__ import annotations
 
@@ -10,29 +10,24 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray
+from lpmert.errors import DataError
 from lpmert.formats.best_lists import best_lists
 from lpmert.formats.columns import Names, matched
 from lpmert.formats.format import Format
 from lpmert.formats.graphs import (
     EPSILON,
-    Edges,
     GraphText,
     Links,
     check_paths,
-    edges_of_links,
     fst_lattices,
-    hypergraphs,
     kaldi_lattices,
     kind_of_graph,
-    links_of_edges,
-    moses_graphs,
     read_symbols,
 )
 from lpmert.formats.references import References, references_by_list, utterance_files, utterance_of
 from lpmert.formats.slf import NULL, SCORE_NAMES, WORDS, slf_lattices
 from lpmert.model.arrays import checked_sequence
-from lpmert.model.graphs import Hypergraphs, Lattices
+from lpmert.model.graphs import Lattices
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
@@ -47,7 +42,7 @@ _SLF_ENDINGS = frozenset({".slf", ".lat", ".lattice", ".htk"})
 _HEAD = 1 << 16
 """Characters that tell the format."""
 
-_LINK, _FEATURE, _SORTING = 76, 40, 110
+_LINK, _FEATURE, _SORTING = 66, 24, 90
 """Bytes that putting lattices together takes for each link, for each of its features, and for each of the largest."""
 
 _VARIANT = re.compile(r"\(\d+\)$")
@@ -69,8 +64,8 @@ def load_lattices(
     partial: bool = False,
     by_position: bool = False,
     max_line_length: int | None = None,
-) -> Lattices | Hypergraphs:
-    """Read lattices or hypergraphs with all their paths.
+) -> Lattices:
+    """Read lattices with all their paths.
 
     Parameters
     ----------
@@ -81,7 +76,7 @@ def load_lattices(
         Words by utterance: a Kaldi `text` file, a trn file, a table with the header utterance, reference, or a mapping;
         or, where the names of utterances are numbers, one sentence a line. Several files for several references.
     format : str, optional
-        slf, kaldi-lattice, fst, moses-graph or hypergraph; by default what each file looks like.
+        slf, kaldi-lattice or fst; by default what each file looks like.
     features : sequence of str, optional
         Those to take: names, or patterns such as `LM*`.
     counts : mapping from name to words, optional
@@ -101,9 +96,8 @@ def load_lattices(
 
     Returns
     -------
-    Lattices or Hypergraphs
-        The features are the scores that the files hold, and, unless these are all features of a decoder's model,
-        `words`; and those of `counts`. Hypergraphs only where an edge has several tails.
+    Lattices
+        The features are the scores that the files hold, `words`, and those of `counts`.
 
     Raises
     ------
@@ -128,7 +122,7 @@ class _Part(NamedTuple):
 
     utterance: str
     path: str | Path
-    graph: Links | Edges
+    graph: Links
 
 
 class Speech(NamedTuple):
@@ -169,26 +163,11 @@ def _loaded(
     features: Names = None,
     partial: bool = False,
     by_position: bool = False,
-) -> Lattices | Hypergraphs:
+) -> Lattices:
     """Return what `load_lattices` returns of these graphs, which are emptied."""
     ids = [part.utterance for part in parts]
-    spoken = references_by_list(ids, references, partial, by_position, what="lattice")
-    linear = [links_of_edges(part.graph) if isinstance(part.graph, Edges) else part.graph for part in parts]
-    if any(one is None for one in linear):
-        return _hypergraphs([_edges(part, speech) for part in parts], spoken, features)
-    graphs = [part._replace(graph=one) for part, one in zip(parts, linear, strict=True) if one is not None]
-    lattices = _lattices(graphs, spoken, features, speech)
-    give_back()
-    return lattices
-
-
-def _lattices(
-    parts: Sequence[_Part],
-    references: Sequence[tuple[str, ...]],
-    features: Names,
-    speech: Speech,
-) -> Lattices:
-    graphs: list[Links] = [part.graph for part in parts if isinstance(part.graph, Links)]
+    spoken_words = references_by_list(ids, references, partial, by_position, what="lattice")
+    graphs = [part.graph for part in parts]
     names = _names(parts, speech.names, features)
     give_back()
     sizes = [len(graph.words) for graph in graphs]
@@ -196,7 +175,6 @@ def _lattices(
     room_for(size, "putting lattices together")
     vocabulary: dict[str, int] = {}
     rows, numbers_of_links = np.zeros((sum(sizes), len(names))), np.empty(sum(sizes), dtype=np.int32)
-    scored = any(WORDS in graph.scores for graph in graphs)
     end = 0
     for graph in graphs:
         own = slice(end, end := end + len(graph.words))
@@ -204,7 +182,7 @@ def _lattices(
         numbers = [-1 if word is None else vocabulary.setdefault(word, len(vocabulary)) for word, _ in spoken]
         numbers_of_links[own] = np.array(numbers, dtype=np.int32)[graph.words]
         for column, name in enumerate(names):
-            if name == WORDS and not scored:
+            if name == WORDS:
                 rows[own, column] = numbers_of_links[own] >= 0
             elif name in speech.names:
                 rows[own, column] = np.array([counted == name for _, counted in spoken])[graph.words]
@@ -212,47 +190,41 @@ def _lattices(
                 rows[own, column] = graph.scores[name]
         graph.scores.clear()  # which are in the rows now
     try:
-        return Lattices(
+        lattices = Lattices(
             rows,
             np.cumsum([0, *sizes]),
             np.concatenate([graph.sources for graph in graphs]),
             np.concatenate([graph.targets for graph in graphs]),
             numbers_of_links,
-            references,
+            spoken_words,
             vocabulary=list(vocabulary),
             starts=[graph.start for graph in graphs],
             ends=[graph.end for graph in graphs],
             names=names,
-            list_ids=[part.utterance for part in parts],
+            list_ids=ids,
         )
     except DataError:
         for part, graph in zip(parts, graphs, strict=True):
             check_paths(graph, part.path)  # says in which file and line
         raise
+    give_back()
+    return lattices
 
 
 def _names(parts: Sequence[_Part], counts: Sequence[str], features: Names) -> list[str]:
     """Return the names of the features; raises `DataError` where a lattice lacks one that it must have."""
-    graphs = [part.graph for part in parts]
-    scores = dict.fromkeys(chain.from_iterable(graph.scores for graph in graphs))
-    complete = [isinstance(graph, Edges) or graph.complete for graph in graphs]
+    scores = dict.fromkeys(chain.from_iterable(part.graph.scores for part in parts))
     order = {name: place for place, name in enumerate(SCORE_NAMES)}
-    names = sorted(scores, key=lambda name: order.get(name, len(order)))
-    if not all(complete):
-        names.append(WORDS)
-    names += counts
+    names = [*sorted(scores, key=lambda name: order.get(name, len(order))), WORDS, *counts]
     if len(set(names)) < len(names):
         raise DataError(f"counts has a name that is a feature already: {listed(names)}")
-    for part, whole in zip(parts, complete, strict=True):
+    for part in parts:
         missing = sorted(scores.keys() - part.graph.scores.keys())
-        alone = isinstance(part.graph, Links) and len(part.graph.sources) < 2
-        if missing and not whole and not alone:
+        if missing and len(part.graph.sources) > 1:
             raise DataError(
                 f"no {missing[0]} scores, which other lattices have; add them, or read this lattice separately",
                 path=part.path,
             )
-    if not names:
-        raise DataError("no scores, so there is nothing to weight", path=parts[0].path)
     if features is None:
         return names
     chosen = list(matched([features] if isinstance(features, str) else features, names, names))
@@ -260,60 +232,6 @@ def _names(parts: Sequence[_Part], counts: Sequence[str], features: Names) -> li
         if name not in names:
             raise DataError(f"no feature {quoted(name)}; the features are {listed(names)}")
     return chosen
-
-
-def _edges(part: _Part, speech: Speech) -> _Part:
-    """Return a hypergraph without the words that are not spoken, and with those counted as scores."""
-    graph = part.graph
-    if isinstance(graph, Links):
-        words = [graph.vocabulary[word] for word in graph.words.tolist()]
-        graph = edges_of_links(graph, words)
-    outputs, counted = [], {name: np.zeros(len(graph.heads)) for name in speech.names}
-    for place, own in enumerate(graph.outputs):
-        kept = []
-        for one in own:
-            word, name = (one, None) if isinstance(one, int) else speech.spoken(one)
-            if word is not None:
-                kept.append(word)
-            if name is not None:
-                counted[name][place] += 1.0
-        outputs.append(tuple(kept))
-    return part._replace(graph=graph._replace(outputs=outputs, scores={**graph.scores, **counted}))
-
-
-def _hypergraphs(
-    parts: Sequence[_Part],
-    references: Sequence[tuple[str, ...]],
-    features: Names,
-) -> Hypergraphs:
-    names = _names(parts, (), features)
-    try:
-        return _joined(parts, references, names)
-    except DataError:
-        for part, own in zip(parts, references, strict=True):
-            try:
-                _joined([part], [own], names)
-            except DataError as error:  # says in which file
-                raise DataError(str(error), path=part.path) from error
-        raise
-
-
-def _joined(parts: Sequence[_Part], references: Sequence[tuple[str, ...]], names: Sequence[str]) -> Hypergraphs:
-    graphs: list[Edges] = [part.graph for part in parts if isinstance(part.graph, Edges)]
-    rows: list[FloatArray] = [
-        np.column_stack([graph.scores.get(name, np.zeros(len(graph.heads))) for name in names]) for graph in graphs
-    ]
-    return Hypergraphs(
-        np.concatenate(rows),
-        np.cumsum([0, *(len(graph.heads) for graph in graphs)]),
-        np.array([head for graph in graphs for head in graph.heads], dtype=np.int64),
-        [tails for graph in graphs for tails in graph.tails],
-        [outputs for graph in graphs for outputs in graph.outputs],
-        references,
-        goals=[graph.goal for graph in graphs],
-        names=names,
-        list_ids=[part.utterance for part in parts],
-    )
 
 
 def _parts(source: Sources, format: str | None, symbols: str | Path | None) -> list[_Part]:
@@ -399,7 +317,7 @@ def read_lattices(
         raise DataError(f"n_best is {n_best}; a list needs at least one hypothesis")
     speech = Speech.of(counts, silent, variants)
     parts = _parts(source, format, symbols)
-    given = [part.graph.scales if isinstance(part.graph, Links) else {} for part in parts]
+    given = [part.graph.scales for part in parts]
     lattices = _loaded(parts, False, speech)
     place = source if isinstance(source, str | Path) else None
     for name in scales or {}:
@@ -411,14 +329,10 @@ def read_lattices(
     return best_lists(lattices, rows, n_best)
 
 
-def _format(
-    name: str, description: str, graphs: Callable[[GraphText], Iterable[tuple[str | None, Links | Edges]]]
-) -> Format:
+def _format(name: str, description: str, graphs: Callable[[GraphText], Iterable[tuple[str | None, Links]]]) -> Format:
     return Format(description, read_lattices, pooled=True, fixed={"format": name}, spoken=True, graphs=graphs)
 
 
 SLF = _format("slf", "HTK lattices, one utterance a file", slf_lattices)
 KALDI = _format("kaldi-lattice", "lattices of Kaldi as text, plain or compact", kaldi_lattices)
 FST = _format("fst", "acceptors or transducers of OpenFst as text, one utterance a file", fst_lattices)
-MOSES_GRAPH = _format("moses-graph", "search graphs of Moses", moses_graphs)
-HYPERGRAPH = _format("hypergraph", "hypergraphs of Moses and Joshua, one sentence a file", hypergraphs)

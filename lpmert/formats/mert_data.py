@@ -178,7 +178,6 @@ class _Reader:
         self._width = 0
 
     def add(self, features: str | Path, scores: str | Path) -> None:
-        """Add the lists of a file of features and the file of scores that belongs to it."""
         for feature_block, score_block in zip_longest(_blocks(features, "FEATURES"), _blocks(scores, "SCORES")):
             if feature_block is None or score_block is None:
                 short, longer = (features, score_block) if feature_block is None else (scores, feature_block)

@@ -37,7 +37,7 @@ Keyed = dict[str, tuple[int, str]]
 
 Rows = list[tuple[Place, str]]
 
-_ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", ".htk", ".fst", ".hg", ".json")
+_ENDINGS = (".nbest", ".score", ".scores", ".txt", ".lat", ".lattice", ".slf", ".htk", ".fst")
 _HEADER = ["utterance", "reference"]
 _KEY = re.compile(r"[^ \t\n\r\v\f]+")
 _MARKED = re.compile(r"[^ \t\n\r\v\f]*[0-9]")  # the first word may be an id

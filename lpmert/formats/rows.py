@@ -52,7 +52,6 @@ class Style(IntEnum):
 
 
 def first_of(block: Bytes) -> Bytes:
-    """Return the first line of a block."""
     return Bytes(block.first, block.data[: block.data.find(b"\n") + 1] or block.data)
 
 

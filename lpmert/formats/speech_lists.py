@@ -163,7 +163,6 @@ def read_srilm(source: str | Path) -> NBest:
 
 
 def _srilm(cells: Sequence[str], place: Place) -> tuple[list[float], str]:
-    """Return the features and the words of a line."""
     if not cells:
         raise place.error("empty line; delete it")
     if len(cells) < 3:

@@ -190,7 +190,6 @@ class _Table:
         return DataError(message, path=self.path, line=line)
 
     def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
-        """Append rows by the cells that name their list."""
         first = 0
         for key, size in zip(*Runs.of(keys), strict=True):
             if not (self._begun and key == self._last and type(key) is type(self._last)):
@@ -379,7 +378,6 @@ def _candidates(
 
 
 def _outcome(what: str, candidate: dict[str, Any], place: Place) -> dict[str, Any]:
-    """Return the statistics of a candidate by name."""
     given = [key for key in (_LOSS, "correct", "statistics") if key in candidate]
     if len(given) != 1:
         raise place.error(f'{what} must have one of "loss", "correct" and "statistics"; it has {len(given)}')

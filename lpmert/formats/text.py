@@ -40,7 +40,6 @@ class Place(NamedTuple):
         return float(word)
 
     def numbers(self, words: Sequence[str], what: str) -> list[float]:
-        """Return the numbers that words spell, as `number` does."""
         return plain_numbers(words, textual=True) or [self.number(word, what) for word in words]
 
     def json_number(self, value: Any, what: str) -> float:

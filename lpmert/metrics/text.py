@@ -281,7 +281,6 @@ class EditTexts(Summed):
         return count
 
     def length(self, reference: str) -> int:
-        """Return how many words or characters a reference has."""
         return len(self._units(reference))
 
     def _units(self, text: str) -> Sequence[str]:

@@ -79,7 +79,6 @@ class Catalogue:
         return Problem(nbest, problem.metric, region=problem.region)
 
     def state(self) -> Mapping[str, Any]:
-        """Return all hypotheses as a checkpoint has them."""
         size = len(self.ways)
         found = {"features": self.features[:size], "statistics": self.statistics[:size]}
         return {"numbers": np.array(self.numbers, dtype=np.int64), "ways": self.ways, **found}

@@ -90,13 +90,14 @@ class WordGraphs:
     units: FloatArray
 
     def _set(self, **values: Any) -> None:
-        """Set the fields but for units, with features as they are given; raises `DataError` for too long paths."""
+        """Set the fields but for units; the features, of this object alone, are rounded in their place.
+
+        Raises `DataError` for too long paths.
+        """
         for attribute, value in values.items():
             object.__setattr__(self, attribute, value)
         object.__setattr__(self, "most_links", self._longest())
-        exact, units = self.exact_sums(self.features)
-        object.__setattr__(self, "units", units)
-        object.__setattr__(self, "features", exact)
+        object.__setattr__(self, "units", self.exact_sums(self.features, out=self.features)[1])
         for array in vars(self).values():
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
@@ -139,21 +140,24 @@ class WordGraphs:
         lost = [] if self.losses is None else [self.losses]
         return fingerprint_of(f"lpmert {type(self).__name__} 1", labels, [*arrays, *lost])
 
-    def exact_sums(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return features [L, d] of the links rounded so that sums along paths are exact multiples of units [d]."""
-        units, largest = [], np.zeros(rows.shape[1])
+    def exact_sums(self, rows: FloatArray, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return features [L, d] of the links rounded so that sums along paths are exact multiples of units [d].
+
+        out: where these go, perhaps the rows themselves.
+        """
+        largest, whole = np.zeros(rows.shape[1]), np.ones(rows.shape[1], dtype=bool)
         for s in range(self.n_lists):
-            lengths = np.ascontiguousarray(np.abs(rows[int(self.offsets[s]) : int(self.offsets[s + 1])]))
-            np.maximum(largest, self.graph(s).links().largest_sums(lengths), out=largest)
+            own = rows[int(self.offsets[s]) : int(self.offsets[s + 1])]
+            np.maximum(largest, self.graph(s).links().largest_sums(np.ascontiguousarray(np.abs(own))), out=largest)
+            whole &= (own == np.rint(own)).all(axis=0)
         # One bit of room for what rounding adds to the sum; a feature of many tiny numbers loses no more than that.
-        for values, exponent in zip(rows.T, (np.frexp(largest)[1] + 1 - _EXACT_BITS).tolist(), strict=True):
-            whole = bool((values == np.rint(values)).all())
-            units.append(np.ldexp(1.0, max(exponent, 0 if whole and exponent <= 0 else -1000)))
-        found = rows / units
+        exponents = np.frexp(largest)[1] + 1 - _EXACT_BITS
+        units = np.ldexp(1.0, np.maximum(exponents, np.where(whole & (exponents <= 0), 0, -1000)))
+        found = np.divide(rows, units, out=out)
         np.rint(found, out=found)
         found *= units
         found += 0.0
-        return found, np.array(units)
+        return found, units
 
     def _said(self) -> tuple[NDArray[np.int32], ...]:
         """Return what tells the words of hypotheses."""

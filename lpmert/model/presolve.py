@@ -103,16 +103,10 @@ def _leaders_by_key(features: FloatArray, offsets: IntArray) -> IntArray | None:
 
 
 def _leaders_in_order(plain: FloatArray, offsets: IntArray) -> IntArray:
-    """Return what `group_identical` does."""
-    lists = list_numbers(offsets)
-    order = np.lexsort((*plain.T[::-1], lists))
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = (plain[order[1:]] != plain[order[:-1]]).any(axis=1) | (lists[order[1:]] != lists[order[:-1]])
-    leader = np.empty(len(order), dtype=np.int64)
-    leader[order] = order[np.flatnonzero(new)][
-        np.cumsum(new) - 1
-    ]  # lexsort is stable: the first of a run is the first row
-    return leader
+    rows = np.column_stack([list_numbers(offsets), plain])
+    keys = rows.view(np.dtype((np.void, rows.strides[0]))).ravel()
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    return first[group]
 
 
 def representatives(leader: IntArray, losses: FloatArray, ties: str) -> IntArray:
@@ -424,13 +418,8 @@ class Hypotheses:
     def __init__(
         self, nbest: NBest, decimals: Decimals, reduction: Reduction | None, losses: FloatArray | None, ties: str
     ) -> None:
-        self._nbest, self._decimals, self._reduction, self._losses, self._ties = (
-            nbest,
-            decimals,
-            reduction,
-            losses,
-            ties,
-        )
+        self._nbest, self._decimals, self._reduction = nbest, decimals, reduction
+        self._losses, self._ties = losses, ties
         self._columns = None if reduction is None else reduction.columns
 
     def distinct(self) -> Rows:

@@ -139,13 +139,13 @@ def test_a_header_with_a_value_of_another_type_is_refused(tmp_path: Path, key: s
     for value in VALUES:
         if value in MAY_BE.get(key, []):
             continue
-        (tmp_path / "c.json").write_text(layout(document("cones") | {key: value}))
+        (tmp_path / "c.json").write_text(layout(document("few boxes") | {key: value}))
         with pytest.raises(CertificateError):
-            lpmert.verify(tmp_path / "c.json", base("cones")[0])
+            lpmert.verify(tmp_path / "c.json", base("few boxes")[0])
 
 
 def test_a_version_of_the_future_is_named(tmp_path: Path) -> None:
-    changed = document("cones")
+    changed = document("few boxes")
     changed["lpmert certificate"] = 3
     (tmp_path / "c.json").write_text(layout(changed))
     with pytest.raises(CertificateError, match=r"schema 2 .* schema 3$"):

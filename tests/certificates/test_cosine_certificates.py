@@ -17,7 +17,7 @@ from lpmert.certificates.check.regions import near
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.errors import FloatArray
 
-KINDS = ("boxes", "cones", "selections")
+KINDS = ("boxes", "selections")
 
 
 def certified(path: Path, lists: Lists, centre: FloatArray, cosine: float, kind: str | None) -> lpmert.Verified:
@@ -39,12 +39,12 @@ def test_the_least_loss_within_the_cosine_is_proved(path: Path, first: int, kind
 
 
 def test_better_weights_outside_are_cut_off_by_facets(path: Path) -> None:
-    """The whole space has a lower loss, and a tree of cones needs more than the half-space around the centre."""
+    """The whole space has a lower loss, and a tree of boxes needs more than the half-space around the centre."""
     counts = []
     for seed in range(48):
         lists, centre, cosine = lists_in_a_cap(seed)
         if best_within(lists, centre, cosine) > lpmert.minimize(lists.nbest).loss:
-            certified(path, lists, centre, cosine, "cones")
+            certified(path, lists, centre, cosine, "boxes")
             counts.append(len(json.loads(path.read_text())["facets"]))
     assert len(counts) > 10
     assert max(counts) > 2
@@ -108,7 +108,7 @@ def test_being_near_is_decided_exactly() -> None:
     assert not near(first, [Fraction(4), Fraction(-3)], Fraction(0))
 
 
-@pytest.mark.parametrize("kind", ["cones", "selections"])
+@pytest.mark.parametrize("kind", ["boxes", "selections"])
 def test_no_change_of_facets_shows_a_bound_above_the_least_loss(path: Path, kind: str) -> None:
     """Certificates of a smaller region, rewritten to claim a wider one with a lower optimum, are all refused."""
     tried = 0

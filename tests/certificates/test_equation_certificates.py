@@ -26,7 +26,7 @@ def fixed_to_zero(path: Path) -> tuple[lpmert.NBest, dict[str, object]]:
             fixed={names[1]: 0.0}, linear=[lpmert.Linear({names[2]: 1.0, names[3]: -2.0}, lower=0.0, upper=0.0)]
         )
         result = lpmert.minimize(given.nbest, metric=given.metric, region=region)
-        write_certificate(path, given.nbest, result, metric=given.metric, region=region, kind="cones")
+        write_certificate(path, given.nbest, result, metric=given.metric, region=region, kind="boxes")
         return given.nbest, json.loads(path.read_text())
     raise AssertionError("no problem of four features")
 

@@ -3,6 +3,7 @@
 import json
 import random
 from collections import Counter
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from test_certificate_fuzz import CHANGES
 
 import lpmert
 from lpmert import CertificateError, Lattices, Linear, MethodError, Region
-from lpmert.certificates.check.lattices import lists_of
+from lpmert.certificates.check.lattices import lists_of, midpoint, orthants
 
 
 def test_a_cosine_over_lattices_is_certified(tmp_path: Path) -> None:
@@ -166,3 +167,25 @@ def test_a_lattice_too_large_for_exact_arithmetic_is_refused(monkeypatch: pytest
     monkeypatch.setattr(check, "_MOST_CONES", 50)
     with pytest.raises(CertificateError, match="too large for a certificate"):
         lists_of(Drawn(3, "dyadic", 2, 2).lattices(), "wer", [])
+
+
+def test_the_parts_of_a_cone_cover_it() -> None:
+    """A point of the cone has non-negative shares in one of the two halves, whatever the edge."""
+    rng = np.random.default_rng(0)
+    rays = np.array([[3, 1, 0], [0, 5, -2], [1, 0, 4]], dtype=object)
+    for p, q in combinations(range(3), 2):
+        ray = midpoint(rays[p], rays[q])
+        halves = []
+        for replaced in (p, q):
+            half = rays.copy()
+            half[replaced] = ray
+            halves.append(half.astype(float))
+        for shares in rng.random((200, 3)):
+            point = shares @ rays.astype(float)
+            assert any((np.linalg.solve(half.T, point) >= -1e-9).all() for half in halves)
+
+
+def test_orthants_are_all_there_and_their_rays_independent() -> None:
+    found = list(orthants(3))
+    assert len(found) == len({str(rays) for rays in found}) == 8
+    assert all(abs(round(np.linalg.det(rays.astype(float)))) == 1 for rays in found)

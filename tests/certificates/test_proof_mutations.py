@@ -17,7 +17,7 @@ import lpmert
 from lpmert import CertificateError, verify
 from lpmert.model.nbest import NBest
 
-ADDITIVE = ("boxes", "cones", "small cones", "selections", "pairs")
+ADDITIVE = ("boxes", "few boxes", "small boxes", "selections", "pairs")
 """Bases whose loss is a sum, so that a certificate has one number more to be wrong."""
 
 TRIED = 100

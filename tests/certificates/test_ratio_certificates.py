@@ -19,7 +19,7 @@ from lpmert.certificates.check.ratio import Ratio
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.metrics.base import RatioMetric
 
-TREES = ("cones", "selections")
+TREES = ("boxes", "selections")
 
 
 def ratio(worth: str) -> tuple[Ratio, Any]:
@@ -68,7 +68,7 @@ class TestProves:
             Ratio(cast("Any", unknown))
 
     def test_from_outside(self, path: Path) -> None:
-        nbest, _ = base("bleu cones")
+        nbest, _ = base("bleu boxes")
         lpmert.certify(nbest, lpmert.minimize(nbest), path)
         found = verify(path, nbest)
         assert found.proved

@@ -21,9 +21,9 @@ from lpmert.metrics.base import ZeroOne
 
 Change = Callable[[Document], object]
 
-SUMS = ("cones", "selections", "pairs")
+SUMS = ("few boxes", "selections", "pairs")
 TREES = ("selections", "pairs")
-RATIOS = ("bleu cones", "bleu selections")
+RATIOS = ("bleu boxes", "bleu selections")
 CAP, CORES = "within a cosine", "boxes closed by cores"
 
 
@@ -34,7 +34,7 @@ def capped(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, str]:
     for seed in range(48):
         lists, centre, cosine = lists_in_a_cap(seed)
         region = Region(cosine=cosine, around=around(lists, centre))
-        write_certificate(place, lists.nbest, lpmert.minimize(lists.nbest, region=region), region=region, kind="cones")
+        write_certificate(place, lists.nbest, lpmert.minimize(lists.nbest, region=region), region=region, kind="boxes")
         if len(json.loads(place.read_text())["facets"]) > 2 and len(centre) > 2:
             return lists.nbest, place.read_text()
     raise AssertionError("no case with several facets")
@@ -89,12 +89,12 @@ def saying(*keys: str, last: bool = False, without: str = "") -> Callable[[Docum
 
 
 def split(found: Document) -> Any:
-    """The first record that divides a cone."""
+    """The first record that divides a box."""
     return next(record for record in found["tree"][1:] if "split" in record)
 
 
 def leaf(found: Document) -> Any:
-    """The first record that closes a cone with nothing more."""
+    """The first record that closes a box with nothing more."""
     return next(record for record in found["tree"] if not record)
 
 
@@ -122,7 +122,7 @@ def negated(weights: dict[str, str]) -> list[str]:
     return [(-float.fromhex(text)).hex() for text in weights.values()]
 
 
-# Cones: where the part of the tree that begins at `start` ends, without selections inside.
+# Boxes: where the part of the tree that begins at `start` ends, without selections inside.
 def subtree_end(tree: list[Any], start: int) -> int:
     still_open = 1
     while still_open:
@@ -134,7 +134,7 @@ def subtree_end(tree: list[Any], start: int) -> int:
 def plain(tree: list[Any], start: int) -> bool:
     still_open = 1
     while still_open:
-        if "split" not in tree[start] and tree[start]:
+        if tree[start].keys() & {"out", "branch"}:
             return False
         still_open += 1 if "split" in tree[start] else -1
         start += 1
@@ -168,15 +168,10 @@ def halves_swapped(found: Document) -> None:
     tree[start + 1 : end] = tree[middle:end] + tree[start + 1 : middle]
 
 
-def every_edge_another(found: Document) -> None:
+def every_axis_another(found: Document) -> None:
     for record in found["tree"][1:]:
         if "split" in record:
-            record["split"] = [(k + 1) % 3 for k in record["split"]]
-
-
-def edges_turned_round(found: Document) -> None:
-    for record in found["tree"][1:]:
-        record.get("split", []).reverse()
+            record["split"] = [3 - k for k in record["split"]]
 
 
 def core_of_a_choice_with_itself(found: Document) -> None:
@@ -300,35 +295,33 @@ CHANGES: dict[tuple[str, ...], dict[str, Change]] = {
         "core of a negative list": in_core(0, lambda _: -1),
         "core of a hypothesis that is not there": in_core(1, lambda _: 1000),
     },
-    ("cones",): {
-        "all weights divided in another way": put("tree", 0, "split", to="boxes"),
+    ("few boxes",): {
         "all weights divided in an unknown way": put("tree", 0, "split", to="forest"),
-        "all weights divided like a cone": put("tree", 0, "split", to=[0, 1]),
-        "cone divided like all weights": put(split, "split", to="cones"),
+        "all weights divided like a box": put("tree", 0, "split", to=[1]),
+        "box divided like all weights": put(split, "split", to="boxes"),
         "subtree dropped": subtree_dropped,
         "half a subtree dropped": half_a_subtree_dropped,
         "halves swapped": halves_swapped,
-        "orthants swapped": lambda found: found["tree"].append(found["tree"].pop(1)),
-        "every edge another": every_edge_another,
-        "edges turned round": edges_turned_round,
+        "faces swapped": lambda found: found["tree"].append(found["tree"].pop(1)),
+        "every axis another": every_axis_another,
         **{
-            f"edge {edge!r}": put(split, "split", to=edge)
-            for edge in ([0, 0], [0, 3], [-1, 0], [0], [0, 1, 2], [0.0, 1], ["0", 1], [True, 0], None, 7, {})
+            f"axis {axis!r}": put(split, "split", to=axis)
+            for axis in ([0], [3], [-1], [], [1, 2], [1.0], ["1"], [True], None, 1, {})
         },
-        "leaf that is split": put(leaf, "split", to=[0, 1]),
+        "leaf that is split": put(leaf, "split", to=[1]),
         "leaf that takes": put(leaf, "take", to=None),
-        "core that is split": put(saying("cores"), "split", to=[0, 1]),
+        "core that is split": put(saying("cores"), "split", to=[1]),
         "leaf closed by selections that do not follow": put(leaf, "branch", to=0),
         "selections called costs": lambda found: next(
             record for record in found["tree"] if record.keys() & {"out", "cores", "branch"}
         ).clear(),
         "leaf closed by something else": put(leaf, "leaf", to="faith"),
         "split closed at once": lambda found: split(found).clear(),
-        "multiplier beyond the slack of a cone": in_core(2, lambda multiplier: multiplier << 200),
+        "multiplier beyond the slack of a box": in_core(2, lambda multiplier: multiplier << 200),
     },
     TREES: {
-        "selections called cones": lambda found: found["tree"].insert(0, {"split": "cones"}),
-        "node that is split": put(saying("take"), "split", to="cones"),
+        "selections called boxes": lambda found: found["tree"].insert(0, {"split": "boxes"}),
+        "node that is split": put(saying("take"), "split", to="boxes"),
         "multiplier perturbed": in_core(2, lambda multiplier: multiplier + 1),
         "core of a choice with itself": core_of_a_choice_with_itself,
         "core by a number too large": put(*known, -1, to=10_000),
@@ -499,7 +492,7 @@ class TestRefuses:
         with pytest.raises(CertificateError, match=r"certificate\.json:3: "):
             verify(path, nbest)
 
-    @pytest.mark.parametrize("name", ["cones", "selections", "f1", "pairs"])
+    @pytest.mark.parametrize("name", ["few boxes", "selections", "f1", "pairs"])
     def test_sums_and_prices_have_no_place_where_one_sum_tells_the_loss(self, path: Path, name: str) -> None:
         nbest, _ = base(name)
         found = document(name)
@@ -540,13 +533,13 @@ class TestOtherClaims:
 
     @pytest.mark.parametrize("ties", ["best", "worst", "last"])
     def test_another_rule_for_ties_is_refused(self, path: Path, ties: str) -> None:
-        nbest, text = base("cones")
+        nbest, text = base("few boxes")
         path.write_text(text)
         with pytest.raises(CertificateError, match=r"rule for ties: .* in the certificate, .* here"):
             verify(path, nbest, ties=ties)
 
     @pytest.mark.parametrize("ties", ["best", "worst"])
-    @pytest.mark.parametrize("name", ["selections", "bleu cones"])
+    @pytest.mark.parametrize("name", ["selections", "bleu boxes"])
     def test_a_proof_for_one_rule_for_ties_is_none_for_another(self, path: Path, name: str, ties: str) -> None:
         path.write_text(layout({**document(name), "ties": ties}))
         with pytest.raises(CertificateError):

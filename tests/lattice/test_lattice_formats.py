@@ -1,4 +1,4 @@
-"""Lattices and hypergraphs in the formats of other tools: what each file means, told by hand, and what is refused."""
+"""Lattices in the formats of other tools: what each file means, told by hand, and what is refused."""
 
 import gzip
 import io
@@ -8,7 +8,6 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,10 +17,8 @@ from written_lists import put
 import lpmert
 from lpmert import DataError
 from lpmert.formats.detect import detect
-from lpmert.formats.graphs import Edges, GraphText, Links
+from lpmert.formats.graphs import GraphText, Links
 from lpmert.formats.lattices import load_lattices
-from lpmert.model.canonical import CallerWeights
-from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.registry import FORMATS
 
 COMPACT = """one\x20
@@ -52,69 +49,7 @@ two
 SYMBOLS = "<eps> 0\nthe 5\na 6\ncat 7\n"
 ACCEPTOR = "0\t1\tthe\n0\t1\ta\t1.5\n1\t2\tcat\t0.5\n1\t2\t<eps>\t2\n3\t2\tdog\n1\t4\tpig\n2\t0.25\n4\tInfinity\n"
 TRANSDUCER = "0 1 th the 0.5\n0 1 uh <eps>\n1 2 k cat 0.25\n2\n1 0.125\n"
-GRAPH = """0 hyp=0 stack=0 forward=1 fscore=-9
-0 hyp=17 stack=1 back=0 score=-1 transition=-1 forward=30 fscore=-4 covered=0-0 out=the\x20
-0 hyp=25 stack=1 back=0 score=-2 transition=-2 recombined=17 forward=30 fscore=-4 covered=0-0 out=a big
-0 hyp=30 stack=2 back=17 score=-4 transition=-3 forward=-1 fscore=-4 covered=1-1 out=house
-1 hyp=0 stack=0
-1 hyp=5 stack=1 back=0 score=-1 transition=-1.5 forward=-1 fscore=-1 covered=0-0 out=yes , pC=-0.4, c=-0.9
-"""
-EXTENDED = """0 hyp=0 stack=0 forward=1 fscore=-9
-0 hyp=1 stack=1 back=0 score=-1 transition=-1 forward=3 fscore=-4 covered=0-0 scores="core=(0,-1,-2.5) " out="das|the"
-0 hyp=2 stack=1 back=0 score=-2 transition=-2 recombined=1 forward=3 fscore=-4 covered=0-0\
- scores="core=(1,-2,-1) pp_a=1" out="das|a big"
-0 hyp=3 stack=2 back=1 score=-4 transition=-3 forward=-1 fscore=-4 covered=1-1 scores="core=(0,-1,-1) " out="haus|house"
-"""
-PHRASES = """# target ||| features ||| source-covered
-4 5
-# node 0
-1
-<s> |||  ||| 0
-# node 1
-2
-[0] the  ||| LM0=-2 WordPenalty0=-1  ||| 1
-[0] a big  ||| LM0=-3 WordPenalty0=-2  ||| 1
-# node 2
-1
-[1] house  ||| LM0=-1 WordPenalty0=-1  ||| 2
-# node 3
-1
-[2] </s> |||  ||| 2
-"""
-CHART = """# target ||| features ||| source-covered
-3 4
-# node 0
-2
-the house  ||| LM=-2 PhrasePenalty_1=1  ||| 2
-a house  ||| LM=-2.5  ||| 2
-# node 1
-1
-of  ||| LM=-1  ||| 1
-# node 2
-1
-<s> [1] my [0] </s>  ||| LM=-4  ||| 3
-"""
-JOSHUA = """# target ||| features
-9 9
-2
-the house ||| lm_0=-2.000 WordPenalty=-0.869
-a house ||| lm_0=-2.5
-5
-of [2] ||| lm_0=-1
-"""
-CYCLIC_NODES = """# target ||| features ||| source-covered
-3 3
-# node 0
-1
-[1] a ||| LM0=-1 |||
-# node 1
-1
-[0] b ||| LM0=-1 |||
-# node 2
-1
-[1] c ||| LM0=-1 |||
-"""
-KINDS = {"kaldi-lattice": PLAIN, "fst": ACCEPTOR, "moses-graph": GRAPH, "hypergraph": PHRASES}
+KINDS = {"kaldi-lattice": PLAIN, "fst": ACCEPTOR}
 
 
 REST = "I=0\nI=1\nJ=0 S=0 E=1 W=x a=-1\n"
@@ -205,12 +140,6 @@ PATHS: list[tuple[str, dict[str, Any], dict[str, dict[str, dict[str, float]]]]] 
      {"x": rows_of("cost words", the_cat=(0.75, 2), the=(0.625, 1), cat=(0.25, 1)) | {"": {"cost": 0.125}}}),
     ("0 1 5 0.5\n0 1 7\n1 2 0\n2 1\n", {"symbols": "@words.txt"},
      {"x": rows_of("cost words", the=(1.5, 1), cat=(1, 1))}),
-    (GRAPH, {}, {
-        "0": rows_of("transition words", the_house=(-4, 2), a_big_house=(-5, 3)),
-        "1": rows_of("transition words", yes=(-1.5, 1)),
-    }),
-    (EXTENDED, {}, {"0": rows_of("core1 core2 core3 pp_a", the_house=(0, -2, -3.5, 0), a_big_house=(1, -3, -2, 1))}),
-    (PHRASES, {}, {"x": rows_of("LM0 WordPenalty0", the_house=(-3, -2), a_big_house=(-4, -3))}),
     (ON_LINKS, {}, {"x": ON_LINKS_ROWS}),
     (ON_LINKS, {"scales": {"lm": 0}}, {"x": ordered(ON_LINKS_ROWS, "the cut", "a cut", "the cat", "a cat")}),
     (ON_LINKS, {"n_best": 1}, {"x": ordered(ON_LINKS_ROWS, "the cat")}),
@@ -270,103 +199,25 @@ def test_a_file_means_these_paths(tmp_path: Path, subtests: pytest.Subtests) -> 
 def test_the_penalty_of_words_is_a_logarithm_too() -> None:
     content = "base=10\nwdpenalty=-2\nN=2 L=1\nI=0\nI=1\nJ=0 S=0 E=1 W=x a=-2\n"
     graph = graph_of("slf", content)
-    assert isinstance(graph, Links)
     assert graph.scales["words"] == pytest.approx(-2 * math.log(10))
 
 
-def test_sentences_of_moses_have_references_by_line(tmp_path: Path) -> None:
-    put(tmp_path, {"x": GRAPH, "reference.txt": "a big house\nno\n", "other.txt": "the house\nyes\n"})
-    lattices = load_lattices(tmp_path / "x", tmp_path / "reference.txt")
-    assert lattices.references == (("a big house",), ("no",))
-    assert lpmert.evaluate(lattices, [1, 0]).loss == 2 + 1
-    assert lpmert.evaluate(lattices, [-1, 0]).loss == 1
+def test_utterances_that_are_numbers_have_references_by_line(tmp_path: Path) -> None:
+    content = "0\n0 1 the 1,0\n0 1 a 2,0\n1 2 cat 0,0\n2\n\n1\n0 1 yes 1,0\n1\n\n"
+    put(tmp_path, {"x": content, "reference.txt": "a cat\nno\n", "other.txt": "the cat\nyes\n"})
+    lattices = load_lattices(tmp_path / "x", tmp_path / "reference.txt", format="kaldi-lattice")
+    assert lattices.references == (("a cat",), ("no",))
+    assert lpmert.evaluate(lattices, {"graph_cost": -1, "acoustic_cost": 0, "words": 0}).loss == 1 + 1
+    assert lpmert.evaluate(lattices, {"graph_cost": 1, "acoustic_cost": 0, "words": 0}).loss == 1
     both = load_lattices(tmp_path / "x", [tmp_path / "reference.txt", tmp_path / "other.txt"])
-    assert both.references == (("a big house", "the house"), ("no", "yes"))
+    assert both.references == (("a cat", "the cat"), ("no", "yes"))
 
 
-def graph_of(kind: str, content: str) -> Links | Edges:
+def graph_of(kind: str, content: str) -> Links:
     ((utterance, graph),) = FORMATS.build(kind).graphs(GraphText("x", content))
     assert utterance is None
+    assert isinstance(graph, Links)
     return graph
-
-
-Row = tuple[int, tuple[int, ...], tuple[str | int, ...], dict[str, float]]
-EDGES: list[tuple[str, str, int, list[Row]]] = [
-    (
-        "hypergraph", CHART, 2,
-        [
-            (0, (), ("the", "house"), {"LM": -2.0, "PhrasePenalty_1": 1.0}),
-            (0, (), ("a", "house"), {"LM": -2.5}),
-            (1, (), ("of",), {"LM": -1.0}),
-            (2, (1, 0), (0, "my", 1), {"LM": -4.0}),
-        ],
-    ),
-    (
-        "hypergraph", JOSHUA, 5,
-        [
-            (2, (), ("the", "house"), {"lm_0": -2.0, "WordPenalty": -0.869}),
-            (2, (), ("a", "house"), {"lm_0": -2.5}),
-            (5, (2,), ("of", 0), {"lm_0": -1.0}),
-        ],
-    ),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("kind", "content", "goal", "expected"), EDGES)
-def test_edges_have_these_tails_outputs_and_features(kind: str, content: str, goal: int, expected: list[Row]) -> None:
-    edges = graph_of(kind, content)
-    assert isinstance(edges, Edges)
-    scores = [
-        {name: column[place] for name, column in edges.scores.items() if column[place]}
-        for place in range(len(edges.heads))
-    ]
-    assert list(zip(edges.heads, edges.tails, edges.outputs, scores, strict=True)) == expected
-    assert edges.goal == goal
-
-
-def test_hypergraphs_are_searched_over_all_derivations(tmp_path: Path) -> None:
-    chart = load_lattices(put(tmp_path, {"x": CHART}) / "x", {"x": "of my a house"})
-    assert isinstance(chart, lpmert.Hypergraphs)
-    assert chart.names == ("LM", "PhrasePenalty_1")
-    problem = LatticeProblem(chart)
-    for weights, text, features in (
-        ([1.0, 0.0], "of my the house", [-7.0, 1.0]),
-        ([1.0, -1.0], "of my a house", [-7.5, 0.0]),
-    ):
-        (way,) = problem.decode(CallerWeights(np.array(weights))).winners[0].ways
-        assert problem.text(0, way) == text
-        assert problem.features(0, way).tolist() == features
-    assert lpmert.minimize(chart).loss == 0
-
-
-def test_words_of_hypergraphs_are_counted_and_left_out(tmp_path: Path) -> None:
-    path, counts = put(tmp_path, {"x": CHART}) / "x", {"articles": ["the", "a"]}
-    chart = load_lattices(path, {"x": "my house"}, silent=["of"], counts=counts)
-    assert chart.names == ("LM", "PhrasePenalty_1", "articles")
-    problem = LatticeProblem(chart)
-    (way,) = problem.decode(CallerWeights(np.array([1.0, 0.0, 0.0]))).winners[0].ways
-    assert problem.text(0, way) == "my house"
-    assert problem.features(0, way).tolist() == [-7.0, 1.0, 1.0]
-
-
-def test_lattices_beside_hypergraphs_are_hypergraphs_too(tmp_path: Path) -> None:
-    folder = put(tmp_path, {"folder/chart": CHART, "folder/phrases": PHRASES}) / "folder"
-    both = load_lattices(folder, {"chart": "of my a house", "phrases": "a big house"})
-    assert isinstance(both, lpmert.Hypergraphs)
-    assert both.names == ("LM", "PhrasePenalty_1", "LM0", "WordPenalty0")
-    assert [round(10**digits) for digits in both.log10_paths.tolist()] == [2, 2]
-    assert lpmert.minimize(both).loss == 0
-    lists = lpmert.read(folder, references={"chart": "of my a house", "phrases": "a big house"})
-    assert np.diff(lists.offsets).tolist() == [2, 2]
-    assert lpmert.minimize(lists).loss == 0
-
-
-def test_hypergraphs_without_a_derivation_are_refused_with_their_file(tmp_path: Path) -> None:
-    content = CHART.replace("3 4", "3 3").replace("1\nof  ||| LM=-1  ||| 1\n", "0\n")
-    path = put(tmp_path, {"x": content}) / "x"
-    with pytest.raises(DataError, match="no derivation") as caught:
-        load_lattices(path, {"x": "a"})
-    assert caught.value.path == str(path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -411,24 +262,12 @@ CYCLE = "0 1 a\n1 2 b\n2 1 c\n1 3 d\n3\n"
         ("u\n0 1 5 1,2,\n1\n\nu\n0 1 5 1,2,\n1\n", None, "utterance 'u' comes twice"),
         ("u\n0 1 3 5 1,2\n1 2 8 5\n2 1 8 5\n2 3 8 6\n3 0.5,0\n\n", 3, "cycle: 1 -> 2 -> 1"),
         ("u\n0 1 5 1,2,3\n1 2 6 1,2,3\n2 2 6 1,2,3\n2 0,0,\n\n", 4, "cycle: 2 -> 2"),
-        (GRAPH.replace("back=0 score=-2", "back=30 score=-2"), 4, "cycle: 17 -> 30 -> "),
-        (GRAPH.replace(" transition=-3", ""), 4, "is no line of a search graph"),
-        (GRAPH.replace("transition=-3", "transition=x"), 4, "transition= is 'x', not a number"),
-        (GRAPH.replace("forward=-1", "forward=8"), None, "no path from node 0"),
-        (EXTENDED.replace('out="haus|house"', 'out="haus|NN|house"'), 4, "without factors"),
-        (EXTENDED.replace("core=(0,-1,-1)", "d: -2 w: -2"), 4, "should be core="),
-        (EXTENDED.replace(' scores="core=(0,-1,-1) "', ""), 4, "only some lines of the sentence have scores="),
-        (PHRASES.replace("4 5", "4 6"), 15, "4 nodes and 5 edges, but line 2 says 4 and 6"),
-        (PHRASES.replace("[1] house", "[7] house"), 12, r"\[7\] is no node before this one"),
-        (CYCLIC_NODES, 5, r"\[1\] is no node before this one"),
-        (PHRASES.replace("LM0=-1 W", "LM0 W"), 12, "'LM0' should be a feature name=value"),
-        (PHRASES.replace("# node 1", "# node 4"), 6, "node 4, where node 1 should be"),
     ],
 )
 def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, content: str, line: int | None, message: str) -> None:
     path = put(tmp_path, {"x": content}) / "x"
     with pytest.raises(DataError, match=message) as caught:
-        load_lattices(path, dict.fromkeys(["x", "u", "0", "1"], "a"), partial=True)
+        load_lattices(path, dict.fromkeys(["x", "u"], "a"), partial=True)
     assert caught.value.path == str(path)
     assert caught.value.line == line or line is None
 
@@ -441,7 +280,6 @@ def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, content: str, 
         (PLAIN, {"symbols": "the 5\na 5\n"}, "words.txt", "5 is the number of 'the' already"),
         (PLAIN, {"symbols": ""}, "words.txt", "empty file"),
         (ACCEPTOR, {"symbols": SYMBOLS}, "x", "the labels are words; leave the symbols out"),
-        (EXTENDED, {"features": ["nothing"]}, "", "nothing"),
         (ON_LINKS, {"n_best": 0}, "", "n_best is 0"),
         (ON_LINKS, {"scales": {"language": 1.0}}, "x", "scales has 'language'; the features are acoustic, lm, words"),
         (ON_LINKS, {"counts": {"lm": ["x"]}}, "", "counts has a name that is a feature already"),
@@ -459,16 +297,16 @@ def test_what_does_not_fit_a_lattice_is_refused(
     put(tmp_path, {"x": content, "words.txt": options.get("symbols", "")})
     options = {name: tmp_path / "words.txt" if name == "symbols" else one for name, one in options.items()}
     with pytest.raises(DataError, match=message) as caught:
-        lpmert.read(tmp_path / "x", references=dict.fromkeys(["x", "0", "one", "two"], "a"), partial=True, **options)
+        lpmert.read(tmp_path / "x", references=dict.fromkeys(["x", "one", "two"], "a"), partial=True, **options)
     assert not where or caught.value.path == str(tmp_path / where)
 
 
 def test_features_are_chosen_by_name_and_pattern(tmp_path: Path) -> None:
-    path = put(tmp_path, {"x": EXTENDED}) / "x"
-    assert load_lattices(path, {"0": "a"}, features=["core*"]).names == ("core1", "core2", "core3")
-    assert load_lattices(path, {"0": "a"}, features="pp_a").names == ("pp_a",)
+    path, references = put(tmp_path, {"x": PLAIN}) / "x", {"one": "a", "two": "a"}
+    assert load_lattices(path, references, features=["*_cost"]).names == ("graph_cost", "acoustic_cost")
+    assert load_lattices(path, references, features="words").names == ("words",)
     with pytest.raises(DataError, match="nothing"):
-        load_lattices(path, {"0": "a"}, features=["nothing"])
+        load_lattices(path, references, features=["nothing"])
 
 
 def folder_with(tmp_path: Path, **contents: str) -> Path:
@@ -524,7 +362,6 @@ def test_written_lattices_are_read_as_they_are(data: st.DataObject) -> None:
     for place, (said, own) in enumerate(links):
         lines.append(" ".join([f"J={place} S=0 E=1 W={escaped(said)}", *(f"{key}={own[key]!r}" for key in own)]))
     graph = graph_of("slf", "\n".join(lines) + "\n")
-    assert isinstance(graph, Links)
     names = {"a": "acoustic", "l": "lm", "n": "ngram", "r": "pronunciation", "x1": "x1"}
     present = {key for one in (shared, *(own for _, own in links)) for key in one}
     assert {*graph.scores} == {names[key] for key in present}
@@ -540,9 +377,6 @@ WHOLE = [
     *KINDS.items(),
     ("kaldi-lattice", COMPACT),
     ("fst", TRANSDUCER),
-    ("moses-graph", EXTENDED),
-    ("hypergraph", CHART),
-    ("hypergraph", JOSHUA),
 ]
 
 

@@ -5,16 +5,17 @@ A proof for these lists is one for all paths: see L1 and L3 in `proofs`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from math import gcd, isfinite, lcm
 from operator import ge, mul
 from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.certificates.check.regions import Equations, Whole, basis_of, midpoint, orthants
+from lpmert.certificates.check.regions import Equations, Whole, basis_of
 from lpmert.certificates.format import Header
 from lpmert.errors import CertificateError, DataError, FloatArray
 from lpmert.metrics.base import Metric
@@ -212,6 +213,18 @@ def _ways(
 
 def _too_large(what: str) -> CertificateError:
     return CertificateError(f"{what} is too large for a certificate in exact arithmetic")
+
+
+def orthants(n_features: int) -> Iterator[Whole]:
+    """Yield the rays of all orthants, which cover the space."""
+    for signs in product((1, -1), repeat=n_features):
+        yield np.diag(np.array(signs, dtype=object))
+
+
+def midpoint(first: Whole, second: Whole) -> Whole:
+    """Return the sum of two rays, brought to equal sums of absolute values."""
+    ray = np.abs(second).sum() * first + np.abs(first).sum() * second
+    return np.asarray(ray // gcd(*ray))
 
 
 def _longest(rays: Whole) -> tuple[int, int]:

@@ -36,7 +36,6 @@ class Price(NamedTuple):
     forbidden: int = 0
 
     def of(self, sums: Sums) -> int:
-        """Return the price of sums."""
         return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
 
 
@@ -59,7 +58,6 @@ class Claim:
         self.values = [(numerator * (denominator // own),) for numerator, own in ratios]
 
     def loss(self, sums: Sums) -> Fraction:
-        """Return the loss of sums."""
         return self.unit * sums[0]
 
     def compared(self, sums: Sums) -> int:
@@ -149,7 +147,7 @@ class ProofLists:
     offsets [S + R + 1]: of the distinct vectors of every list, m in all; numbers [m]: their lists; places [m]: their
     lists and hypotheses, as the caller counts them; limit_rows: the list of each limit and the row of its vector. given
     [m, D]: their differences from the first of their list, in the features that no equation sets; whole [m, d]: those,
-    up to a common factor, in the features that cones span, each times 2**exponent; all other features are, within
+    up to a common factor, in the features that boxes span, each times 2**exponent; all other features are, within
     lists, linear combinations of these. features [m, d]: the same, rounded and divided by 2**bits, so that none is
     above 1. Once the claim is known: target, the least cost that a claim of one sum allows; worth [K, m]: whole
     numbers, int64 or, where sums could overflow, Python's; lists of two with parallel differences are charged to the

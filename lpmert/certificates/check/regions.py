@@ -1,18 +1,17 @@
-"""Regions of weights in whole numbers: the cones and boxes that a tree divides, equations, and a cosine."""
+"""Regions of weights in whole numbers: the boxes that a tree divides, equations, and a cosine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import permutations, product
 from math import gcd, lcm
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.certificates.format import BOXES, CONES, Header, Record, integers
+from lpmert.certificates.format import BOXES, Header, Record, integers
 from lpmert.errors import BoolArray, CertificateError, FloatArray
 from lpmert.numeric import rational
 from lpmert.system.deadline import checked
@@ -21,23 +20,19 @@ Whole = NDArray[np.object_]
 """A vector or matrix of Python's whole numbers."""
 
 _MOST_BITS = 900
-_MOST_FEATURES_OF_CONES = 7
-"""Up to which a box is divided into cones: there are (d - 1)! of them."""
 
 
-class Shape(NamedTuple):
-    """A cone of weights: all sums of non-negative multiples of d independent rays [d, d], of whole numbers; or a box.
+class Box(NamedTuple):
+    """A box of weights by rays [d, d] of whole numbers: its centre and half a side along every axis.
 
-    Of a box, the rays are its centre and half a side along every axis: it consists of the centre plus each of the
-    others times a number of -1 .. 1, and of all non-negative multiples of these sums. No rays stand for all weights.
+    It consists of the centre plus each of the others times a number of -1 .. 1, and of all non-negative multiples of
+    these sums. No rays stand for all weights.
     """
 
     rays: Whole
-    boxed: bool = False
 
     @property
     def points(self) -> FloatArray:
-        """The rays as doubles."""
         self._check_length()
         return self.rays.astype(np.float64)
 
@@ -46,11 +41,9 @@ class Shape(NamedTuple):
             raise CertificateError("a ray is beyond the range of double precision")
 
     def is_nonnegative(self, vector: Whole) -> bool:
-        """Whether a vector of whole numbers has no negative product with any weights inside: K1 and B1."""
-        if not len(self.rays):
-            return not vector.any()
+        """Whether a vector of whole numbers has no negative product with any weights inside: B1."""
         products = self.rays @ vector
-        return bool(products[0] >= np.abs(products[1:]).sum() if self.boxed else products.min() >= 0)
+        return bool(products[0] >= np.abs(products[1:]).sum()) if len(self.rays) else not vector.any()
 
     def none_negative(
         self, products: FloatArray, errors: FloatArray, exact: Callable[[int], Whole]
@@ -58,38 +51,27 @@ class Shape(NamedTuple):
         """Return which of some vectors [p] have no negative product with any weights inside, from their products [d, p]
         with the rays, off by at most the errors; `exact` gives a vector that these do not decide in whole numbers.
         """
-        if self.boxed:
-            products, errors = products[:1] - np.abs(products[1:]).sum(axis=0), errors.sum(axis=0, keepdims=True)
-        none: BoolArray = np.all(products >= errors, axis=0) & (len(self.rays) > 0)
-        for k in checked(np.flatnonzero(~none & ~(products < -errors).any(axis=0)).tolist(), 10):
+        if not len(self.rays):
+            return np.array([self.is_nonnegative(exact(k)) for k in checked(range(products.shape[1]), 10)], dtype=bool)
+        margins, doubt = products[0] - np.abs(products[1:]).sum(axis=0), errors.sum(axis=0)
+        none: BoolArray = margins >= doubt
+        for k in checked(np.flatnonzero(~none & ~(margins < -doubt)).tolist(), 10):
             none[k] = self.is_nonnegative(exact(k))
         return none
 
-    def parts(self, record: Record) -> Iterable[Shape]:
-        """Return the parts into which a record divides it, which cover it: K2, B2 and B5.
+    def parts(self, record: Record) -> Iterable[Box]:
+        """Return the parts into which a record divides it, which cover it: B2.
 
         Every split needs longer rays: so no more than about d _MOST_BITS can lie within each other.
         """
         self._check_length()
-        n, rays = len(self.rays), self.rays
-        if not n:
-            return _cover(rays.shape[1], record)
-        if set(record) == {"split"} and self.boxed:
+        if not len(self.rays):
+            return _faces(self.rays.shape[1], record)
+        if set(record) == {"split"}:
             (k,) = integers(record["split"], 1)
-            if 0 < k < n:
-                return [Shape(_half(rays, k, sign), True) for sign in (1, -1)]
-        elif set(record) == {"split"}:
-            p, q = integers(record["split"], 2)
-            if p != q and {p, q} <= set(range(n)):
-                middle = midpoint(rays[p], rays[q])
-                return [Shape(np.array([*rays[:k], middle, *rays[k + 1 :]])) for k in (p, q)]
-        elif set(record) == {"corners"} and self.boxed and n <= _MOST_FEATURES_OF_CONES:
-            signs = integers(record["corners"], n - 1)
-            if set(signs) <= {1, -1}:
-                sides = np.array(signs, dtype=object)[:, None] * rays[1:]
-                start = rays[0] - sides.sum(axis=0)
-                return [Shape(np.cumsum([start, *(2 * side for side in way)], axis=0)) for way in permutations(sides)]
-        raise CertificateError(f"no edge of this cone is split by {record!r:.40}")
+            if 0 < k < len(self.rays):
+                return [Box(_half(self.rays, k, sign)) for sign in (1, -1)]
+        raise CertificateError(f"no side of this box is split by {record!r:.40}")
 
 
 def _half(rays: Whole, k: int, sign: int) -> Whole:
@@ -99,27 +81,17 @@ def _half(rays: Whole, k: int, sign: int) -> Whole:
     return np.asarray(half // gcd(*half.flat))
 
 
-def orthants(n_features: int) -> Iterator[Whole]:
-    """Yield the rays of all orthants, which cover the space."""
-    for signs in product((1, -1), repeat=n_features):
-        yield np.diag(np.array(signs, dtype=object))
+def axes(n_features: int) -> Whole:
+    return np.diag(np.array([1] * n_features, dtype=object))
 
 
-def _cover(n_features: int, record: Record) -> Iterable[Shape]:
-    """Return the parts into which a record divides all weights, which cover them: the faces of a cube, or orthants."""
-    if n_features and record == {"split": CONES}:
-        return (Shape(rays) for rays in orthants(n_features))
-    if n_features and record == {"split": BOXES}:
-        units = next(orthants(n_features))
-        faces = [(d, sign) for d in range(n_features) for sign in (1, -1)]
-        return [Shape(np.array([sign * units[d], *units[:d], *units[d + 1 :]]), True) for d, sign in faces]
-    raise CertificateError(f"with a dimension of {n_features}, all weights are not divided by {record!r:.40}")
-
-
-def midpoint(first: Whole, second: Whole) -> Whole:
-    """Return the sum of two rays, brought to equal sums of absolute values."""
-    ray = np.abs(second).sum() * first + np.abs(first).sum() * second
-    return np.asarray(ray // gcd(*ray))
+def _faces(n_features: int, record: Record) -> list[Box]:
+    """Return the parts into which a record divides all weights, which cover them: the faces of a cube."""
+    if not n_features or record != {"split": BOXES}:
+        raise CertificateError(f"with a dimension of {n_features}, all weights are not divided by {record!r:.40}")
+    units = axes(n_features)
+    faces = [(d, sign) for d in range(n_features) for sign in (1, -1)]
+    return [Box(np.array([sign * units[d], *units[:d], *units[d + 1 :]])) for d, sign in faces]
 
 
 Equations = Sequence[Sequence[Fraction]]

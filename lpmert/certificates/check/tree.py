@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.certificates.check.lists import EPSILON, Price, ProofLists
-from lpmert.certificates.check.regions import Shape, Whole
+from lpmert.certificates.check.regions import Box, Whole
 from lpmert.certificates.format import CertificateReader, Record, integers, typed
 from lpmert.errors import BoolArray, CertificateError, FloatArray, IntArray
 from lpmert.system.deadline import checked, checkpoint
@@ -29,7 +29,7 @@ Charges = list[tuple[int, Core]]
 
 
 class Part(NamedTuple):
-    """What may win at weights inside a shape that make some choices.
+    """What may win at weights inside a box that make some choices.
 
     For the lists that may still differ in worth: their survivors' rows [n], those of a list in order of cost, equal
     ones as they are, and the start [L] of each list among them.
@@ -37,7 +37,7 @@ class Part(NamedTuple):
     those of the limits among them; take: the last of them. cores: those met on the way.
     """
 
-    shape: Shape
+    shape: Box
     rows: IntArray
     starts: IntArray
     fixed: IntArray
@@ -52,7 +52,7 @@ class Part(NamedTuple):
         return np.asarray(np.append(self.starts[1:], len(self.rows)) - self.starts)
 
     def scores(self, lists: ProofLists) -> FloatArray:
-        """Return what the survivors [d, n] score at the rays of the shape."""
+        """Return what the survivors [d, n] score at the rays of the box."""
         return np.asarray(self.shape.points @ lists.features.take(self.rows, axis=0).T)
 
     def only(self, kept: BoolArray) -> Part:
@@ -74,13 +74,11 @@ class Part(NamedTuple):
         return low, high
 
     def costs(self, lists: ProofLists) -> IntArray:
-        """Return what the survivors [n] cost."""
         slopes = self.price.slopes
         costs: IntArray = lists.worth[0, self.rows] if slopes == [1] else np.array(slopes) @ lists.worth[:, self.rows]
         return costs
 
     def ordered(self, lists: ProofLists, price: Price) -> Part:
-        """Return the part at other prices."""
         part = self._replace(price=price)
         order = np.lexsort((part.costs(lists), np.repeat(np.arange(len(self.starts)), self.sizes)))
         return part._replace(rows=self.rows[order])
@@ -89,7 +87,7 @@ class Part(NamedTuple):
         self, lists: ProofLists, chosen: list[int], others: list[int], multipliers: list[int], starts: list[int]
     ) -> BoolArray:
         """Return for comparisons of rows, from each start to the next, whether the differences other - chosen, times
-        multipliers, add up to what is nowhere negative inside the shape, or within the cosine.
+        multipliers, add up to what is nowhere negative inside the box, or within the cosine.
         """
         # What is not a number is not clear.
         times = np.array([m if m < _LARGEST_MULTIPLIER else np.nan for m in multipliers], dtype=np.float64)
@@ -114,17 +112,17 @@ def whole_part(lists: ProofLists) -> Part:
     nothing = np.zeros(len(lists.worth), dtype=lists.worth.dtype)
     # Of several sums, only that of broken limits has a price everywhere.
     price = Price([0] * (len(lists.worth) - 1) + [1], 1 if lists.claim.several else lists.target)
-    shape = Shape(np.zeros((0, lists.features.shape[1]), dtype=object))
+    shape = Box(np.zeros((0, lists.features.shape[1]), dtype=object))
     part = Part(shape, np.arange(len(lists.features)), lists.offsets[:-1], nothing, price, lists.limit_rows)
     return narrowed(lists, part.ordered(lists, price), shape)
 
 
-def narrowed(lists: ProofLists, part: Part, shape: Shape) -> Part:
-    """Return what is left of a part inside a shape that lies in its own.
+def narrowed(lists: ProofLists, part: Part, shape: Box) -> Part:
+    """Return what is left of a part inside a box that lies in its own.
 
-    Hypotheses fall that the best of their list at one of the rays, the first of equals, is as good as everywhere
-    inside, of a box that at the centre, and then the first of a list if any other one is; lists of which all others are
-    worth the same are settled. What falls is decided exactly: the outcome does not depend on how scores are rounded.
+    Hypotheses fall that the best of their list at the centre, the first of equals, is as good as everywhere inside, and
+    then the first of a list if any other one is; lists of which all others are worth the same are settled. What falls
+    is decided exactly: the outcome does not depend on how scores are rounded.
     """
     checkpoint(len(part.rows) * _SCORE_BYTES * len(shape.rays))
     part = part._replace(shape=shape)
@@ -138,13 +136,11 @@ def narrowed(lists: ProofLists, part: Part, shape: Shape) -> Part:
 
 
 def _survivors(lists: ProofLists, part: Part) -> BoolArray:
-    """Return which of the rows [n] of a part are left inside its shape."""
+    """Return which of the rows [n] of a part are left inside its box."""
     scores, errors = part.scores(lists), lists.errors(part.shape.points)
     rows, sizes = np.arange(len(part.rows)), part.sizes
-    beaten = np.zeros(len(rows), dtype=np.bool_)
-    for k in range(1 if part.shape.boxed else len(scores)):
-        best = np.repeat(_winners(lists, part, k, scores[k], float(errors[k])), sizes)
-        beaten |= _beaten(lists, part, errors, scores.take(best, axis=1) - scores, best, rows)
+    best = np.repeat(_winners(lists, part, scores[0], float(errors[0])), sizes)
+    beaten = _beaten(lists, part, errors, scores.take(best, axis=1) - scores, best, rows)
     left = np.flatnonzero(~beaten)
     firsts = left[np.searchsorted(left, part.starts)]
     first = np.repeat(firsts, sizes)
@@ -154,18 +150,18 @@ def _survivors(lists: ProofLists, part: Part) -> BoolArray:
     return ~beaten
 
 
-def _winners(lists: ProofLists, part: Part, k: int, scores: FloatArray, error: float) -> IntArray:
-    """Return the best of each list [L] at a ray, the first of equals."""
+def _winners(lists: ProofLists, part: Part, scores: FloatArray, error: float) -> IntArray:
+    """Return the best of each list [L] at the centre, the first of equals."""
     top = np.maximum.reduceat(scores, part.starts)
     close = np.flatnonzero(scores >= np.repeat(top - error, part.sizes))
     begins = np.searchsorted(close, part.starts)
     winners: IntArray = close[begins]
     if error:
-        ray = Shape(part.shape.rays[k : k + 1])
+        centre = Box(part.shape.rays[:1])
         ends = np.append(begins[1:], len(close))
         for a in checked(np.flatnonzero(ends - begins > 1).tolist(), 10):
             for other in close[begins[a] + 1 : ends[a]].tolist():
-                if not ray.is_nonnegative(_lead(lists, part, winners[a], other)):
+                if not centre.is_nonnegative(_lead(lists, part, winners[a], other)):
                     winners[a] = other
     return winners
 
@@ -285,7 +281,7 @@ def _charges(lists: ProofLists, part: Part, met: list[Core], costs: IntArray, re
 
 def _checked(lists: ProofLists, part: Part, entries: list[Any], assumed: Mapping[int, int]) -> list[Core]:
     """Return the assumed choices that entries [list, other hypothesis, multiplier, list, ...] compare with others,
-    after checking that none leaves weights: C1, K7 and B4.
+    after checking that none leaves weights: C1 and B4.
 
     The differences other - chosen, times positive multipliers, add up to a vector that has no negative product with
     weights inside. Weights inside that make all the choices would give it a negative one.

@@ -15,7 +15,7 @@ import numpy as np
 
 from lpmert import core
 from lpmert.certificates.check.lists import ProofLists, rounded
-from lpmert.certificates.check.regions import basis_of, near, orthants
+from lpmert.certificates.check.regions import axes, basis_of, near
 from lpmert.certificates.check.tree import Part, whole_part
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.nbest import NBest
@@ -102,26 +102,27 @@ class Anywhere:
 
 
 class Inside:
-    """Decides in exact arithmetic whether weights inside a cone make choices."""
+    """Decides in exact arithmetic whether weights inside a box, or any weights, make choices."""
 
-    def __init__(self, lists: ProofLists, cone: Part) -> None:
+    def __init__(self, lists: ProofLists, part: Part) -> None:
         self._lists = lists
         self._scores: dict[int, list[int]] = {}
         self._survivors: dict[int, list[int]] = {}
-        rays = cone.shape.rays if len(cone.shape.rays) else next(orthants(lists.features.shape[1]))
+        boxed = len(part.shape.rays) > 0
+        rays = part.shape.rays if boxed else axes(lists.features.shape[1])
         self._rays: list[list[int]] = rays.tolist()
-        self._table = lists.whole[cone.rows] @ rays.T
-        for row, scores in zip(cone.rows.tolist(), self._table.tolist(), strict=True):
+        self._table = lists.whole[part.rows] @ rays.T
+        for row, scores in zip(part.rows.tolist(), self._table.tolist(), strict=True):
             self._scores[row] = scores
             self._survivors.setdefault(int(lists.numbers[row]), []).append(row)
         units = np.eye(len(self._rays), dtype=np.int64)
-        # The multiples of the rays that add up to weights inside: positive, or within that of the centre.
-        inside = np.concatenate([units[:1], units[0] + units[1:], units[0] - units[1:]]) if cone.shape.boxed else units
-        self._inside: list[list[int]] = inside.tolist() if len(cone.shape.rays) else []
-        self._first: list[int] = (units[0] if cone.shape.boxed else units.sum(axis=0)).tolist()
+        # The multiples of the rays that add up to weights inside: those within that of the centre.
+        inside = np.concatenate([units[:1], units[0] + units[1:], units[0] - units[1:]])
+        self._inside: list[list[int]] = inside.tolist() if boxed else []
+        self._first: list[int] = (units[0] if boxed else units.sum(axis=0)).tolist()
 
     def __call__(self, chosen: Choices, /) -> SelectionOrCore:
-        """Return the answer for choices among the hypotheses that may win in the cone."""
+        """Return the answer for choices among the hypotheses that may win there."""
         pairs: list[tuple[int, int]] = []
         rows, divisors = list(self._inside), []
         shares = self._first

@@ -24,7 +24,6 @@ from lpmert.certificates.check.tree import whole_part
 from lpmert.certificates.check.verify import MOST_SETS, check_cover, claim_of, with_zeros
 from lpmert.certificates.format import (
     BOXES,
-    CONES,
     END,
     OPTIONAL,
     SCHEMA,
@@ -35,7 +34,7 @@ from lpmert.certificates.format import (
     Record,
 )
 from lpmert.certificates.write.attainability import Anywhere, Feasibility, WithinCap, facet_against
-from lpmert.certificates.write.tree import ConeTree, SelectionTree, Undercut
+from lpmert.certificates.write.tree import BoxTree, SelectionTree, Undercut
 from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import Metric
 from lpmert.metrics.contract import metric_of
@@ -56,12 +55,12 @@ OnStage = Callable[[str, int, int | None], object]
 logger = logging.getLogger(__name__)
 
 SELECTIONS = "selections"
-"""Kind of a tree that divides no weights, besides those over boxes and cones."""
+"""Kind of a tree that divides no weights, besides those over boxes."""
 
 _FEW_LISTS = 12
-_MOST_CONE_FEATURES = 7
+_MOST_BOX_FEATURES = 7
 _MOST_PAIR_FEATURES = 4
-"""Beyond these, selections are searched rather than cones; lists of two are easier for selections."""
+"""Beyond these, selections are searched rather than boxes; lists of two are easier for selections."""
 
 
 def write_certificate(
@@ -80,7 +79,7 @@ def write_certificate(
 ) -> None:
     """Write a certificate of the optimum that an exact method found on these lists.
 
-    The arguments are those of the run. kind of tree: BOXES, CONES or SELECTIONS, by default what suits the shape of the
+    The arguments are those of the run. kind of tree: BOXES or SELECTIONS, by default what suits the shape of the
     problem; a cosine together with equations takes SELECTIONS. The search for the proof takes as long as it takes.
     at_most: how many weights may be other than 0, if that is limited; budget, second: what a second sum is at most, by
     its name, and the numbers of that.
@@ -95,8 +94,8 @@ def write_certificate(
     except CertificateError as error:
         raise MethodError(str(error)) from error
     _check_result(result, nbest.fingerprint)
-    if kind not in (None, BOXES, CONES, SELECTIONS):
-        raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES}, {CONES} or {SELECTIONS}")
+    if kind not in (None, BOXES, SELECTIONS):
+        raise MethodError(f"no kind of tree {quoted(kind)}; choose {BOXES} or {SELECTIONS}")
     limits, equations, cap = certified_limits(region, nbest.names)
     room_for(ROW_BYTES * nbest.n_hypotheses, "a certificate, which goes by all hypotheses in exact arithmetic,")
     header = Header(
@@ -279,7 +278,7 @@ def _grow(header: Header, lists: ProofLists, kind: str, cap: Cap | None, add: Ca
             feasible = WithinCap(lists, feasible, cap, header.equations, exponents)
         SelectionTree(lists, whole_part(lists), feasible, add).grow()
     else:
-        ConeTree(lists, add).grow(kind)
+        BoxTree(lists, add).grow()
 
 
 def _exponents(
@@ -310,11 +309,9 @@ def _suitable_kind(lists: ProofLists) -> str:
     sizes = np.diff(lists.offsets)
     open_lists = int(np.sum(np.maximum.reduceat(lists.worth, lists.offsets[:-1], axis=1).any(axis=0)))
     if n_features <= 2:
-        return CONES if n_features else SELECTIONS
-    most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_CONE_FEATURES
-    if n_features > most or open_lists <= _FEW_LISTS:
-        return SELECTIONS
-    return CONES if lists.claim.several else BOXES
+        return BOXES if n_features else SELECTIONS
+    most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_BOX_FEATURES
+    return SELECTIONS if n_features > most or open_lists <= _FEW_LISTS else BOXES
 
 
 @contextmanager
@@ -344,7 +341,6 @@ def certificate_writer(
 
 
 def compact(record: Record) -> str:
-    """Return a record as it is written."""
     return json.dumps(record, separators=(",", ":"))
 
 

@@ -1,6 +1,6 @@
-"""Grow the tree of a certificate: over cones or boxes, and below them over selections.
+"""Grow the tree of a certificate: over boxes, and below them over selections.
 
-Cones and boxes are divided until the survivors' least costs, or conflicts, close them; selections exclude choices by
+Boxes are divided until the survivors' least costs, or conflicts, close them; selections exclude choices by
 cores, bound, branch, depth first. The optimum is known, so that the search only shows that nothing undercuts it; it
 decides as methods/choices/choices.py does. Every record is checked by the certificate's own rules before it is written,
 and these say which nodes come next.
@@ -9,15 +9,14 @@ and these say which nodes come next.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from math import exp, gcd
 
 import numpy as np
 
 from lpmert.certificates.check.lists import BudgetClaim, ProofLists
-from lpmert.certificates.check.regions import Shape
+from lpmert.certificates.check.regions import Box
 from lpmert.certificates.check.tree import Part, closed, may_undercut, narrowed, priced, whole_part
-from lpmert.certificates.format import Record
+from lpmert.certificates.format import BOXES, Record
 from lpmert.certificates.write.attainability import Choices, Feasibility, Inside, SelectionOrCore
 from lpmert.core import box_charges
 from lpmert.errors import CertificateError, FloatArray, IntArray
@@ -40,7 +39,7 @@ class Undercut(Exception):
 
 
 class SelectionTree:
-    """The tree below a part; `feasible` answers for the weights inside its shape."""
+    """The tree below a part; `feasible` answers for the weights inside its box."""
 
     def __init__(self, lists: ProofLists, root: Part, feasible: Feasibility, add: Callable[[Record], None]) -> None:
         self.lists = lists
@@ -236,7 +235,6 @@ class _Work:
         return may_undercut(lists, worth, worth)
 
     def _worth(self, cheapest: Choices) -> list[int]:
-        """Return what a selection is worth."""
         worth: list[int] = (self._part.fixed + self._tree.lists.worth[:, [*cheapest.values()]].sum(axis=1)).tolist()
         return worth
 
@@ -294,13 +292,10 @@ def budget_prices(lists: ProofLists, part: Part, most: int) -> list[int]:
 
 
 _LEAF_LISTS = 8
-"""Cones with at most so many open lists are closed by a search over their selections."""
+"""Boxes with at most so many open lists are closed by a search over their selections."""
 
-_MOST_STALLED = 5
+_MOST_STALLED = 12
 """So are those that this many splits a feature have rid of less than a tenth of their lists."""
-
-_HOPELESS = 12
-"""After so many splits a feature that have not, a box is searched over the cones of its corners."""
 
 _SAMPLED_LISTS = 100
 
@@ -320,93 +315,87 @@ _LARGEST_STEPS = 1 << 60
 """What the steps of all lists together may come to in the core."""
 
 
-class ConeTree:
-    """A tree that grows."""
-
+class BoxTree:
     def __init__(self, lists: ProofLists, add: Callable[[Record], None]) -> None:
         self._lists = lists
         self._add = add
         self._n_features = lists.features.shape[1]
 
-    def grow(self, kind: str) -> None:
-        """Add the records of a tree over boxes or cones; raises `Undercut` if something attainable undercuts."""
-        root: Record = {"split": kind}
+    def grow(self) -> None:
+        """Add the records of the tree; raises `Undercut` if something attainable undercuts."""
+        root: Record = {"split": BOXES}
         self._add(root)
         everywhere = whole_part(self._lists)
-        waiting: list[tuple[Part, Shape, int]]
+        waiting: list[tuple[Part, Box, int]]
         waiting = [(everywhere, shape, -1) for shape in reversed([*everywhere.shape.parts(root)])]
         while waiting:
             checkpoint()
             whole, shape, stalled = waiting.pop()
-            cone = narrowed(self._lists, whole, shape)
-            stalled = stalled + 1 if len(cone.starts) >= 0.9 * len(whole.starts) else 0
-            record = self._close(cone, stalled)
+            part = narrowed(self._lists, whole, shape)
+            stalled = stalled + 1 if len(part.starts) >= 0.9 * len(whole.starts) else 0
+            record = self._close(part, stalled)
             if record is not None:
                 self._add(record)
-                stalled = 0 if "corners" in record else stalled
-                waiting += [(cone, own, stalled) for own in reversed([*cone.shape.parts(record)])]
+                waiting += [(part, own, stalled) for own in reversed([*part.shape.parts(record)])]
 
-    def _close(self, cone: Part, stalled: int) -> Record | None:
-        """Close a cone, or return the record that divides it."""
+    def _close(self, part: Part, stalled: int) -> Record | None:
+        """Close a box, or return the record that divides it."""
         lists = self._lists
-        scores = cone.scores(lists)
-        costs, records = self._closing(cone, scores)
+        scores = part.scores(lists)
+        costs, records = self._closing(part, scores)
         for record in records:
             self._add(record)
         if records:
             return None
-        few = len(cone.starts) <= _LEAF_LISTS
-        if cone.shape.boxed and stalled >= _HOPELESS * self._n_features and not few:
-            return {"corners": _diagonal(cone, scores, costs)}
-        if few or (stalled >= _MOST_STALLED * self._n_features and not cone.shape.boxed):
-            SelectionTree(lists, cone, Inside(lists, cone), self._add).grow()
+        if len(part.starts) <= _LEAF_LISTS or stalled >= _MOST_STALLED * self._n_features:
+            SelectionTree(lists, part, Inside(lists, part), self._add).grow()
             return None
-        return {"split": [_axis(cone, scores, costs)] if cone.shape.boxed else list(_edge(cone, scores, costs))}
+        return {"split": [_axis(part, scores, costs)]}
 
-    def _closing(self, cone: Part, scores: FloatArray) -> tuple[FloatArray, list[Record]]:
-        """Return what the hypotheses of a cone cost [n], and the records that close it at once, if any do."""
+    def _closing(self, part: Part, scores: FloatArray) -> tuple[FloatArray, list[Record]]:
+        """Return what the hypotheses of a box cost [n], and the records that close it at once, if any do."""
         lists = self._lists
         if lists.claim.several:
-            return _closing_by_prices(lists, cone, scores)
-        costs = lists.worth[0][cone.rows]
-        needed = lists.target - int(cone.fixed[0] + costs[cone.starts].sum())
+            return _closing_by_prices(lists, part, scores)
+        costs = lists.worth[0][part.rows]
+        needed = lists.target - int(part.fixed[0] + costs[part.starts].sum())
         costs = costs.astype(np.float64)
         if needed <= 0:
             return costs, [{}]
-        if not len(cone.starts):
+        if not len(part.starts):
             return costs, []
-        found = box_conflicts(lists, cone, scores, needed) if cone.shape.boxed else []
+        found = box_conflicts(lists, part, scores, needed)
         if not found:
             return costs, []
         record: Record = {"cores": found}
         try:
-            closed(lists, cone, record)
+            closed(lists, part, record)
         except CertificateError:
             return costs, []  # what was found in floating point is not so
         return costs, [record]
 
 
-def _closing_by_prices(lists: ProofLists, cone: Part, scores: FloatArray) -> tuple[FloatArray, list[Record]]:
-    """Try the sums at the centre of a cone, then those that are cheapest at their prices, and so on."""
-    costs = np.zeros(len(cone.rows))
-    if not may_undercut(lists, *cone.box(lists)):
+def _closing_by_prices(lists: ProofLists, part: Part, scores: FloatArray) -> tuple[FloatArray, list[Record]]:
+    """Try the sums at the centre of a box, then those that are cheapest at their prices, and so on."""
+    costs = np.zeros(len(part.rows))
+    if not may_undercut(lists, *part.box(lists)):
         return costs, [{}]
-    if not len(cone.starts):
+    if not len(part.starts):
         return costs, []
-    worth = lists.worth[:, cone.rows]
-    values = _central(cone, scores)
+    worth = lists.worth[:, part.rows]
+    values = scores[0]
     seen: list[list[int]] = []
     for _ in range(_MOST_POINTS):
-        at = point(lists, cone, cone.fixed + worth[:, first_best(values, cone.starts)].sum(axis=1))
+        at = point(lists, part, part.fixed + worth[:, first_best(values, part.starts)].sum(axis=1))
         if at in seen:
             break
         seen.append(at)
         try:
-            weighed = priced(lists, cone, at)
+            weighed = priced(lists, part, at)
         except CertificateError:
             break
         all_costs = weighed.costs(lists)
-        least = int(np.minimum.reduceat(all_costs, cone.starts).sum())
+        least = int(np.minimum.reduceat(all_costs, part.starts).sum())
         if weighed.price.of(weighed.fixed.tolist()) + least >= weighed.price.target:
             return costs, [{"at": at}]
         costs = (np.array(weighed.price.slopes[:-1]) @ worth[:-1]).astype(np.float64)
@@ -414,72 +403,38 @@ def _closing_by_prices(lists: ProofLists, cone: Part, scores: FloatArray) -> tup
     return costs, []
 
 
-def _edge(cone: Part, scores: FloatArray, costs: FloatArray) -> tuple[int, int]:
-    """Return the edge (p, q) with the most cost [n] at stake between its ends' winners, weighted by its length.
-
-    Where there are many lists an even sample of them tells.
-    """
-    sampled = np.arange(0, len(cone.starts), max(1, len(cone.starts) // _SAMPLED_LISTS))
-    ends = np.append(cone.starts[1:], len(cone.rows))
-    rays = cone.shape.rays
-    won = np.empty((len(sampled), len(rays)))
-    for a, (start, end) in enumerate(zip(cone.starts[sampled].tolist(), ends[sampled].tolist(), strict=True)):
-        won[a] = costs[start + scores[:, start:end].argmax(axis=1)]
-    stake = np.abs(won[:, :, None] - won[:, None, :]).sum(axis=0)
-    points = cone.shape.points
-    points /= np.abs(points).sum(axis=1, keepdims=True)
-    length = np.abs(points[:, None] - points[None]).sum(axis=2)
-    p, q = divmod(int(np.argmax(np.triu((stake + 1e-3) * length, 1))), len(points))
-    return p, q
-
-
-def _shares(cone: Part, scores: FloatArray, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _shares(part: Part, scores: FloatArray, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return how differences from the first of some lists vary along the axes of a box [m, d - 1], and what is at stake
     [m].
     """
-    first = np.repeat(cone.starts, cone.sizes)
-    stride = max(1, len(cone.starts) // _SAMPLED_LISTS)
-    sampled = np.repeat(np.arange(len(cone.starts)) % stride == 0, cone.sizes)
+    first = np.repeat(part.starts, part.sizes)
+    stride = max(1, len(part.starts) // _SAMPLED_LISTS)
+    sampled = np.repeat(np.arange(len(part.starts)) % stride == 0, part.sizes)
     rows = np.flatnonzero(sampled & (costs != costs[first]))
     gains = scores[1:, rows] - scores[1:, first[rows]]
     reach = np.abs(gains).sum(axis=0)
     rows, gains, reach = rows[reach > 0.0], gains[:, reach > 0.0], reach[reach > 0.0]
-    stakes = np.abs(costs[rows] - costs[first[rows]]) / np.repeat(cone.sizes, cone.sizes)[rows]
+    stakes = np.abs(costs[rows] - costs[first[rows]]) / np.repeat(part.sizes, part.sizes)[rows]
     return (gains / reach).T, stakes
 
 
-def _axis(cone: Part, scores: FloatArray, costs: FloatArray) -> int:
+def _axis(part: Part, scores: FloatArray, costs: FloatArray) -> int:
     """Return the axis of a box along which most cost is at stake between two hypotheses."""
-    shares, stakes = _shares(cone, scores, costs)
-    lengths = np.abs(cone.shape.points).max(axis=1)
+    shares, stakes = _shares(part, scores, costs)
+    lengths = np.abs(part.shape.points).max(axis=1)
     return 1 + int(np.argmax(stakes @ np.abs(shares) + 1e-3 * lengths[1:] / lengths[0]))
 
 
-def _diagonal(cone: Part, scores: FloatArray, costs: FloatArray) -> list[int]:
-    """Return the signs of the diagonal along which differences vary least: cones over the corners have it in common."""
-    shares, stakes = _shares(cone, scores, costs)
-    form = (shares * stakes[:, None]).T @ shares
-    signs = np.array(list(product((1, -1), repeat=len(form))))
-    return [int(sign) for sign in signs[np.argmin(((signs @ form) * signs).sum(axis=1))]]
-
-
-def _central(cone: Part, scores: FloatArray) -> FloatArray:
-    """Return the scores [n] of hypotheses about the middle of a cone, from those at its rays [d, n]."""
-    shares = 1.0 / np.abs(cone.shape.points).sum(axis=1)
-    middle: FloatArray = scores[0].copy() if cone.shape.boxed else shares @ scores
-    return middle
-
-
-def box_conflicts(lists: ProofLists, cone: Part, scores: FloatArray, needed: int) -> list[list[int]]:
+def box_conflicts(lists: ProofLists, part: Part, scores: FloatArray, needed: int) -> list[list[int]]:
     """Return conflicts of pairs of lists that charge what is needed in a box, none if they do not.
 
     They are found in doubles and named in whole numbers; steps beyond the core's are divided by a power of two first.
     """
-    costs = lists.worth[0][cone.rows]
-    steps = costs[cone.starts + 1] - costs[cone.starts]
-    value = _central(cone, scores)
-    value[cone.starts] = -np.inf
-    both = np.column_stack([cone.starts, first_best(value, cone.starts)])[steps > 0]
+    costs = lists.worth[0][part.rows]
+    steps = costs[part.starts + 1] - costs[part.starts]
+    value = scores[0].copy()
+    value[part.starts] = -np.inf
+    both = np.column_stack([part.starts, first_best(value, part.starts)])[steps > 0]
     steps = steps[steps > 0]
     gains = (scores[:, both[:, 1]] - scores[:, both[:, 0]]).T
     reaches = np.abs(gains[:, 1:]).sum(axis=1)
@@ -506,7 +461,7 @@ def box_conflicts(lists: ProofLists, cone: Part, scores: FloatArray, needed: int
     gains = scores[:, pairs[:, :, 1]] - scores[:, pairs[:, :, 0]]
     multipliers = _multipliers(gains[:, :, 0].T, gains[:, :, 1].T)
     entries: list[list[int]] = []
-    for rows, pair in zip(cone.rows[pairs[:, :, 1]].tolist(), multipliers.tolist(), strict=True):
+    for rows, pair in zip(part.rows[pairs[:, :, 1]].tolist(), multipliers.tolist(), strict=True):
         if pair[0]:
             entries.append([x for row, m in zip(rows, pair, strict=True) for x in (*lists.places[row], m)])
     return entries
