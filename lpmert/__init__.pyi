@@ -52,7 +52,6 @@ from .ranges import NearOptimal as NearOptimal
 from .ranges import WeightRange as WeightRange
 from .ranges import near_optimal as near_optimal
 from .rashomon import RashomonSet as RashomonSet
-from .rashomon import rashomon_set as rashomon_set
 from .reporting.page import report as report
 from .reranker import Reranked as Reranked
 from .reranker import Reranker as Reranker

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lpmert.api import list_problem, many_searches, optimum_of, settings_of
+from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import DataError, MethodError, RegionError
 from lpmert.findings import Outcome
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.quoting import listed, quoted
+from lpmert.rashomon import RashomonSet, check_cones, near_cones
 from lpmert.result import Limits, Result
 from lpmert.search.driver import Below, search_below, solve
 from lpmert.system.deadline import Deadline, told
@@ -84,6 +85,8 @@ class NearOptimal(Outcome):
         What the weights are relative to: "am = 1".
     ranges : tuple of WeightRange
         One for each feature.
+    cones : RashomonSet or None
+        The set itself, if it was requested.
     complete : bool
         Whether all ranges are as precise as requested.
     seconds : float
@@ -94,6 +97,7 @@ class NearOptimal(Outcome):
     most: float
     scale: str
     ranges: tuple[WeightRange, ...]
+    cones: RashomonSet | None
     complete: bool
     seconds: float
 
@@ -108,11 +112,11 @@ def near_optimal(
     slack: float | str = "1%",
     relative_to: str | None = None,
     precision: float = PRECISION,
+    cones: bool = False,
     metric: str | Metric | None = None,
     method: str | Method = "auto",
     ties: str = "first",
     region: Region | None = None,
-    optimum: Result | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
     jobs: int = 1,
@@ -133,26 +137,28 @@ def near_optimal(
         is sure. A region that fixes a weight or the total needs none.
     precision : float
         How close attained and possible values must come, relative to their size.
+    cones : bool
+        Whether to divide the set of all near-optimal weights into cones as well, for up to five features.
     metric, method, ties, region
         As for `minimize`.
-    optimum : Result, optional
-        What `minimize` returned for the same arguments; by default it is searched.
     time_limit : float, optional
-        Seconds for everything: a third at most for the optimum, the rest in equal shares for the ranges.
+        Seconds for everything: a third at most for the optimum, the rest in equal shares for ranges and cones.
     memory_limit, jobs, backend, seed
         As for `minimize`.
     on_range : callable, optional
-        Gets the feature being searched, how many ranges are known, and how many there are; a true answer stops.
+        Gets the feature being searched, how many ranges are known, and how many there are; then "cones", how many were
+        divided, and how many are at most. A true answer stops.
 
     Returns
     -------
     NearOptimal
-        For each weight the attained and the possible range.
+        For each weight the attained and the possible range; and the cones.
 
     Raises
     ------
     DataError, MetricError, MethodError, RegionError
-        As by `minimize`; `MethodError` too for lattices, and where no weight can be the scale.
+        As by `minimize`; `MethodError` too for lattices, where no weight can be the scale, and for cones of more
+        features or within regions with a cosine or equations.
 
     Notes
     -----
@@ -169,22 +175,30 @@ def near_optimal(
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     if not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges need proofs; use auto")
-    more = checked_slack(slack)
+    more = _slack(slack)
     if not 0.0 < precision < 1.0:
         raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
     with many_searches(limits, backend, jobs) as (deadline, _):
         problem = list_problem(nbest, metric, ties, region, "ranges of weights need")
-        optimum, most = near_optimum(problem, more, solver, limits, deadline, seed, optimum)
+        if cones:
+            check_cones(problem)
+        optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
+        most = optimum.loss + more(optimum.loss)
         search = _Search(nbest, problem, solver, limits, seed, deadline, most, precision)
         search.fix(optimum, region or Region(), relative_to)
         ranges: list[WeightRange] = []
         for name in nbest.names:
             search.stopped |= told(on_range, name, len(ranges), len(nbest.names))
-            ranges.append(search.range(name, len(nbest.names) - len(ranges)))
-    return NearOptimal(search.optimum, most, search.scale, tuple(ranges), search.complete, deadline.seconds)
+            ranges.append(search.range(name, len(nbest.names) - len(ranges) + cones))
+        divided = None
+        if cones:
+            box = np.array([one.possible for one in ranges]).T
+            divided = near_cones(problem, most, box, deadline, on_range)
+    known = tuple(ranges), divided, search.complete
+    return NearOptimal(search.optimum, most, search.scale, *known, deadline.seconds)
 
 
-def checked_slack(slack: float | str) -> Callable[[float], float]:
+def _slack(slack: float | str) -> Callable[[float], float]:
     """Return what weights may lose more than an optimum, by its loss; raises `DataError` for what is no amount."""
     percent = isinstance(slack, str) and slack.strip().endswith("%")
     try:
@@ -194,22 +208,6 @@ def checked_slack(slack: float | str) -> Callable[[float], float]:
     if number is None or not 0.0 <= number < inf:
         raise DataError(f"slack must be a loss of 0 or more, or a share of the optimum such as 1%; got {quoted(slack)}")
     return (lambda loss: abs(loss) * number / 100.0) if percent else (lambda _: number)
-
-
-def near_optimum(
-    problem: Problem,
-    more: Callable[[float], float],
-    method: Method,
-    limits: Limits,
-    deadline: Deadline,
-    seed: int,
-    known: Result | None,
-) -> tuple[Result, float]:
-    """Return the optimum, searched in a third of the time unless it is known, and the largest loss that is near it."""
-    third = None if deadline.left is None else deadline.left / 3.0
-    limits = replace(limits, time_limit=third)
-    optimum = solve(method, problem, limits, seed=seed) if known is None else optimum_of(known, problem)
-    return optimum, optimum.loss + more(optimum.loss)
 
 
 @dataclass

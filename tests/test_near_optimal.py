@@ -238,19 +238,3 @@ def test_what_cannot_be_asked_is_said() -> None:
         lpmert.near_optimal(lists, method="och")
     with pytest.raises(MethodError, match="no weight has a sure sign"):
         lpmert.near_optimal(lists, slack=1e6)
-
-
-def test_an_optimum_that_is_known_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lpmert import ranges
-
-    random = np.random.default_rng(3)
-    lists, others = (
-        lpmert.NBest(rows, np.arange(0, 41, 5), np.rint(9 - 2 * rows[:, :1] - rows[:, 1:]))
-        for rows in random.normal(size=(2, 40, 2))
-    )
-    found, known = lpmert.near_optimal(lists, slack=1), lpmert.minimize(lists)
-    monkeypatch.delattr(ranges, "solve")
-    again = lpmert.near_optimal(lists, slack=1, optimum=known)
-    assert (again.ranges, again.most, again.scale) == (found.ranges, found.most, found.scale)
-    with pytest.raises(lpmert.DataError, match="the given optimum is for other lists"):
-        lpmert.near_optimal(others, slack=1, optimum=known)

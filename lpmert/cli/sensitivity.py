@@ -5,7 +5,6 @@ How many features are needed, how sure weights and losses are, and the loss agai
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -59,7 +58,7 @@ class _Near:
     )
     cones: bool = option(
         "--cones",
-        "Also show how large the set is, and which lists choose the same throughout; for up to 3 features.",
+        "Also show how large the set is, and which lists choose the same throughout; for up to 5 features.",
         default=False,
     )
 
@@ -96,30 +95,28 @@ def subsets(search: Search, sizes: _Sizes, drawn: Picture, page: Page, out: Outp
 
 
 @command("ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am")
-def ranges(search: Search, near: _Near, drawn: Picture, out: Output) -> int:
+def ranges(search: Search, near: _Near, drawn: Picture, page: Page, out: Output) -> int:
     """Show how sure each weight is: its range among all near-optimal weights.
 
     Near-optimal weights were found at the two middle columns; none lie beyond the outer two. A sign is shown where all
     near-optimal weights share it. DATA is as for `lpmert solve`.
 
-    --cones divides the set of all near-optimal weights into cones, which takes half of the time limit.
+    --cones divides the set of all near-optimal weights into cones, inside of these ranges.
     """
     from lpmert.ranges import near_optimal
-    from lpmert.rashomon import rashomon_set
     from lpmert.reporting import pictures
+    from lpmert.reporting.page import Curve
 
-    with logging_to_stderr(out), delivering(out, drawn.picture) as deliver:
+    page.check()
+    with logging_to_stderr(out), delivering(out, drawn.picture, page.report) as deliver:
         data, arguments, unit = _read(search, out)
-        if near.cones and search.time_limit is not None:
-            arguments["time_limit"] = search.time_limit / 2.0
+        own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack, "cones": near.cones}
         with Interrupts() as stop, naming(search.name):
-            cones = rashomon_set(data, **arguments, slack=near.slack) if near.cones else None
-            own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack}
-            own["optimum"] = None if cones is None else cones.optimum
             found = near_optimal(data, **arguments, **own, on_range=None if out.quiet else Stages())
-        plain = found.to_dict() if cones is None else {**found.to_dict(), "cones": cones.to_dict()}
-        deliver(lambda: json.dumps(plain, allow_nan=False, indent=2), lambda: _ranges_report(found, unit, cones))
+        deliver(found.to_json, lambda: _ranges_report(found, unit))
         drawn.write(lambda: pictures.ranges(found, unit))
+        results = {"optimum": found.optimum}
+        page.write_curve(results, lambda: Curve("weights", *_ranges_verdict(found), pictures.ranges(found, unit)))
     return exit_code(found.optimum.status, stop, found.complete)
 
 
@@ -261,7 +258,7 @@ def _subsets_verdict(found: Subsets) -> tuple[str, bool]:
     return verdict, found.complete and not open_sizes
 
 
-def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) -> str:
+def _ranges_report(found: NearOptimal, unit: Unit) -> str:
     rows = [
         [one.name, *map(_end, (one.weight, one.possible[0], *one.attained, one.possible[1])), _SIGNS[one.sign]]
         for one in found.ranges
@@ -269,18 +266,21 @@ def _ranges_report(found: NearOptimal, unit: Unit, cones: RashomonSet | None) ->
     table = grid(["feature", "weight", "none below", "found from", "to", "none above", "sign"], rows)
     figures = f"{unit.name} of the optimum {unit.text(found.optimum.loss)}, of near-optimal weights up to "
     figures += f"{unit.short(found.most)}; {found.scale}"
-    verdict = "proved: no near-optimal weights lie beyond the outer columns"
-    if not found.complete:
-        verdict = f"{verdict}, which more time would move closer"
-    return joined(table, figures, "" if cones is None else _cones_lines(cones), verdict_line(verdict, found.complete))
+    set_lines = "" if found.cones is None else _cones_lines(found.cones, len(found.optimum.selection))
+    return joined(table, figures, set_lines, verdict_line(*_ranges_verdict(found)))
 
 
-def _cones_lines(cones: RashomonSet) -> str:
+def _ranges_verdict(found: NearOptimal) -> tuple[str, bool]:
+    """Return what is known of the ranges, and whether they are as precise as they should be."""
+    verdict = "proved: no near-optimal weights lie beyond the outer values"
+    return verdict if found.complete else f"{verdict}, which more time would move closer", found.complete
+
+
+def _cones_lines(cones: RashomonSet, n_lists: int) -> str:
     """Return how large the set is, what it leaves as it is, and its middle as text."""
     low, high = (f"{100.0 * share:.3g}" for share in cones.share)
-    n_lists = len(cones.optimum.selection)
     lines = [
-        f"near-optimal    {low} to {high} % of all directions",
+        f"near-optimal    {low} to {high} % of all weights, proved",
         f"lists           {len(cones.unchanged)} of {n_lists} surely choose the same at all near-optimal weights",
     ]
     if cones.centre:
