@@ -1,60 +1,88 @@
-"""All near-optimal weights as a set of cones, proved from inside and from outside, for few features.
+"""All near-optimal weights, also called the Rashomon set: the range of each weight among them, and cones, proved.
 
-A cone in which even the dearest hypotheses that may win are cheap enough belongs to the set; one in which the cheapest
-are too dear lies outside. Others are split, those that were split least often first. What is divided is the box of the
-weights' ranges, beyond which no near-optimal weights lie; without it, four features would be out of reach.
+Whether weights with a value of some feature beyond a limit can be near-optimal is one search below a cut-off in the
+part of the region beyond it: it finds such weights, which widens the range that is attained, or proves that there are
+none, which narrows the range that is possible. Both ends close in on each other.
+
+The box of all ranges is then divided into cones. A cone in which even the dearest hypotheses that may win are cheap
+enough belongs to the set; one in which the cheapest are too dear lies outside. Others are split, those that were split
+least often first. Without the box, four features would be out of reach.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from math import floor
-from typing import Any, NamedTuple
+from math import atan, floor, inf, nextafter, tan
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.api import list_problem, many_searches, settings_of
+from lpmert.errors import DataError, FloatArray, IntArray, MethodError, RegionError
 from lpmert.findings import Outcome
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
+from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
+from lpmert.model.region import Region
 from lpmert.numeric.cone import cones_of_box, covering_cones
 from lpmert.numeric.lists import SortedLists, first_best
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import binary_places
+from lpmert.quoting import listed, quoted
+from lpmert.result import Limits, Result
+from lpmert.search.driver import Below, search_below, solve
 from lpmert.search.incumbent import normalised
 from lpmert.system.deadline import Deadline, told
+from lpmert.values import real_number
 
-MOST_FEATURES = 5
-"""Features beyond which cones are too many to tell anything."""
+if TYPE_CHECKING:
+    from lpmert.metrics.base import Metric
+    from lpmert.search.method import Method
 
-_MOST_PLACES = 50
-"""Binary places up to which the entries of rays are halved: they are exact."""
+PRECISION = 1e-2
+"""How close the ends of a range come by default, relative to their size."""
 
-_BITS = 52
-"""Of a sum of products, beside its sign: one less than a double has."""
+_FAR = 1e6
+"""Values beyond so many times that of the reference count as infinite."""
 
-_BLOCK = 1 << 17
-"""Hypotheses of cones that are divided together."""
+OnRange = Callable[[str, int, int], object]
+"""Gets the feature whose range is sought, how many ranges are known, of how many; then "cones", how many were split,
+and of how many at most. A true answer stops."""
 
-_SCORES = 1 << 22
-"""Scores that are compared at once."""
 
-_OPEN = 0.1
-"""How much of what may be near-optimal stays open, by share."""
+@dataclass(frozen=True)
+class WeightRange:
+    """The values of one weight among all near-optimal ones.
 
-_MOST_CONES = 200_000
-"""Cones that are split at most; then the rest stays open."""
+    Parameters
+    ----------
+    name : str
+        Of the feature.
+    weight : float
+        Its weight at the optimum.
+    attained : (float, float)
+        The least and the largest value found in near-optimal weights.
+    possible : (float, float)
+        Proved: no near-optimal weights have a value outside.
+    """
 
-_BOX_PLACES = 16
-"""Binary places of the corners of a box, whose largest entry is 1."""
+    told = ("sign",)
 
-OnCones = Callable[[str, int, int], object]
-"""Gets "cones", how many were split, and of how many at most; a true answer stops."""
+    name: str
+    weight: float
+    attained: tuple[float, float]
+    possible: tuple[float, float]
+
+    @property
+    def sign(self) -> int | None:
+        """1 or -1 where all near-optimal weights have that sign; `None` where signs differ or are unknown."""
+        low, high = self.possible
+        return 1 if low > 0.0 else -1 if high < 0.0 else None
 
 
 @dataclass(frozen=True)
@@ -88,7 +116,273 @@ class RashomonSet(Outcome):
     complete: bool
 
 
-def check_cones(problem: Problem) -> None:
+@dataclass(frozen=True)
+class NearOptimal(Outcome):
+    """All weights whose loss is near the optimum, feature by feature.
+
+    Parameters
+    ----------
+    optimum : Result
+        The best weights, in the scale of the ranges.
+    most : float
+        The largest loss that counts as near.
+    scale : str
+        What the weights are relative to: "am = 1".
+    ranges : tuple of WeightRange
+        One for each feature.
+    cones : RashomonSet or None
+        The set itself, if it was requested.
+    complete : bool
+        Whether all ranges are as precise as requested.
+    seconds : float
+        Time taken.
+    """
+
+    optimum: Result
+    most: float
+    scale: str
+    ranges: tuple[WeightRange, ...]
+    cones: RashomonSet | None
+    complete: bool
+    seconds: float
+
+    def __getitem__(self, name: str) -> WeightRange:
+        """Return the range of a feature; raises `KeyError` for an unknown one."""
+        return {one.name: one for one in self.ranges}[name]
+
+
+def near_optimal(
+    nbest: NBest,
+    *,
+    slack: float | str = "1%",
+    relative_to: str | None = None,
+    precision: float = PRECISION,
+    cones: bool = False,
+    metric: str | Metric | None = None,
+    method: str | Method = "auto",
+    ties: str = "first",
+    region: Region | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    jobs: int = 1,
+    backend: str = "threads",
+    seed: int = 0,
+    on_range: OnRange | None = None,
+) -> NearOptimal:
+    """Find the range of each weight among all weights whose loss is at most the optimum plus some slack.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists.
+    slack : float or str
+        How far the loss may exceed the optimum, in its unit or as a share of the optimum: "1%".
+    relative_to : str, optional
+        The feature whose weight is 1 or -1, which sets the scale; by default the one with the largest weight whose sign
+        is sure. A region that fixes a weight or the total needs none.
+    precision : float
+        How close attained and possible values must come, relative to their size.
+    cones : bool
+        Whether to divide the set of all near-optimal weights into cones as well, for up to five features.
+    metric, method, ties, region
+        As for `minimize`.
+    time_limit : float, optional
+        Seconds for everything: a third at most for the optimum, the rest in equal shares for ranges and cones.
+    memory_limit, jobs, backend, seed
+        As for `minimize`.
+    on_range : callable, optional
+        Gets the feature being searched, how many ranges are known, and how many there are; then "cones", how many were
+        divided, and how many are at most. A true answer stops.
+
+    Returns
+    -------
+    NearOptimal
+        For each weight the attained and the possible range; and the cones.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`; `MethodError` too for lattices, where no weight can be the scale, and for cones of more
+        features or within regions with a cosine or equations.
+
+    Notes
+    -----
+    Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful, JMLR 2019, on sets of near-optimal models.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> near = lpmert.near_optimal(lists, slack=0.5)
+    >>> near.scale, near["b"].sign
+    ('a = 1', 1)
+    """
+    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
+    if not solver.proves:
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges need proofs; use auto")
+    more = _slack(slack)
+    if not 0.0 < precision < 1.0:
+        raise DataError(f"precision must be between 0 and 1; got {quoted(precision)}")
+    with many_searches(limits, backend, jobs) as (deadline, _):
+        problem = list_problem(nbest, metric, ties, region, "ranges of weights need")
+        if cones:
+            _check_cones(problem)
+        optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
+        most = optimum.loss + more(optimum.loss)
+        search = _Ranges(nbest, problem, solver, limits, seed, deadline, most, precision)
+        search.fix(optimum, region or Region(), relative_to)
+        ranges: list[WeightRange] = []
+        for name in nbest.names:
+            search.stopped |= told(on_range, name, len(ranges), len(nbest.names))
+            ranges.append(search.range(name, len(nbest.names) - len(ranges) + cones))
+        divided = None
+        if cones:
+            box = np.array([one.possible for one in ranges]).T
+            divided = near_cones(problem, most, box, deadline, on_range)
+    known = tuple(ranges), divided, search.complete
+    return NearOptimal(search.optimum, most, search.scale, *known, deadline.seconds)
+
+
+def _slack(slack: float | str) -> Callable[[float], float]:
+    """Return what weights may lose more than an optimum, by its loss; raises `DataError` for what is no amount."""
+    percent = isinstance(slack, str) and slack.strip().endswith("%")
+    try:
+        number = float(slack.strip().removesuffix("%")) if isinstance(slack, str) else real_number(slack)
+    except ValueError:
+        number = None
+    if number is None or not 0.0 <= number < inf:
+        raise DataError(f"slack must be a loss of 0 or more, or a share of the optimum such as 1%; got {quoted(slack)}")
+    return (lambda loss: abs(loss) * number / 100.0) if percent else (lambda _: number)
+
+
+@dataclass
+class _Ranges:
+    """The questions that ranges are made of, each one search below the cut-off."""
+
+    nbest: NBest
+    problem: Problem
+    method: Method
+    limits: Limits
+    seed: int
+    deadline: Deadline
+    most: float
+    precision: float
+    complete: bool = True
+    stopped: bool = False
+    scale: str = ""
+
+    def fix(self, optimum: Result, region: Region, relative_to: str | None) -> None:
+        """Fix the scale of the weights, unless the region does; raises `MethodError` if no weight has a sure sign."""
+        self.optimum, self._region = optimum, region
+        fixed = next((f"{name} = {value:g}" for name, value in region.fixed.items() if value), None)
+        self.scale = fixed or (f"sum = {region.total:g}" if region.total else "")
+        if self.scale:
+            if relative_to is not None:
+                raise MethodError(f"the region fixes the scale, {self.scale}; leave relative_to out")
+            return
+        if relative_to is not None and relative_to not in optimum.names:
+            raise DataError(f"no feature {quoted(relative_to)}; the features are {listed(optimum.names)}")
+        order = np.argsort(-np.abs(optimum.weights), kind="stable").tolist()
+        for name in [relative_to] if relative_to else [optimum.names[d] for d in order]:
+            weight = optimum.by_name[name]
+            other = self._beyond(name, 0.0, upper=weight < 0.0, seconds=self.deadline.left) if weight else None
+            if other is not None and other.result is None and other.bound > self.most:
+                value = 1.0 if weight > 0.0 else -1.0
+                self.scale, self._region = f"{name} = {value:g}", replace(region, fixed={**region.fixed, name: value})
+                self.optimum = optimum.times(optimum.factor_to(name, value))
+                return
+        which = f"the sign of {quoted(relative_to)} is not sure" if relative_to else "no weight has a sure sign"
+        raise MethodError(
+            f"{which} among weights with a loss of at most {self.most:g}, so it cannot be the scale; "
+            "take a smaller slack, or a region that fixes a weight or the total"
+        )
+
+    def range(self, name: str, n_left: int) -> WeightRange:
+        """Return the range of a weight in the share of the time that so many ranges leave."""
+        weight = self._weight(self.optimum, name)
+        if name in self._region.fixed:
+            return WeightRange(name, weight, (weight, weight), (weight, weight))
+        share = Deadline(self.deadline.share(n_left), None, lambda: self.deadline.expired)
+        (low, least), (high, largest) = (self._end(name, weight, upper, share) for upper in (False, True))
+        return WeightRange(name, weight, (low, high), (least, largest))
+
+    def _end(self, name: str, weight: float, upper: bool, share: Deadline) -> tuple[float, float]:
+        """Return one end of a range, attained and possible; the values in between are halved as angles."""
+        sign = 1.0 if upper else -1.0
+        size = abs(weight) or 1.0
+        attained, possible = weight, sign * inf
+        while abs(possible - attained) > self.precision * max(abs(attained), size / 10.0):
+            if abs(attained) > _FAR * size:
+                return sign * inf, sign * inf
+            if share.expired or self.stopped:
+                self.complete = False
+                break
+            value = 0.0  # the sign first
+            if not min(attained, possible) < 0.0 < max(attained, possible):
+                value = size * tan((atan(attained / size) + atan(possible / size)) / 2.0)
+            found = self._beyond(name, value, upper=upper, seconds=share.left)
+            if found.result is not None:
+                reached = self._weight(found.result, name)
+                attained = max(attained, reached, key=lambda one: sign * one)
+            elif found.bound > self.most:
+                possible = value
+            else:
+                self.complete = False
+                break
+        return attained, possible
+
+    def _weight(self, found: Result, name: str) -> float:
+        """Return a weight in the scale of the ranges, which a result is not in where its cell is too thin for that."""
+        fixed = next(((one, value) for one, value in self._region.fixed.items() if value), None)
+        if fixed is not None:
+            return found.by_name[name] * found.factor_to(*fixed)
+        return found.by_name[name] * ((self._region.total or 1.0) / float(found.weights.sum()))
+
+    def _beyond(self, name: str, value: float, *, upper: bool, seconds: float | None) -> Below:
+        """Search the weights of which one is at least, or at most, a value for a loss that is near the optimum.
+
+        Such a value lies beyond what is attained, so that it takes the place of the region's own limit on that side.
+        """
+        low, high = self._region.bounds.get(name, (None, None))
+        low, high = (value, high) if upper else (low, value)
+        nothing = Below(None, inf, True, inf)
+        if low is not None and high is not None and low >= high:
+            return nothing
+        region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})
+        limits = replace(self.limits, time_limit=seconds, target=self.most)
+        try:
+            problem = Problem(self.nbest, self.problem.metric, ties=self.problem.ties, region=region)
+            return search_below(problem, nextafter(self.most, inf), self.method, limits, self.seed)
+        except RegionError:
+            return nothing
+
+
+MOST_FEATURES = 5
+"""Features beyond which cones are too many to tell anything."""
+
+_MOST_PLACES = 50
+"""Binary places up to which the entries of rays are halved: they are exact."""
+
+_BITS = 52
+"""Of a sum of products, beside its sign: one less than a double has."""
+
+_BLOCK = 1 << 17
+"""Hypotheses of cones that are divided together."""
+
+_SCORES = 1 << 22
+"""Scores that are compared at once."""
+
+_OPEN = 0.1
+"""How much of what may be near-optimal stays open, by share."""
+
+_MOST_CONES = 200_000
+"""Cones that are split at most; then the rest stays open."""
+
+_BOX_PLACES = 16
+"""Binary places of the corners of a box, whose largest entry is 1."""
+
+
+def _check_cones(problem: Problem) -> None:
     """Raise `MethodError` for problems whose near-optimal weights are not divided into cones."""
     form = problem.canonical
     if not 0 < form.n_features <= MOST_FEATURES:
@@ -105,11 +399,11 @@ def near_cones(
     most: float,
     box: FloatArray | None,
     deadline: Deadline,
-    on_cones: OnCones | None = None,
+    on_cones: OnRange | None = None,
     share: float = _OPEN,
     most_cones: int = _MOST_CONES,
 ) -> RashomonSet:
-    """Return all weights with a loss of at most `most`, of a problem that `check_cones` lets pass.
+    """Return all weights with a loss of at most `most`, of a problem that `_check_cones` lets pass.
 
     box [2, D]: the least and the largest weights at which all such weights lie, up to a factor; one weight is the same
     in both. `None` for any weights.
@@ -123,7 +417,7 @@ def near_cones(
     own = np.abs(basis).argmax(axis=1)
     cones = None if box is None else _cones_of_ranges(box[:, own] / basis[np.arange(len(own)), own])
     start = np.array(list(covering_cones(form.n_features))) if cones is None else cones
-    search = _Search(form.by_cost, limit - off, min(limit + off, within), np.abs(basis).sum(axis=1), start)
+    search = _Division(form.by_cost, limit - off, min(limit + off, within), np.abs(basis).sum(axis=1), start)
     complete = search.run(share, most_cones, deadline, on_cones)
     inner, left = np.concatenate(search.inner), np.concatenate(search.open)
     unchanged = _unchanged(problem, np.concatenate([inner, left]), search.places)
@@ -239,7 +533,7 @@ class _Precision:
         return 0.0 if places <= self._most else self.rounding
 
 
-class _Search:
+class _Division:
     """The division of cones [n, d, d]; costs of at most `sure` are near-optimal, and of more than `possible` they are
     not. scale [d]: what a canonical weight is to the caller.
     """
@@ -280,7 +574,7 @@ class _Search:
         widest = np.abs(unit[:, first] - unit[:, second]).sum(axis=2).argmax(axis=1)
         return first[widest], second[widest]
 
-    def run(self, share: float, most_cones: int, deadline: Deadline, on_cones: OnCones | None) -> bool:
+    def run(self, share: float, most_cones: int, deadline: Deadline, on_cones: OnRange | None) -> bool:
         """Divide until so little is open; return whether that came about."""
         rows, sizes = np.arange(len(self._lists.rows)), np.diff(self._lists.offsets)
         for rays in self._start:

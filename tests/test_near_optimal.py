@@ -134,7 +134,7 @@ def test_a_bound_that_near_optimal_weights_reach_narrows_nothing(monkeypatch: py
         asked.append(given[1])
         return search_below(*given) if len(asked) == 1 else Below(None, most, False, inf)
 
-    monkeypatch.setattr("lpmert.ranges.search_below", stopped)
+    monkeypatch.setattr("lpmert.rashomon.search_below", stopped)
     found = lpmert.near_optimal(lists, slack=1.0, relative_to="a")
     assert not found.complete
     assert found["b"].possible == (-inf, inf)
@@ -206,7 +206,7 @@ def test_weights_that_a_thin_cell_keeps_out_of_scale_count_in_scale(
         found = search_below(*arguments)
         return replace(found, result=None if found.result is None else found.result.times(0.25))
 
-    monkeypatch.setattr("lpmert.ranges.search_below", out_of_scale)
+    monkeypatch.setattr("lpmert.rashomon.search_below", out_of_scale)
     for one, other in zip(wanted.ranges, lpmert.near_optimal(lists, slack=1.0, region=region).ranges, strict=True):
         assert one.attained == pytest.approx(other.attained, rel=1e-12)
         assert one.possible == pytest.approx(other.possible, rel=1e-12)

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from lpmert.budgets import Front
     from lpmert.cli.reading import Reading
     from lpmert.findings import Unit
-    from lpmert.ranges import NearOptimal
-    from lpmert.rashomon import RashomonSet
+    from lpmert.rashomon import NearOptimal, RashomonSet
     from lpmert.result import Callback, Result
     from lpmert.subsets import Subsets
     from lpmert.unseen.leave_one_out import LeftOut
@@ -103,7 +102,7 @@ def ranges(search: Search, near: _Near, drawn: Picture, page: Page, out: Output)
 
     --cones divides the set of all near-optimal weights into cones, inside of these ranges.
     """
-    from lpmert.ranges import near_optimal
+    from lpmert.rashomon import near_optimal
     from lpmert.reporting import pictures
     from lpmert.reporting.page import Curve
 
