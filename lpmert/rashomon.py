@@ -34,7 +34,7 @@ from lpmert.numeric.lists import SortedLists, first_best
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import binary_places
 from lpmert.quoting import listed, quoted
-from lpmert.result import Limits, Result
+from lpmert.result import Limits, OnStage, Result
 from lpmert.search.driver import Below, search_below, solve
 from lpmert.search.incumbent import normalised
 from lpmert.system.deadline import Deadline, told
@@ -49,10 +49,6 @@ PRECISION = 1e-2
 
 _FAR = 1e6
 """Values beyond so many times that of the reference count as infinite."""
-
-OnRange = Callable[[str, int, int], object]
-"""Gets the feature whose range is sought, how many ranges are known, of how many; then "cones", how many were split,
-and of how many at most. A true answer stops."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +163,7 @@ def near_optimal(
     jobs: int = 1,
     backend: str = "threads",
     seed: int = 0,
-    on_range: OnRange | None = None,
+    on_stage: OnStage | None = None,
 ) -> NearOptimal:
     """Find the range of each weight among all weights whose loss is at most the optimum plus some slack.
 
@@ -190,7 +186,7 @@ def near_optimal(
         Seconds for everything: a third at most for the optimum, the rest in equal shares for ranges and cones.
     memory_limit, jobs, backend, seed
         As for `minimize`.
-    on_range : callable, optional
+    on_stage : callable, optional
         Gets the feature being searched, how many ranges are known, and how many there are; then "cones", how many were
         divided, and how many are at most. A true answer stops.
 
@@ -233,12 +229,12 @@ def near_optimal(
         search.fix(optimum, region or Region(), relative_to)
         ranges: list[WeightRange] = []
         for name in nbest.names:
-            search.stopped |= told(on_range, name, len(ranges), len(nbest.names))
+            search.stopped |= told(on_stage, name, len(ranges), len(nbest.names))
             ranges.append(search.range(name, len(nbest.names) - len(ranges) + cones))
         divided = None
         if cones:
             box = np.array([one.possible for one in ranges]).T
-            divided = near_cones(problem, most, box, deadline, on_range)
+            divided = near_cones(problem, most, box, deadline, on_stage)
     known = tuple(ranges), divided, search.complete
     return NearOptimal(search.optimum, most, search.scale, *known, deadline.seconds)
 
@@ -399,7 +395,7 @@ def near_cones(
     most: float,
     box: FloatArray | None,
     deadline: Deadline,
-    on_cones: OnRange | None = None,
+    on_stage: OnStage | None = None,
     share: float = _OPEN,
     most_cones: int = _MOST_CONES,
 ) -> RashomonSet:
@@ -418,7 +414,7 @@ def near_cones(
     cones = None if box is None else _cones_of_ranges(box[:, own] / basis[np.arange(len(own)), own])
     start = np.array(list(covering_cones(form.n_features))) if cones is None else cones
     search = _Division(form.by_cost, limit - off, min(limit + off, within), np.abs(basis).sum(axis=1), start)
-    complete = search.run(share, most_cones, deadline, on_cones)
+    complete = search.run(share, most_cones, deadline, on_stage)
     inner, left = np.concatenate(search.inner), np.concatenate(search.open)
     unchanged = _unchanged(problem, np.concatenate([inner, left]), search.places)
     centre: dict[str, float] = {}
@@ -574,7 +570,7 @@ class _Division:
         widest = np.abs(unit[:, first] - unit[:, second]).sum(axis=2).argmax(axis=1)
         return first[widest], second[widest]
 
-    def run(self, share: float, most_cones: int, deadline: Deadline, on_cones: OnRange | None) -> bool:
+    def run(self, share: float, most_cones: int, deadline: Deadline, on_stage: OnStage | None) -> bool:
         """Divide until so little is open; return whether that came about."""
         rows, sizes = np.arange(len(self._lists.rows)), np.diff(self._lists.offsets)
         for rays in self._start:
@@ -584,7 +580,7 @@ class _Division:
             _, cones = self._waiting[0]
             if deadline.expired or count >= most_cones or cones.places >= _MOST_PLACES:
                 return False
-            if told(on_cones, "cones", count, most_cones):
+            if told(on_stage, "cones", count, most_cones):
                 return False
             self._waiting.popleft()
             count += len(cones.rays)

@@ -119,7 +119,7 @@ def test_a_share_of_a_gain_is_one_of_its_size() -> None:
 
 
 def test_whoever_stops_it_gets_ranges_that_hold_and_are_not_complete() -> None:
-    found = lpmert.near_optimal(_lists(1, 2), slack=1.0, relative_to="a", on_range=lambda *_: True)
+    found = lpmert.near_optimal(_lists(1, 2), slack=1.0, relative_to="a", on_stage=lambda *_: True)
     assert not found.complete
     assert found["b"].possible == (-inf, inf)
 

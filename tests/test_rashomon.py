@@ -334,8 +334,8 @@ def test_what_ends_it_leaves_a_set_that_holds() -> None:
     lists = _lists(0, 3)
     whole = _set(lists, 2.0)[1]
     _holds(_set(lists, 2.0, most_cones=20)[1], whole)
-    _holds(_set(lists, 2.0, on_cones=lambda _, done, of: (done > 100) + (of < 0))[1], whole)
-    near = lpmert.near_optimal(_of_sure_sign(0, 3), slack=2.0, cones=True, on_range=lambda name, *_: name == "cones")
+    _holds(_set(lists, 2.0, on_stage=lambda _, done, of: (done > 100) + (of < 0))[1], whole)
+    near = lpmert.near_optimal(_of_sure_sign(0, 3), slack=2.0, cones=True, on_stage=lambda name, *_: name == "cones")
     assert near.complete
     assert near.cones is not None
     assert not near.cones.complete

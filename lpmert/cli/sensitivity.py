@@ -111,7 +111,7 @@ def ranges(search: Search, near: _Near, drawn: Picture, page: Page, out: Output)
         data, arguments, unit = _read(search, out)
         own: dict[str, Any] = {"relative_to": near.relative_to, "slack": near.slack, "cones": near.cones}
         with Interrupts() as stop, naming(search.name):
-            found = near_optimal(data, **arguments, **own, on_range=None if out.quiet else Stages())
+            found = near_optimal(data, **arguments, **own, on_stage=None if out.quiet else Stages())
         deliver(found.to_json, lambda: _ranges_report(found, unit))
         drawn.write(lambda: pictures.ranges(found, unit))
         results = {"optimum": found.optimum}
@@ -198,13 +198,8 @@ def best_with(data: Any, at_most: int, arguments: Mapping[str, Any], out: Output
 def _searched(data: Any, at_most: int | None, arguments: Mapping[str, Any], out: Output) -> Subsets:
     from lpmert.subsets import best_subsets
 
-    stages = Stages()
-
-    def on_set(size: int, done: int, n_sets: int, _: float) -> None:
-        stages(f"sets of {size}", done, n_sets)
-
     own: dict[str, Any] = {**arguments, "ties": counted_ties(arguments["ties"])}
-    return best_subsets(data, **own, at_most=at_most, on_set=None if out.quiet else on_set)
+    return best_subsets(data, **own, at_most=at_most, on_stage=None if out.quiet else Stages())
 
 
 def counted_ties(ties: str) -> str | None:
